@@ -1,0 +1,87 @@
+"""Every error that sparkmirror raises on purpose.
+
+    SparkmirrorError
+    ├── ConfigError    the configuration is wrong, and its author can mend it: file, key, reason, remedy
+    ├── BrokerError    a broker said no: code, name, cluster, topic, partition, offset, and what to do
+    ├── LinkError      the exchange with a broker failed: cluster, address, reason, a likely cause
+    ├── BatchError     bytes of a record batch that cannot be copied as they are: topic, partition, offset, reason
+    └── LabError       a local broker of the lab could not be started or stopped
+
+Messages suggest the cause and never hold a secret. Exceptions of libraries are mapped at the edge of the package that
+uses the library.
+"""
+
+from __future__ import annotations
+
+
+class SparkmirrorError(Exception):
+    """The root: catch this to catch what sparkmirror reports by itself."""
+
+
+class ConfigError(SparkmirrorError):
+    """The configuration is wrong; names the place and the remedy.
+
+    Attributes:
+        file: the file as the user named it.
+        key: the key as written in the file, or "" when the file as a whole is meant.
+        reason: what is wrong.
+        remedy: what to do about it.
+    """
+
+    def __init__(self, *, file: str, key: str, reason: str, remedy: str = "") -> None:
+        self.file, self.key, self.reason, self.remedy = file, key, reason, remedy
+        place = f"{file}: {key}" if key else file
+        super().__init__(f"{place}: {reason}" + (f" ({remedy})" if remedy else ""))
+
+
+class BrokerError(SparkmirrorError):
+    """A broker answered with an error code.
+
+    Attributes:
+        code: Kafka's error code.
+        name: Kafka's name of it, such as ``TOPIC_AUTHORIZATION_FAILED``.
+        cluster: the alias of the cluster that answered.
+        topic, partition, offset: the place, as far as it is known.
+        remedy: what to do about it.
+    """
+
+    def __init__(
+        self,
+        *,
+        code: int,
+        name: str,
+        cluster: str,
+        topic: str = "",
+        partition: int | None = None,
+        offset: int | None = None,
+        remedy: str = "",
+    ) -> None:
+        self.code, self.name, self.cluster = code, name, cluster
+        self.topic, self.partition, self.offset, self.remedy = topic, partition, offset, remedy
+        place = f"cluster {cluster}"
+        if topic:
+            place += f", {topic}" + (f"-{partition}" if partition is not None else "")
+        if offset is not None:
+            place += f" at offset {offset}"
+        super().__init__(f"{place}: {name} ({code})" + (f": {remedy}" if remedy else ""))
+
+
+class LinkError(SparkmirrorError):
+    """The exchange with a broker failed: no connection, a broken one, or no answer in time."""
+
+    def __init__(self, *, cluster: str, address: str, reason: str, hint: str = "") -> None:
+        self.cluster, self.address, self.reason, self.hint = cluster, address, reason, hint
+        super().__init__(f"cluster {cluster} at {address}: {reason}" + (f" ({hint})" if hint else ""))
+
+
+class BatchError(SparkmirrorError):
+    """A record batch that cannot be copied; its partition stops, the others go on."""
+
+    def __init__(self, *, offset: int, reason: str, topic: str = "", partition: int = -1, remedy: str = "") -> None:
+        self.offset, self.reason, self.topic, self.partition, self.remedy = offset, reason, topic, partition, remedy
+        place = f"{topic}-{partition} at offset {offset}" if topic else f"offset {offset}"
+        super().__init__(f"{place}: {reason}" + (f" ({remedy})" if remedy else ""))
+
+
+class LabError(SparkmirrorError):
+    """A local broker of the lab could not be fetched, started or stopped."""

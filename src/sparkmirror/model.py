@@ -1,0 +1,49 @@
+"""The words that every room shares: names and small frozen values.
+
+Invariants: nothing here does I/O or holds a secret; everything pickles, since values of this module cross from
+the driver to the executors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, NewType
+
+Alias = NewType("Alias", str)
+"""A cluster's name in the configuration file."""
+
+ClusterId = NewType("ClusterId", str)
+"""The identity a Kafka cluster gives itself; two aliases with one cluster id are one cluster."""
+
+Topic = NewType("Topic", str)
+
+NO_OFFSET = -1
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowName:
+    """One source to target replication, written ``source->target``."""
+
+    source: Alias
+    target: Alias
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """A producer id with the epoch that the coordinator handed out for it (KIP-98, KIP-360)."""
+
+    producer_id: int
+    epoch: int
