@@ -1,0 +1,224 @@
+"""What a configuration file comes to: frozen values, one tree for each flow, the same for every input format.
+
+Invariants: every value here has been checked, so later rooms need not ask again; everything pickles and is the same
+after pickling; secrets lie in ``Secret`` only, certificates as PEM text (never as paths), so a pickled flow works on a
+machine that has none of the driver's files. Field names are the Java client's keys with ``_`` for ``.``; times are in
+the unit of their suffix. Defaults are MirrorMaker 2's and the Java clients' of Kafka 4.3, unless a comment says why not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from sparkmirror.config.secret import Secret
+from sparkmirror.model import Alias, FlowName
+
+CONFIG_PROPERTIES_EXCLUDE = (
+    r"follower\.replication\.throttled\.replicas",
+    r"leader\.replication\.throttled\.replicas",
+    r"message\.timestamp\.difference\.max\.ms",
+    r"log\.message\.timestamp\.before\.max\.ms",
+    r"log\.message\.timestamp\.after\.max\.ms",
+    r"message\.timestamp\.type",
+    r"unclean\.leader\.election\.enable",
+    r"min\.insync\.replicas",
+)
+"""MirrorMaker 2's ``config.properties.exclude``: topic properties that are not copied."""
+
+TOPICS_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
+"""MirrorMaker 2's ``topics.exclude``."""
+
+
+class SecurityProtocol(Enum):
+    """Kafka's ``security.protocol``."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def sasl(self) -> bool:
+        """Whether the client logs in with SASL."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class SaslMechanism(Enum):
+    """The values of ``sasl.mechanism`` that work here."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+class Isolation(Enum):
+    """Kafka's ``isolation.level``; the number is the one of the Fetch and ListOffsets requests."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class AutoOffsetReset(Enum):
+    """Where a partition begins that has no position yet, and goes on when its position is gone at the source."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+
+
+class PolicyKind(Enum):
+    """The replication policies of MirrorMaker 2."""
+
+    DEFAULT = "DefaultReplicationPolicy"
+    IDENTITY = "IdentityReplicationPolicy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChoice:
+    """Which replication policy names the topics of the target.
+
+    Attributes:
+        kind: renaming (``A.topic``) or the same names.
+        separator: between the alias and the topic.
+        internal_separator_follows: whether MirrorMaker 2's internal topics are named with ``separator`` too, or with
+            a dot whatever ``separator`` is.
+    """
+
+    kind: PolicyKind = PolicyKind.DEFAULT
+    separator: str = "."
+    internal_separator_follows: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """How a client shows who it is and checks who it talks to.
+
+    Attributes:
+        protocol: encryption, login, both or none.
+        mechanism: the SASL mechanism; set exactly when the protocol logs in.
+        username: the SASL user.
+        password: the SASL password.
+        ca: PEM text of the certificates that are trusted; None means the system's.
+        certificate_chain: PEM text of the client's certificate and what signed it, or None.
+        private_key: PEM text of the client's key, PKCS 8.
+        key_password: opens ``private_key`` where it is encrypted.
+        verify_hostname: whether the broker's certificate must name the host that was connected to.
+    """
+
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    mechanism: SaslMechanism | None = None
+    username: str | None = None
+    password: Secret | None = None
+    ca: str | None = None
+    certificate_chain: str | None = None
+    private_key: Secret | None = None
+    key_password: Secret | None = None
+    verify_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """What one client (a cluster in one role) is told; None where the file says nothing and we choose.
+
+    Attributes:
+        bootstrap_servers: ``host:port`` each, at least one.
+        compression_type: None leaves batches in the codec that they have.
+        delivery_timeout_ms: how long a batch may wait for its acknowledgement before its partition is reported.
+    """
+
+    bootstrap_servers: tuple[str, ...]
+    client_id: str | None = None
+    client_rack: str = ""
+    security: Security = Security()
+    request_timeout_ms: int = 30_000
+    default_api_timeout_ms: int = 60_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    connections_max_idle_ms: int = 540_000
+    metadata_max_age_ms: int = 300_000
+    socket_connection_setup_timeout_ms: int = 10_000
+    socket_connection_setup_timeout_max_ms: int = 30_000
+    receive_buffer_bytes: int = 65_536
+    send_buffer_bytes: int = 131_072
+    client_dns_lookup: str = "use_all_dns_ips"
+    fetch_min_bytes: int | None = None
+    fetch_max_bytes: int | None = None
+    fetch_max_wait_ms: int | None = None
+    max_partition_fetch_bytes: int | None = None
+    batch_size: int | None = None
+    compression_type: str | None = None
+    max_request_size: int | None = None
+    delivery_timeout_ms: int = 120_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A cluster as one flow sees it, with the settings of each role."""
+
+    alias: Alias
+    consumer: ClientSettings
+    producer: ClientSettings
+    admin: ClientSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowConfig:
+    """Everything that one source to target replication is told.
+
+    Attributes:
+        topics: regular expressions, each of which must match a whole topic name.
+        topics_exclude: the same; an exclude wins.
+        tasks_max: lanes at most, or None where the file does not say: as many as Spark has free slots.
+        replication_factor: of topics created on the target; -1 means the broker's default.
+        shift_max_ms: how long one Spark job of a lane lasts.
+        memory_per_lane: bytes of batches that a lane holds before it pauses fetching.
+        isolation: read_committed unless the file says otherwise. MirrorMaker 2's default is read_uncommitted, which
+            copies records of aborted transactions as if they were valid: a default that corrupts is not kept.
+        internal_replication_factor: of sparkmirror's own topics; ``replication_factor`` unless set.
+        origins: (setting as ``effective`` names it, key as written in the file), for those that the file sets.
+    """
+
+    name: FlowName
+    source: Endpoint
+    target: Endpoint
+    topics: tuple[str, ...] = (".*",)
+    topics_exclude: tuple[str, ...] = TOPICS_EXCLUDE
+    config_properties_exclude: tuple[str, ...] = CONFIG_PROPERTIES_EXCLUDE
+    policy: PolicyChoice = PolicyChoice()
+    tasks_max: int | None = None
+    replication_factor: int = 2
+    refresh_topics_enabled: bool = True
+    refresh_topics_interval_s: float = 600.0
+    sync_topic_configs_enabled: bool = True
+    sync_topic_configs_interval_s: float = 600.0
+    shift_max_ms: int = 600_000
+    memory_per_lane: int = 64 * 1024 * 1024
+    isolation: Isolation = Isolation.READ_COMMITTED
+    auto_offset_reset: AutoOffsetReset = AutoOffsetReset.EARLIEST
+    heartbeats_replication: bool = True
+    internal_replication_factor: int = 2
+    admin_timeout_ms: int = 60_000
+    origins: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorConfig:
+    """One configuration: the flows to run, in the order of the file, and what its author should know.
+
+    Attributes:
+        file: the file or files as the user named them.
+        flows: the enabled flows that were asked for.
+        warnings: one line each, without secrets.
+    """
+
+    file: str
+    flows: tuple[FlowConfig, ...]
+    warnings: tuple[str, ...] = ()
