@@ -1,0 +1,1 @@
+"""Record batches: bytes to bytes, no I/O."""

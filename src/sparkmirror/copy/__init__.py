@@ -1,0 +1,1 @@
+"""The data path, from plan to receipt; start reading at lane.py."""

@@ -1,0 +1,1 @@
+"""The control side: one file per duty, each observes, decides and applies."""

@@ -1,0 +1,1 @@
+"""One flow's life: controller, states, scheduler."""

@@ -1,0 +1,1 @@
+"""Real local clusters for the demo, the tests and the benchmarks."""

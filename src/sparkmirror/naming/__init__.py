@@ -1,0 +1,36 @@
+"""Names of topics: how they change, which are copied, which are our own."""
+
+from sparkmirror.naming.filters import ConfigPropertyFilter, TopicFilter, config_property_filter, topic_filter
+from sparkmirror.naming.policies import (
+    HEARTBEATS_TOPIC,
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+    policy_for,
+)
+from sparkmirror.naming.topics import (
+    MAX_TOPIC_NAME,
+    WRITERS_TOPIC,
+    Decision,
+    control_topic,
+    internal_topic,
+    should_replicate,
+)
+
+__all__ = [
+    "HEARTBEATS_TOPIC",
+    "MAX_TOPIC_NAME",
+    "WRITERS_TOPIC",
+    "ConfigPropertyFilter",
+    "Decision",
+    "DefaultReplicationPolicy",
+    "IdentityReplicationPolicy",
+    "ReplicationPolicy",
+    "TopicFilter",
+    "config_property_filter",
+    "control_topic",
+    "internal_topic",
+    "policy_for",
+    "should_replicate",
+    "topic_filter",
+]

@@ -1,0 +1,1 @@
+"""Positions and the map between source and target offsets: pure."""

