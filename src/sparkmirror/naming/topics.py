@@ -1,0 +1,69 @@
+"""Which topics a flow copies, and the names of sparkmirror's own topics.
+
+Invariants: MirrorMaker 2's rule, a topic is copied when (the filter says yes, or it is a heartbeats topic and these are
+replicated) and it is neither internal nor a cycle. Sparkmirror's own topics are internal under every policy: copied,
+they would tell another cluster of positions and writers that are not its own.
+
+Reference: ``MirrorSourceConnector.shouldReplicateTopic``.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.model import FlowName
+from sparkmirror.naming.filters import TopicFilter
+from sparkmirror.naming.policies import ReplicationPolicy
+
+WRITERS_TOPIC = "sparkmirror.writers.internal"
+"""Names the producers of mirrors, on each cluster that a flow writes to; read by flows that read from there."""
+
+MAX_TOPIC_NAME = 249
+"""Kafka's limit, in characters."""
+
+
+class Decision(Enum):
+    """Whether a topic is copied, and why."""
+
+    CHOSEN = "chosen by topics"
+    HEARTBEATS = "a heartbeats topic, replicated whatever topics says"
+    INTERNAL = "an internal topic of Kafka, MirrorMaker 2 or sparkmirror"
+    CYCLE = "its name tells that it came from the target"
+    NOT_INCLUDED = "not named by topics"
+    EXCLUDED = "named by topics.exclude"
+
+    @property
+    def replicate(self) -> bool:
+        """Whether the topic is copied."""
+        return self in (Decision.CHOSEN, Decision.HEARTBEATS)
+
+
+def should_replicate(topic: str, flow: FlowConfig, policy: ReplicationPolicy, chosen: TopicFilter) -> Decision:
+    """Decides on one source topic.
+
+    Args:
+        topic: its name on the source.
+        flow: the flow.
+        policy: the flow's policy, from `policy_for`.
+        chosen: the flow's filter, from `topic_filter`.
+    """
+    if policy.is_internal_topic(topic):
+        return Decision.INTERNAL
+    if policy.is_cycle(topic, flow.target.alias):
+        return Decision.CYCLE
+    if chosen.matches(topic):
+        return Decision.CHOSEN
+    if flow.heartbeats_replication and policy.is_heartbeats_topic(topic):
+        return Decision.HEARTBEATS
+    return Decision.EXCLUDED if chosen.included(topic) else Decision.NOT_INCLUDED
+
+
+def internal_topic(flow: FlowName) -> str:
+    """The topic on the target that holds the flow's map and progress."""
+    return f"sparkmirror.{flow.source}.{flow.target}.internal"
+
+
+def control_topic(flow: FlowName) -> str:
+    """The topic on the target through which the driver speaks to running lanes."""
+    return f"sparkmirror.{flow.source}.{flow.target}.control.internal"
