@@ -1,1 +1,46 @@
-"""Record batches: bytes to bytes, no I/O."""
+"""Record batches: bytes to bytes, pure.
+
+The map of the room, in the order in which a batch meets it:
+
+    layout          where the fields of a batch lie
+    index           the batches of a fetch answer, found and checked in one call
+    select          which of them go to the target (``keep``), and what keeps one from passing through (``needs``)
+    pass_through    a new header on a batch that nobody opens
+    codec           the codecs by number
+
+Files named ``*_kernel`` hold the loops (Numba); ``kernel`` says how they are compiled, ``crc``, ``varint`` and ``words`` are what
+they are made of. Each kernel has a plain-Python twin in the tests.
+"""
+
+from sparkmirror.batches.codec import Codec
+from sparkmirror.batches.index import Indexed, index
+from sparkmirror.batches.kernel import warm
+from sparkmirror.batches.pass_through import rewrite
+from sparkmirror.batches.select import (
+    NO_PRODUCERS,
+    Kept,
+    Need,
+    Reason,
+    TargetTopic,
+    keep,
+    needs,
+    producers,
+    unknown_producers,
+)
+
+__all__ = [
+    "NO_PRODUCERS",
+    "Codec",
+    "Indexed",
+    "Kept",
+    "Need",
+    "Reason",
+    "TargetTopic",
+    "index",
+    "keep",
+    "needs",
+    "producers",
+    "rewrite",
+    "unknown_producers",
+    "warm",
+]

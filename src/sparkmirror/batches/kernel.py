@@ -1,0 +1,79 @@
+"""How the Numba kernels of this room are compiled, cached and loaded.
+
+Purpose: one decorator for functions that Python calls (``kernel``), one for those that only kernels call
+(``inner``), and ``warm``, which loads all of the first kind before the first batch comes.
+
+Invariants:
+    - A kernel has exactly one compiled signature. Its byte arrays are declared read-only, so that ``bytes`` and
+      ``bytearray`` reach the same code, unless the kernel writes to them.
+    - A cached kernel is never older than any source file of this room. Numba looks at the one file that holds the
+      kernel, but its callees from other files are linked into it; hence the stamp below. It also tells code with
+      bounds checking (``NUMBA_BOUNDSCHECK=1``) from code without, which Numba's own key does not.
+    - Kernels release the GIL: a lane's I/O thread goes on while a megabyte is being checked.
+
+References: numba.core.caching (IndexDataCacheFile), https://numba.readthedocs.io/en/stable/developer/caching.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba import types
+from numba.core import config
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+WRITABLE = types.Array(types.uint8, 1, "C")
+FLAGS = types.Array(types.uint8, 1, "C")
+LONGS = types.Array(types.int64, 1, "C")
+TABLE = types.Array(types.int64, 2, "C")
+LONG = types.int64
+
+_entries: list[tuple[Any, tuple[Any, ...]]] = []
+
+
+def _stamp() -> tuple[str, bool]:
+    sources = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        sources.update(file.name.encode() + b"\0" + file.read_bytes())
+    return sources.hexdigest(), bool(config.BOUNDSCHECK)
+
+
+_STAMP = _stamp()
+
+
+def kernel(*arguments: Any) -> Callable[[Function], Function]:
+    """Declares a kernel that Python calls, with the Numba types of its arguments."""
+
+    def declare(function: Function) -> Function:
+        dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+        dispatcher._cache._cache_file._source_stamp = _STAMP
+        _entries.append((dispatcher, arguments))
+        declared: Function = dispatcher
+        return declared
+
+    return declare
+
+
+def inner(function: Function) -> Function:
+    """Declares a function that kernels call; it is compiled into each of them and not cached by itself."""
+    compiled: Function = numba.njit(nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+def warm() -> None:
+    """Loads every kernel of the room, compiling those that the cache does not hold.
+
+    A worker calls it once before its first batch (about 0.1 s from the cache, some 10 s without), and the driver
+    calls it before the first lane starts, so that workers find the cache filled. Without it kernels load one by one at
+    their first use, which a reader sees as latency. May be called again; that costs nothing.
+    """
+    for dispatcher, arguments in _entries:
+        if dispatcher._can_compile:
+            dispatcher.compile(arguments)
+            dispatcher.disable_compile()
