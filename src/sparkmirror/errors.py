@@ -5,6 +5,7 @@
     ├── BrokerError    a broker said no: code, name, cluster, topic, partition, offset, and what to do
     ├── LinkError      the exchange with a broker failed: cluster, address, reason, a likely cause
     ├── BatchError     bytes of a record batch that cannot be copied as they are: topic, partition, offset, reason
+    ├── JavaError      there is no Java that Spark can run on: what was tried, what to install
     └── LabError       a local broker of the lab could not be started or stopped
 
 Messages suggest the cause and never hold a secret. Exceptions of libraries are mapped at the edge of the package that
@@ -85,3 +86,7 @@ class BatchError(SparkmirrorError):
 
 class LabError(SparkmirrorError):
     """A local broker of the lab could not be fetched, started or stopped."""
+
+
+class JavaError(SparkmirrorError):
+    """No Java 17 or 21 on this machine; the message lists what was tried and what to install."""

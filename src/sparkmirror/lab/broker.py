@@ -1,0 +1,205 @@
+"""One broker: a Java process with its directory, its ports and its log.
+
+Invariants: it runs under watch.py, so it ends with the process that started it; ``start`` returns when the broker has
+answered a request, never after a sleep; after ``kill`` and ``stop`` it comes back with the same ports and data.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkmirror.errors import LabError
+from sparkmirror.lab.ports import HOST
+from sparkmirror.lab.ready import known_brokers
+
+READY_SECONDS = 120.0
+STOP_SECONDS = 60.0
+KILL_SECONDS = 20.0
+TOOL_SECONDS = 60.0
+LOOK_SECONDS = 0.05
+LOG_LINES = 30
+
+_WATCH = Path(__file__).with_name("watch.py")
+_LOGGING = (
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
+    "-Dorg.slf4j.simpleLogger.levelInBrackets=true",
+)
+
+
+class PortTakenError(LabError):
+    """Somebody took a port between its choice and the broker's start; other ports will do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What the brokers of one cluster are started with.
+
+    Attributes:
+        java: the executable.
+        jars: Kafka's jars.
+        heap_mb: the heap of one broker.
+        removed: the directory to remove when the owner is gone, None to leave everything.
+    """
+
+    java: Path
+    jars: Path
+    heap_mb: int
+    removed: Path | None
+
+
+class Broker:
+    """One broker of a lab cluster.
+
+    Attributes:
+        id: its node id.
+        directory: holds server.properties, server.log and data.
+        port: of the PLAINTEXT listener.
+    """
+
+    def __init__(self, *, id: int, directory: Path, port: int, settings: Mapping[str, str], launch: Launch) -> None:
+        self.id, self.directory, self.port = id, directory, port
+        self._launch = launch
+        self._watch: subprocess.Popen[bytes] | None = None
+        self._pid = 0
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "tmp").mkdir(exist_ok=True)
+        lines = (f"{key}={value}\n".replace("\\", "\\\\") for key, value in settings.items())
+        (directory / "server.properties").write_text("".join(lines))
+
+    @property
+    def pid(self) -> int:
+        """The process id of the broker itself.
+
+        Raises:
+            LabError: it does not run.
+        """
+        if not self.running:
+            raise LabError(f"broker {self.id} in {self.directory} does not run")
+        return self._pid
+
+    @property
+    def running(self) -> bool:
+        return self._watch is not None and self._watch.poll() is None
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "server.log"
+
+    def format(self, cluster_id: str, scram_users: Mapping[str, str]) -> None:
+        """Writes the metadata that a broker needs before its first start.
+
+        Raises:
+            LabError: the storage tool refused.
+        """
+        command = [
+            *(str(self._launch.java), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+            *("-cp", f"{self._launch.jars}/*", "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id),
+            *("--config", str(self.directory / "server.properties")),
+        ]
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            for name, password in scram_users.items():
+                command += ["--add-scram", f"{mechanism}=[name={name},password={password}]"]
+        with self.log.open("ab") as log:
+            try:
+                tool = subprocess.run(command, stdout=log, stderr=log, timeout=TOOL_SECONDS, check=False)
+            except subprocess.TimeoutExpired:
+                raise LabError(f"broker {self.id}: formatting took over {TOOL_SECONDS:.0f} s: {self._tail()}") from None
+        if tool.returncode:
+            raise LabError(f"broker {self.id}: formatting failed: {self._tail()}")
+
+    def begin(self) -> None:
+        """Starts the process, without waiting; does nothing while it runs."""
+        if self.running:
+            return
+        owned = [sys.executable, "-I", "-S", str(_WATCH), str(os.getpid()), str(self._launch.removed or "")]
+        with self.log.open("ab") as log:
+            self._watch = subprocess.Popen(
+                [*owned, *self._command()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=self.directory,
+                start_new_session=True,  # Ctrl-C is for the owner, which then stops its brokers
+            )
+        assert self._watch.stdout is not None
+        with self._watch.stdout as answer:
+            line = answer.readline()
+        if not line.strip().isdigit():
+            raise LabError(f"broker {self.id}: its watcher did not start: {self._tail()}")
+        self._pid = int(line)
+
+    def wait_until_ready(self, expected: frozenset[int], *, seconds: float = READY_SECONDS) -> None:
+        """Returns when this broker has answered and knows all expected brokers as alive.
+
+        Raises:
+            PortTakenError: it ended since a port was not free any more.
+            LabError: it ended, or the time is over; with the end of its log.
+        """
+        deadline = time.monotonic() + seconds
+        known: frozenset[int] | None = None
+        while time.monotonic() < deadline:
+            if not self.running:
+                tail = self._tail()
+                kind = PortTakenError if "Address already in use" in self.log.read_text(errors="replace") else LabError
+                raise kind(f"broker {self.id} ended while it started: {tail}")
+            known = known_brokers((HOST, self.port))
+            if known is not None and known >= expected:
+                return
+            time.sleep(LOOK_SECONDS)
+        heard = "it does not answer" if known is None else f"it knows only {sorted(known)} of {sorted(expected)}"
+        raise LabError(f"broker {self.id} was not ready after {seconds:.0f} s, {heard}: {self._tail()}")
+
+    def start(self) -> None:
+        """Starts it again, on the same ports and data, and waits until it answers and counts itself in.
+
+        Raises:
+            LabError: it did not get ready.
+        """
+        self.begin()
+        self.wait_until_ready(frozenset({self.id}))
+
+    def kill(self) -> None:
+        """Ends it as a crash would (SIGKILL). Does nothing when it does not run."""
+        self._end(signal.SIGKILL, KILL_SECONDS)
+
+    def stop(self) -> None:
+        """Ends it cleanly: it hands its leaderships over and closes its logs (SIGTERM).
+
+        Raises:
+            LabError: it did not end in time; it has been killed then.
+        """
+        self._end(signal.SIGTERM, STOP_SECONDS)
+
+    def _end(self, number: signal.Signals, seconds: float) -> None:
+        if self._watch is None or not self.running:
+            return
+        os.kill(self._pid, number)
+        try:
+            self._watch.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._watch.pid, signal.SIGKILL)
+            self._watch.wait(KILL_SECONDS)
+            raise LabError(f"broker {self.id} did not end within {seconds:.0f} s: {self._tail()}") from None
+
+    def _command(self) -> list[str]:
+        heap = self._launch.heap_mb
+        return [
+            *(str(self._launch.java), f"-Xmx{heap}m", f"-Xms{min(heap, 256)}m", "-XX:+UseG1GC"),
+            *("-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true"),
+            # Native codec libraries are unpacked there; a killed broker would leave them in the system's directory.
+            f"-Djava.io.tmpdir={self.directory / 'tmp'}",
+            *_LOGGING,
+            *("-cp", f"{self._launch.jars}/*", "kafka.Kafka", str(self.directory / "server.properties")),
+        ]
+
+    def _tail(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return f"the end of {self.log}:\n  " + "\n  ".join(lines[-LOG_LINES:])

@@ -1,0 +1,217 @@
+"""Real Kafka clusters on this machine, for the demo, the tests and the benchmarks.
+
+    with start("a") as cluster:
+        ... cluster.bootstrap_servers ...
+
+Brokers are Apache Kafka in KRaft mode, each broker and controller in one. They end with the process that started them
+(watch.py), and unless a directory is given their data goes with them.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import tempfile
+import uuid
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from sparkmirror.errors import LabError
+from sparkmirror.lab.broker import Broker, Launch, PortTakenError
+from sparkmirror.lab.certificates import write_certificates
+from sparkmirror.lab.jars import KAFKA_VERSION, jars
+from sparkmirror.lab.listeners import PASSWORDS, Listener, client_settings, needs_certificates, needs_scram, parse
+from sparkmirror.lab.ports import free_ports
+from sparkmirror.lab.settings import Layout, server_settings
+from sparkmirror.spark.java import find_java
+
+START_ATTEMPTS = 3
+HEAP_MB = 512
+HEAP_MB_OF_SEVERAL = 320
+
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
+
+
+class LabCluster:
+    """A running cluster; a context manager that stops it.
+
+    Attributes:
+        name: as given to ``start``.
+        version: of Kafka.
+        cluster_id: the id that the cluster tells its clients.
+        directory: holds one directory per broker, with its log and data.
+        brokers: in the order of their ids, which count from 1.
+    """
+
+    def __init__(
+        self, *, name: str, version: str, cluster_id: str, directory: Path, layout: Layout, launch: Launch
+    ) -> None:
+        self.name, self.version, self.cluster_id, self.directory = name, version, cluster_id, directory
+        self._layout, self._launch = layout, launch
+        self.brokers = tuple(self._broker(node) for node in layout.ports)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses of the PLAINTEXT listeners."""
+        return self.listener(Listener.PLAINTEXT)
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """The listeners that every broker of this cluster has."""
+        return tuple(next(iter(self._layout.ports.values())))
+
+    def listener(self, name: str) -> str:
+        """Addresses of a listener, for bootstrap.servers.
+
+        Raises:
+            LabError: the cluster was started without it.
+        """
+        if name not in self.listeners:
+            raise LabError(f"cluster {self.name} has no listener {name}: it has {', '.join(self.listeners)}")
+        return self._layout.bootstrap_servers(Listener(name))
+
+    def client_properties(self, name: str = Listener.PLAINTEXT, *, mechanism: str | None = None) -> dict[str, str]:
+        """The keys that a Java client needs for a listener, bootstrap.servers among them.
+
+        Args:
+            name: of the listener.
+            mechanism: for a listener with several; its last and strongest unless given.
+
+        Raises:
+            LabError: there is no such listener, or it does not offer the mechanism.
+        """
+        servers = {"bootstrap.servers": self.listener(name)}
+        return servers | client_settings(Listener(name), mechanism, self._layout.certificates)
+
+    def stop(self) -> None:
+        """Ends all brokers and removes their data, unless a directory was given. May be called again."""
+        if self._launch.removed is None:
+            with ThreadPoolExecutor(len(self.brokers)) as pool:
+                list(pool.map(Broker.stop, self.brokers))
+            return
+        for broker in self.brokers:
+            broker.kill()  # nobody will read this data again
+        shutil.rmtree(self._launch.removed, ignore_errors=True)
+
+    def __enter__(self) -> LabCluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _broker(self, node: int) -> Broker:
+        directory = self.directory / f"broker-{node}"
+        settings = server_settings(self._layout, node, directory / "data")
+        port = self._layout.ports[node][Listener.PLAINTEXT]
+        return Broker(id=node, directory=directory, port=port, settings=settings, launch=self._launch)
+
+    def _start(self) -> None:
+        """Formats what is new, starts all brokers and waits until each of them knows all of them."""
+        users = PASSWORDS if needs_scram(self.listeners) else {}
+        new = [broker for broker in self.brokers if not (broker.directory / "data" / "meta.properties").exists()]
+        with ThreadPoolExecutor(len(self.brokers)) as pool:
+            list(pool.map(lambda broker: broker.format(self.cluster_id, users), new))
+        for broker in self.brokers:
+            broker.begin()
+        everyone = frozenset(broker.id for broker in self.brokers)
+        for broker in self.brokers:
+            broker.wait_until_ready(everyone)
+
+
+def start(
+    name: str,
+    *,
+    version: str = KAFKA_VERSION,
+    brokers: int = 1,
+    security: Collection[str] = frozenset(),
+    config: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> LabCluster:
+    """Starts a cluster and returns when every broker has answered a request.
+
+    Args:
+        name: for messages and directories.
+        version: of Kafka, fetched at the first use.
+        brokers: how many.
+        security: listeners beside PLAINTEXT, names of ``Listener``.
+        config: broker settings that win over the lab's.
+        directory: for data and logs, kept afterwards and reused when it holds a cluster already; a temporary one
+            that goes with the cluster unless given.
+
+    Raises:
+        LabError: it could not be fetched or started; with the end of the broker's log.
+        JavaError: there is no Java for it.
+    """
+    if not _NAME.fullmatch(name) or brokers < 1:
+        raise LabError(f"cluster {name!r} with {brokers} brokers: give a plain name and at least one broker")
+    listeners = parse(security)
+    java, kafka = find_java().executable, jars(version)
+    for attempt in range(1, START_ATTEMPTS + 1):
+        place = directory.resolve() if directory else Path(tempfile.mkdtemp(prefix=f"sparkmirror-lab-{name}-")).resolve()
+        launch = Launch(
+            java=java,
+            jars=kafka,
+            heap_mb=HEAP_MB if brokers == 1 else HEAP_MB_OF_SEVERAL,
+            removed=None if directory else place,
+        )
+        cluster = LabCluster(
+            name=name,
+            version=version,
+            cluster_id=_cluster_id(place),
+            directory=place,
+            layout=_layout(place, brokers, listeners, config or {}),
+            launch=launch,
+        )
+        try:
+            cluster._start()
+            return cluster
+        except PortTakenError:
+            _abandon(cluster)
+            if attempt == START_ATTEMPTS:
+                raise
+        except BaseException:
+            _abandon(cluster)
+            raise
+    raise AssertionError("unreachable")
+
+
+def _abandon(cluster: LabCluster) -> None:
+    """Ends what was started of a cluster that failed; the failure itself is what the caller should hear of."""
+    with suppress(LabError):
+        for broker in cluster.brokers:
+            broker.kill()
+        cluster.stop()
+
+
+def _layout(place: Path, brokers: int, listeners: tuple[Listener, ...], extra: Mapping[str, str]) -> Layout:
+    certificates = place / "certificates" if needs_certificates(listeners) else None
+    if certificates:
+        write_certificates(certificates)
+    width = len(listeners) + 1
+    ports = free_ports(brokers * width)
+    groups = {node: ports[(node - 1) * width : node * width] for node in range(1, brokers + 1)}
+    return Layout(
+        controllers={node: group[0] for node, group in groups.items()},
+        ports={node: dict(zip(listeners, group[1:], strict=True)) for node, group in groups.items()},
+        certificates=certificates,
+        extra=dict(extra),
+    )
+
+
+def _cluster_id(place: Path) -> str:
+    """The one that the directory was formatted with, else a new one."""
+    formatted = next(place.glob("broker-*/data/meta.properties"), None)
+    if formatted:
+        found = re.search(r"^cluster\.id=(\S+)$", formatted.read_text(), re.MULTILINE)
+        if found:
+            return found.group(1)
+    text = "-"
+    while text.startswith("-"):  # the storage tool would read it as an option
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return text

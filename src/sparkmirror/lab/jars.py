@@ -1,0 +1,182 @@
+"""Kafka's jars, fetched once per user by the Ivy that PySpark carries.
+
+Invariants: a directory that exists is complete (it is filled under another name and renamed); one process fetches, the
+others wait for it; nothing is fetched when the directory is there, so a machine that has fetched once works offline.
+
+References: Ivy's standalone main class, https://ant.apache.org/ivy/history/latest-milestone/standalone.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fcntl import LOCK_EX, LOCK_NB, flock
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from sparkmirror.errors import LabError
+from sparkmirror.spark.java import find_java, spark_jar, user_cache
+
+KAFKA_VERSION = "4.3.1"
+OLDER_KAFKA_VERSION = "3.9.1"
+SETTINGS_VARIABLE = "SPARKMIRROR_IVY_SETTINGS"
+
+ATTEMPTS = 3
+ATTEMPT_SECONDS = 600.0
+WAIT_SECONDS = ATTEMPTS * ATTEMPT_SECONDS + 60
+
+_SCALA = "2.13"
+_SLF4J = ("org.slf4j", "slf4j-simple", "1.7.36")  # the jars come without a logging back end; this one needs no file
+_PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinates:
+    """What one directory of jars holds: a name for it and Maven coordinates, fetched with all they depend on."""
+
+    name: str
+    modules: tuple[tuple[str, str, str], ...]
+
+    def ivy_file(self) -> str:
+        """The Ivy module descriptor that asks for these coordinates."""
+        lines = (
+            f'    <dependency org="{org}" name="{name}" rev="{rev}" conf="default->default"/>\n'
+            for org, name, rev in self.modules
+        )
+        return (
+            '<ivy-module version="2.0">\n  <info organisation="sparkmirror" module="lab"/>\n'
+            '  <configurations><conf name="default"/></configurations>\n'
+            f"  <dependencies>\n{''.join(lines)}  </dependencies>\n</ivy-module>\n"
+        )
+
+    def directory(self) -> Path:
+        """Where the jars are, or will be; a changed recipe gets another directory."""
+        recipe = hashlib.sha256(self.ivy_file().encode()).hexdigest()[:8]
+        return user_cache() / "jars" / f"{self.name}-{recipe}"
+
+
+def jars(version: str = KAFKA_VERSION) -> Path:
+    """The directory with the jars of Kafka's broker, storage tool and clients.
+
+    Raises:
+        LabError: they could not be fetched; the message holds Ivy's reason and what to do.
+    """
+    return fetch(Coordinates(name=f"kafka-{version}", modules=(("org.apache.kafka", f"kafka_{_SCALA}", version), _SLF4J)))
+
+
+def mirror_maker_jars(version: str = KAFKA_VERSION) -> Path:
+    """The directory with the jars of MirrorMaker 2 and of Kafka's command line tools.
+
+    Raises:
+        LabError: they could not be fetched.
+    """
+    names = ("connect-mirror", "connect-runtime", "kafka-tools")
+    modules = (*(("org.apache.kafka", name, version) for name in names), _SLF4J)
+    return fetch(Coordinates(name=f"mirror-maker-{version}", modules=modules))
+
+
+def fetch(coordinates: Coordinates) -> Path:
+    """The directory of these coordinates, fetched when it is not there yet.
+
+    Raises:
+        LabError: Ivy failed several times, or another process did not finish fetching in time.
+    """
+    directory = coordinates.directory()
+    if directory.is_dir():
+        return directory
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    # One lock for all: Ivy's own cache, which the directories share, is not made for two processes.
+    with locked(directory.parent / ".lock", seconds=WAIT_SECONDS):
+        if not directory.is_dir():
+            _fetch_with_retries(coordinates, directory)
+    return directory
+
+
+@contextmanager
+def locked(path: Path, *, seconds: float) -> Iterator[None]:
+    """Holds a file lock, which the system drops when this process ends in whatever way.
+
+    Raises:
+        LabError: another process held it for all of the given time.
+    """
+    deadline = time.monotonic() + seconds
+    with path.open("a") as file:
+        while True:
+            try:
+                flock(file, LOCK_EX | LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise LabError(f"{path} was held by another process for {seconds:.0f} s: end that one") from None
+                time.sleep(0.1)
+        yield
+
+
+def _fetch_with_retries(coordinates: Coordinates, directory: Path) -> None:
+    draft = directory.with_name(f".{directory.name}.draft")
+    for attempt in range(1, ATTEMPTS + 1):
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir()
+        problem = _run_ivy(coordinates, draft)
+        if not problem:
+            draft.rename(directory)
+            return
+        if attempt < ATTEMPTS:
+            time.sleep(2.0 * attempt)
+    shutil.rmtree(draft, ignore_errors=True)
+    raise LabError(
+        f"{coordinates.name} could not be fetched in {ATTEMPTS} attempts: {problem}. The first use needs "
+        f"https://repo1.maven.org; behind a proxy set HTTPS_PROXY, for a mirror name an Ivy settings file in "
+        f"{SETTINGS_VARIABLE}; or copy {directory} from a machine that has it"
+    )
+
+
+def _run_ivy(coordinates: Coordinates, draft: Path) -> str:
+    """One attempt; returns what went wrong, or "" when all jars are there."""
+    module = draft.parent / ".ivy.xml"
+    module.write_text(coordinates.ivy_file())
+    settings = os.environ.get(SETTINGS_VARIABLE)
+    command = [
+        *(str(find_java().executable), *_proxy_options(), "-jar", str(spark_jar("ivy-*.jar"))),
+        *(("-settings", settings) if settings else ()),
+        *("-ivy", str(module), "-confs", "default", "-cache", str(draft.parent / ".ivy")),
+        *("-types", "jar", "bundle", "-retrieve", f"{draft}/{_PATTERN}"),
+    ]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=ATTEMPT_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return f"Ivy was not done after {ATTEMPT_SECONDS:.0f} s"
+    missing = [f"{name}-{rev}.jar" for _, name, rev in coordinates.modules if not (draft / f"{name}-{rev}.jar").exists()]
+    if run.returncode or missing:
+        return _reason(run.stdout + run.stderr) or f"Ivy ended with {run.returncode}, missing {', '.join(missing)}"
+    return ""
+
+
+def _reason(output: str) -> str:
+    """The lines of Ivy's output that say why, most telling first; "" when there is none."""
+    for sign in ("Exception", "Server access error", "not found", "FAILED"):
+        lines = [line.strip(" \t:") for line in output.splitlines() if sign in line]
+        if lines:
+            return "; ".join(dict.fromkeys(lines[:3]))
+    return ""
+
+
+def _proxy_options() -> tuple[str, ...]:
+    """Java does not read the proxy variables that everything else on the machine reads."""
+    options: list[str] = []
+    for scheme in ("http", "https"):
+        value = os.environ.get(f"{scheme}_proxy") or os.environ.get(f"{scheme.upper()}_PROXY") or ""
+        proxy = urlsplit(value if "//" in value else f"//{value}")
+        if proxy.hostname:
+            options += [f"-D{scheme}.proxyHost={proxy.hostname}", f"-D{scheme}.proxyPort={proxy.port or 80}"]
+    excluded = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    if options and excluded:
+        hosts = "|".join(f"*{host.strip()}" if host.strip().startswith(".") else host.strip() for host in excluded.split(","))
+        options.append(f"-Dhttp.nonProxyHosts={hosts}")
+    return tuple(options)

@@ -1,0 +1,69 @@
+"""A lab broker's server.properties, as a pure function of the cluster's layout.
+
+Only what a small local cluster needs differs from Kafka's defaults, so that what works here works elsewhere. No topic
+default is set (such as segment or retention settings): topics would report it as their own and mirrors would copy it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkmirror.lab.listeners import CONTROLLER, PROTOCOLS, Listener, broker_settings
+from sparkmirror.lab.ports import HOST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where the brokers of a cluster are.
+
+    Attributes:
+        controllers: node id to the port of its controller listener.
+        ports: node id to the ports of its listeners.
+        certificates: the directory of certificates.py, None when no listener speaks TLS.
+        extra: the caller's own settings, which win over ours.
+    """
+
+    controllers: Mapping[int, int]
+    ports: Mapping[int, Mapping[Listener, int]]
+    certificates: Path | None
+    extra: Mapping[str, str]
+
+    def bootstrap_servers(self, listener: Listener) -> str:
+        """Addresses of all brokers for this listener."""
+        return ",".join(f"{HOST}:{ports[listener]}" for ports in self.ports.values())
+
+
+def server_settings(layout: Layout, node: int, data: Path) -> dict[str, str]:
+    """The settings of one broker, which is a controller too (KRaft, combined mode)."""
+    listeners = layout.ports[node]
+    replicas = min(3, len(layout.ports))
+    addresses = [f"{listener}://{HOST}:{port}" for listener, port in listeners.items()]
+    protocols = [f"{listener}:{PROTOCOLS[listener]}" for listener in listeners]
+    voters = ",".join(f"{each}@{HOST}:{port}" for each, port in layout.controllers.items())
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node),
+        "controller.quorum.voters": voters,
+        "controller.listener.names": CONTROLLER,
+        "listeners": ",".join([*addresses, f"{CONTROLLER}://{HOST}:{layout.controllers[node]}"]),
+        "advertised.listeners": ",".join(addresses),
+        "listener.security.protocol.map": ",".join([*protocols, f"{CONTROLLER}:PLAINTEXT"]),
+        "inter.broker.listener.name": Listener.PLAINTEXT,
+        "log.dirs": str(data),
+        "default.replication.factor": str(replicas),
+        "offsets.topic.replication.factor": str(replicas),
+        "offsets.topic.num.partitions": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.num.partitions": str(replicas),
+        "transaction.state.log.min.isr": str(min(2, replicas)),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.num.partitions": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(min(2, replicas)),
+        "group.initial.rebalance.delay.ms": "0",
+        # The default of 128 MiB would be half of a small heap.
+        "log.cleaner.dedupe.buffer.size": str(16 << 20),
+        **broker_settings(listeners, layout.certificates),
+        **layout.extra,
+    }

@@ -1,0 +1,75 @@
+"""Real clusters for the tests that are marked ``kafka``, started at most once per run and only when a test asks."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+from sparkmirror.lab.cluster import LabCluster, start
+
+CLUSTERS = ("cluster_a", "cluster_b", "cluster_c")
+
+
+class Clusters:
+    """Starts the clusters that the collected tests need, all at the first request, side by side."""
+
+    def __init__(self, wanted: frozenset[str]) -> None:
+        self._wanted = wanted
+        self._pool = ThreadPoolExecutor(len(CLUSTERS))
+        self._started: dict[str, Future[LabCluster]] = {}
+
+    def get(self, fixture: str) -> LabCluster:
+        for each in sorted(self._wanted | {fixture}):
+            if each not in self._started:
+                self._started[each] = self._pool.submit(start, each.removeprefix("cluster_"))
+        return self._started[fixture].result()
+
+    def stop(self) -> None:
+        for future in self._started.values():
+            if future.exception() is None:
+                future.result().stop()
+        self._pool.shutdown()
+
+
+@pytest.fixture(scope="session")
+def clusters(request: pytest.FixtureRequest) -> Iterator[Clusters]:
+    """The clusters of this run by fixture name: ``clusters.get("cluster_a")``."""
+    names = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+    clusters = Clusters(frozenset(names & set(CLUSTERS)))
+    yield clusters
+    clusters.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster_a(clusters: Clusters) -> LabCluster:
+    """A cluster of one broker, shared by all tests; the source, where there is one."""
+    return clusters.get("cluster_a")
+
+
+@pytest.fixture(scope="session")
+def cluster_b(clusters: Clusters) -> LabCluster:
+    """A second cluster, shared by all tests; the target, where there is one."""
+    return clusters.get("cluster_b")
+
+
+@pytest.fixture(scope="session")
+def cluster_c(clusters: Clusters) -> LabCluster:
+    """A third cluster, shared by all tests."""
+    return clusters.get("cluster_c")
+
+
+_run = uuid.uuid4().hex[:6]
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def topic() -> Callable[..., str]:
+    """Makes topic names that no other test uses: ``topic()`` or ``topic("orders")``. It creates nothing."""
+
+    def name(stem: str = "topic") -> str:
+        return f"{stem}-{_run}-{next(_numbers)}"
+
+    return name
