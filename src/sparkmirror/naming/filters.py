@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from sparkmirror.config import FlowConfig
-from sparkmirror.naming.expressions import compile_list
+from sparkmirror.config.expressions import compile_list
 
 
 class TopicFilter:

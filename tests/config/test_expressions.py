@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sparkmirror.config.expressions import compile_list
 from sparkmirror.errors import ConfigError
-from sparkmirror.naming.expressions import compile_list
 
 SUBJECTS = (
     *(
