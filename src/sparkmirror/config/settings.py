@@ -15,14 +15,14 @@ from sparkmirror.config.secret import Secret
 from sparkmirror.model import Alias, FlowName
 
 CONFIG_PROPERTIES_EXCLUDE = (
-    r"follower\.replication\.throttled\.replicas",
-    r"leader\.replication\.throttled\.replicas",
-    r"message\.timestamp\.difference\.max\.ms",
-    r"log\.message\.timestamp\.before\.max\.ms",
-    r"log\.message\.timestamp\.after\.max\.ms",
-    r"message\.timestamp\.type",
-    r"unclean\.leader\.election\.enable",
-    r"min\.insync\.replicas",
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "message.timestamp.difference.max.ms",
+    "log.message.timestamp.before.max.ms",
+    "log.message.timestamp.after.max.ms",
+    "message.timestamp.type",
+    "unclean.leader.election.enable",
+    "min.insync.replicas",
 )
 """MirrorMaker 2's ``config.properties.exclude``: topic properties that are not copied."""
 
@@ -47,6 +47,13 @@ class SecurityProtocol(Enum):
     def sasl(self) -> bool:
         """Whether the client logs in with SASL."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class TlsVersion(Enum):
+    """The versions of TLS that a client may agree on, by their names in ``ssl.enabled.protocols``."""
+
+    V1_2 = "TLSv1.2"
+    V1_3 = "TLSv1.3"
 
 
 class SaslMechanism(Enum):
@@ -108,6 +115,7 @@ class Security:
         certificate_chain: PEM text of the client's certificate and what signed it, or None.
         private_key: PEM text of the client's key, PKCS 8.
         key_password: opens ``private_key`` where it is encrypted.
+        tls_versions: what may be agreed on, oldest first.
         verify_hostname: whether the broker's certificate must name the host that was connected to.
     """
 
@@ -119,6 +127,7 @@ class Security:
     certificate_chain: str | None = None
     private_key: Secret | None = None
     key_password: Secret | None = None
+    tls_versions: tuple[TlsVersion, ...] = (TlsVersion.V1_2, TlsVersion.V1_3)
     verify_hostname: bool = True
 
 

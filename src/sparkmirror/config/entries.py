@@ -1,0 +1,155 @@
+"""One key of a file with its value, and the typed reading of such values.
+
+Invariants: no message shows a value that came from a config provider or that stands behind a password-like key; a
+message names the key as its author wrote it. Parsing follows Kafka's ``ConfigDef.parseType``: everything but
+passwords is trimmed, lists are split at commas, numbers are Java's (no underscores, no fractions).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from sparkmirror.config.secret import HIDDEN, Secret
+from sparkmirror.errors import ConfigError
+
+E = TypeVar("E", bound=Enum)
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+_SECRET_LIKE = re.compile(r"password|passphrase|secret|jaas|keystore\.key$|token$|credential", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Entry:
+    """A key with its value, as it stands in a file.
+
+    Attributes:
+        file: the file as the user named it.
+        key: the key as written.
+        raw: the value as written, with references to config providers unresolved. Never show it; see ``shown``.
+    """
+
+    file: str
+    key: str
+    raw: str
+
+    def __repr__(self) -> str:
+        return f"Entry({self.file}: {self.key})"
+
+    @property
+    def shown(self) -> str:
+        """The value as it may appear in a message: what the file says, or that it is hidden."""
+        return HIDDEN if is_secret(self.key) else f"{self.raw.strip()!r}"
+
+    def wrong(self, reason: str, remedy: str = "") -> ConfigError:
+        """The error that names this key."""
+        return ConfigError(file=self.file, key=self.key, reason=reason, remedy=remedy)
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a key must not be shown, by the key's name."""
+    return _SECRET_LIKE.search(key) is not None
+
+
+Resolve = Callable[[Entry], str]
+"""Gives an entry's value with the references to config providers replaced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """Typed access to a set of entries, by the names that they have for the reader.
+
+    Attributes:
+        entries: name to entry; the entry's own key may be longer, such as ``A.consumer.fetch.max.bytes``.
+        resolve: replaces references to config providers.
+    """
+
+    entries: Mapping[str, Entry]
+    resolve: Resolve
+
+    def entry(self, name: str) -> Entry | None:
+        """The entry itself, for error messages."""
+        return self.entries.get(name)
+
+    def text(self, name: str) -> str | None:
+        """The trimmed value, or None where it is absent or empty."""
+        entry = self.entries.get(name)
+        return (self.resolve(entry).strip() or None) if entry else None
+
+    def password(self, name: str) -> Secret | None:
+        """The value untrimmed, as the Java clients take passwords; None where it is absent or empty."""
+        entry = self.entries.get(name)
+        value = self.resolve(entry) if entry else ""
+        return Secret(value) if value else None
+
+    def integer(self, name: str, default: int, *, low: int, high: int = INT_MAX) -> int:
+        """A whole number within bounds.
+
+        Raises:
+            ConfigError: no number, or out of bounds.
+        """
+        found = self.optional_integer(name, low=low, high=high)
+        return default if found is None else found
+
+    def optional_integer(self, name: str, *, low: int, high: int = INT_MAX) -> int | None:
+        """The same, None where it is absent."""
+        text = self.text(name)
+        if text is None:
+            return self._unless_blank(name)
+        entry = self.entries[name]
+        if not _NUMBER.fullmatch(text):
+            raise entry.wrong(f"{entry.shown} is not a whole number")
+        if not low <= int(text) <= high:
+            bounds = f"at least {low}" if high in (INT_MAX, LONG_MAX) and int(text) < low else f"from {low} to {high}"
+            raise entry.wrong(f"{entry.shown} is out of range", f"it must be {bounds}")
+        return int(text)
+
+    def boolean(self, name: str, default: bool) -> bool:
+        """``true`` or ``false`` in any case, and nothing else.
+
+        Raises:
+            ConfigError: neither.
+        """
+        text = self.text(name)
+        if text is None:
+            self._unless_blank(name)
+            return default
+        if text.lower() not in ("true", "false"):
+            raise self.entries[name].wrong(f"{self.entries[name].shown} is neither true nor false")
+        return text.lower() == "true"
+
+    def listing(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        """A comma list; an empty value is an empty list, as in Kafka."""
+        if name not in self.entries:
+            return default
+        return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
+
+    def choice(self, name: str, options: Mapping[str, E], default: E) -> E:
+        """One of the options, matched without regard to case.
+
+        Raises:
+            ConfigError: another value; the message lists the options.
+        """
+        text = self.text(name)
+        if text is None:
+            return default
+        by_name = {option.lower(): value for option, value in options.items()}
+        if text.lower() not in by_name:
+            raise self.entries[name].wrong(f"{self.entries[name].shown} is not possible", one_of(options))
+        return by_name[text.lower()]
+
+    def _unless_blank(self, name: str) -> None:
+        """Refuses a key without a value where a number or a boolean must stand."""
+        if name in self.entries:
+            raise self.entries[name].wrong("has no value", "give it one or remove the line")
+
+
+def one_of(options: Iterable[str]) -> str:
+    """The part of a remedy that lists what is possible."""
+    return "possible: " + ", ".join(options)

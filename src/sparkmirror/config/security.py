@@ -1,0 +1,220 @@
+"""A client's security keys to a checked ``Security``.
+
+What works: no security, SSL with PEM, SASL PLAIN and SASL SCRAM. Everything else that would change who is trusted or
+how a client logs in is refused with the way round, never ignored. As in the Java clients only what the protocol needs
+is looked at: key store keys beside ``security.protocol=PLAINTEXT`` have no effect.
+
+Invariant: no error holds a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparkmirror.config import jaas, pem
+from sparkmirror.config.entries import Entry, Reader, one_of
+from sparkmirror.config.secret import Secret
+from sparkmirror.config.settings import SaslMechanism, Security, SecurityProtocol, TlsVersion
+from sparkmirror.errors import ConfigError
+
+_PROTOCOLS = {protocol.value: protocol for protocol in SecurityProtocol}
+_MECHANISMS = {mechanism.value: mechanism for mechanism in SaslMechanism}
+_LATER_MECHANISMS = ("GSSAPI", "OAUTHBEARER")
+_MODULES: Mapping[str, tuple[SaslMechanism, ...]] = {
+    "org.apache.kafka.common.security.plain.PlainLoginModule": (SaslMechanism.PLAIN,),
+    "org.apache.kafka.common.security.scram.ScramLoginModule": (
+        SaslMechanism.SCRAM_SHA_256,
+        SaslMechanism.SCRAM_SHA_512,
+    ),
+}
+_REFUSED_WITH_SASL = (
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+)
+_REFUSED_WITH_TLS: Mapping[str, str] = {
+    "ssl.engine.factory.class": "use PEM certificates: ssl.truststore.type=PEM, ssl.keystore.type=PEM",
+    "ssl.provider": "remove it; OpenSSL does the encryption here",
+    "ssl.cipher.suites": "remove it and limit the suites at the brokers, or in OpenSSL's configuration (OPENSSL_CONF)",
+}
+_CONVERT_TRUSTSTORE: Mapping[str, str] = {
+    "JKS": "convert it: keytool -list -rfc -keystore {path} > {stem}.pem",
+    "PKCS12": "convert it: openssl pkcs12 -in {path} -nokeys -out {stem}.pem",
+}
+_CONVERT_KEYSTORE: Mapping[str, str] = {
+    "JKS": "convert it: keytool -importkeystore -srckeystore {path} -destkeystore {stem}.p12 -deststoretype PKCS12 "
+    "&& openssl pkcs12 -in {stem}.p12 -nodes -out {stem}.pem",
+    "PKCS12": "convert it: openssl pkcs12 -in {path} -nodes -out {stem}.pem",
+}
+
+
+def read_security(reader: Reader) -> Security:
+    """Reads and checks the security keys of one client.
+
+    Args:
+        reader: the client's keys without any prefix.
+
+    Raises:
+        ConfigError: a setting that does not work here, that cannot work, or a file that cannot be read.
+    """
+    protocol = reader.choice("security.protocol", _PROTOCOLS, SecurityProtocol.PLAINTEXT)
+    _refuse(reader, "security.providers", "it is a Java class", "remove it; OpenSSL does the encryption here")
+    mechanism, username, password = _login(reader) if protocol.sasl else (None, None, None)
+    if not protocol.tls:
+        return Security(protocol=protocol, mechanism=mechanism, username=username, password=password)
+    for name, remedy in _REFUSED_WITH_TLS.items():
+        _refuse(reader, name, "does not work here", remedy)
+    chain, key, key_password = _identity(reader)
+    return Security(
+        protocol=protocol,
+        mechanism=mechanism,
+        username=username,
+        password=password,
+        ca=_trusted(reader),
+        certificate_chain=chain,
+        private_key=key,
+        key_password=key_password,
+        tls_versions=_tls_versions(reader),
+        verify_hostname=_verify_hostname(reader),
+    )
+
+
+def _refuse(reader: Reader, name: str, reason: str, remedy: str) -> None:
+    entry = reader.entry(name)
+    if entry is not None and reader.text(name) is not None:
+        raise entry.wrong(reason, remedy)
+
+
+def _login(reader: Reader) -> tuple[SaslMechanism, str, Secret]:
+    for name in _REFUSED_WITH_SASL:
+        _refuse(reader, name, "is a Java class that is not known here", "log in with SASL PLAIN or SCRAM")
+    mechanism = _mechanism(reader)
+    entry = reader.entry("sasl.jaas.config")
+    text = reader.text("sasl.jaas.config")
+    if entry is None or text is None:
+        raise _required(reader, "security.protocol").wrong(
+            f"logs in with {mechanism.value}, but there is no sasl.jaas.config",
+            "set sasl.jaas.config; a JAAS file of the Java virtual machine is not read",
+        )
+    try:
+        module = jaas.parse(text)
+    except jaas.JaasSyntaxError as error:
+        raise entry.wrong(f"is no login module: {error}") from None
+    _check_module(entry, module, mechanism)
+    return mechanism, module.options["username"], Secret(module.options["password"])
+
+
+def _mechanism(reader: Reader) -> SaslMechanism:
+    entry, text = reader.entry("sasl.mechanism"), reader.text("sasl.mechanism")
+    if entry is None or text is None:
+        raise _required(reader, "security.protocol").wrong(
+            "logs in, but sasl.mechanism is not set, which means GSSAPI; that comes later",
+            f"set sasl.mechanism, {one_of(_MECHANISMS)}",
+        )
+    if text.upper() in _LATER_MECHANISMS:
+        raise entry.wrong(f"{entry.shown} comes later", one_of(_MECHANISMS))
+    return reader.choice("sasl.mechanism", _MECHANISMS, SaslMechanism.PLAIN)
+
+
+def _check_module(entry: Entry, module: jaas.LoginModule, mechanism: SaslMechanism) -> None:
+    if module.name not in _MODULES:
+        raise entry.wrong("names a login module that does not work here", one_of(_MODULES))
+    if mechanism not in _MODULES[module.name]:
+        fitting = next(name for name, mechanisms in _MODULES.items() if mechanism in mechanisms)
+        raise entry.wrong(f"its login module does not fit sasl.mechanism={mechanism.value}", f"use {fitting}")
+    if module.options.get("tokenauth", "false").lower() == "true":
+        raise entry.wrong("delegation tokens (tokenauth) come later", "use a user name and a password")
+    missing = [name for name in ("username", "password") if not module.options.get(name)]
+    if missing:
+        raise entry.wrong(f"has no {' and no '.join(missing)}")
+
+
+def _trusted(reader: Reader) -> str | None:
+    text, entry = _store_text(reader, "ssl.truststore", "certificates", _CONVERT_TRUSTSTORE)
+    if entry is None:
+        return None
+    try:
+        return pem.certificates(text)
+    except pem.PemError as error:
+        raise entry.wrong(str(error)) from None
+
+
+def _identity(reader: Reader) -> tuple[str | None, Secret | None, Secret | None]:
+    """The client's certificate chain, its key and the key's password."""
+    text, entry = _store_text(reader, "ssl.keystore", "key", _CONVERT_KEYSTORE)
+    chain_entry = reader.entry("ssl.keystore.certificate.chain")
+    chain = reader.password("ssl.keystore.certificate.chain")
+    if entry is None:
+        if chain_entry is not None and chain is not None:
+            raise chain_entry.wrong("has no private key beside it", "set ssl.keystore.key too")
+        return None, None, None
+    if entry.key.endswith("ssl.keystore.key") and chain is None:
+        raise entry.wrong("has no certificate beside it", "set ssl.keystore.certificate.chain too")
+    password = reader.password("ssl.key.password")
+    try:
+        certificates = pem.certificates(chain.reveal() if chain else text)
+        key = pem.private_key(text)
+        pem.check_pair(certificates, key, password.reveal() if password else None)
+    except pem.PemError as error:
+        raise entry.wrong(str(error)) from None
+    return certificates, Secret(key), password
+
+
+def _store_text(reader: Reader, store: str, inline: str, convert: Mapping[str, str]) -> tuple[str, Entry | None]:
+    """The PEM text of a store, from a file or from the value itself, and the entry that gave it."""
+    place, value = reader.entry(f"{store}.location"), reader.entry(f"{store}.{inline}")
+    path, text = reader.text(f"{store}.location"), reader.password(f"{store}.{inline}")
+    if path and text and value is not None:
+        raise value.wrong(f"stands beside {store}.location", "remove one of them")
+    entry = place if path else value if text else None
+    if entry is None:
+        return "", None
+    _check_type(reader, store, entry, path, convert)
+    if text:
+        return text.reveal(), entry
+    try:
+        return pem.read(path or ""), entry
+    except pem.PemError as error:
+        raise entry.wrong(str(error)) from None
+
+
+def _check_type(reader: Reader, store: str, entry: Entry, path: str | None, convert: Mapping[str, str]) -> None:
+    declared = reader.entry(f"{store}.type")
+    kind = (reader.text(f"{store}.type") or "JKS").upper()
+    if kind == "PEM":
+        return
+    absent = f"; {store}.type is not set, which means JKS" if declared is None else ""
+    if path is None:
+        raise entry.wrong(f"needs {store}.type=PEM{absent}", f"set {store}.type=PEM")
+    commands = convert.get(kind, convert["JKS"])
+    stem = path.rsplit(".", 1)[0] if "." in path.rsplit("/", 1)[-1] else path
+    raise (declared or entry).wrong(
+        f"{kind} key stores do not work in this version{absent}",
+        f"{commands.format(path=path, stem=stem)} then set {store}.type=PEM and {store}.location={stem}.pem",
+    )
+
+
+def _tls_versions(reader: Reader) -> tuple[TlsVersion, ...]:
+    wanted = reader.listing("ssl.enabled.protocols", tuple(version.value for version in TlsVersion))
+    found = tuple(version for version in TlsVersion if version.value in wanted)
+    entry = reader.entry("ssl.enabled.protocols")
+    if not found and entry is not None and wanted:
+        raise entry.wrong(f"{entry.shown} names no version that is still safe", one_of(v.value for v in TlsVersion))
+    return found or tuple(TlsVersion)
+
+
+def _verify_hostname(reader: Reader) -> bool:
+    entry = reader.entry("ssl.endpoint.identification.algorithm")
+    if entry is None:
+        return True
+    text = reader.text("ssl.endpoint.identification.algorithm")
+    if text is not None and text.lower() != "https":
+        raise entry.wrong(f"{entry.shown} is not possible", "possible: https, or empty for no check")
+    return text is not None
+
+
+def _required(reader: Reader, name: str) -> Entry:
+    entry = reader.entry(name)
+    if entry is None:
+        raise ConfigError(file="", key=name, reason="is not set")
+    return entry
