@@ -1,0 +1,156 @@
+"""The command ``sparkmirror``: finds the subcommand, runs it, turns errors into one line and an exit code.
+
+Invariants:
+    - A command's module is imported when that command runs, never for ``--help`` of the others: importing PySpark and
+      Numba takes seconds, and a help page may not.
+    - Errors that sparkmirror raises on purpose are shown as one line, since they name place and remedy; the traceback
+      is there with ``--debug``. Any other exception is a defect and keeps its traceback, which a report needs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
+
+from sparkmirror.cli.exits import exit_code
+from sparkmirror.cli.options import spread_clusters
+from sparkmirror.errors import SparkmirrorError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One subcommand, known without importing it.
+
+    Attributes:
+        name: as typed.
+        place: ``module:attribute`` of a function with typer's annotations, or of a ``typer.Typer`` with commands of
+            its own.
+        summary: the line in ``sparkmirror --help``.
+    """
+
+    name: str
+    place: str
+    summary: str
+
+
+COMMANDS = (
+    Entry(name="run", place="sparkmirror.cli.run:run", summary="Run the enabled flows of a configuration."),
+    Entry(name="check", place="sparkmirror.cli.check:check", summary="Validate a configuration and print what holds."),
+    Entry(name="status", place="sparkmirror.cli.status:status", summary="Show flows, partitions, lag, rates, events."),
+    Entry(name="lab", place="sparkmirror.cli.lab:app", summary="Start and stop real local Kafka clusters."),
+    Entry(name="demo", place="sparkmirror.cli.demo:demo", summary="Mirror real records between two real clusters."),
+)
+
+
+@dataclass(slots=True)
+class Settings:
+    """What holds for every command; filled by the options before the subcommand."""
+
+    debug: bool = False
+
+
+class LazyCommand(TyperCommand):
+    """Stands for a subcommand in the list and becomes it when it is called."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry.name, help=entry.summary, short_help=entry.summary)
+        self.entry = entry
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parses with the real command; the context names that one as its command, so it also runs it."""
+        return load(self.entry).make_context(info_name, args, parent=parent, **extra)
+
+
+def load(entry: Entry) -> Any:
+    """Imports a subcommand and gives it as a typer command."""
+    module, attribute = entry.place.split(":")
+    found = getattr(import_module(module), attribute)
+    if not isinstance(found, typer.Typer):
+        holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        holder.command(entry.name, help=_help(found) or entry.summary)(found)
+        found = holder
+    command = get_command(found)
+    command.name = entry.name
+    return command
+
+
+def _help(function: object) -> str:
+    """The part of a docstring for the person who runs the command, without the sections for readers of the code."""
+    return re.split(r"\n\s*\n(?:Args|Returns|Raises):", inspect.getdoc(function) or "")[0]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sparkmirror {version('sparkmirror')}")
+        raise typer.Exit
+
+
+def _root(
+    context: typer.Context,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="SPARKMIRROR_DEBUG", help="Errors with traceback, logs with details.")
+    ] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Replicate topics between Kafka clusters, on Spark, from MirrorMaker 2's configuration files."""
+    context.ensure_object(Settings).debug = debug
+
+
+def group() -> TyperGroup:
+    """The whole command line, with its subcommands not yet imported."""
+    app = typer.Typer(name="sparkmirror", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    app.callback()(_root)
+    built = get_group(app)
+    built.commands.update({entry.name: LazyCommand(entry) for entry in COMMANDS})
+    return built
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The console script.
+
+    Args:
+        arguments: the command line after the program's name; that of this process by default.
+
+    Raises:
+        SystemExit: always, with a code of :class:`sparkmirror.cli.exits.ExitCode`, or 130 after Ctrl-C.
+    """
+    settings = Settings()
+    try:
+        group().main(
+            args=spread_clusters(sys.argv[1:] if arguments is None else arguments),
+            prog_name="sparkmirror",
+            obj=settings,
+        )
+    except SparkmirrorError as error:
+        show_error(error, with_traceback=settings.debug)
+        sys.exit(exit_code(error))
+    sys.exit(0)
+
+
+def show_error(error: SparkmirrorError, *, with_traceback: bool = False) -> None:
+    """Prints an error as one red line on standard error, after its traceback if that is wanted."""
+    console = Console(stderr=True)
+    if with_traceback:
+        import traceback
+
+        console.out("".join(traceback.format_exception(error)), end="", highlight=False)
+    line = " ".join(str(error).split())
+    console.print(Text(f"sparkmirror: {line}", style="bold red"), soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""What ``run`` shows while it runs: one line per flow that changes in place, or log lines where nobody watches.
+
+Both views take the same plain values (:class:`sparkmirror.flow.view.FlowView`) and are called from one thread, as often
+as the caller likes; each decides by itself how often it draws.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from sparkmirror.cli import figures
+from sparkmirror.flow.view import FlowView
+
+log = logging.getLogger(__name__)
+
+LOG_INTERVAL_S = 10.0
+DRAWS_PER_S = 4
+EVENTS_SHOWN = 5
+
+STATE_STYLES = {"running": "green", "failed": "bold red", "stopped": "dim"}
+"""States not named here are passed through on the way to one of these."""
+
+
+class View(Protocol):
+    """Shows flows until it is closed."""
+
+    def __enter__(self) -> Self:
+        """Starts to show."""
+        ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Shows the last state once more and stops."""
+        ...
+
+    def update(self, flows: Sequence[FlowView]) -> None:
+        """Takes what there is to show now."""
+        ...
+
+
+def open_view(*, console: Console | None = None, interval_s: float = LOG_INTERVAL_S) -> View:
+    """The view that fits where standard error goes: a live display on a terminal, log lines elsewhere.
+
+    Args:
+        console: where to draw; standard error by default.
+        interval_s: seconds between two log lines of one flow.
+    """
+    console = console or Console(stderr=True)
+    return TerminalView(console) if console.is_terminal else LogView(interval_s=interval_s)
+
+
+class TerminalView:
+    """One line per flow, drawn in place; log lines appear above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, refresh_per_second=DRAWS_PER_S, redirect_stdout=False)
+
+    def __enter__(self) -> Self:
+        """Starts to draw."""
+        self._live.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Leaves the last state on the screen."""
+        self._live.stop()
+
+    def update(self, flows: Sequence[FlowView]) -> None:
+        """Takes what there is to show now."""
+        self._live.update(flow_lines(flows))
+
+
+class LogView:
+    """One log line per flow: at once when its state changes or something happens to it, else at each interval.
+
+    Invariant: an event is logged once, by the line after it was first seen. Events that a later view no longer has are
+    forgotten, so the memory of what was logged does not grow.
+    """
+
+    def __init__(self, *, interval_s: float = LOG_INTERVAL_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval_s, self._clock = interval_s, clock
+        self._logged: dict[str, tuple[float, FlowView]] = {}
+        self._newest: Sequence[FlowView] = ()
+
+    def __enter__(self) -> Self:
+        """Nothing to prepare."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Logs each flow as it ended."""
+        for flow in self._newest:
+            if self._logged.get(flow.name, (0.0, None))[1] != flow:
+                self._log(flow)
+
+    def update(self, flows: Sequence[FlowView]) -> None:
+        """Takes what there is to show now."""
+        self._newest = flows
+        for flow in flows:
+            at, before = self._logged.get(flow.name, (None, None))
+            changed = before is None or before.state != flow.state or before.events != flow.events
+            if changed or at is None or self._clock() - at >= self._interval_s:
+                self._log(flow)
+
+    def _log(self, flow: FlowView) -> None:
+        _, before = self._logged.get(flow.name, (0.0, None))
+        for event in flow.events:
+            if before is None or event not in before.events:
+                log.warning("%s", event, extra={"flow": flow.name})
+        log.info("%s", "  ".join(cell for cell in cells(flow) if cell), extra={"flow": flow.name})
+        self._logged[flow.name] = (self._clock(), flow)
+
+
+def cells(flow: FlowView) -> tuple[str, ...]:
+    """A flow's line after its name, cell by cell: state, rates, lag, lanes, partitions, events."""
+    lag = f"lag {figures.count(flow.lag_records)}"
+    if flow.lag_ms is not None:
+        lag += f" ({figures.span(flow.lag_ms)})"
+    return (
+        flow.state,
+        f"{figures.count(flow.records_per_s)} records/s",
+        figures.megabytes_rate(flow.bytes_per_s),
+        lag,
+        _counted(flow.lanes, "lane"),
+        _counted(flow.partitions, "partition"),
+        _counted(len(flow.events), "event") if flow.events else "",
+    )
+
+
+def flow_lines(flows: Sequence[FlowView]) -> Table:
+    """All flows as lines with aligned cells, and the newest events of each below its line."""
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(no_wrap=True)
+    lines.add_column(no_wrap=True)
+    for _ in range(4):
+        lines.add_column(justify="right", no_wrap=True)
+    for _ in range(2):
+        lines.add_column(justify="right", no_wrap=True)
+    for flow in flows:
+        state, *rest = cells(flow)
+        lines.add_row(
+            Text(flow.name, style="bold"),
+            Text(state, style=STATE_STYLES.get(state, "yellow")),
+            *map(Text, rest[:-1]),
+            Text(rest[-1], style="yellow"),
+        )
+    events = [(flow.name, event) for flow in flows for event in flow.events[-EVENTS_SHOWN:]]
+    if not events:
+        return lines
+    both = Table.grid()
+    both.add_row(lines)
+    for name, event in events:
+        both.add_row(Text(f"{name}  {event}", style="yellow"))
+    return both
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{figures.count(number)} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,46 @@
+"""Arguments that several commands share, so that they read the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+CLUSTERS = "--clusters"
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE...", help="Configuration: MirrorMaker 2 properties files."),
+]
+
+Flow = Annotated[str | None, typer.Option("--flow", metavar="A->B", help="Only this flow.")]
+
+Clusters = Annotated[
+    list[str] | None, typer.Option(CLUSTERS, metavar="NAME...", help="Only the flows into these clusters.")
+]
+
+
+def spread_clusters(arguments: Sequence[str]) -> list[str]:
+    """Gives each name after ``--clusters`` an option of its own.
+
+    connect-mirror-maker.sh takes ``--clusters A B``, and so do we; the parser knows one value per option. The names end
+    at the next option, or at a word that is a file, so ``--clusters A B mm2.properties`` means what it says.
+
+    Args:
+        arguments: a command line.
+
+    Returns:
+        The command line for the parser.
+    """
+    spread: list[str] = []
+    taking = False
+    for word in arguments:
+        before = spread[-1] if spread else ""
+        if taking and before != CLUSTERS and not word.startswith("-") and not Path(word).is_file():
+            spread.append(CLUSTERS)
+        elif before != CLUSTERS:
+            taking = word == CLUSTERS
+        spread.append(word)
+    return spread

@@ -1,0 +1,124 @@
+"""``sparkmirror status``: flows, partitions, lag, rates and events, read from the internal topics alone.
+
+The reader is :mod:`sparkmirror.flow.status`; this file asks it once and shows what it says, as tables or as JSON. The
+JSON holds the fields of :mod:`sparkmirror.flow.view` under their own names.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sparkmirror.cli import figures
+from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.flow.view import FlowStatus, PartitionStatus
+
+PARTITIONS_SHOWN = 50
+
+
+def status(
+    files: Files,
+    flow: Flow = None,
+    clusters: Clusters = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything, as one JSON object.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Every partition, not only the furthest behind.")] = False,
+) -> None:
+    """Show flows, partitions, lag in records and in time, rates and events.
+
+    Reads the flows' internal topics on their targets, so it works from any machine that reaches those clusters.
+    """
+    from sparkmirror import config
+    from sparkmirror.flow.status import read
+
+    flows = read(config.load(files, clusters=clusters or (), flow=flow))
+    if as_json:
+        typer.echo(as_text(flows))
+        return
+    console = Console()
+    console.print(flow_table(flows, now_ms=int(time.time() * 1000)))
+    for one in flows:
+        if one.partitions:
+            console.print(partition_table(one, limit=None if everything else PARTITIONS_SHOWN))
+        for event in one.events:
+            console.print(Text(f"{one.name}: {event}", style="yellow"), soft_wrap=True)
+
+
+def as_text(flows: Sequence[FlowStatus]) -> str:
+    """All that is known, as JSON text: ``{"flows": [...]}``."""
+    return json.dumps({"flows": [asdict(flow) for flow in flows]}, indent=2, ensure_ascii=False)
+
+
+def flow_table(flows: Sequence[FlowStatus], *, now_ms: int) -> Table:
+    """One row per flow.
+
+    Args:
+        flows: what the reader found.
+        now_ms: this moment, milliseconds since 1970; ages are counted from it.
+    """
+    table = _table("flow", "state", "records", "MB", "lag", "lag in time", "partitions", "events", "heard")
+    for flow in flows:
+        table.add_row(
+            Text(flow.name, style="bold"),
+            Text(flow.state),
+            figures.rate(flow.records_per_s),
+            figures.megabytes_rate(flow.bytes_per_s),
+            figures.count(flow.lag_records),
+            figures.span(flow.lag_ms),
+            figures.count(len(flow.partitions)),
+            figures.count(len(flow.events)),
+            figures.MISSING if flow.updated_ms is None else f"{figures.span(max(0, now_ms - flow.updated_ms))} ago",
+        )
+    return table
+
+
+def partition_table(flow: FlowStatus, *, limit: int | None = None) -> Table:
+    """One row per partition of a flow.
+
+    Args:
+        flow: the flow.
+        limit: how many rows at most; then those with an event and those furthest behind are shown, and the table says
+            that there are more.
+    """
+    shown = flow.partitions if limit is None else _worst(flow.partitions, limit)
+    table = _table("topic-partition", "on the target", "position", "source end", "lag", "lag in time", "records", "MB")
+    table.title = flow.name
+    if hidden := len(flow.partitions) - len(shown):
+        table.caption = f"and {figures.count(hidden)} more that are no further behind (--all shows them)"
+    for one in shown:
+        table.add_row(
+            Text(f"{one.topic}-{one.partition}"),
+            Text(one.target_topic),
+            figures.count(one.position),
+            figures.count(one.source_end),
+            figures.count(one.lag_records),
+            figures.span(one.lag_ms),
+            figures.rate(one.records_per_s),
+            figures.megabytes_rate(one.bytes_per_s),
+        )
+        if one.event:
+            table.add_row(Text(f"  {one.event}", style="yellow"))
+    return table
+
+
+def _worst(partitions: Sequence[PartitionStatus], limit: int) -> Sequence[PartitionStatus]:
+    """Those that need looking at, in their usual order: with an event, not known, furthest behind."""
+    if len(partitions) <= limit:
+        return partitions
+    ranked = sorted(partitions, key=lambda one: (not one.event, one.lag_records is not None, -(one.lag_records or 0)))
+    chosen = set(ranked[:limit])
+    return [one for one in partitions if one in chosen]
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left", caption_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number < 2 else "right", no_wrap=True)
+    return table

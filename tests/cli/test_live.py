@@ -1,0 +1,137 @@
+"""What ``run`` shows while it runs."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from sparkmirror.cli.live import LogView, TerminalView, flow_lines, open_view
+from sparkmirror.flow.view import FlowView
+
+FLOW = FlowView(
+    name="A->B",
+    state="running",
+    records_per_s=12_345.0,
+    bytes_per_s=98_700_000.0,
+    lag_records=1_234,
+    lag_ms=2_100,
+    lanes=1,
+    partitions=24,
+)
+
+
+def terminal() -> Console:
+    return Console(file=StringIO(), force_terminal=True, width=120, color_system=None)
+
+
+def drawn(console: Console) -> str:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_one_line_tells_a_flow():
+    console = terminal()
+    console.print(flow_lines([FLOW]))
+    (line,) = drawn(console).splitlines()
+    cells = line.replace("  ", "|").replace("||", "|").split("|")
+    told = [cell.strip() for cell in cells if cell.strip()]
+    assert told == [
+        "A->B",
+        "running",
+        "12,345 records/s",
+        "98.7 MB/s",
+        "lag 1,234 (2.1 s)",
+        "1 lane",
+        "24 partitions",
+    ]
+
+
+def test_lines_of_several_flows_are_aligned():
+    console = terminal()
+    console.print(flow_lines([FLOW, replace(FLOW, name="west->east", records_per_s=1.0)]))
+    first, second = drawn(console).splitlines()
+    assert first.index("running") == second.index("running")
+    assert first.index("MB/s") == second.index("MB/s")
+
+
+def test_events_are_shown_below_the_lines_and_are_not_markup():
+    console = terminal()
+    console.print(flow_lines([replace(FLOW, events=("orders-3 stopped at offset 7 [bold]",))]))
+    lines = drawn(console).splitlines()
+    assert "1 event" in lines[0]
+    assert lines[1].strip() == "A->B  orders-3 stopped at offset 7 [bold]"
+
+
+def test_a_lag_that_is_not_known_is_a_dash():
+    console = terminal()
+    console.print(flow_lines([replace(FLOW, lag_records=None, lag_ms=None)]))
+    assert "lag -  " in drawn(console)
+
+
+def test_a_terminal_gets_a_display_and_a_pipe_gets_log_lines():
+    assert isinstance(open_view(console=terminal()), TerminalView)
+    assert isinstance(open_view(console=Console(file=StringIO())), LogView)
+
+
+def test_the_display_leaves_the_last_state_on_the_screen():
+    console = terminal()
+    with open_view(console=console) as view:
+        view.update([FLOW])
+        view.update([replace(FLOW, state="stopped")])
+    last = [line for line in drawn(console).splitlines() if "A->B" in line][-1]
+    assert "stopped" in last
+
+
+def test_log_lines_come_at_each_interval(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "sparkmirror")
+    clock = Clock()
+    view = LogView(interval_s=10, clock=clock)
+    for clock.now_s in (0.0, 1.0, 9.9, 10.0, 10.5, 20.0):
+        view.update([FLOW])
+    assert len(caplog.messages) == 3
+    assert "12,345 records/s" in caplog.messages[0]
+    assert [record.flow for record in caplog.records] == ["A->B"] * 3  # type: ignore[attr-defined]  # given as extra
+
+
+def test_a_change_of_state_is_logged_at_once(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "sparkmirror")
+    view = LogView(interval_s=10, clock=Clock())
+    view.update([FLOW])
+    view.update([replace(FLOW, state="draining")])
+    assert [message.split()[0] for message in caplog.messages] == ["running", "draining"]
+
+
+def test_an_event_is_logged_once_as_a_warning(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "sparkmirror")
+    clock = Clock()
+    view = LogView(interval_s=10, clock=clock)
+    for clock.now_s, events in ((0.0, ()), (1.0, ("gap",)), (12.0, ("gap",)), (13.0, ("gap", "stopped"))):
+        view.update([replace(FLOW, events=events)])
+    assert [record.message for record in caplog.records if record.levelno == logging.WARNING] == ["gap", "stopped"]
+
+
+def test_the_end_is_logged_if_it_was_not_yet(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "sparkmirror")
+    with LogView(interval_s=10, clock=Clock()) as view:
+        view.update([FLOW])
+        view.update([replace(FLOW, lag_records=0)])
+    assert [message.split("lag ")[1].split()[0] for message in caplog.messages] == ["1,234", "0"]
+
+
+def test_the_end_is_not_logged_twice(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "sparkmirror")
+    with LogView(interval_s=10, clock=Clock()) as view:
+        view.update([FLOW])
+    assert len(caplog.messages) == 1

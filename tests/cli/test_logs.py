@@ -1,0 +1,104 @@
+"""Log lines as they reach standard error."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Iterator
+from io import StringIO
+
+import pytest
+
+from sparkmirror.cli.logs import LogFormat, configure
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    root, ours = logging.getLogger(), logging.getLogger("sparkmirror")
+    before = root.handlers[:], root.level, ours.level
+    yield
+    logging.captureWarnings(False)
+    root.handlers[:], root.level, ours.level = before[0], before[1], before[2]
+
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_a_plain_line_has_time_level_source_and_place(capsys: Captured):
+    configure()
+    logging.getLogger("sparkmirror.flow.controller").info("planned %d lanes", 2, extra={"flow": "A->B", "lane": 1})
+    time, level, source, rest = capsys.readouterr().err.rstrip("\n").split(maxsplit=3)
+    assert time.endswith("Z")
+    assert (level, source, rest) == ("INFO", "flow.controller", "[A->B lane=1] planned 2 lanes")
+
+
+def test_a_json_line_is_one_object_whatever_the_message_holds(capsys: Captured):
+    configure(LogFormat.JSON)
+    logging.getLogger("sparkmirror.copy.lane").warning('two\nlines and "quotes"', extra={"topic": "t", "partition": 0})
+    (line,) = capsys.readouterr().err.splitlines()
+    told = json.loads(line)
+    assert told.pop("time").endswith("Z")
+    assert told == {
+        "level": "warning",
+        "source": "copy.lane",
+        "message": 'two\nlines and "quotes"',
+        "topic": "t",
+        "partition": 0,
+    }
+
+
+def test_a_json_line_carries_the_traceback(capsys: Captured):
+    configure(LogFormat.JSON)
+    try:
+        raise OSError("gone")
+    except OSError:
+        logging.getLogger("sparkmirror").exception("failed")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["traceback"].endswith("OSError: gone")
+
+
+def test_libraries_are_quiet_below_warning_and_speak_under_a_name_people_know(capsys: Captured):
+    configure()
+    logging.getLogger("kafka.net.connection").info("connecting")
+    logging.getLogger("py4j.clientserver").info("answering")
+    assert capsys.readouterr().err == ""
+    logging.getLogger("kafka.net.connection").warning("closed")
+    assert "kafka-python closed" in capsys.readouterr().err
+
+
+def test_debug_lets_libraries_speak_from_info_on(capsys: Captured):
+    configure(debug=True)
+    logging.getLogger("kafka.net.connection").info("connecting")
+    logging.getLogger("kafka.net.connection").debug("a byte")
+    logging.getLogger("sparkmirror.kafka").debug("ours")
+    shown = capsys.readouterr().err
+    assert "connecting" in shown
+    assert "ours" in shown
+    assert "a byte" not in shown
+
+
+def test_lines_follow_standard_error_when_a_display_takes_it(capsys: Captured, monkeypatch: pytest.MonkeyPatch):
+    configure()
+    display = StringIO()
+    monkeypatch.setattr(sys, "stderr", display)
+    logging.getLogger("sparkmirror").info("above the display")
+    assert "above the display" in display.getvalue()
+    assert capsys.readouterr().err == ""
+
+
+def test_the_last_call_holds_and_lines_are_not_doubled(capsys: Captured):
+    configure(LogFormat.JSON)
+    configure()
+    logging.getLogger("sparkmirror").info("once")
+    assert capsys.readouterr().err.count("once") == 1
+
+
+def test_warnings_of_libraries_are_log_lines(capsys: Captured):
+    configure(LogFormat.JSON)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(True)
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+    assert "old" in json.loads(capsys.readouterr().err)["message"]

@@ -1,0 +1,111 @@
+"""``sparkmirror status``: rows as they come from the reader, as tables and as JSON."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+
+from rich.console import Console
+from rich.table import Table
+
+from sparkmirror.cli.status import as_text, flow_table, partition_table
+from sparkmirror.flow.view import FlowStatus, PartitionStatus
+
+
+def partition(number: int, *, lag: int | None = 0, event: str = "") -> PartitionStatus:
+    return PartitionStatus(
+        topic="orders",
+        partition=number,
+        target_topic="A.orders",
+        position=1_000,
+        target_offset=990,
+        source_end=None if lag is None else 1_000 + lag,
+        lag_records=lag,
+        lag_ms=None if lag is None else lag * 10,
+        records_per_s=5_000.0,
+        bytes_per_s=2_500_000.0,
+        updated_ms=1_700_000_000_000,
+        event=event,
+    )
+
+
+def flow(*partitions: PartitionStatus) -> FlowStatus:
+    return FlowStatus(
+        name="A->B",
+        state="running",
+        records_per_s=10_000.0,
+        bytes_per_s=5_000_000.0,
+        lag_records=None,
+        lag_ms=40,
+        updated_ms=1_700_000_000_000,
+        partitions=partitions,
+        events=("gap in orders-1",),
+    )
+
+
+def lines(table: Table) -> list[str]:
+    console = Console(file=StringIO(), width=160, color_system=None)
+    console.print(table)
+    assert isinstance(console.file, StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def numbers_shown(table: Table) -> list[int]:
+    return [int(line.split()[0].removeprefix("orders-")) for line in lines(table) if line.startswith("orders-")]
+
+
+def test_a_flow_is_one_row_with_its_age():
+    header, row = lines(flow_table([flow(partition(0), partition(1))], now_ms=1_700_000_001_500))
+    assert header.split()[:2] == ["flow", "state"]
+    assert row.split() == "A->B running 10,000/s 5.0 MB/s - 40 ms 2 1 1.5 s ago".split()
+
+
+def test_a_flow_that_never_ran_shows_dashes():
+    never = FlowStatus(name="A->B", state="never started")
+    assert lines(flow_table([never], now_ms=0))[1].split() == "A->B never started - - - - 0 0 -".split()
+
+
+def test_a_clock_that_is_ahead_does_not_make_an_age_negative():
+    assert lines(flow_table([flow()], now_ms=1_600_000_000_000))[1].endswith("0 ms ago")
+
+
+def test_a_partition_is_one_row_and_its_event_another():
+    title, _, row, event = lines(partition_table(flow(partition(3, lag=5, event="stopped at offset 7"))))
+    assert title == "A->B"
+    assert row.split() == "orders-3 A.orders 1,000 1,005 5 50 ms 5,000/s 2.5 MB/s".split()
+    assert event.strip() == "stopped at offset 7"
+
+
+def test_a_limited_table_shows_what_needs_looking_at_in_the_usual_order():
+    rows = [partition(n, lag=n) for n in range(6)]
+    rows[1] = partition(1, lag=0, event="stopped")
+    rows[2] = partition(2, lag=None)
+    table = partition_table(flow(*rows), limit=3)
+    assert numbers_shown(table) == [1, 2, 5]
+    assert lines(table)[-1] == "and 3 more that are no further behind (--all shows them)"
+
+
+def test_a_table_without_a_limit_shows_every_partition():
+    assert numbers_shown(partition_table(flow(*map(partition, range(80))))) == list(range(80))
+
+
+def test_json_holds_every_field_under_its_name():
+    told = json.loads(as_text([flow(partition(3, lag=5))]))
+    (one,) = told["flows"]
+    assert one["name"] == "A->B"
+    assert one["lag_records"] is None
+    assert one["events"] == ["gap in orders-1"]
+    assert one["partitions"][0] == {
+        "topic": "orders",
+        "partition": 3,
+        "target_topic": "A.orders",
+        "position": 1000,
+        "target_offset": 990,
+        "source_end": 1005,
+        "lag_records": 5,
+        "lag_ms": 50,
+        "records_per_s": 5000.0,
+        "bytes_per_s": 2500000.0,
+        "updated_ms": 1700000000000,
+        "event": "",
+    }
