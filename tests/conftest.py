@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
+
 from sparkmirror.lab.cluster import LabCluster, start
 
 CLUSTERS = ("cluster_a", "cluster_b", "cluster_c")
@@ -63,6 +64,12 @@ def cluster_c(clusters: Clusters) -> LabCluster:
 
 _run = uuid.uuid4().hex[:6]
 _numbers = itertools.count(1)
+
+
+@pytest.fixture
+def topic_name(topic: Callable[..., str]) -> str:
+    """One topic name that no other test uses."""
+    return topic()
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.ready import known_brokers
 

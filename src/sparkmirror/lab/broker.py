@@ -31,6 +31,9 @@ _LOGGING = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
     "-Dorg.slf4j.simpleLogger.levelInBrackets=true",
+    # Two thousand lines at every start: all settings, ours are in server.properties.
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaConfig=warn",
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config.AbstractConfig=warn",
 )
 
 
@@ -59,13 +62,13 @@ class Broker:
     """One broker of a lab cluster.
 
     Attributes:
-        id: its node id.
+        node: its node id.
         directory: holds server.properties, server.log and data.
         port: of the PLAINTEXT listener.
     """
 
-    def __init__(self, *, id: int, directory: Path, port: int, settings: Mapping[str, str], launch: Launch) -> None:
-        self.id, self.directory, self.port = id, directory, port
+    def __init__(self, *, node: int, directory: Path, port: int, settings: Mapping[str, str], launch: Launch) -> None:
+        self.node, self.directory, self.port = node, directory, port
         self._launch = launch
         self._watch: subprocess.Popen[bytes] | None = None
         self._pid = 0
@@ -82,15 +85,17 @@ class Broker:
             LabError: it does not run.
         """
         if not self.running:
-            raise LabError(f"broker {self.id} in {self.directory} does not run")
+            raise LabError(f"broker {self.node} in {self.directory} does not run")
         return self._pid
 
     @property
     def running(self) -> bool:
+        """Whether its process is there; says nothing about whether it answers."""
         return self._watch is not None and self._watch.poll() is None
 
     @property
     def log(self) -> Path:
+        """What it wrote, from its first start on."""
         return self.directory / "server.log"
 
     def format(self, cluster_id: str, scram_users: Mapping[str, str]) -> None:
@@ -111,9 +116,11 @@ class Broker:
             try:
                 tool = subprocess.run(command, stdout=log, stderr=log, timeout=TOOL_SECONDS, check=False)
             except subprocess.TimeoutExpired:
-                raise LabError(f"broker {self.id}: formatting took over {TOOL_SECONDS:.0f} s: {self._tail()}") from None
+                raise LabError(
+                    f"broker {self.node}: formatting took over {TOOL_SECONDS:.0f} s: {self._tail()}"
+                ) from None
         if tool.returncode:
-            raise LabError(f"broker {self.id}: formatting failed: {self._tail()}")
+            raise LabError(f"broker {self.node}: formatting failed: {self._tail()}")
 
     def begin(self) -> None:
         """Starts the process, without waiting; does nothing while it runs."""
@@ -133,7 +140,7 @@ class Broker:
         with self._watch.stdout as answer:
             line = answer.readline()
         if not line.strip().isdigit():
-            raise LabError(f"broker {self.id}: its watcher did not start: {self._tail()}")
+            raise LabError(f"broker {self.node}: its watcher did not start: {self._tail()}")
         self._pid = int(line)
 
     def wait_until_ready(self, expected: frozenset[int], *, seconds: float = READY_SECONDS) -> None:
@@ -149,13 +156,13 @@ class Broker:
             if not self.running:
                 tail = self._tail()
                 kind = PortTakenError if "Address already in use" in self.log.read_text(errors="replace") else LabError
-                raise kind(f"broker {self.id} ended while it started: {tail}")
+                raise kind(f"broker {self.node} ended while it started: {tail}")
             known = known_brokers((HOST, self.port))
             if known is not None and known >= expected:
                 return
             time.sleep(LOOK_SECONDS)
         heard = "it does not answer" if known is None else f"it knows only {sorted(known)} of {sorted(expected)}"
-        raise LabError(f"broker {self.id} was not ready after {seconds:.0f} s, {heard}: {self._tail()}")
+        raise LabError(f"broker {self.node} was not ready after {seconds:.0f} s, {heard}: {self._tail()}")
 
     def start(self) -> None:
         """Starts it again, on the same ports and data, and waits until it answers and counts itself in.
@@ -164,7 +171,7 @@ class Broker:
             LabError: it did not get ready.
         """
         self.begin()
-        self.wait_until_ready(frozenset({self.id}))
+        self.wait_until_ready(frozenset({self.node}))
 
     def kill(self) -> None:
         """Ends it as a crash would (SIGKILL). Does nothing when it does not run."""
@@ -187,7 +194,7 @@ class Broker:
         except subprocess.TimeoutExpired:
             os.killpg(self._watch.pid, signal.SIGKILL)
             self._watch.wait(KILL_SECONDS)
-            raise LabError(f"broker {self.id} did not end within {seconds:.0f} s: {self._tail()}") from None
+            raise LabError(f"broker {self.node} did not end within {seconds:.0f} s: {self._tail()}") from None
 
     def _command(self) -> list[str]:
         heap = self._launch.heap_mb

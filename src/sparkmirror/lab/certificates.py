@@ -1,15 +1,14 @@
 """Certificates for one lab cluster: an authority, a server and a client, as PEM files.
 
 Files: ``ca.pem``; ``server.pem`` and ``client.pem``, each private key (PKCS #8), certificate and authority in one file,
-as Kafka's PEM key store reads them; ``client-encrypted.pem``, the same client with its key under KEY_PASSWORD. They live
-as long as the lab's data and protect nothing.
+as Kafka's PEM key store reads them; ``client-encrypted.pem``, the same client with its key under KEY_PASSWORD. They
+live as long as the lab's data and protect nothing.
 """
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
-import os
 from pathlib import Path
 
 from cryptography import x509
@@ -54,7 +53,7 @@ def _certificate(
     usage: x509.ObjectIdentifier | None = None,
 ) -> x509.Certificate:
     """Signed by the issuer, or by itself as an authority where there is none."""
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
     builder = (
         x509.CertificateBuilder()
@@ -62,8 +61,8 @@ def _certificate(
         .issuer_name(issuer.subject if issuer else name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=VALID_DAYS))
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
@@ -98,5 +97,5 @@ def _key_pem(key: ec.EllipticCurvePrivateKey, password: str | None) -> bytes:
 
 
 def _write_private(path: Path, data: bytes) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
+    path.touch(mode=0o600)
+    path.write_bytes(data)

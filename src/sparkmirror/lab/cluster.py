@@ -109,7 +109,7 @@ class LabCluster:
         directory = self.directory / f"broker-{node}"
         settings = server_settings(self._layout, node, directory / "data")
         port = self._layout.ports[node][Listener.PLAINTEXT]
-        return Broker(id=node, directory=directory, port=port, settings=settings, launch=self._launch)
+        return Broker(node=node, directory=directory, port=port, settings=settings, launch=self._launch)
 
     def _start(self) -> None:
         """Formats what is new, starts all brokers and waits until each of them knows all of them."""
@@ -119,7 +119,7 @@ class LabCluster:
             list(pool.map(lambda broker: broker.format(self.cluster_id, users), new))
         for broker in self.brokers:
             broker.begin()
-        everyone = frozenset(broker.id for broker in self.brokers)
+        everyone = frozenset(broker.node for broker in self.brokers)
         for broker in self.brokers:
             broker.wait_until_ready(everyone)
 
@@ -153,7 +153,7 @@ def start(
     listeners = parse(security)
     java, kafka = find_java().executable, jars(version)
     for attempt in range(1, START_ATTEMPTS + 1):
-        place = directory.resolve() if directory else Path(tempfile.mkdtemp(prefix=f"sparkmirror-lab-{name}-")).resolve()
+        place = (directory or Path(tempfile.mkdtemp(prefix=f"sparkmirror-lab-{name}-"))).resolve()
         launch = Launch(
             java=java,
             jars=kafka,

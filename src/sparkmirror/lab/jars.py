@@ -67,7 +67,8 @@ def jars(version: str = KAFKA_VERSION) -> Path:
     Raises:
         LabError: they could not be fetched; the message holds Ivy's reason and what to do.
     """
-    return fetch(Coordinates(name=f"kafka-{version}", modules=(("org.apache.kafka", f"kafka_{_SCALA}", version), _SLF4J)))
+    modules = (("org.apache.kafka", f"kafka_{_SCALA}", version), _SLF4J)
+    return fetch(Coordinates(name=f"kafka-{version}", modules=modules))
 
 
 def mirror_maker_jars(version: str = KAFKA_VERSION) -> Path:
@@ -152,7 +153,8 @@ def _run_ivy(coordinates: Coordinates, draft: Path) -> str:
         run = subprocess.run(command, capture_output=True, text=True, timeout=ATTEMPT_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return f"Ivy was not done after {ATTEMPT_SECONDS:.0f} s"
-    missing = [f"{name}-{rev}.jar" for _, name, rev in coordinates.modules if not (draft / f"{name}-{rev}.jar").exists()]
+    wanted = (f"{name}-{rev}.jar" for _, name, rev in coordinates.modules)
+    missing = [jar for jar in wanted if not (draft / jar).exists()]
     if run.returncode or missing:
         return _reason(run.stdout + run.stderr) or f"Ivy ended with {run.returncode}, missing {', '.join(missing)}"
     return ""
@@ -177,6 +179,7 @@ def _proxy_options() -> tuple[str, ...]:
             options += [f"-D{scheme}.proxyHost={proxy.hostname}", f"-D{scheme}.proxyPort={proxy.port or 80}"]
     excluded = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     if options and excluded:
-        hosts = "|".join(f"*{host.strip()}" if host.strip().startswith(".") else host.strip() for host in excluded.split(","))
-        options.append(f"-Dhttp.nonProxyHosts={hosts}")
+        hosts = (host.strip() for host in excluded.split(","))
+        patterns = "|".join(f"*{host}" if host.startswith(".") else host for host in hosts if host)
+        options.append(f"-Dhttp.nonProxyHosts={patterns}")
     return tuple(options)

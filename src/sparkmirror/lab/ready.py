@@ -1,7 +1,7 @@
 """Asks a broker which brokers it knows: a real request over a plain socket.
 
-Metadata version 1 with no topics is spoken by every Kafka since 0.10. Written by hand, since it must tell "not yet" from
-"broken" without a client's retries and caches in between.
+Metadata version 1 with no topics is spoken by every Kafka since 0.10. Written by hand, since it must tell "not yet"
+from "broken" without a client's retries and caches in between.
 """
 
 from __future__ import annotations

