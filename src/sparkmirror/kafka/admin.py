@@ -1,0 +1,423 @@
+"""Topics of a cluster: what there is, their configs and offsets, creating, enlarging, deleting.
+
+Invariants: everything is asked for in bulk, in requests of a size that brokers take; a topic that fails does not stop
+the others (`Results`); errors name the cluster, the topic and the permission or setting that is missing; nothing here
+ever makes a broker create a topic by asking for it.
+
+Reference: the Metadata, DescribeConfigs, CreateTopics (KIP-4, KIP-464), CreatePartitions (KIP-195), DeleteTopics and
+ListOffsets (KIP-79, KIP-98, KIP-320) APIs. For threads of a driver: these functions block.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+)
+from kafka.protocol.metadata import MetadataRequest
+
+from sparkmirror.config import Isolation
+from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.leaders import Leader, OffsetSpec, ask_leaders
+from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, explained, repeat
+from sparkmirror.model import ClusterId, TopicPartition
+
+TOPIC_ALREADY_EXISTS = 36
+INVALID_REPLICATION_FACTOR = 38
+NOT_CONTROLLER = 41
+
+BROKER_DEFAULT = -1
+"""As a replication factor or a number of partitions: what the broker is configured to."""
+
+NAMED_TOPICS = 1_000
+DESCRIBED_TOPICS = 200
+CHANGED_TOPICS = 100
+CHANGED_PARTITIONS = 2_000
+"""Per request. A KRaft controller refuses changes of more than 10,000 partitions at once."""
+
+_TOPIC_RESOURCE = 2
+_UNSUPPORTED_VERSION = 35
+
+
+class TopicDescription(NamedTuple):
+    """A topic as one broker knows it."""
+
+    topic_id: uuid.UUID
+    partitions: Mapping[int, Leader]
+    internal: bool
+
+
+class ConfigSource(IntEnum):
+    """Where the value of a topic property comes from."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEntry:
+    """One property of a topic; the value of a sensitive one is not told."""
+
+    value: str | None
+    source: ConfigSource
+    sensitive: bool = False
+    read_only: bool = False
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it: not for the topic, not for the cluster."""
+        return self.source is ConfigSource.DEFAULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to create."""
+
+    name: str
+    partitions: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
+    configs: tuple[tuple[str, str], ...] = ()
+
+
+def cluster_id(cluster: Cluster, timeout_ms: int = ADMIN_MS) -> ClusterId:
+    """The identity that the cluster gives itself.
+
+    Raises:
+        BrokerError: the broker is too old to have one.
+        LinkError: no broker could be asked.
+    """
+    found = cluster.run(_metadata, cluster, [], timeout_ms).cluster_id
+    if not found:
+        raise explained(
+            _UNSUPPORTED_VERSION, cluster.alias, topic="", remedy="brokers before 0.10.1 have no cluster id"
+        )
+    return ClusterId(found)
+
+
+def list_topics(
+    cluster: Cluster, topics: Sequence[str] | None = None, timeout_ms: int = ADMIN_MS
+) -> dict[str, TopicDescription]:
+    """The topics that there are and that this user may see, with their leaders; -1 is a partition without one.
+
+    Args:
+        cluster: where.
+        topics: only these; None for all. Those that do not exist are left out.
+        timeout_ms: milliseconds for each request.
+
+    Raises:
+        LinkError: no broker could be asked.
+    """
+    found: dict[str, TopicDescription] = {}
+    for piece in [None] if topics is None else chunks(list(topics), NAMED_TOPICS):
+        answer = cluster.run(_metadata, cluster, piece, timeout_ms)
+        found.update((topic.name, _described(topic)) for topic in answer.topics if topic.partitions)
+    return found
+
+
+def wait_for_leaders(
+    cluster: Cluster, partitions: Mapping[str, int], timeout_ms: int = ADMIN_MS
+) -> Results[str, TopicDescription]:
+    """Waits until topics are as large as they are known to be and each of their partitions has a leader.
+
+    A topic that is not there is waited for until the end, since what another broker has just created looks the same.
+
+    Args:
+        cluster: where.
+        partitions: topic to the least number of its partitions.
+        timeout_ms: milliseconds until topics that are not ready count as failed.
+
+    Raises:
+        LinkError: no broker could be asked.
+    """
+
+    def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, TopicDescription]]:
+        known = list_topics(cluster, names, deadline.attempt_ms)
+        for name in names:
+            found = known.get(name)
+            if found is None or len(found.partitions) < partitions[name]:
+                yield Answer(key=name, code=3)
+            elif any(leader.node < 0 for leader in found.partitions.values()):
+                yield Answer(key=name, code=5)
+            else:
+                yield Answer(key=name, value=found)
+
+    return repeat(list(partitions), ask, _explaining(cluster, "DESCRIBE"), timeout_ms, unknown_ms=timeout_ms)
+
+
+def describe_configs(
+    cluster: Cluster, topics: Sequence[str], timeout_ms: int = ADMIN_MS
+) -> Results[str, dict[str, ConfigEntry]]:
+    """All properties of the topics, with where each value comes from.
+
+    Raises:
+        LinkError: no broker could be asked.
+    """
+
+    def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, dict[str, ConfigEntry]]]:
+        resource = DescribeConfigsRequest.DescribeConfigsResource
+        for piece in chunks(names, DESCRIBED_TOPICS):
+            wanted = [
+                resource(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=None) for name in piece
+            ]
+            request = DescribeConfigsRequest(resources=wanted, include_synonyms=False, include_documentation=False)
+            for result in cluster.call(request, timeout_ms=deadline.attempt_ms).results:
+                yield Answer(
+                    key=result.resource_name,
+                    value={entry.name: _entry(entry) for entry in result.configs},
+                    code=result.error_code,
+                    message=result.error_message or "",
+                )
+
+    return repeat(topics, ask, _explaining(cluster, "DESCRIBE_CONFIGS"), timeout_ms)
+
+
+def topic_configs(
+    cluster: Cluster, topics: Sequence[str], timeout_ms: int = ADMIN_MS
+) -> dict[str, dict[str, ConfigEntry]]:
+    """Like `describe_configs`, for callers that need all of them.
+
+    Raises:
+        BrokerError: one of the topics is not there, or its configs may not be read.
+        LinkError: no broker could be asked.
+    """
+    return describe_configs(cluster, topics, timeout_ms).complete()
+
+
+def create_topics(cluster: Cluster, topics: Sequence[NewTopic], timeout_ms: int = ADMIN_MS) -> Results[str, None]:
+    """Creates topics.
+
+    One that was there before is a failure with code `TOPIC_ALREADY_EXISTS`, so that the caller can look at it.
+    """
+    wanted = {topic.name: topic for topic in topics}
+    attempts: Counter[str] = Counter()
+
+    def request(names: Sequence[str], broker_ms: int) -> Any:
+        attempts.update(names)
+        return CreateTopicsRequest(
+            topics=[_creatable(wanted[name]) for name in names], timeout_ms=broker_ms, validate_only=False
+        )
+
+    def read(response: Any) -> Iterable[Answer[str, None]]:
+        for topic in response.topics:
+            # An earlier attempt that seemed to fail has created it after all.
+            late = topic.error_code == TOPIC_ALREADY_EXISTS and attempts[topic.name] > 1
+            yield Answer(key=topic.name, code=0 if late else topic.error_code, message=topic.error_message or "")
+
+    sizes = {name: max(1, topic.partitions) for name, topic in wanted.items()}
+    explain = _explaining(cluster, "CREATE", replication=wanted)
+    return _apply(cluster, _Change(sizes=sizes, request=request, read=read, explain=explain), timeout_ms)
+
+
+def create_partitions(cluster: Cluster, totals: Mapping[str, int], timeout_ms: int = ADMIN_MS) -> Results[str, None]:
+    """Enlarges topics to the given numbers of partitions."""
+
+    def request(names: Sequence[str], broker_ms: int) -> Any:
+        topic = CreatePartitionsRequest.CreatePartitionsTopic
+        wanted = [topic(name=name, count=totals[name], assignments=None) for name in names]
+        return CreatePartitionsRequest(topics=wanted, timeout_ms=broker_ms, validate_only=False)
+
+    def read(response: Any) -> Iterable[Answer[str, None]]:
+        for result in response.results:
+            yield Answer(key=result.name, code=result.error_code, message=result.error_message or "")
+
+    explain = _explaining(cluster, "ALTER")
+    return _apply(cluster, _Change(sizes=totals, request=request, read=read, explain=explain), timeout_ms)
+
+
+def delete_topics(cluster: Cluster, topics: Sequence[str], timeout_ms: int = ADMIN_MS) -> Results[str, None]:
+    """Deletes topics; one that is not there is a failure."""
+
+    def request(names: Sequence[str], broker_ms: int) -> Any:
+        state = DeleteTopicsRequest.DeleteTopicState
+        wanted = [state(name=name) for name in names]
+        return DeleteTopicsRequest(topics=wanted, topic_names=list(names), timeout_ms=broker_ms)
+
+    def read(response: Any) -> Iterable[Answer[str, None]]:
+        for result in response.responses:
+            yield Answer(key=result.name, code=result.error_code, message=result.error_message or "")
+
+    explain = _explaining(cluster, "DELETE")
+    sizes = dict.fromkeys(topics, 1)
+    return _apply(cluster, _Change(sizes=sizes, request=request, read=read, explain=explain), timeout_ms)
+
+
+def find_offsets(
+    cluster: Cluster,
+    partitions: Sequence[TopicPartition],
+    spec: OffsetSpec,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    timeout_ms: int = ADMIN_MS,
+) -> Results[TopicPartition, int]:
+    """The first or the end offsets of partitions, asked of their leaders, one request for each leader.
+
+    Args:
+        cluster: where.
+        partitions: which.
+        spec: EARLIEST, or LATEST: the high watermark, under read_committed the last stable offset.
+        isolation: whether records of open transactions count.
+        timeout_ms: milliseconds until partitions whose leader has not answered count as failed.
+    """
+
+    def ask(wanted: Sequence[TopicPartition], deadline: Deadline) -> Iterable[Answer[TopicPartition, int]]:
+        known = list_topics(cluster, sorted({partition.topic for partition in wanted}), deadline.attempt_ms)
+        leaders: dict[TopicPartition, Leader] = {}
+        for partition in wanted:
+            described = known.get(partition.topic)
+            leader = described.partitions.get(partition.partition) if described else None
+            if leader is None:
+                yield Answer(key=partition, code=3)
+            elif leader.node < 0:
+                yield Answer(key=partition, code=5)
+            else:
+                leaders[partition] = leader
+        yield from ask_leaders(cluster, leaders, spec, isolation, deadline.attempt_ms)
+
+    def explain(partition: TopicPartition, code: int, message: str) -> BrokerError:
+        remedy = _remedy("DESCRIBE", code, partition.topic)
+        number = partition.partition
+        return explained(code, cluster.alias, topic=partition.topic, partition=number, remedy=remedy, message=message)
+
+    return repeat(partitions, ask, explain, timeout_ms)
+
+
+def list_offsets(
+    cluster: Cluster,
+    partitions: Sequence[TopicPartition],
+    spec: OffsetSpec,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    timeout_ms: int = ADMIN_MS,
+) -> dict[TopicPartition, int]:
+    """Like `find_offsets`, for callers that need all of them.
+
+    Raises:
+        BrokerError: a partition is not there, has no leader, or may not be read.
+        LinkError: a leader could not be asked.
+    """
+    return find_offsets(cluster, partitions, spec, isolation, timeout_ms).complete()
+
+
+async def _metadata(cluster: Cluster, topics: Sequence[str] | None, timeout_ms: int) -> Any:
+    topic = MetadataRequest.MetadataRequestTopic
+    wanted = None if topics is None else [topic(name=name) for name in topics]
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    answer = await cluster.exchange(request, None, timeout_ms)
+    # Brokers come and go: requests to a leader need its address, which only these answers tell.
+    cluster.connections.cluster.update_metadata(answer)
+    return answer
+
+
+def _described(topic: Any) -> TopicDescription:
+    leaders = {part.partition_index: Leader(part.leader_id, part.leader_epoch) for part in topic.partitions}
+    return TopicDescription(topic.topic_id, leaders, bool(topic.is_internal))
+
+
+def _entry(entry: Any) -> ConfigEntry:
+    source = entry.config_source
+    return ConfigEntry(
+        value=entry.value,
+        source=ConfigSource(source) if source in list(ConfigSource) else ConfigSource.UNKNOWN,
+        sensitive=bool(entry.is_sensitive),
+        read_only=bool(entry.read_only),
+    )
+
+
+def _creatable(topic: NewTopic) -> Any:
+    wire = CreateTopicsRequest.CreatableTopic
+    configs = [wire.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs]
+    return wire(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[],
+        configs=configs,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """A change of topics: how many partitions each counts for, the request for some of them, its answers."""
+
+    sizes: Mapping[str, int]
+    request: Callable[[Sequence[str], int], Any]
+    read: Callable[[Any], Iterable[Answer[str, None]]]
+    explain: Callable[[str, int, str], BrokerError]
+
+
+def _apply(cluster: Cluster, change: _Change, timeout_ms: int) -> Results[str, None]:
+    """Sends a change in pieces, to any broker (it forwards them), or to the controller where it must be."""
+    controller: int | None = None
+
+    def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, None]]:
+        nonlocal controller
+        misplaced = False
+        for piece in _pieces(names, change.sizes):
+            attempt_ms = deadline.attempt_ms
+            try:
+                # The broker gives up first, so that its answer comes and not our own time-out.
+                response = cluster.call(change.request(piece, attempt_ms * 3 // 4), controller, attempt_ms)
+            except LinkError as failure:
+                yield from (Answer(key=name, link=failure) for name in piece)
+                continue
+            for answer in change.read(response):
+                misplaced |= answer.code == NOT_CONTROLLER
+                yield answer
+        controller = cluster.run(_metadata, cluster, [], deadline.attempt_ms).controller_id if misplaced else None
+
+    return repeat(list(change.sizes), ask, change.explain, timeout_ms)
+
+
+def _pieces(names: Sequence[str], sizes: Mapping[str, int]) -> Iterable[list[str]]:
+    piece: list[str] = []
+    partitions = 0
+    for name in names:
+        if piece and (len(piece) == CHANGED_TOPICS or partitions + sizes[name] > CHANGED_PARTITIONS):
+            yield piece
+            piece, partitions = [], 0
+        piece.append(name)
+        partitions += sizes[name]
+    if piece:
+        yield piece
+
+
+def _explaining(
+    cluster: Cluster, operation: str, *, replication: Mapping[str, NewTopic] | None = None
+) -> Callable[[str, int, str], BrokerError]:
+    def explain(topic: str, code: int, message: str) -> BrokerError:
+        factor = replication[topic].replication_factor if replication else None
+        remedy = _remedy(operation, code, topic, factor)
+        return explained(code, cluster.alias, topic=topic, remedy=remedy, message=message)
+
+    return explain
+
+
+def _remedy(operation: str, code: int, topic: str, replication_factor: int | None = None) -> str:
+    factor = "" if replication_factor is None else f" (it is {replication_factor})"
+    return {
+        3: "the topic is not there",
+        5: "a partition has no leader: are its brokers up?",
+        17: "the cluster does not take the name",
+        29: f"allow {operation} on Topic {topic} to this user",
+        31: f"allow {operation} on the Cluster, or on Topic {topic}, to this user",
+        36: "it was there before",
+        37: "the cluster does not take the number of partitions",
+        38: f"set replication.factor{factor} to the number of brokers at most, or to -1 for the cluster's default",
+        40: "name the property in config.properties.exclude, or change it at the source",
+        44: "a policy of the cluster forbids it: ask its administrator, or create the topic by hand",
+    }.get(code, "")

@@ -1,0 +1,102 @@
+"""Offsets of partitions, which only their leaders know.
+
+Invariants: one ListOffsets request for each leader, all leaders at the same time; each partition is asked with the
+leader epoch that the caller knows, so that a deposed leader says so and does not answer with an old offset.
+
+Reference: ListOffsets (KIP-79), last stable offset (KIP-98), leader epochs (KIP-320).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from sparkmirror.config import Isolation
+from sparkmirror.errors import LinkError
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.rounds import Answer
+from sparkmirror.model import TopicPartition
+
+
+class Leader(NamedTuple):
+    """The broker that leads a partition, -1 for none, and since which election."""
+
+    node: int
+    epoch: int
+
+
+class OffsetSpec(IntEnum):
+    """Which offset of a partition; the number is the one of the ListOffsets request."""
+
+    LATEST = -1
+    EARLIEST = -2
+
+
+def ask_leaders(
+    cluster: Cluster,
+    leaders: Mapping[TopicPartition, Leader],
+    spec: OffsetSpec,
+    isolation: Isolation,
+    timeout_ms: int,
+) -> Iterable[Answer[TopicPartition, int]]:
+    """Asks each leader once for all of its partitions and yields what became of each partition."""
+    by_node: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+    for partition, leader in leaders.items():
+        by_node[leader.node][partition.topic].append((partition.partition, leader.epoch))
+    requests = {node: _request(topics, spec, isolation, timeout_ms) for node, topics in by_node.items()}
+    answers = cluster.run(_together, cluster, requests, timeout_ms)
+    for node, answer in answers.items():
+        yield from _failed(answer, by_node[node]) if isinstance(answer, LinkError) else _read(answer)
+
+
+def _request(
+    topics: Mapping[str, list[tuple[int, int]]], spec: OffsetSpec, isolation: Isolation, timeout_ms: int
+) -> Any:
+    wire = ListOffsetsRequest.ListOffsetsTopic
+    part = wire.ListOffsetsPartition
+    wanted = [
+        wire(
+            name=name,
+            partitions=[
+                part(partition_index=number, current_leader_epoch=epoch, timestamp=int(spec))
+                for number, epoch in partitions
+            ],
+        )
+        for name, partitions in topics.items()
+    ]
+    return ListOffsetsRequest(
+        replica_id=-1, isolation_level=isolation.value, topics=wanted, timeout_ms=timeout_ms, min_version=2
+    )
+
+
+async def _together(cluster: Cluster, requests: Mapping[int, Any], timeout_ms: int) -> dict[int, Any]:
+    """Sends one request to each node and gathers the answers, a `LinkError` in the place of one that failed."""
+    under_way = {
+        node: cluster.loop.call_soon_with_future(cluster.exchange, request, node, timeout_ms)
+        for node, request in requests.items()
+    }
+    answers: dict[int, Any] = {}
+    for node, future in under_way.items():
+        try:
+            answers[node] = await future
+        except LinkError as failure:
+            answers[node] = failure
+    return answers
+
+
+def _failed(failure: LinkError, topics: Mapping[str, list[tuple[int, int]]]) -> Iterable[Answer[TopicPartition, int]]:
+    for name, partitions in topics.items():
+        for number, _ in partitions:
+            yield Answer(key=TopicPartition(name, number), link=failure)
+
+
+def _read(response: Any) -> Iterable[Answer[TopicPartition, int]]:
+    for topic in response.topics:
+        for part in topic.partitions:
+            yield Answer(
+                key=TopicPartition(topic.name, part.partition_index), value=int(part.offset), code=part.error_code
+            )

@@ -1,0 +1,152 @@
+"""Bulk requests about many topics or partitions, repeated for those that are not answered yet until a deadline.
+
+Invariants: one item that fails never takes the others with it; an item is sent again only while its error is one that
+passes (`codes.advice`) and the deadline has not come; an unknown topic is asked for a few seconds only, since a new one
+takes that long to be known everywhere and a deleted one never comes back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.kafka.codes import UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, Advice, advice, name_of
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+ADMIN_MS = 60_000
+UNKNOWN_MS = 3_000
+ATTEMPT_MS = 30_000
+PAUSE_MS, PAUSE_MAX_MS = 50, 1_000
+
+
+class Deadline:
+    """A moment until which something is tried, and the pauses on the way there."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._start = time.monotonic()
+        self._timeout_ms = timeout_ms
+        self._pause_ms = PAUSE_MS
+
+    @property
+    def elapsed_ms(self) -> int:
+        """Milliseconds since the start."""
+        return int((time.monotonic() - self._start) * 1000)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the moment has come."""
+        return self.elapsed_ms >= self._timeout_ms
+
+    @property
+    def attempt_ms(self) -> int:
+        """How long one request may take: a part of what is left, so that a dead broker leaves time for another."""
+        return max(1, min(self._timeout_ms - self.elapsed_ms, ATTEMPT_MS))
+
+    def pause(self) -> None:
+        """Waits a little, longer each time, and never beyond the moment."""
+        left_ms = self._timeout_ms - self.elapsed_ms
+        time.sleep(max(0, min(self._pause_ms, left_ms)) / 1000)
+        self._pause_ms = min(self._pause_ms * 2, PAUSE_MAX_MS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Generic[K, V]):
+    """What one request told of one item: a value, an error code, or a failure of the exchange."""
+
+    key: K
+    value: V | None = None
+    code: int = 0
+    message: str = ""
+    link: LinkError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results(Generic[K, V]):
+    """What became of each item of a bulk request.
+
+    Attributes:
+        found: the answers.
+        failed: why there is none.
+    """
+
+    found: Mapping[K, V]
+    failed: Mapping[K, BrokerError | LinkError]
+
+    def complete(self) -> dict[K, V]:
+        """The answers, when there is one for each item.
+
+        Raises:
+            BrokerError: a broker refused one of them; the first.
+            LinkError: one of them could not be asked for; the first.
+        """
+        for failure in self.failed.values():
+            raise failure
+        return dict(self.found)
+
+
+def repeat(
+    items: Sequence[K],
+    ask: Callable[[Sequence[K], Deadline], Iterable[Answer[K, V]]],
+    explain: Callable[[K, int, str], BrokerError],
+    timeout_ms: int,
+    *,
+    unknown_ms: int = UNKNOWN_MS,
+) -> Results[K, V]:
+    """Asks for all items, and again for those that may still be answered.
+
+    Args:
+        items: what is asked for.
+        ask: sends one round of requests for the items given and yields what came of each.
+        explain: makes the error of an item from code and the broker's message.
+        timeout_ms: milliseconds until those without an answer count as failed.
+        unknown_ms: milliseconds until an unknown topic is believed to be none.
+    """
+    deadline = Deadline(timeout_ms)
+    found: dict[K, V] = {}
+    failed: dict[K, BrokerError | LinkError] = {}
+    pending = list(dict.fromkeys(items))
+    while pending:
+        again: dict[K, None] = {}
+        for answer in ask(pending, deadline):
+            if answer.link is None and answer.code == 0:
+                found[answer.key] = answer.value  # type: ignore[assignment]  # V may be None itself
+                continue
+            failed[answer.key] = answer.link or explain(answer.key, answer.code, answer.message)
+            if answer.link is not None or _passes(answer.code, deadline, unknown_ms):
+                again[answer.key] = None
+        pending = list(again)
+        if not pending or deadline.passed:
+            break
+        deadline.pause()
+    return Results(found=found, failed={key: failed[key] for key in failed if key not in found})
+
+
+def chunks(items: Sequence[K], size: int) -> Iterable[Sequence[K]]:
+    """The items in pieces of at most ``size``."""
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def explained(
+    code: int, cluster: str, *, topic: str, partition: int | None = None, remedy: str = "", message: str = ""
+) -> BrokerError:
+    """A broker's refusal with what to do about it and what the broker itself says."""
+    said = f"the broker says: {message}" if message else ""
+    return BrokerError(
+        code=code,
+        name=name_of(code),
+        cluster=cluster,
+        topic=topic,
+        partition=partition,
+        remedy="; ".join(filter(None, (remedy, said))),
+    )
+
+
+def _passes(code: int, deadline: Deadline, unknown_ms: int) -> bool:
+    if code in (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID):
+        return deadline.elapsed_ms < unknown_ms
+    return advice(code) in (Advice.RETRY, Advice.REFRESH)
