@@ -6,7 +6,10 @@ The map of the room, in the order in which a batch meets it:
     index           the batches of a fetch answer, found and checked in one call
     select          which of them go to the target (``keep``), and what keeps one from passing through (``needs``)
     pass_through    a new header on a batch that nobody opens
-    codec           the codecs by number
+    merge           many small batches into one; trimming, thinned batches, the broker's time, other codecs, splitting
+    segments        where the source offsets of an answer have holes
+    opening         a batch's records, whatever they are compressed with
+    codecs          compression in the framings of Kafka's clients (``codec``: their numbers)
 
 Files named ``*_kernel`` hold the loops (Numba); ``kernel`` says how they are compiled, ``crc``, ``varint`` and ``words`` are what
 they are made of. Each kernel has a plain-Python twin in the tests.
@@ -15,6 +18,7 @@ they are made of. Each kernel has a plain-Python twin in the tests.
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.index import Indexed, index
 from sparkmirror.batches.kernel import warm
+from sparkmirror.batches.merge import Merged, Merging, Run, Stamp, merge
 from sparkmirror.batches.pass_through import rewrite
 from sparkmirror.batches.select import (
     NO_PRODUCERS,
@@ -27,20 +31,28 @@ from sparkmirror.batches.select import (
     producers,
     unknown_producers,
 )
+from sparkmirror.batches.segments import Segments, segments
 
 __all__ = [
     "NO_PRODUCERS",
     "Codec",
     "Indexed",
     "Kept",
+    "Merged",
+    "Merging",
     "Need",
     "Reason",
+    "Run",
+    "Segments",
+    "Stamp",
     "TargetTopic",
     "index",
     "keep",
+    "merge",
     "needs",
     "producers",
     "rewrite",
+    "segments",
     "unknown_producers",
     "warm",
 ]

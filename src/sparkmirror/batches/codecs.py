@@ -1,0 +1,162 @@
+"""Compression and decompression of a batch's records.
+
+Purpose: all codecs of Kafka in the framings that Java's clients and brokers read, through cramjam.
+
+Invariants:
+    - Decompression never gives more than ``limit`` bytes: output goes into an array of known size, so that a
+      decompression bomb ends with an error and not with the machine's memory.
+    - What is written here is what Kafka's Java code reads: LZ4 frames have independent blocks (its reader refuses linked
+      ones, which most libraries write by default), Snappy has the xerial framing.
+
+References: org.apache.kafka.common.compress (Lz4BlockInputStream, SnappyCompression, ZstdCompression, GzipCompression);
+org.xerial.snappy.SnappyInputStream.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+import cramjam
+import numpy as np
+
+from sparkmirror.batches.codec import Codec
+from sparkmirror.batches.index import Bytes
+
+DEFAULT_LIMIT: Final = 256 * 1024 * 1024
+"""The most bytes that one batch may decompress to, unless told otherwise."""
+
+_XERIAL: Final = b"\x82SNAPPY\0"
+_XERIAL_HEADER: Final = _XERIAL + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK: Final = 32 * 1024
+_FIRST_GUESS: Final = 64 * 1024
+_GZIP_LEVEL: Final = 6
+_ZSTD_LEVEL: Final = 3
+_TOO_SMALL: Final = "failed to write whole buffer"
+
+
+class CodecError(Exception):
+    """Compressed bytes that cannot be decompressed; the caller knows the offset and makes a BatchError of it."""
+
+
+def decompress(codec: Codec, payload: Bytes, limit: int = DEFAULT_LIMIT) -> Bytes:
+    """Decompresses the records of a batch.
+
+    Args:
+        codec: any but NONE.
+        payload: the bytes after the batch's header.
+        limit: the most bytes to give.
+
+    Returns:
+        A new array; the caller owns it.
+
+    Raises:
+        CodecError: the bytes are damaged, or there is more in them than the limit.
+    """
+    try:
+        if codec is Codec.SNAPPY:
+            return _from_snappy(payload, limit)
+        return _into_array(_READERS[codec], payload, limit)
+    except cramjam.DecompressionError as error:
+        raise CodecError(f"its {codec.name.lower()} data is damaged: {error}") from None
+
+
+def _into_array(read: Callable[[Any, Any], int], payload: Bytes, limit: int) -> Bytes:
+    size = min(limit, max(_FIRST_GUESS, 8 * payload.shape[0]))
+    while True:
+        records = np.empty(size, np.uint8)
+        try:
+            return records[: read(payload, records)]
+        except cramjam.DecompressionError as error:
+            if _TOO_SMALL not in str(error):
+                raise
+        if size == limit:
+            raise _bomb(limit)
+        size = min(limit, 4 * size)
+
+
+def _bomb(limit: int) -> CodecError:
+    return CodecError(f"it decompresses to more than {limit} bytes")
+
+
+def _from_snappy(payload: Bytes, limit: int) -> Bytes:
+    blocks = _xerial_blocks(payload) if payload[:8].tobytes() == _XERIAL else [payload]
+    sizes = [_snappy_size(block) for block in blocks]
+    if sum(sizes) > limit:
+        raise _bomb(limit)
+    records = np.empty(sum(sizes), np.uint8)
+    at = 0
+    for block, size in zip(blocks, sizes, strict=True):
+        if size:
+            at += cramjam.snappy.decompress_raw_into(block, records[at : at + size])
+    return records[:at]
+
+
+def _snappy_size(block: Bytes) -> int:
+    if not block.shape[0]:
+        raise CodecError("its snappy data is damaged: an empty block")
+    return int(cramjam.snappy.decompress_raw_len(block))
+
+
+def _xerial_blocks(payload: Bytes) -> list[Bytes]:
+    blocks, at, stop = [], 0, payload.shape[0]
+    while at < stop:
+        if payload[at : at + 8].tobytes() == _XERIAL:  # streams may be strung together
+            at += len(_XERIAL_HEADER)
+            continue
+        size = int.from_bytes(payload[at : at + 4].tobytes(), "big")
+        at += 4
+        if at + size > stop:
+            raise CodecError("its snappy data is damaged: a block is longer than the batch")
+        blocks.append(payload[at : at + size])
+        at += size
+    return blocks
+
+
+def compress(codec: Codec, records: Bytes) -> bytes | memoryview:
+    """Compresses records so that every Kafka client can read them.
+
+    Args:
+        codec: any but NONE.
+        records: the records of a batch, uncompressed.
+
+    Returns:
+        The bytes that follow the batch's header.
+    """
+    return _WRITERS[codec](records)
+
+
+def _to_gzip(records: Bytes) -> memoryview:
+    return memoryview(cramjam.gzip.compress(records, level=_GZIP_LEVEL))
+
+
+def _to_snappy(records: Bytes) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for at in range(0, records.shape[0], _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(records[at : at + _XERIAL_BLOCK]))
+        parts += (struct.pack(">i", len(block)), block)
+    return b"".join(parts)
+
+
+def _to_lz4(records: Bytes) -> memoryview:
+    writer = cramjam.lz4.Compressor(block_linked=False, content_checksum=False)
+    writer.compress(records)
+    return memoryview(writer.finish())
+
+
+def _to_zstd(records: Bytes) -> memoryview:
+    return memoryview(cramjam.zstd.compress(records, level=_ZSTD_LEVEL))
+
+
+_READERS: Final = {
+    Codec.GZIP: cramjam.gzip.decompress_into,
+    Codec.LZ4: cramjam.lz4.decompress_into,
+    Codec.ZSTD: cramjam.zstd.decompress_into,
+}
+_WRITERS: Final[dict[Codec, Callable[[Bytes], bytes | memoryview]]] = {
+    Codec.GZIP: _to_gzip,
+    Codec.SNAPPY: _to_snappy,
+    Codec.LZ4: _to_lz4,
+    Codec.ZSTD: _to_zstd,
+}
