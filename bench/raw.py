@@ -3,9 +3,9 @@
 Fetches batches, rewrites the header fields that a broker demands (base offset 0, no producer, no transactional bit),
 recomputes the CRC32C and produces the batches as they are. No Spark, no progress, no sequences, no retries, no merging,
 no look inside a batch. It is the denominator of the benchmark, so it is written for speed: each half of the partitions
-has a connection to either broker (so a broker prepares one answer while the other is worked on), the next fetch leaves before
-the last one's batches are touched, five produce requests are in flight per connection, and there is one copy, from the
-socket into memory, and none after it: the batches are sent from the buffer that they were received in.
+has a connection to either broker (a broker prepares one answer while the other is worked on), the next fetch leaves
+before the last one's batches are touched, five produce requests are in flight per connection, and there is one copy,
+from the socket into memory: the batches are sent from the buffer that they were received in.
 
 Each broker must be the leader of every partition, as the benchmark's single-node clusters are. Fetch v11 and Produce v8
 (the last without compact encoding) are understood by every Kafka from 2.4 to 4.x. Any error ends the process.

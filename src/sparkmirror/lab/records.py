@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # re-exported, but not in __all__
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from sparkmirror.errors import LabError
 
@@ -56,8 +56,9 @@ def extents(bootstrap_servers: str, topic: str, *, timeout_s: float = 30.0) -> d
     """
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     try:
-        known = admin.list_topics(topic, timeout=timeout_s).topics[topic]
-        if known.error is not None and known.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        # All topics, since asking for one by name may create it.
+        known = admin.list_topics(timeout=timeout_s).topics.get(topic)
+        if known is None:
             return {}
         places = [TopicPartition(topic, partition) for partition in known.partitions]
         ends = _list_offsets(admin, places, OffsetSpec.latest(), timeout_s)  # type: ignore[no-untyped-call]  # confluent-kafka left it out
