@@ -1,0 +1,47 @@
+"""The pages name what the code knows, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.config import keys
+from sparkmirror.config.keys import Key, Status
+
+DOCS = Path(__file__).parents[1] / "docs"
+CONFIGURATION = (DOCS / "configuration.md").read_text(encoding="utf-8")
+NAMED = set(re.findall(r"`([a-z][a-z0-9.-]*)(?:=[^`]*)?`", CONFIGURATION))
+CLIENT_TABLES = {**keys.CONSUMER, **keys.PRODUCER, **keys.ADMIN}
+
+
+def section(title: str) -> str:
+    return CONFIGURATION.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [keys.FLOW, CLIENT_TABLES],
+    ids=["flow keys", "client keys"],
+)
+def test_every_active_key_is_explained(table: Mapping[str, Key]):
+    assert {name for name, key in table.items() if key.status is Status.ACTIVE} - NAMED == set()
+
+
+def test_every_flow_key_that_is_not_active_is_named_under_its_duty():
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section("Not active in this version"), flags=re.MULTILINE))
+    later = {name: key.about for name, key in keys.FLOW.items() if key.status is Status.LATER}
+    assert set(later.values()) <= set(rows)
+    assert [
+        f"{name}: {duty}" for name, duty in later.items() if duty != "Connect worker" and name not in rows[duty]
+    ] == []
+
+
+def test_the_tables_of_active_keys_name_no_other_key():
+    tables = section("Flow keys that are active") + section("Client keys that are active")
+    first_cells = re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", tables, flags=re.MULTILINE)
+    written = {name for cell in first_cells for name in re.findall(r"`([^`]+)`", cell)}
+    known = {name for table in (keys.FLOW, keys.FILE, CLIENT_TABLES) for name in table}
+    assert written - known == set()
