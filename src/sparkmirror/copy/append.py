@@ -1,0 +1,127 @@
+"""Batches to the target leaders: in order, idempotent, acknowledged by all in-sync replicas.
+
+Each partition has a queue (`PartitionCopy`); this module takes what is ready from the queues of one broker's
+partitions, sends it as one Produce request with at most one batch for each partition, and hands answers back to the queues.
+
+Invariants: at most five requests in flight on a connection, so at most five unacknowledged batches for a partition (the
+broker remembers the last five of a producer); a retry repeats exactly the same bytes, in order, and only when every
+earlier answer of that partition is known.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkmirror.copy.outgoing import Outgoing
+from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.errors import LinkError
+from sparkmirror.kafka.cluster import IN_FLIGHT, Cluster
+from sparkmirror.kafka.metadata import NO_LEADER
+from sparkmirror.kafka.producing import Load, produce_request, produced
+from sparkmirror.model import TopicPartition
+
+REQUEST_BYTES = 8 << 20
+NETWORK_EXCEPTION = 13
+
+
+@dataclass(slots=True)
+class _Broker:
+    """One target broker: the partitions that may have something to send, and how many requests it owes an answer."""
+
+    waiting: dict[TopicPartition, PartitionCopy] = field(default_factory=dict)
+    in_flight: int = 0
+
+
+class Appender:
+    """Sends for all partitions of a lane.
+
+    Args:
+        cluster: the target.
+        wake: called when an answer has come.
+    """
+
+    def __init__(self, cluster: Cluster, wake: Callable[[], None]) -> None:
+        self._cluster = cluster
+        self._wake = wake
+        self._brokers: dict[int, _Broker] = defaultdict(_Broker)
+        self.unanswered = 0
+
+    def offer(self, partition: PartitionCopy) -> None:
+        """Says that ``partition`` may have something to send."""
+        if partition.target_leader != NO_LEADER:
+            self._brokers[partition.target_leader].waiting[partition.target] = partition
+
+    def send_ready(self) -> None:
+        """Sends as much as brokers and partitions allow."""
+        for node, broker in self._brokers.items():
+            while broker.waiting and broker.in_flight < IN_FLIGHT:
+                loads = self._take(node, broker)
+                if not loads:
+                    break
+                self._send(node, broker, loads)
+
+    def _take(self, node: int, broker: _Broker) -> list[tuple[PartitionCopy, Outgoing]]:
+        """The next batch of each partition that is ready, up to the size of a request; partitions take turns."""
+        loads: list[tuple[PartitionCopy, Outgoing]] = []
+        size = 0
+        for target in list(broker.waiting):
+            partition = broker.waiting.pop(target)
+            if partition.target_leader != node:
+                self.offer(partition)
+                continue
+            batch = partition.next_batch()
+            if batch is None:
+                continue
+            loads.append((partition, batch))
+            size += len(batch.payload)
+            if partition.has_more():
+                broker.waiting[target] = partition
+            if size >= REQUEST_BYTES:
+                break
+        return loads
+
+    def _send(self, node: int, broker: _Broker, loads: list[tuple[PartitionCopy, Outgoing]]) -> None:
+        timeout_ms = self._cluster.settings.request_timeout_ms
+        request = produce_request(
+            (Load(partition.target, partition.target_id, batch.payload) for partition, batch in loads), timeout_ms
+        )
+        broker.in_flight += 1
+        self.unanswered += 1
+        sent = {partition.target: (partition, batch) for partition, batch in loads}
+        self._cluster.send(request, node, lambda answer: self._answered(broker, sent, answer), timeout_ms + 5_000)
+
+    def _answered(
+        self, broker: _Broker, sent: dict[TopicPartition, tuple[PartitionCopy, Outgoing]], answer: Any
+    ) -> None:
+        broker.in_flight -= 1
+        self.unanswered -= 1
+        if isinstance(answer, LinkError):
+            for partition, batch in sent.values():
+                partition.refused(batch, NETWORK_EXCEPTION, str(answer))
+        else:
+            self._spread(sent, answer)
+        for partition, _ in sent.values():
+            if partition.has_more():
+                self.offer(partition)
+        self._wake()
+
+    def _spread(self, sent: dict[TopicPartition, tuple[PartitionCopy, Outgoing]], answer: Any) -> None:
+        names = {p.target_id: p.target.topic for p, _ in sent.values() if p.target_id is not None}
+        told = set()
+        for result in produced(answer, names):
+            partition, batch = sent[result.partition]
+            told.add(result.partition)
+            if result.code == 0:
+                partition.acknowledged(batch, result.base_offset)
+            else:
+                partition.refused(batch, result.code, result.message)
+        for target in _missing(sent, told):
+            partition, batch = sent[target]
+            partition.refused(batch, NETWORK_EXCEPTION, "the broker's answer does not mention the partition")
+
+
+def _missing(sent: Iterable[TopicPartition], told: set[TopicPartition]) -> list[TopicPartition]:
+    return [target for target in sent if target not in told]

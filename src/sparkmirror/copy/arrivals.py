@@ -1,0 +1,272 @@
+"""What a Fetch answer brings for one partition, made ready to be sent: runs of batches, holes, positions.
+
+Pure. A *run* is consecutive batches that may go as they are, without a hole between them; a *prepared* batch had to be
+opened and is written anew. Sequence numbers are given here, in source order.
+
+Invariants: the items and the dropped batches cover the answer's offsets without a gap; every item that does not
+continue where the one before it ended opens a segment.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkmirror import batches
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.records import SEQUENCES, Segment
+
+SMALL_BYTES = 32 << 10
+SMALL_COMPRESSED_BYTES = 8 << 10
+"""Batches below these sizes are merged when several wait; opening a compressed one costs more than it saves."""
+
+CODEC_BITS = 7
+
+Aborted: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(slots=True)
+class Ticket:
+    """Stands for segments that are being written; batches beyond them wait until it is ``acknowledged``."""
+
+    acknowledged: bool = False
+
+
+@dataclass(slots=True)
+class Run:
+    """Batches of an answer that may go as they are, without a hole between them; all small or all large.
+
+    Attributes:
+        records: the answer's bytes.
+        index, kept: of the answer.
+        at, stop: the columns that wait; ``at`` moves as they are sent.
+        small: whether they are merged when several wait.
+        sequence: of the first record of column ``at``.
+        arrived: on the monotonic clock.
+        ticket: what must be acknowledged first, or None.
+    """
+
+    records: bytes
+    index: batches.Indexed
+    kept: batches.Kept
+    at: int
+    stop: int
+    small: bool
+    sequence: int
+    arrived: float
+    ticket: Ticket | None = None
+
+    @property
+    def held(self) -> int:
+        """Bytes from ``at`` to ``stop``."""
+        if self.at == self.stop:
+            return 0
+        start, size = self.index.start, self.index.size
+        return int(start[self.stop - 1] + size[self.stop - 1] - start[self.at])
+
+
+@dataclass(slots=True)
+class Prepared:
+    """One batch that was written anew, with the sequence number in it."""
+
+    payload: memoryview
+    sequence: int
+    count: int
+    source: int
+    last_source: int
+    end: int
+    newest_ms: int
+    arrived: float
+    ticket: Ticket | None = None
+
+    @property
+    def held(self) -> int:
+        """Bytes of the batch."""
+        return len(self.payload)
+
+
+Item: TypeAlias = Run | Prepared
+
+
+@dataclass(slots=True)
+class Arrival:
+    """One answer for one partition.
+
+    Attributes:
+        items: to be sent, in order.
+        segments: pieces of the offset map that begin in it, to be written ahead.
+        end: the source offset to fetch from next.
+        next_sequence: after the last item.
+        continues_at: the source offset that continues the last segment.
+        dropped: batches not copied, on purpose.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
+    end: int = NO_OFFSET
+    next_sequence: int = 0
+    continues_at: int = NO_OFFSET
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the copy of a partition stands when an answer comes.
+
+    Attributes:
+        position: the source offset that was asked for.
+        until: copy nothing from here on, or `NO_OFFSET`.
+        next_sequence: for the next record.
+        continues_at: the source offset that continues the current segment; `NO_OFFSET` if none is open.
+        partition: of the source.
+        writer: producer id and epoch.
+    """
+
+    partition: TopicPartition
+    position: int
+    until: int
+    next_sequence: int
+    continues_at: int
+    writer: Writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a flow asks of every batch of a partition.
+
+    Attributes:
+        target: the target topic's facts.
+        read_committed: whether aborted data is dropped.
+        loops: producer ids whose batches came from the target (see ``batches.producers``).
+    """
+
+    target: batches.TargetTopic
+    read_committed: bool
+    loops: npt.NDArray[np.int64]
+
+    def without(self, loops: npt.NDArray[np.int64]) -> Rules:
+        """The same rules with the producers of ``loops`` dropped."""
+        if loops is self.loops:
+            return self
+        return Rules(target=self.target, read_committed=self.read_committed, loops=loops)
+
+
+def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Place, rules: Rules) -> Arrival:
+    """Drops what must not be copied, opens what cannot go as it is, and gives out sequence numbers.
+
+    Args:
+        index: of ``records``.
+        records: the bytes of the answer.
+        aborted: (producer id, first offset) of aborted transactions.
+        place: where the copy stands.
+        rules: what the flow asks.
+
+    Raises:
+        BatchError: a batch is of a kind that cannot be copied. Nothing of the answer is taken then; the partition stops
+            at its acknowledged position, and goes on from there when the cause is gone.
+    """
+    kept = batches.keep(
+        index,
+        start_offset=place.position,
+        aborted=aborted if rules.read_committed else None,
+        dropped_producers=rules.loops,
+    )
+    chosen = np.flatnonzero(kept.mask)
+    if place.until != NO_OFFSET:
+        chosen = chosen[index.base_offset[chosen] < place.until]
+    made = _Making(index, records, kept, place)
+    if chosen.size:
+        codes = batches.needs(index, kept, rules.target)
+        small = index.size < np.where(index.attributes & CODEC_BITS, SMALL_COMPRESSED_BYTES, SMALL_BYTES)
+        for first, last in _stretches(index, chosen, codes, small):
+            if codes[first]:
+                made.prepare(first, rules.target)
+            else:
+                made.run(first, last, bool(small[first]))
+    arrived = made.arrival
+    arrived.dropped = int(len(index) - chosen.size)
+    arrived.end = max(place.position, int(index.last_offset[-1]) + 1) if len(index) else place.position
+    return arrived
+
+
+def _stretches(
+    index: batches.Indexed, chosen: npt.NDArray[np.intp], codes: npt.NDArray[np.uint8], small: npt.NDArray[np.bool_]
+) -> list[tuple[int, int]]:
+    """Cuts the chosen batches into (first, last): runs of one kind without a hole, or one that must be opened."""
+    if chosen.size == 1:
+        only = int(chosen[0])
+        return [(only, only)]
+    ends = index.last_offset[chosen] + 1
+    opened = codes[chosen] != 0
+    size = small[chosen]
+    cut = (index.base_offset[chosen][1:] != ends[:-1]) | opened[1:] | opened[:-1] | (size[1:] != size[:-1])
+    firsts = np.concatenate(([0], np.flatnonzero(cut) + 1))
+    lasts = np.concatenate((firsts[1:] - 1, [chosen.size - 1]))
+    return [(int(chosen[a]), int(chosen[b])) for a, b in zip(firsts, lasts, strict=True)]
+
+
+class _Making:
+    """An arrival while it is put together."""
+
+    def __init__(self, index: batches.Indexed, records: bytes, kept: batches.Kept, place: Place) -> None:
+        self._index = index
+        self._records = records
+        self._kept = kept
+        self._place = place
+        self._now = time.monotonic()
+        self.arrival = Arrival(next_sequence=place.next_sequence, continues_at=place.continues_at)
+
+    def run(self, first: int, last: int, small: bool) -> None:
+        """Adds batches that may go as they are."""
+        index, made = self._index, self.arrival
+        self._segment(made.next_sequence, int(index.base_offset[first]))
+        made.items.append(
+            Run(
+                records=self._records,
+                index=index,
+                kept=self._kept,
+                at=first,
+                stop=last + 1,
+                small=small,
+                sequence=made.next_sequence,
+                arrived=self._now,
+            )
+        )
+        made.next_sequence = (made.next_sequence + int(index.count[first : last + 1].sum())) % SEQUENCES
+        made.continues_at = int(index.last_offset[last]) + 1
+
+    def prepare(self, column: int, target: batches.TargetTopic) -> None:
+        """Adds one batch that must be written anew, as one or several."""
+        index, made, writer = self._index, self.arrival, self._place.writer
+        alone = batches.Run(indexed=index, kept=self._kept, first=column, stop=column + 1)
+        stamp = batches.Stamp(producer_id=writer.producer_id, epoch=writer.epoch, sequence=made.next_sequence)
+        pieces = batches.merge([alone], target, stamp).batches
+        for number, piece in enumerate(pieces):
+            for record, source in piece.runs.T.tolist():
+                if record or source != made.continues_at:
+                    self._segment((made.next_sequence + record) % SEQUENCES, source)
+            made.items.append(
+                Prepared(
+                    payload=piece.batch,
+                    sequence=made.next_sequence,
+                    count=piece.count,
+                    source=piece.first_offset,
+                    last_source=piece.last_offset,
+                    end=piece.last_offset + 1 if number + 1 < len(pieces) else int(index.last_offset[column]) + 1,
+                    newest_ms=piece.max_timestamp,
+                    arrived=self._now,
+                )
+            )
+            made.next_sequence = (made.next_sequence + piece.count) % SEQUENCES
+            made.continues_at = piece.last_offset + 1
+
+    def _segment(self, sequence: int, source: int) -> None:
+        """Opens a segment, unless ``source`` continues the one before."""
+        if source != self.arrival.continues_at:
+            self.arrival.segments.append(
+                Segment(partition=self._place.partition, writer=self._place.writer, sequence=sequence, source=source)
+            )

@@ -1,0 +1,133 @@
+"""The flow's control topic: how the driver speaks to running lanes, and how one shift hands over to the next.
+
+Keys are JSON arrays, values JSON objects, as on the internal topic; every key begins with the kind and the run.
+
+    ["drain", run, shift or "*"]     finish what is in flight, hand over and end
+    ["ready", run, shift]            the successor of this shift has started and waits for it
+    ["handover", run, shift, part]   where this shift left its partitions; ``parts`` says how many records there are
+    ["lost", run, shift]             this shift will hand over nothing: the driver found it dead
+
+Invariant: a handover is written after everything the shift sent was acknowledged and its progress is on record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkmirror.kafka.journal import Entry
+from sparkmirror.model import TopicPartition, Writer
+
+EVERY_SHIFT = "*"
+PARTITIONS_PER_RECORD = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """One partition of a handover.
+
+    Attributes:
+        copied: (records, bytes) of the run so far.
+        error: why it stands still, or "".
+    """
+
+    position: int
+    sequence: int
+    writer: Writer
+    opened: bool
+    last: tuple[int, int, int]
+    copied: tuple[int, int] = (0, 0)
+    error: str = ""
+
+
+def drain_key(run: str, shift: str = EVERY_SHIFT) -> str:
+    """The key that tells a shift, or all, to drain."""
+    return json.dumps(["drain", run, shift])
+
+
+def ready_key(run: str, shift: str) -> str:
+    """The key that tells a shift that its successor is ready."""
+    return json.dumps(["ready", run, shift])
+
+
+def lost_key(run: str, shift: str) -> str:
+    """The key that tells that a shift will never hand over."""
+    return json.dumps(["lost", run, shift])
+
+
+def handover_entries(run: str, shift: str, handed: dict[TopicPartition, Handed]) -> list[tuple[str, str]]:
+    """The records of one handover."""
+    rows = [
+        [*p, h.position, h.sequence, h.writer.producer_id, h.writer.epoch, h.opened, h.last, h.copied, h.error]
+        for p, h in handed.items()
+    ]
+    chunks = [rows[i : i + PARTITIONS_PER_RECORD] for i in range(0, len(rows), PARTITIONS_PER_RECORD)] or [[]]
+    return [
+        (
+            json.dumps(["handover", run, shift, part]),
+            json.dumps({"v": 1, "parts": len(chunks), "partitions": chunk}, separators=(",", ":")),
+        )
+        for part, chunk in enumerate(chunks)
+    ]
+
+
+@dataclass(slots=True)
+class ControlState:
+    """What the control topic has said to one run.
+
+    Attributes:
+        draining: shifts told to drain, `EVERY_SHIFT` for all.
+        ready: shifts whose successors wait for them.
+        lost: shifts that will hand over nothing.
+        handed: shift → partition → where it was left; complete handovers only.
+    """
+
+    run: str
+    draining: set[str] = field(default_factory=set)
+    ready: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
+    handed: dict[str, dict[TopicPartition, Handed]] = field(default_factory=dict)
+    _parts: dict[str, dict[int, list[Any]]] = field(default_factory=dict)
+
+    def take(self, entries: Iterable[Entry]) -> None:
+        """Adds what was read; records of other runs and tombstones are passed over."""
+        for entry in entries:
+            name = json.loads(entry.key)
+            if entry.value is None or name[1] != self.run:
+                continue
+            kind, shift = name[0], name[2]
+            if kind == "drain":
+                self.draining.add(shift)
+            elif kind == "ready":
+                self.ready.add(shift)
+            elif kind == "lost":
+                self.lost.add(shift)
+            elif kind == "handover":
+                self._take_handover(shift, name[3], json.loads(entry.value))
+
+    def must_drain(self, shift: str) -> bool:
+        """Whether ``shift`` has been told to end."""
+        return shift in self.draining or EVERY_SHIFT in self.draining
+
+    def _take_handover(self, shift: str, part: int, value: dict[str, Any]) -> None:
+        parts = self._parts.setdefault(shift, {})
+        parts[part] = value["partitions"]
+        if len(parts) == value["parts"]:
+            self.handed[shift] = dict(_read(row) for chunk in parts.values() for row in chunk)
+            del self._parts[shift]
+
+
+def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
+    topic, partition, position, sequence, producer_id, epoch, opened, last, copied, error = row
+    handed = Handed(
+        position=position,
+        sequence=sequence,
+        writer=Writer(producer_id=producer_id, epoch=epoch),
+        opened=opened,
+        last=(last[0], last[1], last[2]),
+        copied=(copied[0], copied[1]),
+        error=error,
+    )
+    return TopicPartition(topic, partition), handed

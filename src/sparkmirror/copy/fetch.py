@@ -1,0 +1,123 @@
+"""Batches of a lane's partitions from the source leaders.
+
+One incremental fetch session per broker; while the batches of one answer are appended, the next request is in flight.
+Fetching pauses when the lane holds enough, and for a single partition when it holds more than its share.
+
+Invariants: one request in flight per broker; a partition is in at most one session; what an answer brings is handed out
+once, in the order in which answers came.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sparkmirror.config.settings import ClientSettings, Isolation
+from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.errors import LinkError
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.fetching import Fetched, FetchLimits, FetchSession, Wanted
+from sparkmirror.kafka.metadata import NO_LEADER
+
+MAX_BYTES = 16 << 20
+PARTITION_MAX_BYTES = 2 << 20
+MAX_WAIT_MS = 500
+RETRY_SECONDS = 0.1
+
+
+def limits_of(settings: ClientSettings, isolation: Isolation, memory: int) -> FetchLimits:
+    """What the configuration asks for, and our defaults where it is silent; never more than a quarter of the memory."""
+    return FetchLimits(
+        max_bytes=min(settings.fetch_max_bytes or MAX_BYTES, max(memory // 4, 1 << 20)),
+        partition_max_bytes=settings.max_partition_fetch_bytes or PARTITION_MAX_BYTES,
+        min_bytes=settings.fetch_min_bytes or 1,
+        max_wait_ms=MAX_WAIT_MS if settings.fetch_max_wait_ms is None else settings.fetch_max_wait_ms,
+        isolation=isolation.value,
+        rack=settings.client_rack,
+    )
+
+
+class Fetcher:
+    """Fetches for all partitions of a lane.
+
+    Args:
+        cluster: the source.
+        limits: of each request.
+        memory: bytes that the lane may hold.
+        wake: called when an answer has come.
+    """
+
+    def __init__(self, cluster: Cluster, limits: FetchLimits, memory: int, wake: Callable[[], None]) -> None:
+        self._cluster = cluster
+        self._limits = limits
+        self._memory = memory
+        self._wake = wake
+        self._sessions: dict[int, FetchSession] = {}
+        self._answers: deque[tuple[FetchSession, Any]] = deque()
+        self.failure: LinkError | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is owed."""
+        return any(session.busy for session in self._sessions.values())
+
+    def want(self, partition: PartitionCopy) -> None:
+        """Fetches the partition from where it stands; call it again whenever that moves."""
+        session = self._sessions.get(partition.source_node)
+        if session is None:
+            session = self._sessions[partition.source_node] = FetchSession(partition.source_node, self._limits)
+        session.want(partition.source, partition.source_id, Wanted(partition.fetch_offset, partition.source_epoch))
+
+    def forget(self, partition: PartitionCopy) -> None:
+        """Stops fetching the partition."""
+        for session in self._sessions.values():
+            session.forget(partition.source)
+
+    def update(self, partition: PartitionCopy) -> None:
+        """Fetches, or stops fetching, as the partition's state says."""
+        crowded = partition.held > self._memory // 2
+        reached = partition.plan.until != -1 and partition.fetch_offset >= partition.plan.until
+        if partition.error or partition.obstacle or crowded or reached or partition.source_node == NO_LEADER:
+            self.forget(partition)
+        else:
+            self.want(partition)
+
+    def refetch(self, partition: PartitionCopy) -> None:
+        """Fetches the same offset again, which an answer brought but nobody took."""
+        self.forget(partition)
+        self.update(partition)
+
+    def request_more(self, held: int) -> None:
+        """Sends the next request to each broker that owes nothing, unless the lane holds enough."""
+        if held >= self._memory:
+            return
+        for session in self._sessions.values():
+            if len(session) and not session.busy:
+                self._request(session)
+
+    def _request(self, session: FetchSession) -> None:
+        session.busy = True
+        timeout_ms = self._limits.max_wait_ms + self._cluster.settings.request_timeout_ms
+        self._cluster.send(session.request(), session.node, lambda answer: self._answered(session, answer), timeout_ms)
+
+    def _answered(self, session: FetchSession, answer: Any) -> None:
+        self._answers.append((session, answer))
+        self._wake()
+
+    def answers(self) -> Iterator[Fetched]:
+        """What has come since the last call, partition by partition."""
+        while self._answers:
+            session, answer = self._answers.popleft()
+            if isinstance(answer, LinkError):
+                session.reset()
+                self.failure = answer
+                self._cluster.loop.call_later(RETRY_SECONDS, lambda session=session: self._release(session))
+            else:
+                session.busy = False
+                self.failure = None
+                yield from session.accept(answer)
+
+    def _release(self, session: FetchSession) -> None:
+        session.busy = False
+        self._wake()

@@ -1,0 +1,101 @@
+"""How a lane begins where another one ended, and leaves its partitions for the next: the overlap of shifts.
+
+A successor starts while its predecessor still copies: it connects, says that it is ready, and waits. The predecessor
+then stops fetching, lets what is in flight be acknowledged, and writes where it left each partition. The pause is two
+round trips to the target.
+
+Invariant: a partition is begun only from its plan's position or from a complete handover; without either the shift ends
+with nothing started, and the driver decides.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from sparkmirror.copy.control import ControlState, Handed, handover_entries, ready_key
+from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.copy.plan import ShiftPlan
+from sparkmirror.copy.progress import Publisher
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.journal import Journal
+from sparkmirror.model import NO_OFFSET
+
+WAIT_SECONDS = 120.0
+POLL_MS = 500
+
+
+class Handover:
+    """Both ends of handing over, for one shift.
+
+    Args:
+        plan: the shift.
+        target: where the control topic is.
+    """
+
+    def __init__(self, plan: ShiftPlan, target: Cluster) -> None:
+        self._plan = plan
+        self.journal = Journal(target, plan.control_topic)
+        self.state = ControlState(run=plan.run)
+        self._next = plan.control_offset
+
+    async def read(self, max_wait_ms: int = 0) -> None:
+        """Reads what is new in the control topic.
+
+        Raises:
+            BrokerError: the topic cannot be read.
+            LinkError: the target does not answer.
+        """
+        entries, self._next, _ = await self.journal.read(self._next, max_wait_ms)
+        self.state.take(entries)
+
+    async def take_over(self, partitions: Sequence[PartitionCopy]) -> bool:
+        """Begins every partition; waits for the shifts that hand some over.
+
+        Returns:
+            False if a predecessor is lost, the run drains, or the wait is over: nothing was begun then.
+        """
+        missing = set(self._plan.predecessors)
+        if missing:
+            await self.journal.append([(ready_key(self._plan.run, shift), "{}") for shift in sorted(missing)])
+        deadline = time.monotonic() + WAIT_SECONDS
+        while missing:
+            await self.read(POLL_MS)
+            if self.state.must_drain(self._plan.shift) or missing & self.state.lost or time.monotonic() > deadline:
+                return False
+            missing -= self.state.handed.keys()
+        for partition in partitions:
+            self._begin(partition)
+        return True
+
+    def _begin(self, partition: PartitionCopy) -> None:
+        plan = partition.plan
+        handed = self.state.handed.get(plan.after, {}).get(partition.source) if plan.after else None
+        if handed is None:
+            if plan.position == NO_OFFSET:
+                partition.stop(f"shift {plan.after} did not hand the partition over")
+            else:
+                last = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
+                partition.begin(plan.position, plan.sequence, last, opened=plan.opened)
+        else:
+            partition.base = handed.copied
+            partition.begin(handed.position, handed.sequence, handed.last, opened=handed.opened)
+            if handed.error:
+                partition.stop(handed.error)
+
+    async def hand_on(self, partitions: Sequence[PartitionCopy], publisher: Publisher) -> None:
+        """Puts the last progress on record, then writes where each partition was left."""
+        await publisher.publish(partitions, final=True)
+        handed = {
+            p.source: Handed(
+                position=p.position,
+                sequence=p.sequence,
+                writer=p.plan.writer,
+                opened=p.opened,
+                last=p.last,
+                copied=p.copied,
+                error=p.error,
+            )
+            for p in partitions
+        }
+        await self.journal.append(handover_entries(self._plan.run, self._plan.shift, handed))

@@ -1,0 +1,163 @@
+"""What a lane does with each answer of a Fetch: errors first, then the batches.
+
+Invariant: an answer that is not taken changes nothing; the same offset is fetched again when its cause is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sparkmirror import batches
+from sparkmirror.config.settings import AutoOffsetReset, FlowConfig, Isolation
+from sparkmirror.copy.arrivals import Ticket, arrival
+from sparkmirror.copy.origins import Origins
+from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.errors import BatchError, SparkmirrorError
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, Advice, advice, broker_error
+from sparkmirror.kafka.fetching import Fetched
+from sparkmirror.kafka.log_range import log_range
+from sparkmirror.kafka.metadata import NO_LEADER
+from sparkmirror.model import TopicPartition
+
+if TYPE_CHECKING:
+    from sparkmirror.copy.lane import Lane
+
+Question: TypeAlias = Coroutine[Any, Any, None]
+
+
+class Intake:
+    """Takes what the fetcher brings to a lane.
+
+    Args:
+        lane: whose partitions they are.
+        source: for questions about its log.
+        config: of the flow.
+    """
+
+    def __init__(self, lane: Lane, source: Cluster, config: FlowConfig) -> None:
+        self._lane = lane
+        self._source = source
+        self._config = config
+        self._by_source = {p.source: p for p in lane.partitions}
+        self._asking: set[TopicPartition] = set()
+        self._origins: Origins | None = None
+        if lane.plan.loops_by_writer:
+            self._origins = Origins(source, lane.plan.source_id, lane.plan.target_id)
+
+    def take(self, fetched: Fetched) -> None:
+        """Takes one partition's part of an answer."""
+        partition = self._by_source.get(fetched.partition)
+        if partition is None or partition.error or self._lane.watch.draining:
+            return
+        if fetched.code != 0:
+            self._refused(partition, fetched)
+        else:
+            self._note(partition, fetched)
+            if fetched.records and fetched.partition not in self._asking:
+                self._arrived(partition, fetched)
+        self._lane.fetcher.update(partition)
+
+    def _note(self, partition: PartitionCopy, fetched: Fetched) -> None:
+        committed = self._config.isolation is Isolation.READ_COMMITTED and fetched.last_stable >= 0
+        partition.end = fetched.last_stable if committed else fetched.high_watermark
+        partition.log_start = fetched.log_start
+        if fetched.preferred_node >= 0:
+            self._lane.fetcher.forget(partition)
+            partition.source_node = fetched.preferred_node
+
+    def _arrived(self, partition: PartitionCopy, fetched: Fetched) -> None:
+        index = batches.index(fetched.records)
+        if self._origins is not None:
+            unknown = batches.unknown_producers(index, self._origins.known)
+            if unknown.size:
+                self._ask(partition, self._origins.look_up(unknown.tolist()))
+                return
+        try:
+            self._queue(partition, index, fetched)
+        except BatchError as error:
+            self._stop(partition, error)
+            return
+        if index.error is not None and partition.fetch_offset >= index.error.offset:
+            self._stop(partition, index.error)
+
+    def _queue(self, partition: PartitionCopy, index: batches.Indexed, fetched: Fetched) -> None:
+        if self._origins is not None:
+            relay = self._origins.relayed(index)
+            if relay:
+                raise BatchError(
+                    offset=partition.fetch_offset,
+                    reason=f"{relay} mirrored it here: chains under identity naming are not active in this version",
+                    remedy="use DefaultReplicationPolicy for this flow",
+                )
+            partition.rules = partition.rules.without(self._origins.loops)
+        came = arrival(index, fetched.records, fetched.aborted, partition.place(), partition.rules)
+        ticket = Ticket()
+        partition.take(came, ticket)
+        if len(index):
+            partition.leader_epoch = int(index.leader_epoch[-1])
+        if came.segments:
+            self._lane.watch.write_ahead(came.segments, ticket, partition)
+        self._lane.appender.offer(partition)
+
+    def _stop(self, partition: PartitionCopy, error: BatchError) -> None:
+        place = BatchError(
+            topic=partition.source.topic,
+            partition=partition.source.partition,
+            offset=error.offset,
+            reason=error.reason,
+            remedy=error.remedy,
+        )
+        partition.fail_after_sending(str(place))
+
+    def _refused(self, partition: PartitionCopy, fetched: Fetched) -> None:
+        what = advice(fetched.code)
+        if fetched.code == OFFSET_OUT_OF_RANGE:
+            self._ask(partition, self._find_range(partition))
+        elif what is Advice.GIVE_UP:
+            topic, number = partition.source
+            error = broker_error(
+                fetched.code, self._source.alias, topic=topic, partition=number, offset=partition.fetch_offset
+            )
+            partition.stop(str(error))
+        else:
+            self._lane.fetcher.forget(partition)
+            partition.source_node = NO_LEADER
+
+    def _ask(self, partition: PartitionCopy, question: Question) -> None:
+        """Runs a question about a partition beside the copy; until it is answered nothing of it is taken."""
+        if partition.source in self._asking:
+            return
+        self._asking.add(partition.source)
+
+        async def ask() -> None:
+            try:
+                await question
+            except SparkmirrorError as failure:
+                partition.stop(str(failure))
+            finally:
+                self._asking.discard(partition.source)
+                self._lane.fetcher.refetch(partition)
+                self._lane.signal.set()
+
+        self._source.loop.call_soon(ask)
+
+    async def _find_range(self, partition: PartitionCopy) -> None:
+        """The position is outside the source's log: goes on where the configuration says, and says what was missed."""
+        first, end = await log_range(
+            self._source, partition.source_node, partition.source, partition.source_epoch, self._config.isolation.value
+        )
+        at, reset = partition.fetch_offset, self._config.auto_offset_reset
+        if first <= at <= end or not partition.idle:
+            return
+        if at > end:
+            partition.stop(
+                f"the source's log ends at offset {end}, below the mirror's position {at}: it lost its tail, or the "
+                "topic was made anew; nothing was copied since"
+            )
+        elif reset is AutoOffsetReset.NONE:
+            partition.stop(f"offsets {at} to {first - 1} are gone from the source, and auto.offset.reset is none")
+        else:
+            goal = first if reset is AutoOffsetReset.EARLIEST else end
+            partition.go_to(goal, f"offsets {at} to {goal - 1} were not copied: the source's log starts at {first}")

@@ -1,0 +1,140 @@
+"""The copy, on one screen: what a Spark task does for its partitions during one shift.
+
+    fetch ──► take (drop, open, number) ──► append ──► acknowledge ──► progress
+
+Everything runs on one network loop in one thread: requests are sent without waiting, their answers wake the loop.
+
+Start reading at `Lane.copy`. What happens to a batch: ``arrivals`` and ``outgoing``; its state: ``partition``; the
+requests: ``fetch`` and ``append``; what is told to the rest of the world: ``watch``, ``progress`` and ``control``.
+
+Invariants: a lane ends with one receipt for every partition of its plan, whatever happened; it never blocks for longer
+than `TICK_SECONDS` while data could move.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from sparkmirror import batches
+from sparkmirror.config.settings import FlowConfig, Isolation
+from sparkmirror.copy.append import Appender
+from sparkmirror.copy.arrivals import Rules
+from sparkmirror.copy.fetch import Fetcher, limits_of
+from sparkmirror.copy.handover import Handover
+from sparkmirror.copy.intake import Intake
+from sparkmirror.copy.leaders import Leaders
+from sparkmirror.copy.partition import Load, PartitionCopy
+from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
+from sparkmirror.copy.receipt import Receipt, receipts
+from sparkmirror.copy.watch import Watch
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.signal import Signal
+
+TICK_SECONDS = 0.25
+DRAIN_SECONDS = 3.0
+
+
+class Lane:
+    """One shift of one lane.
+
+    Args:
+        plan: what to copy.
+        config: of the flow.
+        source, target: clusters on one loop.
+    """
+
+    def __init__(self, plan: ShiftPlan, config: FlowConfig, source: Cluster, target: Cluster) -> None:
+        self.plan = plan
+        self.signal = Signal(source.loop)
+        self.load = Load()
+        self.partitions = _partitions(plan, config, self.load)
+        self.leaders = Leaders(source, target, self.partitions)
+        self.fetcher = Fetcher(
+            source,
+            limits_of(config.source.consumer, config.isolation, config.memory_per_lane),
+            config.memory_per_lane,
+            self.signal.set,
+        )
+        self.appender = Appender(target, self.signal.set)
+        self.handover = Handover(plan, target)
+        self.watch = Watch(self, target)
+        self.intake = Intake(self, source, config)
+
+    async def copy(self) -> tuple[Receipt, ...]:
+        """Copies until the shift ends, then hands over; one receipt for each partition."""
+        try:
+            started = await self._begin()
+        except SparkmirrorError as failure:
+            for partition in self.partitions:
+                partition.stop(str(failure))
+            started = False
+        if not started:
+            return receipts(self.partitions, started=False)
+        while not self.watch.ended:
+            self._turn()
+            await self.signal.wait(TICK_SECONDS)
+        await self._drain()
+        self.watch.stop()
+        await self.handover.hand_on(self.partitions, self.watch.publisher)
+        return receipts(self.partitions, started=True)
+
+    async def _begin(self) -> bool:
+        """Connects, learns the leaders, and takes the partitions over; False if there is nothing to take."""
+        batches.warm()
+        await self.leaders.learn()
+        if not await self.handover.take_over(self.partitions):
+            return False
+        for partition in self.partitions:
+            self.fetcher.update(partition)
+        self.watch.start()
+        return True
+
+    def _turn(self) -> None:
+        """Takes what came, sends what is ready, asks for more."""
+        for fetched in self.fetcher.answers():
+            self.intake.take(fetched)
+        self.appender.send_ready()
+        if not self.watch.draining:
+            self.fetcher.request_more(self.load.bytes)
+
+    async def _drain(self) -> None:
+        """Waits for the answers that are owed; what was never sent is fetched again by whoever goes on."""
+        deadline = time.monotonic() + DRAIN_SECONDS
+        for partition in self.partitions:
+            partition.abandon()
+        while time.monotonic() < deadline and any(not p.idle for p in self.partitions if not p.error):
+            self.appender.send_ready()
+            await self.signal.wait(0.05)
+        for partition in self.partitions:
+            if not partition.idle and not partition.error:
+                partition.stop("the target did not acknowledge in time while the shift ended")
+
+
+def _partitions(plan: ShiftPlan, config: FlowConfig, load: Load) -> Sequence[PartitionCopy]:
+    wanted = config.target.producer.batch_size or 1 << 20
+    patience = config.target.producer.delivery_timeout_ms / 1000
+    return tuple(
+        PartitionCopy(
+            plan=p,
+            rules=_rules(p, config),
+            batch_bytes=min(wanted, p.max_message_bytes),
+            patience_s=patience,
+            load=load,
+        )
+        for p in plan.partitions
+    )
+
+
+def _rules(plan: PartitionPlan, config: FlowConfig) -> Rules:
+    codec = config.target.producer.compression_type
+    return Rules(
+        target=batches.TargetTopic(
+            log_append_time=plan.log_append_time,
+            max_message_bytes=plan.max_message_bytes,
+            codec=None if codec is None else batches.Codec[codec.upper()],
+        ),
+        read_committed=config.isolation is Isolation.READ_COMMITTED,
+        loops=batches.NO_PRODUCERS,
+    )

@@ -1,0 +1,78 @@
+"""Which brokers lead a lane's partitions, on both sides; learnt at the start and whenever an answer says otherwise."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION, Advice, advice, broker_error
+from sparkmirror.kafka.metadata import NO_LEADER, TopicView, describe_topics
+
+GONE_SECONDS = 10.0
+"""How long a topic may be unknown before its partitions stop: metadata of a new topic takes a moment to spread."""
+
+
+@dataclass(slots=True)
+class Leaders:
+    """Keeps ``source_node`` and ``target_leader`` of the partitions right.
+
+    Attributes:
+        source, target: the clusters.
+        partitions: of the lane.
+    """
+
+    source: Cluster
+    target: Cluster
+    partitions: Sequence[PartitionCopy]
+    _missing: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    async def learn(self) -> None:
+        """Asks both clusters for the leaders of all partitions that are not stopped.
+
+        Raises:
+            LinkError: a cluster does not answer.
+        """
+        alive = [p for p in self.partitions if not p.error]
+        if not alive:
+            return
+        source = await describe_topics(self.source, {p.source.topic for p in alive})
+        target = await describe_topics(self.target, {p.target.topic for p in alive})
+        for partition in alive:
+            self._learn_source(partition, source[partition.source.topic])
+            self._learn_target(partition, target[partition.target.topic])
+
+    def _learn_source(self, partition: PartitionCopy, view: TopicView) -> None:
+        if self._unusable(partition, self.source, view, partition.source.partition):
+            return
+        identity = view.topic_id.hex if view.topic_id is not None else ""
+        if partition.plan.topic_id and identity and identity != partition.plan.topic_id:
+            partition.stop(
+                f"source topic {view.name} was deleted and made anew: its topic id was {partition.plan.topic_id}, now "
+                f"it is {identity}; the mirror goes on from the new topic's start when the driver plans it again"
+            )
+            return
+        leader = view.leaders[partition.source.partition]
+        partition.source_node, partition.source_epoch = leader.node, leader.epoch
+        partition.source_id = view.topic_id
+
+    def _learn_target(self, partition: PartitionCopy, view: TopicView) -> None:
+        if self._unusable(partition, self.target, view, partition.target.partition):
+            return
+        partition.target_leader = view.leaders[partition.target.partition].node
+        partition.target_id = view.topic_id
+        partition.lost_leader = partition.target_leader == NO_LEADER
+
+    def _unusable(self, partition: PartitionCopy, cluster: Cluster, view: TopicView, number: int) -> bool:
+        """Whether the topic cannot be used now; stops the partition where waiting will not help."""
+        place = (cluster.alias, view.name)
+        code = view.code or (0 if number in view.leaders else UNKNOWN_TOPIC_OR_PARTITION)
+        if code == 0:
+            self._missing.pop(place, None)
+            return False
+        since = self._missing.setdefault(place, time.monotonic())
+        if advice(code) is Advice.GIVE_UP or time.monotonic() - since > GONE_SECONDS:
+            partition.stop(str(broker_error(code, cluster.alias, topic=view.name, partition=number)))
+        return True

@@ -1,0 +1,99 @@
+"""Where batches were born, by the producer id that wrote them: loop prevention under identity naming.
+
+Each flow registers its producer ids, with the clusters that their batches come from, in
+``sparkmirror.writers.internal`` of the cluster it writes to, before its first batch. A flow that reads that cluster drops the batches whose origin
+contains its own target.
+
+Invariant: a batch is copied only when the registry was read to its end after the batch was seen, or its producer was
+known before. Registrations are never deleted, and name the cluster id, so a topic copied by other means does no harm.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkmirror import batches
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.journal import Entry, Journal
+from sparkmirror.kafka.metadata import describe_topics
+from sparkmirror.model import Writer
+from sparkmirror.naming.topics import WRITERS_TOPIC
+
+NO_PRODUCER = -1
+
+
+def writer_key(writer: Writer) -> str:
+    """The key of a registration."""
+    return json.dumps(["writer", writer.producer_id])
+
+
+def writer_value(flow: str, cluster_id: str, origin: tuple[str, ...]) -> str:
+    """The value of a registration.
+
+    Args:
+        flow: for people who read the topic.
+        cluster_id: of the cluster that is written to.
+        origin: ids of the clusters that the batches have come through.
+    """
+    return json.dumps({"v": 1, "flow": flow, "cluster": cluster_id, "origin": list(origin)})
+
+
+class Origins:
+    """What a lane knows of the producers in its source.
+
+    Args:
+        source: the cluster whose registry is read.
+        source_id, target_id: cluster ids of the flow.
+    """
+
+    def __init__(self, source: Cluster, source_id: str, target_id: str) -> None:
+        self._journal = Journal(source, WRITERS_TOPIC)
+        self._source_id = source_id
+        self._target_id = target_id
+        self._next = 0
+        self._known: set[int] = {NO_PRODUCER}
+        self._loops: set[int] = set()
+        self._relayed: dict[int, str] = {}
+        self.known = batches.producers(self._known)
+        self.loops: npt.NDArray[np.int64] = batches.NO_PRODUCERS
+
+    async def look_up(self, producer_ids: list[int]) -> None:
+        """Reads the registry to its end; afterwards every one of ``producer_ids`` is known.
+
+        Raises:
+            BrokerError: the registry cannot be read.
+            LinkError: the source does not answer.
+        """
+        view = (await describe_topics(self._journal.cluster, [WRITERS_TOPIC]))[WRITERS_TOPIC]
+        end = 1 if view.code == 0 else 0
+        while self._next < end:
+            entries, self._next, end = await self._journal.read(self._next)
+            for entry in entries:
+                self._take(entry)
+        self._known.update(producer_ids)
+        self.known = batches.producers(self._known)
+        self.loops = batches.producers(self._loops)
+
+    def relayed(self, index: batches.Indexed) -> str:
+        """Says which other mirror's batches are in ``index``, or ""; a chain needs an origin of its own for them."""
+        if not self._relayed:
+            return ""
+        for producer_id in np.unique(index.producer_id).tolist():
+            if producer_id in self._relayed:
+                return self._relayed[producer_id]
+        return ""
+
+    def _take(self, entry: Entry) -> None:
+        if entry.value is None:
+            return
+        kind, producer_id = json.loads(entry.key)
+        value = json.loads(entry.value)
+        if kind != "writer" or value["cluster"] != self._source_id:
+            return
+        if self._target_id in value["origin"]:
+            self._loops.add(producer_id)
+        else:
+            self._relayed[producer_id] = value["flow"]

@@ -1,0 +1,156 @@
+"""The next batch of a queue: one as it is, several small ones merged, or one that was written anew.
+
+Pure. Waiting decides, there is no linger: a lone batch goes at once as it is; small ones that wait together become one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+
+from sparkmirror import batches
+from sparkmirror.copy.arrivals import Item, Prepared, Run
+from sparkmirror.model import NO_OFFSET, Writer
+from sparkmirror.offsets.records import SEQUENCES
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """One batch as it is sent.
+
+    Attributes:
+        payload: ready for the wire.
+        sequence, count: its first sequence number and how many records it holds.
+        source, last_source: source offsets of its first and last record.
+        end: the position once it is acknowledged.
+        batches: how many source batches it holds; ``opened``: whether its records were written anew.
+        held: bytes of source data behind it.
+        arrived: when its oldest part was fetched, on the monotonic clock.
+        base_offset: the target's answer, or `NO_OFFSET`.
+        sent: whether an answer is owed.
+    """
+
+    payload: memoryview
+    sequence: int
+    count: int
+    source: int
+    last_source: int
+    end: int
+    batches: int
+    held: int
+    newest_ms: int
+    arrived: float
+    opened: bool = False
+    base_offset: int = NO_OFFSET
+    sent: bool = True
+
+
+def next_outgoing(waiting: deque[Item], writer: Writer, target: batches.TargetTopic, limit: int) -> Outgoing:
+    """Takes the next batch from ``waiting``, which must not be empty and whose first ticket is acknowledged.
+
+    Args:
+        waiting: what is queued, oldest first; what is taken is removed.
+        writer: producer id and epoch for the header.
+        target: the target topic's facts.
+        limit: bytes that a merged batch may have.
+
+    Raises:
+        BatchError: a batch cannot be merged.
+    """
+    head = waiting[0]
+    if isinstance(head, Prepared):
+        waiting.popleft()
+        return _prepared(head)
+    together = _together(waiting, limit)
+    if together > 1 or (head.stop - head.at > 1 and head.small):
+        return _merged(waiting, together, writer, target, limit)
+    return _passed(waiting, head, writer)
+
+
+def _together(waiting: deque[Item], limit: int) -> int:
+    """How many items at the head may be merged into one batch: small runs that wait for nothing."""
+    count = size = 0
+    for item in waiting:
+        ready = item.ticket is None or item.ticket.acknowledged
+        if isinstance(item, Prepared) or not item.small or not ready or size >= limit:
+            break
+        size += item.held
+        count += 1
+    return count
+
+
+def _prepared(item: Prepared) -> Outgoing:
+    return Outgoing(
+        payload=item.payload,
+        sequence=item.sequence,
+        count=item.count,
+        source=item.source,
+        last_source=item.last_source,
+        end=item.end,
+        batches=1,
+        held=item.held,
+        newest_ms=item.newest_ms,
+        arrived=item.arrived,
+        opened=True,
+    )
+
+
+def _passed(waiting: deque[Item], run: Run, writer: Writer) -> Outgoing:
+    """The next batch of ``run``, its header rewritten in a copy: the answer's bytes belong to other batches too."""
+    index, at = run.index, run.at
+    start, size, count = int(index.start[at]), int(index.size[at]), int(index.count[at])
+    own = bytearray(memoryview(run.records)[start : start + size])
+    payload = batches.rewrite(own, 0, size, producer_id=writer.producer_id, epoch=writer.epoch, sequence=run.sequence)
+    batch = Outgoing(
+        payload=payload,
+        sequence=run.sequence,
+        count=count,
+        source=int(index.base_offset[at]),
+        last_source=int(index.last_offset[at]),
+        end=int(index.last_offset[at]) + 1,
+        batches=1,
+        held=size,
+        newest_ms=int(index.max_timestamp[at]),
+        arrived=run.arrived,
+    )
+    run.at, run.sequence = at + 1, (run.sequence + count) % SEQUENCES
+    if run.at == run.stop:
+        waiting.popleft()
+    return batch
+
+
+def _merged(waiting: deque[Item], together: int, writer: Writer, target: batches.TargetTopic, limit: int) -> Outgoing:
+    runs = [item for item in islice(waiting, together) if isinstance(item, Run)]
+    first, sequence = runs[0], runs[0].sequence
+    merging = batches.merge(
+        [batches.Run(indexed=run.index, kept=run.kept, first=run.at, stop=run.stop) for run in runs],
+        target,
+        batches.Stamp(producer_id=writer.producer_id, epoch=writer.epoch, sequence=sequence),
+        batch_size=limit,
+    )
+    made = merging.batches[0]
+    taken = held = end = 0
+    for place, run in enumerate(runs[: merging.run + 1]):
+        stop = run.stop if place < merging.run else merging.column
+        if stop > run.at:
+            before = run.held
+            taken, end = taken + stop - run.at, int(run.index.last_offset[stop - 1]) + 1
+            run.at = stop
+            held += before - run.held
+        if run.at == run.stop:
+            waiting.popleft()
+        else:
+            run.sequence = (sequence + made.count) % SEQUENCES
+    return Outgoing(
+        payload=made.batch,
+        sequence=sequence,
+        count=made.count,
+        source=made.first_offset,
+        last_source=made.last_offset,
+        end=end,
+        batches=taken,
+        held=held,
+        newest_ms=made.max_timestamp,
+        arrived=first.arrived,
+    )

@@ -1,0 +1,302 @@
+"""One partition on its way: what was fetched and waits, what is in flight, what the target has acknowledged.
+
+The state behind `lane`: no input or output here, so that every order of answers can be tested. Batches enter by `take`
+as they were fetched, leave by `next_batch` as they are sent, and end by `acknowledged` or `refused`.
+
+Invariants:
+    * Sequence numbers are given when batches arrive, so the source offset behind each is settled before anything is
+      sent; merging does not change them, since they count records.
+    * A batch beyond a hole waits for the ticket of the segment that records the hole.
+    * ``position`` never passes a record that is not acknowledged, unless it was dropped on purpose.
+    * After a refusal nothing new is sent until every answer is in; then the same bytes go again, oldest first.
+    * A stopped partition sends nothing more; its position stays exact.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import deque
+from dataclasses import dataclass, field
+
+from sparkmirror.copy.arrivals import Arrival, Item, Place, Rules, Ticket
+from sparkmirror.copy.outgoing import Outgoing, next_outgoing
+from sparkmirror.copy.plan import PartitionPlan
+from sparkmirror.copy.tally import Tally
+from sparkmirror.kafka.codes import Advice, advice, broker_error
+from sparkmirror.kafka.metadata import NO_LEADER
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.records import SEQUENCES, Segment
+
+IN_FLIGHT_PER_PARTITION = 5
+"""Brokers remember the last five batches of a producer (``ProducerStateEntry.NUM_BATCHES_TO_RETAIN``)."""
+
+RETRY_SECONDS = 0.1
+
+
+@dataclass(slots=True)
+class Load:
+    """Bytes of batches that a lane holds."""
+
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class PartitionCopy:
+    """One partition of a lane.
+
+    Attributes:
+        plan: as the driver gave it.
+        rules: what the flow asks of every batch.
+        batch_bytes: how large a merged batch may become.
+        patience_s: how long the target may refuse before the partition stops.
+        position: the next source offset to copy; exact.
+        sequence: the sequence number after the last acknowledged record.
+        last: (sequence, source offset, target offset) of the last acknowledged record, or `NO_OFFSET` each.
+        opened: whether the segment that opens the writer's epoch is on record.
+        fetch_offset: the next source offset to fetch.
+        source_node, target_leader: brokers, or -1 while unknown.
+        source_id, target_id: topic ids, or None before Kafka 2.8.
+        end, log_start: of the source, as seen last.
+        error: why it stands still, or "".
+        obstacle: why it will stand still once what waits is acknowledged, or "".
+        load: the lane's sum of ``held``, shared by its partitions.
+        base: (records, bytes) that the run copied before this shift.
+        held: bytes of batches that wait or are in flight.
+        settled: segments whose target offset became known, to be written with the next progress.
+        lost_leader: the target's leader must be learnt anew.
+    """
+
+    plan: PartitionPlan
+    rules: Rules
+    batch_bytes: int
+    patience_s: float
+    position: int = NO_OFFSET
+    sequence: int = 0
+    last: tuple[int, int, int] = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
+    opened: bool = False
+    fetch_offset: int = NO_OFFSET
+    source_node: int = NO_LEADER
+    source_epoch: int = -1
+    source_id: uuid.UUID | None = None
+    target_leader: int = NO_LEADER
+    target_id: uuid.UUID | None = None
+    end: int = NO_OFFSET
+    log_start: int = NO_OFFSET
+    leader_epoch: int = -1
+    error: str = ""
+    obstacle: str = ""
+    load: Load = field(default_factory=Load)
+    base: tuple[int, int] = (0, 0)
+    held: int = 0
+    lost_leader: bool = False
+    tally: Tally = field(default_factory=Tally)
+    settled: list[Segment] = field(default_factory=list)
+    _next_sequence: int = 0
+    _continues_at: int = NO_OFFSET
+    _waiting: deque[Item] = field(default_factory=deque)
+    _unacknowledged: deque[Outgoing] = field(default_factory=deque)
+    _ahead: deque[Segment] = field(default_factory=deque)
+    _retrying: bool = False
+    _retry_at: float = 0.0
+    _refused_since: float = 0.0
+
+    @property
+    def source(self) -> TopicPartition:
+        """The source topic and partition."""
+        return self.plan.source
+
+    @property
+    def target(self) -> TopicPartition:
+        """The target topic and partition."""
+        return self.plan.target
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing is in flight."""
+        return not self._waiting and not self._unacknowledged
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether an answer of the target is owed."""
+        return any(batch.sent for batch in self._unacknowledged)
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to do: stopped, or ``until`` reached."""
+        reached = self.plan.until != NO_OFFSET and self.position >= self.plan.until
+        return bool(self.error) or reached
+
+    @property
+    def copied(self) -> tuple[int, int]:
+        """(records, bytes) of the run so far."""
+        return (self.base[0] + self.tally.records, self.base[1] + self.tally.bytes)
+
+    def _hold(self, size: int) -> None:
+        self.held += size
+        self.load.bytes += size
+
+    def begin(self, position: int, sequence: int, last: tuple[int, int, int], opened: bool) -> None:
+        """Takes the partition over at an exact position."""
+        self.position = self.fetch_offset = position
+        self.sequence = self._next_sequence = sequence
+        self.last, self.opened = last, opened
+        self._continues_at = last[1] + 1 if opened and last[1] != NO_OFFSET else NO_OFFSET
+
+    def place(self) -> Place:
+        """Where the next answer begins."""
+        return Place(
+            partition=self.source,
+            position=self.fetch_offset,
+            until=self.plan.until,
+            next_sequence=self._next_sequence,
+            continues_at=self._continues_at,
+            writer=self.plan.writer,
+        )
+
+    def take(self, arrival: Arrival, ticket: Ticket) -> None:
+        """Queues what an answer brought; ``ticket`` stands for its segments."""
+        for item in arrival.items:
+            if arrival.segments:
+                item.ticket = ticket
+            self._hold(item.held)
+            self._waiting.append(item)
+        self._ahead.extend(arrival.segments)
+        self._next_sequence, self._continues_at = arrival.next_sequence, arrival.continues_at
+        self.fetch_offset = arrival.end
+        self.tally.dropped += arrival.dropped
+        self._settle_position()
+
+    def has_more(self) -> bool:
+        """Whether `next_batch` would give one."""
+        if self.error:
+            return False
+        if self._retrying:
+            return not self.in_flight and time.monotonic() >= self._retry_at
+        if not self._waiting or len(self._unacknowledged) >= IN_FLIGHT_PER_PARTITION:
+            return False
+        ticket = self._waiting[0].ticket
+        return ticket is None or ticket.acknowledged
+
+    @property
+    def retrying(self) -> bool:
+        """Whether a refused batch waits to be sent again."""
+        return self._retrying and not self.error
+
+    def next_batch(self) -> Outgoing | None:
+        """The next batch to send, or None.
+
+        Raises:
+            BatchError: the waiting batches cannot be merged; the partition must be stopped.
+        """
+        if not self.has_more():
+            return None
+        if self._retrying:
+            return self._again()
+        batch = next_outgoing(self._waiting, self.plan.writer, self.rules.target, self.batch_bytes)
+        self._unacknowledged.append(batch)
+        return batch
+
+    def _again(self) -> Outgoing:
+        unsent = [batch for batch in self._unacknowledged if not batch.sent]
+        unsent[0].sent = True
+        self._retrying = len(unsent) > 1
+        return unsent[0]
+
+    def acknowledged(self, batch: Outgoing, base_offset: int) -> None:
+        """The target has ``batch`` at ``base_offset``; batches count in order, whatever the order of the answers."""
+        batch.sent, batch.base_offset = False, base_offset
+        while self._unacknowledged and self._unacknowledged[0].base_offset != NO_OFFSET:
+            self._count(self._unacknowledged.popleft())
+            self._refused_since = 0.0
+        self._settle_position()
+
+    def refused(self, batch: Outgoing, code: int, message: str) -> None:
+        """The target, or the connection, did not take ``batch``.
+
+        Only the oldest batch can tell the cause: what follows it is refused for being out of order.
+        """
+        batch.sent = False
+        if self.error or batch.base_offset != NO_OFFSET:
+            return
+        now = time.monotonic()
+        self._refused_since = self._refused_since or now
+        what = advice(code)
+        oldest = self._unacknowledged[0] is batch
+        self.lost_leader = self.lost_leader or what is Advice.REFRESH
+        if oldest and what in (Advice.GIVE_BACK, Advice.GIVE_UP):
+            self.stop(self._explain(batch, code, message))
+        elif now - self._refused_since > self.patience_s:
+            self.stop(f"{self._explain(batch, code, message)}; refused for {self.patience_s:.0f} s")
+        else:
+            self._retrying, self._retry_at = True, now + RETRY_SECONDS
+
+    def _explain(self, batch: Outgoing, code: int, message: str) -> str:
+        error = broker_error(code, "target", topic=self.target.topic, partition=self.target.partition)
+        return f"source offset {batch.source}: {error}" + (f" [{message}]" if message else "")
+
+    def stop(self, error: str) -> None:
+        """Stands still from here on; what is in flight may still be acknowledged."""
+        if not self.error:
+            self.error = error
+            self.tally.note(error)
+        self.abandon()
+
+    def fail_after_sending(self, error: str) -> None:
+        """Stops once all that waits has been acknowledged: a batch behind it cannot be copied."""
+        self.obstacle = error
+        self._settle_position()
+
+    def abandon(self) -> None:
+        """Forgets what waits and was never sent; it will be fetched again from ``position`` on."""
+        self._hold(-sum(item.held for item in self._waiting))
+        self._waiting.clear()
+
+    def unreached(self) -> list[Segment]:
+        """Segments written ahead for records that were never acknowledged: void once the partition is handed on."""
+        return list(self._ahead)
+
+    def go_to(self, offset: int, event: str) -> None:
+        """Moves on to another source offset, with an event that says why. Only while `idle`."""
+        self.position = self.fetch_offset = offset
+        self.tally.note(event)
+
+    def _settle_position(self) -> None:
+        if self.idle and not self.error:
+            self.position = max(self.position, self.fetch_offset)
+            if self.obstacle:
+                self.stop(self.obstacle)
+
+    def _count(self, batch: Outgoing) -> None:
+        offset = batch.base_offset
+        self._place_segments(batch, offset)
+        self._hold(-batch.held)
+        self.position = batch.end
+        self.sequence = (batch.sequence + batch.count) % SEQUENCES
+        self.last = ((self.sequence - 1) % SEQUENCES, batch.last_source, offset + batch.count - 1)
+        self.opened = True
+        self.tally.count(batch, time.monotonic())
+
+    def _place_segments(self, batch: Outgoing, offset: int) -> None:
+        """The answer tells where the segments of this batch begin on the target, and whether others write there too."""
+        placed = False
+        while self._ahead and (self._ahead[0].sequence - batch.sequence) % SEQUENCES < batch.count:
+            ahead = self._ahead.popleft()
+            distance = (ahead.sequence - batch.sequence) % SEQUENCES
+            self._settled(ahead, offset + distance)
+            placed = placed or distance == 0
+        _, source, target = self.last
+        if not placed and target != NO_OFFSET and offset - target != batch.source - source:
+            here = Segment(partition=self.source, writer=self.plan.writer, sequence=batch.sequence, source=batch.source)
+            self._settled(here, offset)
+
+    def _settled(self, segment: Segment, target: int) -> None:
+        self.settled.append(
+            Segment(
+                partition=segment.partition,
+                writer=segment.writer,
+                sequence=segment.sequence,
+                source=segment.source,
+                target=target,
+            )
+        )

@@ -1,0 +1,129 @@
+"""Which lane copies which partition, and from where: the driver's side of a shift, pure.
+
+A shift is one Spark job of a lane. Its plan names every partition with the position to start from, or with the shift
+that hands it over: then the position comes from that shift's handover record, so that two shifts of a lane can overlap
+and the copy pauses for milliseconds only.
+
+Invariants: plans carry no secrets; everything pickles; a partition belongs to one lane at a time.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionPlan:
+    """One partition of a shift.
+
+    Attributes:
+        source: the source topic and partition.
+        target_topic: where it goes; the partition number stays.
+        topic_id: of the source topic as 32 hexadecimal digits, or "".
+        position: the next source offset to copy; unused where ``after`` is set.
+        until: stop when this source offset is reached, or `NO_OFFSET` for never.
+        writer: producer id and epoch to write with.
+        sequence: the next sequence number of that epoch.
+        opened: whether the segment that opens the epoch is on record.
+        after: the shift that hands the partition over, or "".
+        max_message_bytes: the target topic's limit for a batch.
+        log_append_time: whether the target topic sets its own timestamps.
+    """
+
+    source: TopicPartition
+    target_topic: str
+    topic_id: str
+    position: int
+    writer: Writer
+    until: int = NO_OFFSET
+    sequence: int = 0
+    opened: bool = False
+    after: str = ""
+    max_message_bytes: int = 1_048_588
+    log_append_time: bool = False
+
+    @property
+    def target(self) -> TopicPartition:
+        """The target topic and partition."""
+        return TopicPartition(self.target_topic, self.source.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShiftPlan:
+    """One shift of one lane.
+
+    Attributes:
+        flow: the flow's name, ``source->target``.
+        run: the driver's run; control records of other runs are not for us.
+        shift: unique within the run, such as ``lane-2.7``.
+        generation: the driver's start counter of the flow.
+        source_id, target_id: the ids of the clusters.
+        loops_by_writer: drop batches that a mirror wrote and that came from the target (identity naming).
+        internal_topic, control_topic: of the flow, on the target.
+        control_offset: where in the control topic to begin reading.
+        max_ms: milliseconds until the lane hands over by itself; 0 for never.
+        grace_ms: milliseconds beyond ``max_ms`` that it waits for its successor to be ready.
+        once: ends when every partition has reached its ``until``.
+    """
+
+    flow: str
+    run: str
+    shift: str
+    generation: int
+    partitions: tuple[PartitionPlan, ...]
+    source_id: str = ""
+    target_id: str = ""
+    loops_by_writer: bool = False
+    internal_topic: str = ""
+    control_topic: str = ""
+    control_offset: int = 0
+    max_ms: int = 0
+    grace_ms: int = 10_000
+    once: bool = False
+
+    @property
+    def predecessors(self) -> frozenset[str]:
+        """The shifts that hand partitions over to this one."""
+        return frozenset(p.after for p in self.partitions if p.after)
+
+
+def pack(weights: Mapping[TopicPartition, float], lanes: int) -> tuple[tuple[TopicPartition, ...], ...]:
+    """Packs partitions into at most ``lanes`` lanes, the heaviest first, each into the lightest lane so far.
+
+    Args:
+        weights: partition → bytes per second, or any measure of work. Every partition counts a little, so that idle
+            ones are spread too.
+        lanes: how many lanes at most; at least 1.
+
+    Returns:
+        the non-empty lanes, each sorted.
+    """
+    count = min(lanes, len(weights))
+    if count == 0:
+        return ()
+    floor = max(1.0, sum(weights.values()) / len(weights) / 100)
+    loads: list[tuple[float, int]] = [(0.0, lane) for lane in range(count)]
+    members: list[list[TopicPartition]] = [[] for _ in range(count)]
+    for partition in sorted(weights, key=lambda p: (-weights[p], p)):
+        load, lane = heapq.heappop(loads)
+        members[lane].append(partition)
+        heapq.heappush(loads, (load + max(floor, weights[partition]), lane))
+    return tuple(tuple(sorted(lane)) for lane in members)
+
+
+def lane_count(tasks_max: int | None, free_slots: int, partitions: int) -> int:
+    """How many lanes a flow gets: ``tasks.max`` where the file says so, else the free slots; never above partitions."""
+    wanted = tasks_max if tasks_max is not None else max(1, free_slots)
+    return min(wanted, partitions)
+
+
+def group_of(partition: TopicPartition, groups: int) -> int:
+    """Which of the flow's producer ids writes a partition: a stable hash, since Python's own differs between runs."""
+    value = 2166136261
+    for byte in f"{partition.topic}\0{partition.partition}".encode():
+        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+    return value % groups

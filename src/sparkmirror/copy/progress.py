@@ -1,0 +1,109 @@
+"""What a lane publishes while it runs: segments ahead of holes at once, the progress of its partitions every second.
+
+Both go to the flow's internal topic; only partitions that moved are written. See ``offsets.records`` for the bytes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.copy.plan import ShiftPlan
+from sparkmirror.kafka.journal import Journal
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.records import Progress, Segment
+
+EVERY_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class _Mark:
+    """What was published of a partition, and when on the monotonic clock."""
+
+    moves: tuple[int, int, int, str]
+    copied: tuple[int, int]
+    at: float
+    flowing: bool = False
+
+
+def _mark(partition: PartitionCopy) -> _Mark:
+    moves = (partition.position, partition.end, len(partition.tally.events), partition.error)
+    return _Mark(moves, partition.copied, time.monotonic())
+
+
+def _rate(partition: PartitionCopy, before: _Mark | None) -> tuple[float, float]:
+    if before is None:
+        return (0.0, 0.0)
+    seconds = max(time.monotonic() - before.at, 0.001)
+    records, size = partition.copied
+    return ((records - before.copied[0]) / seconds, (size - before.copied[1]) / seconds)
+
+
+class Publisher:
+    """Writes for all partitions of one shift.
+
+    Args:
+        journal: the flow's internal topic.
+        plan: the shift.
+    """
+
+    def __init__(self, journal: Journal, plan: ShiftPlan) -> None:
+        self._journal = journal
+        self._plan = plan
+        self._published: dict[TopicPartition, _Mark] = {}
+
+    async def write_ahead(self, segments: Iterable[Segment]) -> None:
+        """Writes segments and returns when they are acknowledged."""
+        await self._journal.append([(segment.key, segment.value()) for segment in segments])
+
+    async def publish(self, partitions: Iterable[PartitionCopy], *, final: bool = False) -> None:
+        """Writes the progress of what moved, and the target offsets of segments that became known.
+
+        Args:
+            partitions: of the shift.
+            final: also what did not move, and tombstones for segments that nothing will reach.
+        """
+        entries: list[tuple[str, str | None]] = []
+        moved: dict[TopicPartition, _Mark] = {}
+        for partition in partitions:
+            entries += [(segment.key, segment.value()) for segment in partition.settled]
+            partition.settled.clear()
+            if final:
+                entries += [(segment.key, None) for segment in partition.unreached()]
+            mark = _mark(partition)
+            before = self._published.get(partition.source)
+            if final or before is None or before.moves != mark.moves or before.flowing:
+                progress = self._progress(partition, before)
+                mark.flowing = progress.rate != (0.0, 0.0)
+                entries.append((progress.key, progress.value()))
+                moved[partition.source] = mark
+        if entries:
+            await self._journal.append(entries)
+            self._published.update(moved)
+
+    def _progress(self, partition: PartitionCopy, before: _Mark | None) -> Progress:
+        sequence, source, target = partition.last
+        records, size = partition.copied
+        return Progress(
+            partition=partition.source,
+            writer=partition.plan.writer,
+            generation=self._plan.generation,
+            position=partition.position,
+            next_sequence=partition.sequence,
+            sequence=sequence,
+            source=source,
+            target=target,
+            end=partition.end,
+            leader_epoch=partition.leader_epoch,
+            topic_id=partition.plan.topic_id,
+            records=records,
+            bytes=size,
+            rate=_rate(partition, before),
+            newest_ms=partition.tally.newest_ms,
+            time_ms=int(time.time() * 1000),
+            lane=self._plan.shift,
+            error=partition.error,
+            events=tuple(partition.tally.events),
+        )

@@ -1,0 +1,131 @@
+"""What a lane does once a second beside the copy: read the control topic, publish progress, learn lost leaders.
+
+Each of the three runs as a coroutine of its own on the lane's loop, so that none waits for another or for the copy.
+
+Invariants: a failure here never stops the copy while the target can still be reached; an orphan, a worker whose parent
+is gone, ends at once, since nobody would fence it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from sparkmirror.copy.arrivals import Ticket
+from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.copy.progress import EVERY_SECONDS, Publisher
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.metadata import NO_LEADER
+from sparkmirror.offsets.records import Segment
+
+if TYPE_CHECKING:
+    from sparkmirror.copy.lane import Lane
+
+log = logging.getLogger(__name__)
+
+CONTROL_SECONDS = 1.0
+HANDING_SECONDS = 0.05
+LEADER_SECONDS = 0.2
+LEADERS_ANEW_SECONDS = 300.0
+
+
+class Watch:
+    """Looks after one lane.
+
+    Args:
+        lane: to look after.
+        target: where the flow's topics are.
+    """
+
+    def __init__(self, lane: Lane, target: Cluster) -> None:
+        self._lane = lane
+        self._loop = target.loop
+        self.publisher = Publisher(Journal(target, lane.plan.internal_topic), lane.plan)
+        self._began = 0.0
+        self._parent = os.getppid()
+        self._stopped = False
+        self.draining = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the shift is over; from then on it drains."""
+        plan = self._lane.plan
+        state = self._lane.handover.state
+        over = state.must_drain(plan.shift) or (plan.once and all(p.done for p in self._lane.partitions))
+        if not over and self._late >= 0:
+            over = plan.shift in state.ready or self._late > plan.grace_ms / 1000
+        self.draining = self.draining or over
+        return self.draining
+
+    @property
+    def _late(self) -> float:
+        """Seconds since the shift's time was up; negative before."""
+        plan = self._lane.plan
+        return time.monotonic() - self._began - plan.max_ms / 1000 if plan.max_ms else -1.0
+
+    def start(self) -> None:
+        """Starts to watch; ends with `stop`."""
+        self._began = time.monotonic()
+        self._repeat(self._control, lambda: HANDING_SECONDS if self._late > -1 else CONTROL_SECONDS)
+        self._repeat(self._publish, lambda: EVERY_SECONDS)
+        self._repeat(self._find_leaders, lambda: LEADER_SECONDS)
+
+    def stop(self) -> None:
+        """Ends the coroutines."""
+        self._stopped = True
+
+    def write_ahead(self, segments: list[Segment], ticket: Ticket, partition: PartitionCopy) -> None:
+        """Puts segments on record, then lets the batches behind them go."""
+
+        async def write() -> None:
+            try:
+                await self.publisher.write_ahead(segments)
+            except SparkmirrorError as failure:
+                partition.stop(f"the offset map cannot be written: {failure}")
+            else:
+                ticket.acknowledged = True
+                self._lane.appender.offer(partition)
+            self._lane.signal.set()
+
+        self._loop.call_soon(write)
+
+    def _repeat(self, work: Callable[[], Awaitable[None]], pause: Callable[[], float]) -> None:
+        async def repeat() -> None:
+            while not self._stopped:
+                await self._loop.sleep(pause())
+                if self._stopped:
+                    return
+                try:
+                    await work()
+                except SparkmirrorError as failure:
+                    log.warning("%s: %s", self._lane.plan.shift, failure)
+
+        self._loop.call_soon(repeat)
+
+    async def _control(self) -> None:
+        if os.getppid() != self._parent:
+            log.error("%s: the process that started this worker is gone", self._lane.plan.shift)
+            os._exit(1)
+        await self._lane.handover.read()
+        if self.ended:
+            self._lane.signal.set()
+
+    async def _publish(self) -> None:
+        await self.publisher.publish(self._lane.partitions)
+
+    async def _find_leaders(self) -> None:
+        """Learns leaders anew where one is lost, and offers again what was refused."""
+        lost = [p for p in self._lane.partitions if not p.error and (p.lost_leader or p.source_node == NO_LEADER)]
+        if lost:
+            await self._lane.leaders.learn()
+            for partition in lost:
+                self._lane.fetcher.update(partition)
+        for partition in self._lane.partitions:
+            if partition.retrying or partition in lost:
+                self._lane.appender.offer(partition)
+        self._lane.signal.set()

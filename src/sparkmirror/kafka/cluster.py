@@ -1,0 +1,164 @@
+"""One Kafka cluster as seen by one role: its connections, and requests to its brokers.
+
+A driver calls from threads: the cluster then has a thread of its own for input and output. A lane runs one loop for
+its source and its target and passes that loop in. Either way every wait has a deadline, and exceptions of kafka-python
+end here: callers see `LinkError` and `BrokerError` only.
+
+Reference: ``kafka.net`` of kafka-python 3 (``KafkaConnectionManager``, ``NetworkSelector``).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from kafka.net.selector import NetworkSelector
+
+from kafka import errors as kafka_errors
+from sparkmirror.config.settings import ClientSettings
+from sparkmirror.errors import LinkError
+from sparkmirror.kafka.security import connection_options
+from sparkmirror.kafka.transport import ConnectionManager
+
+log = logging.getLogger(__name__)
+
+BOOTSTRAP_MS = 30_000
+CALL_MS = 30_000
+IN_FLIGHT = 5
+FRAME_LIMIT = 256 << 20
+
+
+def new_loop(name: str) -> Any:
+    """A network loop for one lane: every cluster of the lane shares it."""
+    return NetworkSelector(client_id=name, slow_task_threshold_secs=0)
+
+
+class Cluster:
+    """The connections to one cluster.
+
+    Args:
+        alias: the cluster's name in the configuration.
+        settings: the client settings of the role.
+        role: what it is used for; ends up in the client id, so that quotas and logs of the broker can tell.
+        loop: a loop from `new_loop`, or None for a loop on a thread of its own.
+    """
+
+    def __init__(self, alias: str, settings: ClientSettings, *, role: str, loop: Any = None) -> None:
+        self.alias = alias
+        self.settings = settings
+        self._owns_loop = loop is None
+        client_id = settings.client_id or f"sparkmirror-{alias}-{role}"
+        self.loop = loop or new_loop(client_id)
+        self.connections = ConnectionManager(
+            self.loop,
+            bootstrap_servers=list(settings.bootstrap_servers),
+            client_id=client_id,
+            client_software_name="sparkmirror",
+            receive_message_max_bytes=FRAME_LIMIT,
+            max_in_flight_requests_per_connection=IN_FLIGHT + 1,
+            **_timings(settings),
+            **connection_options(settings, alias),
+        )
+        if self._owns_loop:
+            self.loop.start()
+
+    @property
+    def address(self) -> str:
+        """The bootstrap servers, as written."""
+        return ",".join(self.settings.bootstrap_servers)
+
+    def call(self, request: Any, node: int | None = None, timeout_ms: int = CALL_MS) -> Any:
+        """Sends one request and returns its answer; for threads of a driver.
+
+        Args:
+            request: a message of ``kafka.protocol``.
+            node: the broker's id; None for any.
+            timeout_ms: milliseconds to the deadline, connecting included.
+
+        Raises:
+            LinkError: no connection, a broken one, or no answer in time.
+        """
+        return self.loop.run(self.exchange, request, node, timeout_ms)
+
+    async def exchange(self, request: Any, node: int | None = None, timeout_ms: int = CALL_MS) -> Any:
+        """Like `call`, for coroutines on the loop."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            left_ms = int((deadline - time.monotonic()) * 1000)
+            try:
+                await self.bootstrap(max(1, left_ms))
+                left_ms = max(1, int((deadline - time.monotonic()) * 1000))
+                chosen = node if node is not None else self.connections.least_loaded_node()
+                return await self.connections.send(request, chosen, request_timeout_ms=left_ms)
+            except (kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError, ConnectionError) as failure:
+                if time.monotonic() + 0.05 > deadline:
+                    raise self.link_error(failure) from failure
+                await self.loop.sleep(0.05)
+            except Exception as failure:
+                raise self.link_error(failure) from failure
+
+    async def bootstrap(self, timeout_ms: int = BOOTSTRAP_MS) -> None:
+        """Connects for the first time, and does nothing later."""
+        if self.connections.bootstrapped:
+            return
+        future = self.connections.bootstrap_async(timeout_ms, refresh=False)
+        if future.is_done and future.exception is not None:
+            future = self.connections.bootstrap_async(timeout_ms)
+        await self.connections.wait_for(future, timeout_ms)
+
+    def send(self, request: Any, node: int, done: Callable[[Any], None], timeout_ms: int | None = None) -> None:
+        """Sends without waiting: ``done`` gets the answer, or the exception. On the loop's thread only."""
+        try:
+            future = self.connections.send(request, node, request_timeout_ms=timeout_ms)
+        except (kafka_errors.KafkaError, OSError) as failure:
+            done(self.link_error(failure))
+            return
+        future.add_callback(done)
+        future.add_errback(lambda failure: done(self.link_error(failure)))
+
+    def run(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
+        """Runs a coroutine function on the loop and returns its result."""
+        return self.loop.run(work, *args)
+
+    def link_error(self, failure: BaseException) -> LinkError:
+        """Maps what kafka-python raised to the error that tells a person."""
+        if isinstance(failure, LinkError):
+            return failure
+        text = str(failure) or type(failure).__name__
+        return LinkError(cluster=self.alias, address=self.address, reason=text, hint=_hint(failure, text))
+
+    def close(self) -> None:
+        """Closes every connection; a loop of its own ends too."""
+        self.connections.close()
+        if self._owns_loop:
+            self.loop.stop(5_000)
+            self.loop.close()
+
+
+def _timings(settings: ClientSettings) -> dict[str, Any]:
+    given = {
+        "request_timeout_ms": settings.request_timeout_ms,
+        "reconnect_backoff_ms": settings.reconnect_backoff_ms,
+        "reconnect_backoff_max_ms": settings.reconnect_backoff_max_ms,
+        "connections_max_idle_ms": settings.connections_max_idle_ms,
+        "metadata_max_age_ms": settings.metadata_max_age_ms,
+        "socket_connection_setup_timeout_ms": settings.socket_connection_setup_timeout_ms,
+        "client_dns_lookup": settings.client_dns_lookup,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _hint(failure: BaseException, text: str) -> str:
+    if isinstance(failure, kafka_errors.SaslAuthenticationFailedError):
+        return "check user name, password and sasl.mechanism"
+    if isinstance(failure, kafka_errors.UnsupportedSaslMechanismError):
+        return "the listener offers other SASL mechanisms: check sasl.mechanism"
+    if "certificate" in text.lower():
+        return "check ssl.truststore and, for the host name, ssl.endpoint.identification.algorithm"
+    if isinstance(failure, kafka_errors.KafkaTimeoutError) and "bootstrap" in text.lower():
+        return "are the bootstrap servers right and up, and is security.protocol what the listener expects?"
+    if isinstance(failure, kafka_errors.InvalidReceiveError):
+        return "is TLS missing? set security.protocol"
+    return ""

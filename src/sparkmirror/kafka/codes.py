@@ -1,0 +1,113 @@
+"""What an error code of a broker means for us: one pure table, error code to advice.
+
+Source: ``org.apache.kafka.common.protocol.Errors`` and the classes under ``RetriableException`` and
+``InvalidMetadataException``. A code that has no row is given up on: better a clear stop than a guess.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from kafka import errors as kafka_errors
+from sparkmirror.errors import BrokerError
+
+
+class Advice(Enum):
+    """What to do after an error code."""
+
+    NONE = "no error"
+    RETRY = "send the same again after a pause"
+    REFRESH = "learn the leader anew, then send the same again"
+    GIVE_BACK = "the partition stops here; the driver decides how it goes on"
+    GIVE_UP = "the partition stops with a clear error"
+
+
+OFFSET_OUT_OF_RANGE = 1
+UNKNOWN_TOPIC_OR_PARTITION = 3
+FETCH_SESSION_ID_NOT_FOUND = 70
+INVALID_FETCH_SESSION_EPOCH = 71
+FENCED_LEADER_EPOCH = 74
+UNKNOWN_LEADER_EPOCH = 75
+UNKNOWN_TOPIC_ID = 100
+INCONSISTENT_TOPIC_ID = 103
+FETCH_SESSION_TOPIC_ID_ERROR = 106
+
+SESSION_ERRORS = frozenset({FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR})
+
+_ADVICE: dict[int, Advice] = {
+    0: Advice.NONE,
+    3: Advice.REFRESH,  # UNKNOWN_TOPIC_OR_PARTITION: also while a new topic spreads
+    5: Advice.REFRESH,  # LEADER_NOT_AVAILABLE
+    6: Advice.REFRESH,  # NOT_LEADER_OR_FOLLOWER
+    7: Advice.RETRY,  # REQUEST_TIMED_OUT
+    8: Advice.REFRESH,  # BROKER_NOT_AVAILABLE
+    9: Advice.REFRESH,  # REPLICA_NOT_AVAILABLE
+    13: Advice.REFRESH,  # NETWORK_EXCEPTION
+    14: Advice.RETRY,  # COORDINATOR_LOAD_IN_PROGRESS
+    15: Advice.REFRESH,  # COORDINATOR_NOT_AVAILABLE
+    16: Advice.REFRESH,  # NOT_COORDINATOR
+    19: Advice.RETRY,  # NOT_ENOUGH_REPLICAS
+    20: Advice.RETRY,  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    41: Advice.REFRESH,  # NOT_CONTROLLER
+    45: Advice.GIVE_BACK,  # OUT_OF_ORDER_SEQUENCE_NUMBER
+    46: Advice.GIVE_BACK,  # DUPLICATE_SEQUENCE_NUMBER
+    47: Advice.GIVE_BACK,  # INVALID_PRODUCER_EPOCH
+    51: Advice.RETRY,  # CONCURRENT_TRANSACTIONS
+    56: Advice.REFRESH,  # KAFKA_STORAGE_ERROR: the disk of this leader is gone, another one takes over
+    59: Advice.GIVE_BACK,  # UNKNOWN_PRODUCER_ID
+    70: Advice.RETRY,  # FETCH_SESSION_ID_NOT_FOUND
+    71: Advice.RETRY,  # INVALID_FETCH_SESSION_EPOCH
+    72: Advice.REFRESH,  # LISTENER_NOT_FOUND
+    74: Advice.REFRESH,  # FENCED_LEADER_EPOCH
+    75: Advice.REFRESH,  # UNKNOWN_LEADER_EPOCH
+    78: Advice.RETRY,  # OFFSET_NOT_AVAILABLE
+    80: Advice.REFRESH,  # PREFERRED_LEADER_NOT_AVAILABLE
+    83: Advice.REFRESH,  # ELIGIBLE_LEADERS_NOT_AVAILABLE
+    89: Advice.RETRY,  # THROTTLING_QUOTA_EXCEEDED
+    90: Advice.GIVE_BACK,  # PRODUCER_FENCED
+    106: Advice.RETRY,  # FETCH_SESSION_TOPIC_ID_ERROR
+}
+
+_REMEDY: dict[int, str] = {
+    1: "the offset is not in the log: retention overtook the mirror, or the topic was made anew",
+    2: "the broker found the batch corrupt: check memory and network on the way",
+    10: "raise max.message.bytes of the target topic",
+    17: "the topic name is not allowed there",
+    29: "allow READ on the source topic, and WRITE and DESCRIBE on the target topic, to this user",
+    31: "allow the operation on the cluster to this user",
+    32: "a timestamp lies outside message.timestamp.after.max.ms or .before.max.ms of the target topic",
+    38: "replication.factor is larger than the number of brokers: lower it in the file",
+    44: "a policy of the target cluster forbids it: ask its administrator",
+    53: "allow WRITE and DESCRIBE on TransactionalId with the prefix sparkmirror. to this user",
+    58: "check user name, password and mechanism",
+    76: "the target broker does not know the codec of the batch: set producer.compression.type, or upgrade the broker",
+    87: "the broker refuses the record: without a key in a compacted topic?",
+    100: "the topic was deleted, or deleted and made anew, while it was mirrored",
+}
+
+
+def advice(code: int) -> Advice:
+    """Tells what to do after ``code``."""
+    return _ADVICE.get(code, Advice.GIVE_UP)
+
+
+def name_of(code: int) -> str:
+    """Kafka's own name for ``code``, such as ``NOT_LEADER_OR_FOLLOWER``."""
+    found = kafka_errors.for_code(code)
+    message = getattr(found, "message", "") or found.__name__
+    return str(message)
+
+
+def broker_error(
+    code: int, cluster: str, *, topic: str = "", partition: int | None = None, offset: int | None = None
+) -> BrokerError:
+    """The error that tells a person of ``code``."""
+    return BrokerError(
+        code=code,
+        name=name_of(code),
+        cluster=cluster,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        remedy=_REMEDY.get(code, ""),
+    )

@@ -1,0 +1,183 @@
+"""Incremental fetch sessions: what a broker is told once and need not be told again (KIP-227).
+
+A session holds the partitions that are fetched from one broker. A request names only those that changed since the last
+one, an answer only those with news, so idle partitions cost nothing. Pure but for the protocol classes: the caller
+sends the requests.
+
+Invariant: at most one request of a session is in flight, since each depends on the answer before.
+
+Reference: ``org.apache.kafka.clients.FetchSessionHandler``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.consumer import FetchRequest
+
+from sparkmirror.kafka.codes import SESSION_ERRORS
+from sparkmirror.model import TopicPartition
+
+INITIAL_EPOCH = 0
+LAST_VERSION_WITH_NAMES = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """How much one Fetch may return, and how long it may wait: bytes and milliseconds."""
+
+    max_bytes: int
+    partition_max_bytes: int
+    min_bytes: int
+    max_wait_ms: int
+    isolation: int
+    rack: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """From where a partition is fetched, and under which leader epoch."""
+
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What an answer says about one partition.
+
+    Attributes:
+        code: the partition's error code.
+        records: the batches as bytes; the last one may be cut off.
+        aborted: (producer id, first offset) of the aborted transactions in the range.
+        high_watermark, last_stable, log_start: offsets, -1 where not told.
+        preferred_node: a closer replica to fetch from, or -1 (KIP-392).
+    """
+
+    partition: TopicPartition
+    code: int
+    records: bytes
+    aborted: tuple[tuple[int, int], ...]
+    high_watermark: int
+    last_stable: int
+    log_start: int
+    preferred_node: int
+
+
+class FetchSession:
+    """The session with one broker.
+
+    Args:
+        node: the broker's id.
+        limits: of every request.
+    """
+
+    def __init__(self, node: int, limits: FetchLimits) -> None:
+        self.node = node
+        self.busy = False
+        self._limits = limits
+        self._id = 0
+        self._epoch = INITIAL_EPOCH
+        self._wanted: dict[TopicPartition, Wanted] = {}
+        self._changed: set[TopicPartition] = set()
+        self._forgotten: set[TopicPartition] = set()
+        self._ids: dict[str, uuid.UUID | None] = {}
+        self._names: dict[uuid.UUID, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self._wanted
+
+    def want(self, partition: TopicPartition, topic_id: uuid.UUID | None, wanted: Wanted) -> None:
+        """Fetches ``partition`` from ``wanted.offset`` on."""
+        if self._wanted.get(partition) == wanted:
+            return
+        self._wanted[partition] = wanted
+        self._changed.add(partition)
+        self._forgotten.discard(partition)
+        self._ids[partition.topic] = topic_id
+        if topic_id is not None:
+            self._names[topic_id] = partition.topic
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Stops fetching ``partition``."""
+        if self._wanted.pop(partition, None) is not None:
+            self._changed.discard(partition)
+            self._forgotten.add(partition)
+
+    def reset(self) -> None:
+        """Starts anew with a full request, after an error of the session or the connection."""
+        self._id, self._epoch = 0, INITIAL_EPOCH
+        self._forgotten.clear()
+
+    def request(self) -> Any:
+        """The next Fetch request; the session is busy until `accept` or `reset`."""
+        full = self._epoch == INITIAL_EPOCH
+        chosen = self._wanted.keys() if full else self._changed
+        topics: dict[str, list[Any]] = defaultdict(list)
+        for partition in chosen:
+            wanted = self._wanted[partition]
+            topics[partition.topic].append(
+                FetchRequest.FetchTopic.FetchPartition(
+                    partition=partition.partition,
+                    current_leader_epoch=wanted.leader_epoch,
+                    fetch_offset=wanted.offset,
+                    partition_max_bytes=self._limits.partition_max_bytes,
+                )
+            )
+        forgotten: dict[str, list[int]] = defaultdict(list)
+        for partition in () if full else self._forgotten:
+            forgotten[partition.topic].append(partition.partition)
+        by_id = all(self._ids.get(topic) is not None for topic in (*topics, *forgotten, *self._ids))
+        self._changed.clear()
+        self._forgotten.clear()
+        return FetchRequest(
+            max_wait_ms=self._limits.max_wait_ms,
+            min_bytes=self._limits.min_bytes,
+            max_bytes=self._limits.max_bytes,
+            isolation_level=self._limits.isolation,
+            session_id=self._id,
+            session_epoch=self._epoch,
+            topics=[
+                FetchRequest.FetchTopic(topic=name, topic_id=self._ids[name], partitions=parts)
+                for name, parts in topics.items()
+            ],
+            forgotten_topics_data=[
+                FetchRequest.ForgottenTopic(topic=name, topic_id=self._ids[name], partitions=parts)
+                for name, parts in forgotten.items()
+            ],
+            rack_id=self._limits.rack,
+            max_version=None if by_id else LAST_VERSION_WITH_NAMES,
+        )
+
+    def accept(self, answer: Any) -> Iterator[Fetched]:
+        """Takes an answer; gives what it says of each partition, nothing after an error of the session itself."""
+        if answer.error_code != 0:
+            if answer.error_code in SESSION_ERRORS or self._epoch != INITIAL_EPOCH:
+                self.reset()
+            return
+        self._id = answer.session_id
+        self._epoch = self._epoch % 0x7FFFFFFF + 1 if answer.session_id else INITIAL_EPOCH
+        for topic in answer.responses:
+            name = topic.topic or self._names.get(topic.topic_id, "")
+            for part in topic.partitions:
+                yield _fetched(TopicPartition(name, part.partition_index), part)
+
+
+def _fetched(partition: TopicPartition, part: Any) -> Fetched:
+    return Fetched(
+        partition=partition,
+        code=part.error_code,
+        records=part.records or b"",
+        aborted=tuple((a.producer_id, a.first_offset) for a in part.aborted_transactions or ()),
+        high_watermark=part.high_watermark,
+        last_stable=part.last_stable_offset,
+        log_start=part.log_start_offset,
+        preferred_node=part.preferred_read_replica,
+    )

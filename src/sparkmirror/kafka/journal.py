@@ -1,0 +1,204 @@
+"""Small compacted topics of one partition, as stores: append key and value, read everything, follow the end.
+
+The flow's internal topic, its control topic and the registry of writers are such topics. Appending waits for all
+in-sync replicas and repeats what fails in passing; a repeated record is harmless, since the same key carries the same
+value.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.consumer import FetchRequest
+from kafka.protocol.producer import ProduceRequest
+from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.kafka.cluster import CALL_MS, Cluster
+from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, Advice, advice, broker_error
+from sparkmirror.kafka.metadata import NO_LEADER, describe_topics
+
+BATCH_BYTES = 900_000
+GZIP = 1
+FETCH_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record of such a topic; a ``value`` of None is a tombstone."""
+
+    offset: int
+    key: str
+    value: str | None
+
+
+class Journal:
+    """One such topic on one cluster; the leader is learnt when needed. For coroutines on the cluster's loop.
+
+    Attributes:
+        topic: the topic's name; its only partition is 0.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self._leader = NO_LEADER
+        self._topic_id: Any = None
+
+    async def append(self, entries: Sequence[tuple[str, str | None]], timeout_ms: int = CALL_MS) -> None:
+        """Writes ``(key, value)`` pairs and returns when all in-sync replicas have them.
+
+        Raises:
+            BrokerError: the broker refuses for good.
+            LinkError: no acknowledgement before the deadline.
+        """
+        deadline = time.monotonic() + timeout_ms / 1000
+        for batch in _batches(entries):
+            await self._until(deadline, lambda payload=batch: self._produce(payload))
+
+    async def read(self, offset: int, max_wait_ms: int = 0, timeout_ms: int = CALL_MS) -> tuple[list[Entry], int, int]:
+        """Reads on from ``offset``.
+
+        Returns:
+            the records, the offset to read on from, and the high watermark.
+        """
+        deadline = time.monotonic() + timeout_ms / 1000
+        result: tuple[list[Entry], int, int] = await self._until(deadline, lambda: self._fetch(offset, max_wait_ms))
+        return result
+
+    async def read_all(self, timeout_ms: int = CALL_MS) -> tuple[dict[str, Entry], int]:
+        """Reads the whole topic: the newest record of each key (tombstones left out), and the end offset."""
+        newest: dict[str, Entry] = {}
+        offset, end = 0, 1
+        while offset < end:
+            entries, offset, end = await self.read(offset, timeout_ms=timeout_ms)
+            for entry in entries:
+                newest[entry.key] = entry
+        return {key: entry for key, entry in newest.items() if entry.value is not None}, offset
+
+    async def _until(self, deadline: float, attempt: Any) -> Any:
+        while True:
+            left_ms = int((deadline - time.monotonic()) * 1000)
+            failure: BrokerError | LinkError
+            try:
+                if self._leader == NO_LEADER:
+                    await self._find_leader(max(1, left_ms))
+                return await attempt()
+            except BrokerError as refusal:
+                if advice(refusal.code) not in (Advice.RETRY, Advice.REFRESH):
+                    raise
+                failure = refusal
+            except LinkError as broken:
+                failure = broken
+            self._leader = NO_LEADER
+            if time.monotonic() + 0.1 > deadline:
+                raise failure
+            await self.cluster.loop.sleep(0.1)
+
+    async def _find_leader(self, timeout_ms: int) -> None:
+        view = (await describe_topics(self.cluster, [self.topic], timeout_ms))[self.topic]
+        leader = view.leaders.get(0)
+        if view.code != 0 or leader is None or leader.node == NO_LEADER:
+            raise broker_error(view.code or 5, self.cluster.alias, topic=self.topic, partition=0)
+        self._leader, self._topic_id = leader.node, view.topic_id
+
+    async def _produce(self, payload: bytes) -> None:
+        request = _produce_request(self.topic, self._topic_id, payload, 20_000)
+        answer = await self.cluster.exchange(request, self._leader)
+        code = answer.responses[0].partition_responses[0].error_code
+        if code != 0:
+            raise broker_error(code, self.cluster.alias, topic=self.topic, partition=0)
+
+    async def _fetch(self, offset: int, max_wait_ms: int) -> tuple[list[Entry], int, int]:
+        answer = await self.cluster.exchange(
+            _fetch_request(self.topic, self._topic_id, offset, max_wait_ms), self._leader
+        )
+        if answer.error_code != 0:
+            raise broker_error(answer.error_code, self.cluster.alias, topic=self.topic)
+        part = answer.responses[0].partitions[0]
+        if part.error_code == OFFSET_OUT_OF_RANGE:
+            return [], max(part.log_start_offset, 0), max(part.high_watermark, 0)
+        if part.error_code != 0:
+            raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=0)
+        entries, following = decode(part.records, offset)
+        return entries, following, part.high_watermark
+
+
+def _produce_request(topic: str, topic_id: Any, payload: bytes, timeout_ms: int) -> Any:
+    part = ProduceRequest.TopicProduceData.PartitionProduceData(index=0, records=payload)
+    topics = [ProduceRequest.TopicProduceData(name=topic, topic_id=topic_id, partition_data=[part])]
+    return ProduceRequest(
+        transactional_id=None,
+        acks=-1,
+        timeout_ms=timeout_ms,
+        topic_data=topics,
+        max_version=None if topic_id is not None else 12,
+    )
+
+
+def _fetch_request(topic: str, topic_id: Any, offset: int, max_wait_ms: int) -> Any:
+    part = FetchRequest.FetchTopic.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+    topics = [FetchRequest.FetchTopic(topic=topic, topic_id=topic_id, partitions=[part])]
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=FETCH_BYTES,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=topics,
+        forgotten_topics_data=[],
+        rack_id="",
+        max_version=None if topic_id is not None else 12,
+    )
+
+
+def _batches(entries: Sequence[tuple[str, str | None]]) -> list[bytes]:
+    """Encodes the pairs as few batches, each well below a topic's usual size limit."""
+    done: list[bytes] = []
+    start = 0
+    while start < len(entries):
+        size, stop = 0, start
+        while stop < len(entries) and (stop == start or size < BATCH_BYTES):
+            key, value = entries[stop]
+            size += len(key) + len(value or "") + 32
+            stop += 1
+        done.append(_encode(entries[start:stop]))
+        start = stop
+    return done
+
+
+def _encode(entries: Sequence[tuple[str, str | None]]) -> bytes:
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=GZIP if len(entries) > 4 else 0,
+        is_transactional=False,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=1 << 30,
+    )
+    now = int(time.time() * 1000)
+    for offset, (key, value) in enumerate(entries):
+        builder.append(offset, now, key.encode(), None if value is None else value.encode(), [])
+    return bytes(builder.build())
+
+
+def decode(records: bytes | None, offset: int) -> tuple[list[Entry], int]:
+    """Opens the batches of a fetch answer: the records from ``offset`` on, and the offset that follows them."""
+    entries: list[Entry] = []
+    following = offset
+    batches = MemoryRecords(records or b"")
+    while batches.has_next():
+        batch = batches.next_batch()
+        if not batch.is_control_batch:
+            for record in batch:
+                if record.offset >= offset and record.key is not None:
+                    value = None if record.value is None else bytes(record.value).decode()
+                    entries.append(Entry(record.offset, bytes(record.key).decode(), value))
+        following = max(following, batch.next_offset)
+    return entries, following

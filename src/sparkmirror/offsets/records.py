@@ -1,0 +1,247 @@
+"""The records of a flow's internal topic: what is known of every partition, as JSON keys and values.
+
+The topic is compacted, so the key says which older record a new one replaces. Keys are JSON arrays whose first element
+is the kind; values are JSON objects with a version ``v``.
+
+    ["flow"]                                                        which clusters and naming the topic belongs to
+    ["segment", topic, partition, producer id, epoch, sequence]    from here on: a source offset, a target offset
+    ["progress", topic, partition, producer id, epoch]             how far the copy of a partition got
+    ["stopped"]                                                     the last run ended cleanly
+
+Invariants:
+    * A segment says: a record with sequence ``q + n`` of that writer epoch has source offset ``source + n`` and, once
+      ``target`` is known, target offset ``target + n``; until the next segment of that epoch. It is written before a
+      record beyond a hole is sent, so sequence numbers found in the target's log always translate back.
+    * Topic and partition are those of the source; sequences count records, modulo 2**31.
+    * A progress never covers a record that the target has not acknowledged.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+
+VERSION = 1
+SEQUENCES = 1 << 31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRecord:
+    """Whose topic it is. A flow that finds another pair of clusters here is refused."""
+
+    source_alias: str
+    source_id: str
+    target_alias: str
+    target_id: str
+    naming: str
+    generation: int
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return _text(["flow"])
+
+    def value(self) -> str:
+        """The record's value."""
+        source = {"alias": self.source_alias, "cluster": self.source_id}
+        target = {"alias": self.target_alias, "cluster": self.target_id}
+        return _text(
+            {"v": VERSION, "source": source, "target": target, "naming": self.naming, "generation": self.generation}
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One straight piece of the offset map; ``target`` is `NO_OFFSET` until the broker has answered."""
+
+    partition: TopicPartition
+    writer: Writer
+    sequence: int
+    source: int
+    target: int = NO_OFFSET
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return _text(["segment", *self.partition, self.writer.producer_id, self.writer.epoch, self.sequence])
+
+    def value(self) -> str:
+        """The record's value."""
+        return _text({"v": VERSION, "source": self.source, "target": None if self.target < 0 else self.target})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far the copy of one partition got, as of ``time_ms``.
+
+    Attributes:
+        generation: which start of the driver handed the partition out; a greater one is newer.
+        position: the next source offset to copy; all below it is on the target or was dropped on purpose.
+        next_sequence: the sequence number of the next record in this writer epoch.
+        sequence, source, target: of the last acknowledged record, or `NO_OFFSET`.
+        end: the source's end as the lane saw it last (the last stable offset under read_committed).
+        leader_epoch: of the source's batch at the position's left, or -1.
+        topic_id: of the source topic, or "".
+        records, bytes: copied since this run first took the partition.
+        rate: (records, bytes) per second over the second before.
+        newest_ms: the newest record timestamp copied, or -1.
+        error: why the partition stands still, or "".
+        events: what happened, newest last.
+    """
+
+    partition: TopicPartition
+    writer: Writer
+    generation: int
+    position: int
+    next_sequence: int
+    sequence: int = NO_OFFSET
+    source: int = NO_OFFSET
+    target: int = NO_OFFSET
+    end: int = NO_OFFSET
+    leader_epoch: int = -1
+    topic_id: str = ""
+    records: int = 0
+    bytes: int = 0
+    rate: tuple[float, float] = (0.0, 0.0)
+    newest_ms: int = -1
+    time_ms: int = 0
+    lane: str = ""
+    error: str = ""
+    events: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return _text(["progress", *self.partition, self.writer.producer_id, self.writer.epoch])
+
+    def value(self) -> str:
+        """The record's value."""
+        return _text(
+            {
+                "v": VERSION,
+                "generation": self.generation,
+                "position": self.position,
+                "next": self.next_sequence,
+                "last": [self.sequence, self.source, self.target],
+                "end": self.end,
+                "leader_epoch": self.leader_epoch,
+                "topic_id": self.topic_id,
+                "records": self.records,
+                "bytes": self.bytes,
+                "rate": [round(self.rate[0], 1), round(self.rate[1], 1)],
+                "newest_ms": self.newest_ms,
+                "time_ms": self.time_ms,
+                "lane": self.lane,
+                "error": self.error,
+                "events": list(self.events),
+            }
+        )
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Orders the progress records of one partition: the greatest is the newest."""
+        return (self.generation, self.writer.epoch, self.position)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """The last run ended cleanly: positions and sequences on record are exact."""
+
+    generation: int
+    time_ms: int
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return STOPPED_KEY
+
+    def value(self) -> str:
+        """The record's value."""
+        return _text({"v": VERSION, "generation": self.generation, "time_ms": self.time_ms})
+
+
+Record = FlowRecord | Segment | Progress | Stopped
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+FLOW_KEY = _text(["flow"])
+STOPPED_KEY = _text(["stopped"])
+
+
+def parse(key: str, value: str) -> Record | None:
+    """Reads one record; None for a kind, or a version, that a later release may have written.
+
+    Raises:
+        ValueError: the record is not one of ours.
+    """
+    try:
+        name = json.loads(key)
+        data = json.loads(value)
+        reader = _READERS.get(name[0])
+        if reader is None or data["v"] != VERSION:
+            return None
+        return reader(name, data)
+    except (KeyError, IndexError, TypeError, json.JSONDecodeError) as failure:
+        raise ValueError(f"not a record of an internal topic of sparkmirror: key {key[:200]}") from failure
+
+
+def _flow(_name: list[Any], data: dict[str, Any]) -> FlowRecord:
+    source, target = data["source"], data["target"]
+    return FlowRecord(
+        source_alias=source["alias"],
+        source_id=source["cluster"],
+        target_alias=target["alias"],
+        target_id=target["cluster"],
+        naming=data["naming"],
+        generation=data["generation"],
+    )
+
+
+def _segment(name: list[Any], data: dict[str, Any]) -> Segment:
+    _, topic, partition, producer_id, epoch, sequence = name
+    return Segment(
+        partition=TopicPartition(topic, partition),
+        writer=Writer(producer_id=producer_id, epoch=epoch),
+        sequence=sequence,
+        source=data["source"],
+        target=NO_OFFSET if data["target"] is None else data["target"],
+    )
+
+
+def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
+    _, topic, partition, producer_id, epoch = name
+    sequence, source, target = data["last"]
+    return Progress(
+        partition=TopicPartition(topic, partition),
+        writer=Writer(producer_id=producer_id, epoch=epoch),
+        generation=data["generation"],
+        position=data["position"],
+        next_sequence=data["next"],
+        sequence=sequence,
+        source=source,
+        target=target,
+        end=data["end"],
+        leader_epoch=data["leader_epoch"],
+        topic_id=data["topic_id"],
+        records=data["records"],
+        bytes=data["bytes"],
+        rate=(data["rate"][0], data["rate"][1]),
+        newest_ms=data["newest_ms"],
+        time_ms=data["time_ms"],
+        lane=data["lane"],
+        error=data["error"],
+        events=tuple(data["events"]),
+    )
+
+
+def _stopped(_name: list[Any], data: dict[str, Any]) -> Stopped:
+    return Stopped(generation=data["generation"], time_ms=data["time_ms"])
+
+
+_READERS = {"flow": _flow, "segment": _segment, "progress": _progress, "stopped": _stopped}

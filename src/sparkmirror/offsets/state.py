@@ -1,0 +1,57 @@
+"""What an internal topic says as a whole: the flow, the newest progress of each partition, the map's segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.records import FlowRecord, Progress, Record, Segment, Stopped
+
+
+@dataclass(slots=True)
+class JournalState:
+    """The newest state, built record by record.
+
+    Attributes:
+        flow: the flow record, if there is one.
+        progress: the newest of each partition.
+        outdated: keys of progress records that a newer one replaces.
+        segments: how many segments there are.
+        stopped: whether the last run ended cleanly.
+    """
+
+    flow: FlowRecord | None = None
+    progress: dict[TopicPartition, Progress] = field(default_factory=dict)
+    outdated: set[str] = field(default_factory=set)
+    segments: int = 0
+    stopped: Stopped | None = None
+
+    def take(self, record: Record) -> None:
+        """Adds one record."""
+        match record:
+            case FlowRecord():
+                self.flow = record
+            case Stopped():
+                self.stopped = record
+            case Segment():
+                self.segments += 1
+            case Progress():
+                self._take_progress(record)
+
+    def _take_progress(self, record: Progress) -> None:
+        known = self.progress.get(record.partition)
+        if known is None or record.order >= known.order:
+            self.progress[record.partition] = record
+            if known is not None and known.key != record.key:
+                self.outdated.add(known.key)
+        else:
+            self.outdated.add(record.key)
+
+
+def state_of(records: Iterable[Record]) -> JournalState:
+    """Builds the state from all records of a topic, in log order."""
+    state = JournalState()
+    for record in records:
+        state.take(record)
+    return state
