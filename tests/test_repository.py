@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "sparkmirror"
 ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 FILE_LINES, FUNCTION_LINES = 500, 60
+NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 HOUSELESS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 
 
@@ -151,7 +152,7 @@ def defines(path: Path, name: str) -> bool:
         return False
     body: list[ast.stmt] = ast.parse(path.read_text(encoding="utf-8")).body
     for part in name.split(".") if name else ():
-        found = [node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == part]
+        found = [node for node in body if isinstance(node, NAMED) and node.name == part]
         if not found:
             return False
         body = found[0].body
