@@ -1,5 +1,7 @@
 """Configuration files to frozen, checked values."""
 
+from sparkmirror.config.effective import Row, effective
+from sparkmirror.config.load import load
 from sparkmirror.config.secret import HIDDEN, Secret
 from sparkmirror.config.settings import (
     AutoOffsetReset,
@@ -13,6 +15,7 @@ from sparkmirror.config.settings import (
     SaslMechanism,
     Security,
     SecurityProtocol,
+    TlsVersion,
 )
 
 __all__ = [
@@ -25,8 +28,12 @@ __all__ = [
     "MirrorConfig",
     "PolicyChoice",
     "PolicyKind",
+    "Row",
     "SaslMechanism",
     "Secret",
     "Security",
     "SecurityProtocol",
+    "TlsVersion",
+    "effective",
+    "load",
 ]

@@ -101,7 +101,8 @@ class Reader:
         """The same, None where it is absent."""
         text = self.text(name)
         if text is None:
-            return self._unless_blank(name)
+            self._refuse_blank(name)
+            return None
         entry = self.entries[name]
         if not _NUMBER.fullmatch(text):
             raise entry.wrong(f"{entry.shown} is not a whole number")
@@ -118,7 +119,7 @@ class Reader:
         """
         text = self.text(name)
         if text is None:
-            self._unless_blank(name)
+            self._refuse_blank(name)
             return default
         if text.lower() not in ("true", "false"):
             raise self.entries[name].wrong(f"{self.entries[name].shown} is neither true nor false")
@@ -144,7 +145,7 @@ class Reader:
             raise self.entries[name].wrong(f"{self.entries[name].shown} is not possible", one_of(options))
         return by_name[text.lower()]
 
-    def _unless_blank(self, name: str) -> None:
+    def _refuse_blank(self, name: str) -> None:
         """Refuses a key without a value where a number or a boolean must stand."""
         if name in self.entries:
             raise self.entries[name].wrong("has no value", "give it one or remove the line")

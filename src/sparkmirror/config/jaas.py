@@ -51,7 +51,7 @@ def parse(text: str) -> LoginModule:
     """
     tokens = list(_tokens(text))
     if len(tokens) < 2 or _is_mark(tokens[0]):
-        raise JaasSyntaxError("it must read: class required name=\"value\" ... ;")
+        raise JaasSyntaxError('it must read: class required name="value" ... ;')
     if tokens[1][1].lower() not in _FLAGS:
         raise JaasSyntaxError(f"the word behind the class must be one of {', '.join(_FLAGS)}")
     if tokens[-1] != ("mark", ";"):

@@ -35,8 +35,9 @@ class Key:
     about: str = ""
 
 
-def _table(*groups: tuple[Key, str]) -> Mapping[str, Key]:
-    return {name: key for key, names in groups for name in names.split()}
+def _table(*groups: tuple[Key, str], base: Mapping[str, Key] | None = None) -> Mapping[str, Key]:
+    """The rows of ``base`` and of the groups; a group is a row and the names, parted by spaces, that have it."""
+    return {**(base or {}), **{name: key for key, names in groups for name in names.split()}}
 
 
 def _active() -> Key:
@@ -91,7 +92,7 @@ SECURITY: Mapping[str, Key] = _table(
 )
 """Security keys, the same for all clients; with ``bootstrap.servers`` those that also count at the top level."""
 
-_CLIENT: Mapping[str, Key] = SECURITY | _table(
+_CLIENT: Mapping[str, Key] = _table(
     (
         _active(),
         """bootstrap.servers client.id client.dns.lookup request.timeout.ms retry.backoff.ms retry.backoff.max.ms
@@ -109,9 +110,10 @@ _CLIENT: Mapping[str, Key] = SECURITY | _table(
         "metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms",
     ),
     (_no_meaning("providers of one client; they are set for the whole file"), "config.providers"),
+    base=SECURITY,
 )
 
-CONSUMER: Mapping[str, Key] = _CLIENT | _table(
+CONSUMER: Mapping[str, Key] = _table(
     (
         _active(),
         """client.rack isolation.level auto.offset.reset fetch.min.bytes fetch.max.bytes fetch.max.wait.ms
@@ -127,9 +129,10 @@ CONSUMER: Mapping[str, Key] = _CLIENT | _table(
     (_no_meaning("topics are named by the flow"), "allow.auto.create.topics exclude.internal.topics"),
     (_no_meaning("Java code that does not run here; records are copied unchanged"), "interceptor.classes"),
     (_no_meaning("records are copied as bytes"), "key.deserializer value.deserializer"),
+    base=_CLIENT,
 )
 
-PRODUCER: Mapping[str, Key] = _CLIENT | _table(
+PRODUCER: Mapping[str, Key] = _table(
     (_active(), "batch.size compression.type max.request.size delivery.timeout.ms"),
     (
         _no_meaning("the Java producer's buffer; see lane.memory.bytes"),
@@ -151,12 +154,14 @@ PRODUCER: Mapping[str, Key] = _CLIENT | _table(
     (_later("recompression"), "compression.gzip.level compression.lz4.level compression.zstd.level"),
     (_no_meaning("Java code that does not run here; records are copied unchanged"), "interceptor.classes"),
     (_no_meaning("records are copied as bytes"), "key.serializer value.serializer"),
+    base=_CLIENT,
 )
 
-ADMIN: Mapping[str, Key] = _CLIENT | _table(
+ADMIN: Mapping[str, Key] = _table(
     (_active(), "default.api.timeout.ms"),
     (_no_meaning("the Java admin client's retries"), "retries"),
     (_no_meaning("controllers are reached through the brokers"), "bootstrap.controllers"),
+    base=_CLIENT,
 )
 
 ROLES: Mapping[str, Mapping[str, Key]] = {"consumer": CONSUMER, "producer": PRODUCER, "admin": ADMIN}
@@ -188,7 +193,8 @@ FLOW: Mapping[str, Key] = _table(
     ),
     (
         _later("topic config sync"),
-        "sync.topic.configs.enabled sync.topic.configs.interval.seconds use.defaults.from use.incremental.alter.configs",
+        """sync.topic.configs.enabled sync.topic.configs.interval.seconds use.defaults.from
+        use.incremental.alter.configs""",
     ),
     (_later("ACL sync"), "sync.topic.acls.enabled sync.topic.acls.interval.seconds"),
     (
@@ -247,8 +253,8 @@ WORKER: Mapping[str, Key] = _table(
 
 PREFIXES: Mapping[str, Key] = {
     "config.providers.": _active(),
-    "transforms.": _later("Connect worker"),
-    "predicates.": _later("Connect worker"),
+    "transforms.": _later("transforms"),
+    "predicates.": _later("transforms"),
     "key.converter.": _later("Connect worker"),
     "value.converter.": _later("Connect worker"),
     "header.converter.": _later("Connect worker"),

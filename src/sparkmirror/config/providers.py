@@ -2,7 +2,8 @@
 
 Kafka's ``FileConfigProvider``, ``EnvVarConfigProvider`` and ``DirectoryConfigProvider`` (KIP-297, KIP-421, KIP-887)
 with their parameters ``allowed.paths`` (KIP-993) and ``allowlist.pattern``; the grammar of references is that of
-``ConfigTransformer``. Unlike Kafka, a reference that cannot be resolved is refused instead of being taken for the value.
+``ConfigTransformer``. Unlike in Kafka, a reference that cannot be resolved is refused, not taken for
+the value.
 
 Invariants: references are resolved once, not again in their result; only values that are read are resolved, so a node
 that runs the flows into one cluster needs no secrets of the others; no message holds a resolved value.
@@ -19,6 +20,7 @@ from pathlib import Path
 from javaproperties import InvalidUEscapeError, loads
 
 from sparkmirror.config.entries import Entry, one_of
+from sparkmirror.config.expressions import compile_list
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 _PACKAGE = "org.apache.kafka.common.config.provider."
@@ -126,19 +128,17 @@ def _directories(parameters: Mapping[str, Entry]) -> Callable[[str, str], str]:
 
 
 def _environment(parameters: Mapping[str, Entry]) -> Callable[[str, str], str]:
-    pattern = parameters.get("allowlist.pattern")
-    try:
-        allowed = re.compile(pattern.raw.strip() if pattern else ".*")
-    except re.error as error:
-        reason = error.msg
-    else:
-        return lambda path, key: _variable(key, allowed)
-    assert pattern is not None
-    raise pattern.wrong(f"{pattern.shown} is not a regular expression: {reason}")
+    entry = parameters.get("allowlist.pattern")
+    allowed = compile_list([entry.raw.strip()], file=entry.file, key=entry.key) if entry else None
+
+    def lookup(_path: str, key: str) -> str:
+        return _variable(key, allowed)
+
+    return lookup
 
 
-def _variable(name: str, allowed: re.Pattern[str]) -> str:
-    if not allowed.fullmatch(name):
+def _variable(name: str, allowed: re.Pattern[str] | None) -> str:
+    if allowed and not allowed.fullmatch(name):
         raise LookupError(f"allowlist.pattern does not allow the variable {name}")
     if name not in os.environ:
         raise LookupError(f"the environment has no variable {name}")
@@ -172,4 +172,3 @@ _FACTORIES: Mapping[str, Callable[[Mapping[str, Entry]], Callable[[str, str], st
     "EnvVarConfigProvider": _environment,
     "DirectoryConfigProvider": _directories,
 }
-

@@ -15,7 +15,6 @@ from sparkmirror.config import jaas, pem
 from sparkmirror.config.entries import Entry, Reader, one_of
 from sparkmirror.config.secret import Secret
 from sparkmirror.config.settings import SaslMechanism, Security, SecurityProtocol, TlsVersion
-from sparkmirror.errors import ConfigError
 
 _PROTOCOLS = {protocol.value: protocol for protocol in SecurityProtocol}
 _MECHANISMS = {mechanism.value: mechanism for mechanism in SaslMechanism}
@@ -92,7 +91,7 @@ def _login(reader: Reader) -> tuple[SaslMechanism, str, Secret]:
     entry = reader.entry("sasl.jaas.config")
     text = reader.text("sasl.jaas.config")
     if entry is None or text is None:
-        raise _required(reader, "security.protocol").wrong(
+        raise reader.entries["security.protocol"].wrong(
             f"logs in with {mechanism.value}, but there is no sasl.jaas.config",
             "set sasl.jaas.config; a JAAS file of the Java virtual machine is not read",
         )
@@ -107,7 +106,7 @@ def _login(reader: Reader) -> tuple[SaslMechanism, str, Secret]:
 def _mechanism(reader: Reader) -> SaslMechanism:
     entry, text = reader.entry("sasl.mechanism"), reader.text("sasl.mechanism")
     if entry is None or text is None:
-        raise _required(reader, "security.protocol").wrong(
+        raise reader.entries["security.protocol"].wrong(
             "logs in, but sasl.mechanism is not set, which means GSSAPI; that comes later",
             f"set sasl.mechanism, {one_of(_MECHANISMS)}",
         )
@@ -211,10 +210,3 @@ def _verify_hostname(reader: Reader) -> bool:
     if text is not None and text.lower() != "https":
         raise entry.wrong(f"{entry.shown} is not possible", "possible: https, or empty for no check")
     return text is not None
-
-
-def _required(reader: Reader, name: str) -> Entry:
-    entry = reader.entry(name)
-    if entry is None:
-        raise ConfigError(file="", key=name, reason="is not set")
-    return entry

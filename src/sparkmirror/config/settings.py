@@ -3,7 +3,8 @@
 Invariants: every value here has been checked, so later rooms need not ask again; everything pickles and is the same
 after pickling; secrets lie in ``Secret`` only, certificates as PEM text (never as paths), so a pickled flow works on a
 machine that has none of the driver's files. Field names are the Java client's keys with ``_`` for ``.``; times are in
-the unit of their suffix. Defaults are MirrorMaker 2's and the Java clients' of Kafka 4.3, unless a comment says why not.
+the unit of their suffix. Defaults are MirrorMaker 2's and the Java clients' of Kafka 4.3 unless a
+comment says why not.
 """
 
 from __future__ import annotations

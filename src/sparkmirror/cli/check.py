@@ -1,0 +1,85 @@
+"""``sparkmirror check``: validates a configuration and prints what holds for each flow, secrets hidden.
+
+A wrong configuration ends with exit code 2 through the error that names file, key and remedy.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sparkmirror import config
+from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.config import FlowConfig, MirrorConfig, Row
+
+_ALWAYS = ("bootstrap.servers", "security.protocol", "isolation.level", "auto.offset.reset")
+"""Client settings that are shown even where the file leaves them alone."""
+
+
+def check(
+    files: Files,
+    flow: Flow = None,
+    clusters: Clusters = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Every setting, as one JSON object.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every setting of the clients, not only what is set.")
+    ] = False,
+) -> None:
+    """Validate a configuration and print the effective settings of each flow, secrets hidden.
+
+    The last column names the key of the file that set a value. Keys that have no effect are named in warnings. Contacts
+    no cluster.
+    """
+    found = config.load(files, clusters=clusters or (), flow=flow)
+    if as_json:
+        typer.echo(as_text(found))
+        return
+    console = Console()
+    for one in found.flows:
+        console.print(table(one, everything=everything))
+    errors = Console(stderr=True)
+    for warning in found.warnings:
+        errors.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+
+
+def as_text(found: MirrorConfig) -> str:
+    """All settings as JSON text: ``{"file", "flows": [{"name", "settings": [...]}], "warnings"}``."""
+    flows = [
+        {
+            "name": str(flow.name),
+            "settings": [
+                {"setting": row.setting, "value": row.value, "from": row.origin or None}
+                for row in config.effective(flow)
+            ],
+        }
+        for flow in found.flows
+    ]
+    return json.dumps({"file": found.file, "flows": flows, "warnings": found.warnings}, indent=2, ensure_ascii=False)
+
+
+def table(flow: FlowConfig, *, everything: bool = False) -> Table:
+    """The settings of a flow, one row each.
+
+    Args:
+        flow: the flow.
+        everything: also the settings of clients that are at their defaults.
+    """
+    drawn = Table(title=str(flow.name), title_justify="left")
+    for title in ("setting", "value", "from"):
+        drawn.add_column(title, overflow="fold")
+    for row in config.effective(flow):
+        if everything or _shown(row):
+            drawn.add_row(
+                Text(row.setting), Text(row.value), Text(row.origin or "default", style="" if row.origin else "dim")
+            )
+    return drawn
+
+
+def _shown(row: Row) -> bool:
+    client = row.setting.startswith(("source.", "target."))
+    return not client or bool(row.origin) or row.setting.endswith(_ALWAYS)

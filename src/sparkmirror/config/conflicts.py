@@ -1,0 +1,82 @@
+"""Flows that cannot work, or not together.
+
+Only what is certain is refused: two expressions may mean different topics, and only the clusters know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from sparkmirror.config.expressions import compile_list
+from sparkmirror.config.settings import FlowConfig, PolicyKind
+from sparkmirror.errors import ConfigError
+
+
+def check_flow(flow: FlowConfig, file: str) -> None:
+    """Sees that a flow's clusters are two.
+
+    Raises:
+        ConfigError: both sides name the same broker.
+    """
+    same = set(flow.source.admin.bootstrap_servers) & set(flow.target.admin.bootstrap_servers)
+    if same:
+        raise ConfigError(
+            file=file,
+            key=f"{flow.name}.enabled",
+            reason=f"{flow.source.alias} and {flow.target.alias} are one cluster: both name {min(same)}",
+            remedy=f"see {flow.source.alias}.bootstrap.servers and {flow.target.alias}.bootstrap.servers",
+        )
+
+
+def check_together(flows: Sequence[FlowConfig], file: str) -> None:
+    """Sees that no two flows write the same topics of one target.
+
+    Raises:
+        ConfigError: they do: identity naming, one target, and a topic that both certainly copy.
+    """
+    for one, other in combinations(flows, 2):
+        if one.name == other.name:
+            raise ConfigError(file=file, key=f"{one.name}.enabled", reason="two of the files enable this flow")
+        identity = one.policy.kind is other.policy.kind is PolicyKind.IDENTITY
+        shared = _shared(one, other) if identity and one.name.target == other.name.target else None
+        if shared is not None:
+            raise ConfigError(
+                file=file,
+                key=f"{other.name}.topics",
+                reason=f"{one.name} and {other.name} would both write {shared} of {one.name.target}",
+                remedy="choose other topics for one of them, or use DefaultReplicationPolicy",
+            )
+
+
+def cautions(flow: FlowConfig) -> Iterator[str]:
+    """What works, but not as people may expect."""
+    separator = flow.policy.separator
+    for alias in (flow.source.alias, flow.target.alias):
+        if flow.policy.kind is PolicyKind.DEFAULT and separator in alias:
+            yield (
+                f"the alias {alias} contains the separator {separator!r}: as in MirrorMaker 2, topics that come from "
+                "it are not recognised as such, and are copied back to it once where flows run both ways"
+            )
+
+
+def _shared(one: FlowConfig, other: FlowConfig) -> str | None:
+    """A topic or an expression that both flows certainly copy."""
+    for first, second in ((one, other), (other, one)):
+        for topic in first.topics:
+            if _literal(topic) and _copies(first, topic) and _copies(second, topic):
+                return f"the topic {topic}"
+    common = [expression for expression in one.topics if expression in other.topics and not _literal(expression)]
+    if common and set(one.topics_exclude) == set(other.topics_exclude):
+        return f"the topics {common[0]}"
+    return None
+
+
+def _literal(expression: str) -> bool:
+    return all(character.isalnum() or character in "_-" for character in expression)
+
+
+def _copies(flow: FlowConfig, topic: str) -> bool:
+    include = compile_list(flow.topics, file="", key="topics")
+    exclude = compile_list(flow.topics_exclude, file="", key="topics.exclude")
+    return bool(include and include.fullmatch(topic)) and not (exclude and exclude.fullmatch(topic))

@@ -1,0 +1,132 @@
+"""The effective configuration of a flow as rows, for people: every setting, its value, and the key that set it.
+
+Invariant: no row holds a secret; certificates are shown as whom they name and when they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from datetime import UTC
+
+from cryptography import x509
+
+from sparkmirror.config.secret import HIDDEN
+from sparkmirror.config.settings import ClientSettings, Endpoint, FlowConfig, Security
+
+_ROLES = ("consumer", "producer", "admin")
+_CONSUMER_ONLY = ("client.rack", "fetch.min.bytes", "fetch.max.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes")
+_PRODUCER_ONLY = ("batch.size", "compression.type", "max.request.size", "delivery.timeout.ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One setting.
+
+    Attributes:
+        setting: a key that would set it.
+        value: as text; "" where nothing is set and there is no default.
+        origin: the key of the file that set it; "" for a default.
+    """
+
+    setting: str
+    value: str
+    origin: str = ""
+
+
+def effective(flow: FlowConfig) -> tuple[Row, ...]:
+    """Every setting of a flow, secrets hidden.
+
+    Settings of a client that are the same in all its roles are one row, such as ``source.bootstrap.servers``.
+    """
+    origins = dict(flow.origins)
+    own = [Row(setting=setting, value=value, origin=origins.get(setting, "")) for setting, value in _flow_rows(flow)]
+    for setting, key in (
+        ("source.consumer.isolation.level", flow.isolation.name.lower()),
+        ("source.consumer.auto.offset.reset", flow.auto_offset_reset.value),
+    ):
+        own.append(Row(setting=setting, value=key, origin=origins.get(setting, "")))
+    source = _endpoint_rows("source", flow.source, origins)
+    return (*own, *source, *_endpoint_rows("target", flow.target, origins))
+
+
+def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
+    yield "topics", ", ".join(flow.topics)
+    yield "topics.exclude", ", ".join(flow.topics_exclude)
+    yield "config.properties.exclude", ", ".join(flow.config_properties_exclude)
+    yield "replication.policy.class", flow.policy.kind.value
+    yield "replication.policy.separator", flow.policy.separator
+    yield "replication.policy.internal.topic.separator.enabled", _boolean(flow.policy.internal_separator_follows)
+    yield "replication.factor", str(flow.replication_factor)
+    yield "internal.topic.replication.factor", str(flow.internal_replication_factor)
+    yield "tasks.max", "as many as Spark has free slots" if flow.tasks_max is None else str(flow.tasks_max)
+    yield "refresh.topics.enabled", _boolean(flow.refresh_topics_enabled)
+    yield "refresh.topics.interval.seconds", f"{flow.refresh_topics_interval_s:g}"
+    yield "heartbeats.replication.enabled", _boolean(flow.heartbeats_replication)
+    yield "shift.max.ms", str(flow.shift_max_ms)
+    yield "lane.memory.bytes", str(flow.memory_per_lane)
+    yield "admin.timeout.ms", str(flow.admin_timeout_ms)
+
+
+def _endpoint_rows(side: str, endpoint: Endpoint, origins: dict[str, str]) -> Iterator[Row]:
+    by_role = {role: _client_rows(getattr(endpoint, role), role) for role in _ROLES}
+    names = dict.fromkeys(name for rows in by_role.values() for name in rows)
+    for name in names:
+        found = [
+            Row(setting=f"{side}.{role}.{name}", value=rows[name], origin=_origin(origins, side, role, name))
+            for role, rows in by_role.items()
+            if name in rows
+        ]
+        if len(found) > 1 and len({(row.value, row.origin) for row in found}) == 1:
+            yield Row(setting=f"{side}.{name}", value=found[0].value, origin=found[0].origin)
+        else:
+            yield from found
+
+
+def _origin(origins: dict[str, str], side: str, role: str, name: str) -> str:
+    """A store may come from a file or from the value itself."""
+    beside = {
+        "ssl.truststore.location": ("ssl.truststore.certificates",),
+        "ssl.keystore.location": ("ssl.keystore.certificate.chain", "ssl.keystore.key"),
+    }
+    keys = [f"{side}.{role}.{key}" for key in (name, *beside.get(name, ()))]
+    return next((origins[key] for key in keys if key in origins), "")
+
+
+def _client_rows(client: ClientSettings, role: str) -> dict[str, str]:
+    rows = {"bootstrap.servers": ", ".join(client.bootstrap_servers), **_security_rows(client.security)}
+    for field in fields(client):
+        name = field.name.replace("_", ".")
+        foreign = (name in _CONSUMER_ONLY and role != "consumer") or (name in _PRODUCER_ONLY and role != "producer")
+        if name not in ("bootstrap.servers", "security") and not foreign:
+            value = getattr(client, field.name)
+            rows[name] = "" if value is None else str(value)
+    return rows
+
+
+def _security_rows(security: Security) -> dict[str, str]:
+    rows = {"security.protocol": security.protocol.value}
+    if security.mechanism is not None:
+        rows["sasl.mechanism"] = security.mechanism.value
+        rows["sasl.jaas.config"] = f"user {security.username}, password {HIDDEN}"
+    if security.protocol.tls:
+        rows["ssl.truststore.location"] = _certificates(security.ca) if security.ca else "the system's certificates"
+        if security.certificate_chain:
+            rows["ssl.keystore.location"] = f"{_certificates(security.certificate_chain)}; key {HIDDEN}"
+        if security.key_password is not None:
+            rows["ssl.key.password"] = HIDDEN
+        rows["ssl.enabled.protocols"] = ", ".join(version.value for version in security.tls_versions)
+        rows["ssl.endpoint.identification.algorithm"] = "https" if security.verify_hostname else "(no check)"
+    return rows
+
+
+def _certificates(text: str) -> str:
+    found = x509.load_pem_x509_certificates(text.encode())
+    shown = [
+        f"{one.subject.rfc4514_string()} until {one.not_valid_after_utc.astimezone(UTC):%Y-%m-%d}" for one in found
+    ]
+    return "; ".join(shown[:3]) + (f"; {len(shown) - 3} more" if len(shown) > 3 else "")
+
+
+def _boolean(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,180 @@
+"""A flow's keys to a checked ``FlowConfig``, whatever format they came in.
+
+The keys are those of MirrorMaker 2's source connector: ``topics``, ``source.cluster.bootstrap.servers``,
+``source.consumer.fetch.max.bytes`` and so on. Nothing is looked up here that is not in the table of known keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparkmirror.config.clients import read_client
+from sparkmirror.config.entries import LONG_MAX, Entry, Reader, Resolve, one_of
+from sparkmirror.config.expressions import compile_list
+from sparkmirror.config.keys import CLASSES, FLOW, ROLES, Status
+from sparkmirror.config.layers import client_entries
+from sparkmirror.config.names import check_separator
+from sparkmirror.config.settings import (
+    CONFIG_PROPERTIES_EXCLUDE,
+    TOPICS_EXCLUDE,
+    AutoOffsetReset,
+    ClientSettings,
+    Endpoint,
+    FlowConfig,
+    Isolation,
+    PolicyChoice,
+    PolicyKind,
+)
+from sparkmirror.errors import ConfigError
+from sparkmirror.model import Alias, FlowName
+
+_ISOLATION = {"read_committed": Isolation.READ_COMMITTED, "read_uncommitted": Isolation.READ_UNCOMMITTED}
+_RESET = {reset.value: reset for reset in AutoOffsetReset}
+_MAX_REPLICAS = 32_767
+_MIN_LANE_MEMORY = 1024 * 1024
+_INSTEAD: Mapping[str, str] = {
+    "replication.policy.class": "a policy that keeps the names is IdentityReplicationPolicy",
+    "topic.filter.class": "choose topics with topics and topics.exclude",
+    "group.filter.class": "choose groups with groups and groups.exclude",
+    "config.property.filter.class": "choose properties with config.properties.exclude",
+    "forwarding.admin.class": "remove it: topics are created by sparkmirror itself, or create them beforehand",
+    "key.converter": "records are copied as bytes; transform them after the mirror",
+    "value.converter": "records are copied as bytes; transform them after the mirror",
+    "header.converter": "records are copied as bytes; transform them after the mirror",
+}
+_TRANSFORMING = ("transforms", "predicates")
+
+
+def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file: str) -> FlowConfig:
+    """Reads and checks all keys of a flow.
+
+    Args:
+        name: the flow.
+        flat: its keys, as MirrorMaker 2 would hand them to its connector.
+        resolve: replaces references to config providers.
+        file: where the keys are from, for what is missing.
+
+    Raises:
+        ConfigError: a key that is refused, or a value that cannot work.
+    """
+    reader = Reader(entries=flat, resolve=resolve)
+    _refuse_code(reader)
+    _check_sides(name, reader)
+    consumer = Reader(entries=client_entries(flat, "source", "consumer"), resolve=resolve)
+    replication_factor = _replication_factor(reader, "replication.factor", 2)
+    return FlowConfig(
+        name=name,
+        source=_endpoint(name.source, "source", reader, file),
+        target=_endpoint(name.target, "target", reader, file),
+        topics=_expressions(reader, "topics", (".*",)),
+        topics_exclude=_expressions(reader, "topics.exclude", TOPICS_EXCLUDE),
+        config_properties_exclude=_expressions(reader, "config.properties.exclude", CONFIG_PROPERTIES_EXCLUDE),
+        policy=_policy(reader),
+        tasks_max=reader.optional_integer("tasks.max", low=1),
+        replication_factor=replication_factor,
+        refresh_topics_enabled=reader.boolean("refresh.topics.enabled", default=True),
+        refresh_topics_interval_s=_seconds(reader, "refresh.topics.interval.seconds"),
+        sync_topic_configs_enabled=reader.boolean("sync.topic.configs.enabled", default=True),
+        sync_topic_configs_interval_s=_seconds(reader, "sync.topic.configs.interval.seconds"),
+        shift_max_ms=reader.integer("shift.max.ms", 600_000, low=1_000),
+        memory_per_lane=reader.integer("lane.memory.bytes", 64 * 1024 * 1024, low=_MIN_LANE_MEMORY, high=LONG_MAX),
+        isolation=consumer.choice("isolation.level", _ISOLATION, Isolation.READ_COMMITTED),
+        auto_offset_reset=consumer.choice("auto.offset.reset", _RESET, AutoOffsetReset.EARLIEST),
+        heartbeats_replication=reader.boolean("heartbeats.replication.enabled", default=True),
+        internal_replication_factor=_replication_factor(
+            reader, "internal.topic.replication.factor", replication_factor
+        ),
+        admin_timeout_ms=reader.integer("admin.timeout.ms", 60_000, low=1, high=LONG_MAX),
+        origins=_origins(flat),
+    )
+
+
+def _refuse_code(reader: Reader) -> None:
+    """Refuses Java code that would change what is copied, and how: ignoring a masking transform would leak data."""
+    for key in _TRANSFORMING:
+        if reader.listing(key, ()):
+            raise reader.entries[key].wrong(
+                "Connect transforms do not run here, and records must not arrive without them",
+                "mask or change records before or behind the mirror, or keep this flow on MirrorMaker 2",
+            )
+    for key, classes in CLASSES.items():
+        for place in (key, f"source.cluster.{key}", f"target.cluster.{key}"):
+            _known_class(reader, place, classes, _INSTEAD[key])
+
+
+def _known_class(reader: Reader, place: str, classes: tuple[str, ...], instead: str) -> str | None:
+    """The simple name of a class that is known here."""
+    text = reader.text(place)
+    if text is None:
+        return None
+    simple = {known.rpartition(".")[2]: known for known in classes}
+    if text not in classes and text not in simple:
+        entry = reader.entries[place]
+        raise entry.wrong(f"{entry.shown} is a Java class that is not known here", f"{one_of(simple)}; {instead}")
+    return text.rpartition(".")[2]
+
+
+def _check_sides(name: FlowName, reader: Reader) -> None:
+    for key, alias in (("source.cluster.alias", name.source), ("target.cluster.alias", name.target)):
+        text = reader.text(key)
+        if text is not None and text != alias:
+            raise reader.entries[key].wrong(f"{text!r} is not the cluster of the flow {name}", "remove the line")
+
+
+def _endpoint(alias: Alias, side: str, reader: Reader, file: str) -> Endpoint:
+    clients: dict[str, ClientSettings] = {}
+    for role in ROLES:
+        entries = client_entries(reader.entries, side, role)
+        if "bootstrap.servers" not in entries:
+            raise ConfigError(
+                file=file,
+                key=f"{alias}.bootstrap.servers",
+                reason="is not set",
+                remedy=f"give the brokers of {alias}: {alias}.bootstrap.servers = host:port, host:port",
+            )
+        clients[role] = read_client(Reader(entries=entries, resolve=reader.resolve), role)
+    return Endpoint(alias=alias, consumer=clients["consumer"], producer=clients["producer"], admin=clients["admin"])
+
+
+def _expressions(reader: Reader, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    found = reader.listing(name, default)
+    entry = reader.entry(name)
+    if entry is not None:
+        compile_list(found, file=entry.file, key=entry.key)
+    return found
+
+
+def _policy(reader: Reader) -> PolicyChoice:
+    key = "replication.policy.class"
+    simple = _known_class(reader, key, CLASSES[key], _INSTEAD[key]) or PolicyKind.DEFAULT.value
+    separator = reader.text("replication.policy.separator")
+    entry = reader.entry("replication.policy.separator")
+    if entry is not None:
+        check_separator(entry, separator or "")
+    return PolicyChoice(
+        kind=PolicyKind(simple),
+        separator=separator or ".",
+        internal_separator_follows=reader.boolean("replication.policy.internal.topic.separator.enabled", default=True),
+    )
+
+
+def _seconds(reader: Reader, name: str) -> float:
+    return float(reader.integer(name, 600, low=1, high=LONG_MAX // 1000))
+
+
+def _replication_factor(reader: Reader, name: str, default: int) -> int:
+    found = reader.integer(name, default, low=-1, high=_MAX_REPLICAS)
+    if found == 0:
+        raise reader.entries[name].wrong("cannot be 0", "give a number from 1, or -1 for the brokers' default")
+    return found
+
+
+def _origins(flat: Mapping[str, Entry]) -> tuple[tuple[str, str], ...]:
+    """Where the settings come from, under the names that ``effective`` gives them."""
+    found = {key: entry.key for key, entry in flat.items() if key in FLOW and FLOW[key].status is Status.ACTIVE}
+    for side in ("source", "target"):
+        for role, known in ROLES.items():
+            for name, entry in client_entries(flat, side, role).items():
+                if known[name].status is Status.ACTIVE:
+                    found[f"{side}.{role}.{name}"] = entry.key
+    return tuple(found.items())

@@ -1,0 +1,122 @@
+"""MirrorMaker 2's own format, mm2.properties: clusters, flows, and which of several keys counts for a flow.
+
+For each flow the file is flattened into the keys that MirrorMaker 2 hands to its connector of that flow, so that a
+connector's own configuration (Connect JSON, Strimzi) can be read by the same code behind this (flows.py). The steps
+are those of ``MirrorMakerConfig.connectorBaseConfig`` and ``clusterProps`` of Kafka 4.3.1:
+
+    1. flow keys at the top level,
+    2. ``A.x`` as ``source.cluster.x``, ``A.consumer.x`` as ``source.consumer.x``, and so for the target; the security
+       keys and ``bootstrap.servers`` reach every role, from the cluster first, else from the top level,
+    3. ``A->B.x`` as ``x``, over what is there.
+
+Two things follow that surprise people, and hold in MirrorMaker 2 too: other client keys at the top level have no
+effect, and ``A->B.consumer.x`` loses to ``A.consumer.x`` (``A->B.source.consumer.x`` wins). Both are named in warnings.
+Beyond MirrorMaker 2, any client key works as ``A.x`` for all roles, not only security keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sparkmirror.config.entries import Entry, Reader, Resolve
+from sparkmirror.config.keys import FLOW, OLD_NAMES, ROLES, SECURITY
+from sparkmirror.config.names import check_alias
+from sparkmirror.config.properties import PropertiesFile
+from sparkmirror.errors import ConfigError
+from sparkmirror.model import Alias, FlowName
+
+ARROW = "->"
+EVERYWHERE = (*SECURITY, "bootstrap.servers")
+"""Client keys that count at the top level."""
+
+
+def read_aliases(file: PropertiesFile, resolve: Resolve) -> tuple[Alias, ...]:
+    """The clusters of a file, in its order.
+
+    Raises:
+        ConfigError: none, one twice, or one that cannot be part of a topic's name.
+    """
+    reader = Reader(entries=file.entries, resolve=resolve)
+    entry = reader.entry("clusters")
+    if entry is None:
+        raise ConfigError(
+            file=file.file, key="clusters", reason="is not set", remedy="list the aliases: clusters = A, B"
+        )
+    names = reader.listing("clusters", ())
+    if not names:
+        raise entry.wrong("is empty", "list the aliases: clusters = A, B")
+    for name in names:
+        check_alias(entry, name)
+        if names.count(name) > 1:
+            raise entry.wrong(f"names {name!r} twice")
+    return tuple(Alias(name) for name in names)
+
+
+def enabled_flows(file: PropertiesFile, aliases: tuple[Alias, ...], resolve: Resolve) -> tuple[FlowName, ...]:
+    """The flows that the file enables, in the order of its clusters.
+
+    Raises:
+        ConfigError: a flow of an unknown cluster, or of a cluster to itself, is enabled; an ``enabled`` is no boolean.
+    """
+    reader = Reader(entries=file.entries, resolve=resolve)
+    known = {flow_prefix(flow) + "enabled" for flow in pairs(aliases)}
+    for key, entry in file.entries.items():
+        if ARROW in key and key.endswith(".enabled") and key not in known:
+            _refuse_stray(key, entry, reader, aliases)
+    return tuple(flow for flow in pairs(aliases) if reader.boolean(flow_prefix(flow) + "enabled", default=False))
+
+
+def pairs(aliases: tuple[Alias, ...]) -> Iterator[FlowName]:
+    """Every flow that could be."""
+    return (FlowName(source=source, target=target) for source in aliases for target in aliases if source != target)
+
+
+def flow_prefix(flow: FlowName) -> str:
+    """What stands before the keys of one flow."""
+    return f"{flow.source}{ARROW}{flow.target}."
+
+
+def _refuse_stray(key: str, entry: Entry, reader: Reader, aliases: tuple[Alias, ...]) -> None:
+    """Refuses an enabled flow that cannot run; keys such as ``A->B.emit.heartbeats.enabled`` are not meant."""
+    source, _, target = key.removesuffix(".enabled").partition(ARROW)
+    if any(key.startswith(flow_prefix(flow)) for flow in pairs(aliases)) or not reader.boolean(key, default=False):
+        return
+    if source == target and source in aliases:
+        raise entry.wrong("is a flow from a cluster to itself", "name two clusters")
+    unknown = [name for name in (source, target) if name not in aliases]
+    if len(unknown) == 2 or "." not in target:
+        named = " and ".join(repr(name) for name in unknown)
+        raise entry.wrong(f"names {named}, which clusters does not list", f"clusters: {', '.join(aliases)}")
+
+
+def connector_entries(file: PropertiesFile, flow: FlowName) -> Mapping[str, Entry]:
+    """What MirrorMaker 2 would hand to the connector of a flow: its keys without the flow's prefix."""
+    flat = _renamed({key: entry for key, entry in file.entries.items() if key in FLOW or key in OLD_NAMES})
+    flat.pop("enabled", None)
+    for side, alias in (("source", flow.source), ("target", flow.target)):
+        for key, entry in _cluster_entries(file, alias).items():
+            role = key.partition(".")[0] in ROLES
+            flat[f"{side}.{key}" if role else f"{side}.cluster.{key}"] = entry
+    flat.update(_renamed(_stripped(file, flow_prefix(flow))))
+    return flat
+
+
+def _cluster_entries(file: PropertiesFile, alias: Alias) -> dict[str, Entry]:
+    found = _stripped(file, f"{alias}.")
+    for given in (dict(found), file.entries):
+        for name in EVERYWHERE:
+            if name in given:
+                for place in (*(f"{role}.{name}" for role in ROLES), name):
+                    found.setdefault(place, given[name])
+    return found
+
+
+def _stripped(file: PropertiesFile, prefix: str) -> dict[str, Entry]:
+    return {key.removeprefix(prefix): entry for key, entry in file.entries.items() if key.startswith(prefix)}
+
+
+def _renamed(entries: dict[str, Entry]) -> dict[str, Entry]:
+    """Old names under their new ones; where both stand in one place, the new one counts, as in MirrorMaker 2."""
+    fresh = {key: entry for key, entry in entries.items() if key not in OLD_NAMES}
+    old = {OLD_NAMES[key]: entry for key, entry in entries.items() if key in OLD_NAMES}
+    return old | fresh

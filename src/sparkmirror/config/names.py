@@ -1,0 +1,37 @@
+"""What may be part of a topic's name: aliases and separators become parts of it."""
+
+from __future__ import annotations
+
+import re
+
+from sparkmirror.config.entries import Entry
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_ALIAS_MAX = 100
+"""Two aliases and the rest of an internal topic's name must fit into Kafka's 249 characters."""
+
+
+def check_alias(entry: Entry, alias: str) -> None:
+    """Sees that an alias can stand in a topic's name.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if not _LEGAL.fullmatch(alias):
+        raise entry.wrong(
+            f"{alias!r} cannot be part of a topic's name", "letters, digits, dots, hyphens and underscores can"
+        )
+    if len(alias) > _ALIAS_MAX:
+        raise entry.wrong(f"the alias {alias[:20]}… is longer than {_ALIAS_MAX} characters")
+
+
+def check_separator(entry: Entry, separator: str) -> None:
+    """Sees that a separator can stand in a topic's name.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if not _LEGAL.fullmatch(separator):
+        raise entry.wrong(
+            f"{separator!r} cannot be part of a topic's name", "letters, digits, dots, hyphens and underscores can"
+        )

@@ -1,0 +1,196 @@
+"""What the author of a file should know about keys that are not acted upon, in one line for each kind.
+
+Invariant: each key of the file is acted upon, refused, or named here. The lines hold keys, never values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+
+from sparkmirror.config import layers
+from sparkmirror.config.entries import Entry
+from sparkmirror.config.keys import CLASSES, FILE, FLOW, OLD_NAMES, PREFIXES, ROLES, WORKER, Key, Status, find
+from sparkmirror.config.mirror_maker import ARROW, EVERYWHERE, flow_prefix, pairs
+from sparkmirror.config.properties import PropertiesFile
+from sparkmirror.model import Alias
+
+_ROLE_PREFIX = re.compile(r"(?:(?:source|target)\.)?(consumer|producer|admin)\.(?:override\.)?(.+)")
+_SIDE_PREFIX = re.compile(r"(?:source|target)\.cluster\.(.+)")
+_EXACTLY_ONCE = ("exactly.once.source.support", "exactly.once.support")
+
+
+class Kind(Enum):
+    """What is to be said about a key, beside what its row in the table says."""
+
+    UNKNOWN = "unknown keys, without effect"
+    MISPLACED = "without effect where they stand, as in MirrorMaker 2"
+    STRAY = "without effect, since clusters does not list both ends of the flow"
+    OLD = "old names"
+    EXACTLY_ONCE = "without effect"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What is to be said about one key.
+
+    Attributes:
+        key: as written in the file.
+        what: a kind of this module, or the status of the key's row.
+        note: said behind the key; for a status, the text that groups keys.
+    """
+
+    key: str
+    what: Kind | Status
+    note: str = ""
+
+
+def notices(file: PropertiesFile, aliases: tuple[Alias, ...]) -> tuple[str, ...]:
+    """The lines about a file's keys."""
+    findings = [finding for key in file.entries for finding in _judge(key, aliases)]
+    lines = [
+        _listed(Kind.UNKNOWN, findings),
+        _grouped("not active in this version", Status.LATER, findings),
+        _grouped("without meaning here", Status.NO_MEANING, findings),
+        *(_listed(kind, findings) for kind in (Kind.MISPLACED, Kind.STRAY, Kind.OLD, Kind.EXACTLY_ONCE)),
+    ]
+    if file.duplicates:
+        lines.append(f"given more than once, the last one counts: {', '.join(file.duplicates)}")
+    return tuple(f"{file.file}: {line}" for line in lines if line)
+
+
+def shadow_notices(file: str, flat: Mapping[str, Entry], prefix: str) -> Iterator[str]:
+    """One line about keys of a flow that lose to keys of a cluster.
+
+    Args:
+        file: as the user named it.
+        flat: the flow's keys, as a connector would get them.
+        prefix: ``A->B.``
+    """
+    lost = {loser.key: (winner.key, instead) for loser, winner, instead in layers.shadowed(flat, prefix)}
+    if lost:
+        told = ", ".join(f"{key} loses to {winner} (write {instead})" for key, (winner, instead) in lost.items())
+        yield f"{file}: as in MirrorMaker 2, {told}"
+
+
+def _judge(key: str, aliases: tuple[Alias, ...]) -> Iterator[Finding]:
+    flow = next((prefix for prefix in map(flow_prefix, pairs(aliases)) if key.startswith(prefix)), None)
+    if flow is not None:
+        yield from _judge_flow(key, key.removeprefix(flow), flow)
+    elif ARROW in key:
+        yield Finding(key=key, what=Kind.STRAY)
+    elif key in FLOW or key in FILE:
+        yield from _judge_top(key, aliases)
+    else:
+        # The longest alias that fits: with the clusters eu and eu.west, eu.west.x is a key of eu.west.
+        alias = max((alias for alias in aliases if key.startswith(f"{alias}.")), key=len, default=None)
+        yield from _judge_cluster(key, key.removeprefix(f"{alias}."), alias) if alias else _judge_top(key, aliases)
+
+
+def _judge_flow(key: str, name: str, prefix: str) -> Iterator[Finding]:
+    if name in OLD_NAMES:
+        yield _old(key, prefix + OLD_NAMES[name])
+    elif name in _EXACTLY_ONCE:
+        yield _exactly_once(key)
+    elif (row := find(name, FLOW, WORKER, FILE)) is not None:
+        yield from _by_row(key, row)
+    elif (match := _SIDE_PREFIX.fullmatch(name)) is not None:
+        yield from _client(key, match[1], ROLES.values())
+    elif (match := _ROLE_PREFIX.fullmatch(name)) is not None:
+        yield from _client(key, match[2], [ROLES[match[1]]])
+    elif find(name, *ROLES.values()) is not None:
+        yield Finding(key=key, what=Kind.MISPLACED, note=f"write {prefix}{_side_of(name)}.{name}")
+    else:
+        yield _unknown(key, name, (*FLOW, *(f"{role}.{known}" for role, table in ROLES.items() for known in table)))
+
+
+def _judge_cluster(key: str, name: str, alias: Alias) -> Iterator[Finding]:
+    match = _ROLE_PREFIX.fullmatch(name)
+    if match is not None and not name.startswith(("source.", "target.")):
+        yield from _client(key, match[2], [ROLES[match[1]]])
+    elif find(name, *ROLES.values(), CLASSES_TABLE) is not None and not name.startswith(tuple(PREFIXES)):
+        yield from _client(key, name, (*ROLES.values(), CLASSES_TABLE))
+    elif name in _EXACTLY_ONCE:
+        yield _exactly_once(key)
+    elif name in FLOW or name in OLD_NAMES:
+        yield Finding(key=key, what=Kind.MISPLACED, note=f"write {name}, or A->{alias}.{name} for one flow")
+    elif (row := find(name, WORKER, FILE)) is not None:
+        yield from _by_row(key, row)
+    else:
+        yield _unknown(key, name, {known for table in ROLES.values() for known in table})
+
+
+def _judge_top(key: str, aliases: tuple[Alias, ...]) -> Iterator[Finding]:
+    example = aliases[0] if aliases else "A"
+    match = _ROLE_PREFIX.fullmatch(key)
+    if key in OLD_NAMES:
+        yield _old(key, OLD_NAMES[key])
+    elif key in _EXACTLY_ONCE:
+        yield _exactly_once(key)
+    elif key == "enabled":
+        yield Finding(key=key, what=Kind.MISPLACED, note="write A->B.enabled for each flow")
+    elif (row := find(key, FLOW, FILE, WORKER)) is not None:
+        yield from _by_row(key, row)
+    elif key in EVERYWHERE:
+        yield from _client(key, key, ROLES.values())
+    elif match is not None and find(match[2], ROLES[match[1]]) is not None:
+        yield Finding(key=key, what=Kind.MISPLACED, note=f"write {example}.{match[1]}.{match[2]}")
+    elif find(key, *ROLES.values()) is not None:
+        yield Finding(key=key, what=Kind.MISPLACED, note=f"write {example}.{key}")
+    else:
+        yield _unknown(key, key, (*FLOW, *FILE, *WORKER, *(f"{alias}.bootstrap.servers" for alias in aliases)))
+
+
+CLASSES_TABLE: Mapping[str, Key] = {name: Key(status=Status.ACTIVE) for name in CLASSES}
+
+
+def _client(key: str, name: str, tables: Iterable[Mapping[str, Key]]) -> Iterator[Finding]:
+    rows = [table[name] for table in tables if name in table]
+    if not rows:
+        yield _unknown(key, name, {known for table in ROLES.values() for known in table})
+    elif all(row.status is not Status.ACTIVE for row in rows):
+        yield from _by_row(key, rows[0])
+
+
+def _by_row(key: str, row: Key) -> Iterator[Finding]:
+    if row.status is not Status.ACTIVE:
+        yield Finding(key=key, what=row.status, note=row.about)
+
+
+def _unknown(key: str, name: str, known: Iterable[str]) -> Finding:
+    near = get_close_matches(name, list(known), n=1, cutoff=0.8)
+    return Finding(key=key, what=Kind.UNKNOWN, note=f"{near[0]}?" if near else "")
+
+
+def _old(key: str, new: str) -> Finding:
+    return Finding(key=key, what=Kind.OLD, note=f"is now {new}")
+
+
+def _exactly_once(key: str) -> Finding:
+    return Finding(
+        key=key,
+        what=Kind.EXACTLY_ONCE,
+        note="this version loses nothing and may repeat records after an unclean end; "
+        "exactly once, without transactions, comes later",
+    )
+
+
+def _side_of(name: str) -> str:
+    role = next(role for role, table in ROLES.items() if name in table)
+    return {"consumer": "source.consumer", "producer": "target.producer", "admin": "target.admin"}[role]
+
+
+def _listed(kind: Kind, findings: list[Finding]) -> str:
+    found = [f"{one.key} ({one.note})" if one.note else one.key for one in findings if one.what is kind]
+    return f"{kind.value}: {', '.join(found)}" if found else ""
+
+
+def _grouped(title: str, status: Status, findings: list[Finding]) -> str:
+    groups: dict[str, list[str]] = {}
+    for one in findings:
+        if one.what is status:
+            groups.setdefault(one.note, []).append(one.key)
+    return f"{title}: " + "; ".join(f"{note} ({', '.join(keys)})" for note, keys in groups.items()) if groups else ""
