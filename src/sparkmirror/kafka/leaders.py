@@ -22,6 +22,10 @@ from sparkmirror.kafka.rounds import Answer
 from sparkmirror.model import TopicPartition
 
 
+LEADER_MS = 10_000
+"""For one request: a leader that says nothing for so long is looked up anew."""
+
+
 class Leader(NamedTuple):
     """The broker that leads a partition, -1 for none, and since which election."""
 
@@ -44,6 +48,7 @@ def ask_leaders(
     timeout_ms: int,
 ) -> Iterable[Answer[TopicPartition, int]]:
     """Asks each leader once for all of its partitions and yields what became of each partition."""
+    timeout_ms = min(timeout_ms, LEADER_MS)
     by_node: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for partition, leader in leaders.items():
         by_node[leader.node][partition.topic].append((partition.partition, leader.epoch))

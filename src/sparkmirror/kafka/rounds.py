@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 ADMIN_MS = 60_000
 UNKNOWN_MS = 3_000
-ATTEMPT_MS = 30_000
+ATTEMPT_MIN_MS, ATTEMPT_MS = 1_000, 30_000
 PAUSE_MS, PAUSE_MAX_MS = 50, 1_000
 
 
@@ -44,8 +44,8 @@ class Deadline:
 
     @property
     def attempt_ms(self) -> int:
-        """How long one request may take: a part of what is left, so that a dead broker leaves time for another."""
-        return max(1, min(self._timeout_ms - self.elapsed_ms, ATTEMPT_MS))
+        """How long one request may take: what is left, within limits; the last one may end a little later."""
+        return max(ATTEMPT_MIN_MS, min(self._timeout_ms - self.elapsed_ms, ATTEMPT_MS))
 
     def pause(self) -> None:
         """Waits a little, longer each time, and never beyond the moment."""
@@ -120,9 +120,10 @@ def repeat(
             if answer.link is not None or _passes(answer.code, deadline, unknown_ms):
                 again[answer.key] = None
         pending = list(again)
-        if not pending or deadline.passed:
+        if pending:
+            deadline.pause()
+        if deadline.passed:
             break
-        deadline.pause()
     return Results(found=found, failed={key: failed[key] for key in failed if key not in found})
 
 
