@@ -21,7 +21,6 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.rounds import Answer
 from sparkmirror.model import TopicPartition
 
-
 LEADER_MS = 10_000
 """For one request: a leader that says nothing for so long is looked up anew."""
 
