@@ -10,5 +10,5 @@ pytestmark = pytest.mark.kafka
 
 def test_two_clusters_answer_and_have_different_ids(cluster_a: LabCluster, cluster_b: LabCluster) -> None:
     for cluster in (cluster_a, cluster_b):
-        assert known_brokers(("127.0.0.1", cluster.brokers[0].port)) == {1}
+        assert known_brokers(("127.0.0.1", cluster.brokers[0].port)) == frozenset({1})
     assert cluster_a.cluster_id != cluster_b.cluster_id

@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fcntl import LOCK_EX, LOCK_NB, flock
@@ -21,6 +21,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sparkmirror.errors import LabError
+from sparkmirror.lab.trust import trust_options
 from sparkmirror.spark.java import find_java, spark_jar, user_cache
 
 KAFKA_VERSION = "4.3.1"
@@ -33,6 +34,7 @@ WAIT_SECONDS = ATTEMPTS * ATTEMPT_SECONDS + 60
 
 _SCALA = "2.13"
 _SLF4J = ("org.slf4j", "slf4j-simple", "1.7.36")  # the jars come without a logging back end; this one needs no file
+_UNTRUSTED = "PKIX path building failed"
 _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 
 
@@ -121,14 +123,17 @@ def locked(path: Path, *, seconds: float) -> Iterator[None]:
 
 def _fetch_with_retries(coordinates: Coordinates, directory: Path) -> None:
     draft = directory.with_name(f".{directory.name}.draft")
+    trust: tuple[str, ...] = ()
     for attempt in range(1, ATTEMPTS + 1):
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
-        problem = _run_ivy(coordinates, draft)
+        problem = _run_ivy(coordinates, draft, (*_proxy_options(), *trust))
         if not problem:
             draft.rename(directory)
             return
-        if attempt < ATTEMPTS:
+        if _UNTRUSTED in problem and not trust:
+            trust = trust_options(draft.parent)
+        elif attempt < ATTEMPTS:
             time.sleep(2.0 * attempt)
     shutil.rmtree(draft, ignore_errors=True)
     raise LabError(
@@ -138,13 +143,13 @@ def _fetch_with_retries(coordinates: Coordinates, directory: Path) -> None:
     )
 
 
-def _run_ivy(coordinates: Coordinates, draft: Path) -> str:
+def _run_ivy(coordinates: Coordinates, draft: Path, options: Sequence[str]) -> str:
     """One attempt; returns what went wrong, or "" when all jars are there."""
     module = draft.parent / ".ivy.xml"
     module.write_text(coordinates.ivy_file())
     settings = os.environ.get(SETTINGS_VARIABLE)
     command = [
-        *(str(find_java().executable), *_proxy_options(), "-jar", str(spark_jar("ivy-*.jar"))),
+        *(str(find_java().executable), *options, "-jar", str(spark_jar("ivy-*.jar"))),
         *(("-settings", settings) if settings else ()),
         *("-ivy", str(module), "-confs", "default", "-cache", str(draft.parent / ".ivy")),
         *("-types", "jar", "bundle", "-retrieve", f"{draft}/{_PATTERN}"),
@@ -161,11 +166,11 @@ def _run_ivy(coordinates: Coordinates, draft: Path) -> str:
 
 
 def _reason(output: str) -> str:
-    """The lines of Ivy's output that say why, most telling first; "" when there is none."""
+    """The line of Ivy's output that tells best why; "" when there is none."""
     for sign in ("Exception", "Server access error", "not found", "FAILED"):
-        lines = [line.strip(" \t:") for line in output.splitlines() if sign in line]
-        if lines:
-            return "; ".join(dict.fromkeys(lines[:3]))
+        for line in output.splitlines():
+            if sign in line:
+                return line.strip(" \t:")
     return ""
 
 

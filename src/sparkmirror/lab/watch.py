@@ -5,8 +5,8 @@ It writes the broker's process id to its standard output and ends with the broke
 
 Invariants: a broker never outlives its owner by more than a second or two; a DIRECTORY other than "" goes with it.
 What was rejected: a pipe that closes with the owner (a forked child of the owner keeps it open), and Linux's
-parent-death signal alone (macOS lacks it, and it follows the thread that forked, not the process). Here it is the second line, for
-the case that this watcher is killed too.
+parent-death signal alone (macOS lacks it, and it follows the thread that forked, not the process). Here it is the
+second line, for the case that this watcher is killed too.
 """
 
 from __future__ import annotations

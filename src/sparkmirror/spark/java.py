@@ -93,7 +93,7 @@ def set_java_home() -> JavaHome:
 
 
 def user_cache(environ: Mapping[str, str] | None = None) -> Path:
-    """The directory for what is fetched or written once per user, ``$XDG_CACHE_HOME/sparkmirror``; may not exist yet."""
+    """The directory for what is fetched once per user, ``$XDG_CACHE_HOME/sparkmirror``; may not exist yet."""
     environ = os.environ if environ is None else environ
     given = environ.get("XDG_CACHE_HOME", "")
     root = Path(given) if Path(given).is_absolute() else Path(environ.get("HOME") or Path.home()) / ".cache"
