@@ -9,6 +9,7 @@ import json
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +17,8 @@ from rich.text import Text
 from sparkmirror import config
 from sparkmirror.cli.options import Clusters, Files, Flow
 from sparkmirror.config import FlowConfig, MirrorConfig, Row
+
+_WIDTH_IN_A_FILE = 160
 
 _ALWAYS = ("bootstrap.servers", "security.protocol", "isolation.level", "auto.offset.reset")
 """Client settings that are shown even where the file leaves them alone."""
@@ -40,6 +43,8 @@ def check(
         typer.echo(as_text(found))
         return
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDTH_IN_A_FILE)
     for one in found.flows:
         console.print(table(one, everything=everything))
     errors = Console(stderr=True)
@@ -69,9 +74,10 @@ def table(flow: FlowConfig, *, everything: bool = False) -> Table:
         flow: the flow.
         everything: also the settings of clients that are at their defaults.
     """
-    drawn = Table(title=str(flow.name), title_justify="left")
-    for title in ("setting", "value", "from"):
-        drawn.add_column(title, overflow="fold")
+    drawn = Table(title=str(flow.name), title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
+    drawn.add_column("setting", no_wrap=True)
+    drawn.add_column("value", overflow="fold", ratio=1)
+    drawn.add_column("from", overflow="fold")
     for row in config.effective(flow):
         if everything or _shown(row):
             drawn.add_row(

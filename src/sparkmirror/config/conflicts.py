@@ -51,6 +51,8 @@ def check_together(flows: Sequence[FlowConfig], file: str) -> None:
 
 def cautions(flow: FlowConfig) -> Iterator[str]:
     """What works, but not as people may expect."""
+    if not flow.topics:
+        yield f"the topics of {flow.name} are an empty list: nothing is copied"
     separator = flow.policy.separator
     for alias in (flow.source.alias, flow.target.alias):
         if flow.policy.kind is PolicyKind.DEFAULT and separator in alias:

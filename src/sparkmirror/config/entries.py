@@ -47,6 +47,10 @@ class Entry:
         """The value as it may appear in a message: what the file says, or that it is hidden."""
         return HIDDEN if is_secret(self.key) else f"{self.raw.strip()!r}"
 
+    def tell(self, text: str) -> str:
+        """A part of the value as it may appear in a message; what came from a config provider may not."""
+        return self.shown if "${" in self.raw or is_secret(self.key) else repr(text)
+
     def wrong(self, reason: str, remedy: str = "") -> ConfigError:
         """The error that names this key."""
         return ConfigError(file=self.file, key=self.key, reason=reason, remedy=remedy)

@@ -118,7 +118,9 @@ def _check_sides(name: FlowName, reader: Reader) -> None:
     for key, alias in (("source.cluster.alias", name.source), ("target.cluster.alias", name.target)):
         text = reader.text(key)
         if text is not None and text != alias:
-            raise reader.entries[key].wrong(f"{text!r} is not the cluster of the flow {name}", "remove the line")
+            raise reader.entries[key].wrong(
+                f"{reader.entries[key].tell(text)} is not the cluster of the flow {name}", "remove the line"
+            )
 
 
 def _endpoint(alias: Alias, side: str, reader: Reader, file: str) -> Endpoint:
@@ -140,7 +142,12 @@ def _expressions(reader: Reader, name: str, default: tuple[str, ...]) -> tuple[s
     found = reader.listing(name, default)
     entry = reader.entry(name)
     if entry is not None:
-        compile_list(found, file=entry.file, key=entry.key)
+        try:
+            compile_list(found, file=entry.file, key=entry.key)
+        except ConfigError as error:
+            if entry.tell("") == repr(""):
+                raise
+            raise entry.wrong(f"{entry.shown} gives an expression that cannot be used", error.remedy) from None
     return found
 
 

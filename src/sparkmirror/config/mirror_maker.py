@@ -30,11 +30,15 @@ EVERYWHERE = (*SECURITY, "bootstrap.servers")
 """Client keys that count at the top level."""
 
 
+_OTHER_SWITCHES = tuple(f".{name}" for name in FLOW if name.endswith(".enabled"))
+"""Ends of keys such as ``A->B.emit.heartbeats.enabled``."""
+
+
 def read_aliases(file: PropertiesFile, resolve: Resolve) -> tuple[Alias, ...]:
     """The clusters of a file, in its order.
 
     Raises:
-        ConfigError: none, one twice, or one that cannot be part of a topic's name.
+        ConfigError: none, or one that cannot be part of a topic's name.
     """
     reader = Reader(entries=file.entries, resolve=resolve)
     entry = reader.entry("clusters")
@@ -47,9 +51,7 @@ def read_aliases(file: PropertiesFile, resolve: Resolve) -> tuple[Alias, ...]:
         raise entry.wrong("is empty", "list the aliases: clusters = A, B")
     for name in names:
         check_alias(entry, name)
-        if names.count(name) > 1:
-            raise entry.wrong(f"names {name!r} twice")
-    return tuple(Alias(name) for name in names)
+    return tuple(dict.fromkeys(Alias(name) for name in names))
 
 
 def enabled_flows(file: PropertiesFile, aliases: tuple[Alias, ...], resolve: Resolve) -> tuple[FlowName, ...]:
@@ -79,14 +81,14 @@ def flow_prefix(flow: FlowName) -> str:
 def _refuse_stray(key: str, entry: Entry, reader: Reader, aliases: tuple[Alias, ...]) -> None:
     """Refuses an enabled flow that cannot run; keys such as ``A->B.emit.heartbeats.enabled`` are not meant."""
     source, _, target = key.removesuffix(".enabled").partition(ARROW)
-    if any(key.startswith(flow_prefix(flow)) for flow in pairs(aliases)) or not reader.boolean(key, default=False):
+    if any(key.startswith(flow_prefix(flow)) for flow in pairs(aliases)) or key.endswith(_OTHER_SWITCHES):
+        return
+    if not reader.boolean(key, default=False):
         return
     if source == target and source in aliases:
         raise entry.wrong("is a flow from a cluster to itself", "name two clusters")
-    unknown = [name for name in (source, target) if name not in aliases]
-    if len(unknown) == 2 or "." not in target:
-        named = " and ".join(repr(name) for name in unknown)
-        raise entry.wrong(f"names {named}, which clusters does not list", f"clusters: {', '.join(aliases)}")
+    named = " and ".join(repr(name) for name in (source, target) if name not in aliases)
+    raise entry.wrong(f"names {named}, which clusters does not list", f"clusters: {', '.join(aliases)}")
 
 
 def connector_entries(file: PropertiesFile, flow: FlowName) -> Mapping[str, Entry]:

@@ -19,10 +19,11 @@ def check_alias(entry: Entry, alias: str) -> None:
     """
     if not _LEGAL.fullmatch(alias):
         raise entry.wrong(
-            f"{alias!r} cannot be part of a topic's name", "letters, digits, dots, hyphens and underscores can"
+            f"{entry.tell(alias)} cannot be part of a topic's name",
+            "letters, digits, dots, hyphens and underscores can",
         )
     if len(alias) > _ALIAS_MAX:
-        raise entry.wrong(f"the alias {alias[:20]}… is longer than {_ALIAS_MAX} characters")
+        raise entry.wrong(f"the alias {entry.tell(alias)} is longer than {_ALIAS_MAX} characters")
 
 
 def check_separator(entry: Entry, separator: str) -> None:
@@ -33,5 +34,6 @@ def check_separator(entry: Entry, separator: str) -> None:
     """
     if not _LEGAL.fullmatch(separator):
         raise entry.wrong(
-            f"{separator!r} cannot be part of a topic's name", "letters, digits, dots, hyphens and underscores can"
+            f"{entry.tell(separator)} cannot be part of a topic's name",
+            "letters, digits, dots, hyphens and underscores can",
         )

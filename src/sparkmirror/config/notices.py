@@ -28,7 +28,7 @@ class Kind(Enum):
 
     UNKNOWN = "unknown keys, without effect"
     MISPLACED = "without effect where they stand, as in MirrorMaker 2"
-    STRAY = "without effect, since clusters does not list both ends of the flow"
+    STRAY = "without effect, since they name no flow between two of the clusters"
     OLD = "old names"
     EXACTLY_ONCE = "without effect"
 

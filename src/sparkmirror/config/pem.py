@@ -20,8 +20,12 @@ class PemError(ValueError):
     """Something is wrong with a certificate or a key; the message says what, without its text."""
 
 
-def read(path: str) -> str:
+def read(path: str, shown: str) -> str:
     """The text of a PEM file.
+
+    Args:
+        path: the file.
+        shown: the path as it may appear in a message.
 
     Raises:
         PemError: the file cannot be read, or is a Java or PKCS 12 key store.
@@ -29,9 +33,9 @@ def read(path: str) -> str:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise PemError(f"{path}: {(error.strerror or 'unreadable').lower()}") from None
+        raise PemError(f"{shown}: {(error.strerror or 'unreadable').lower()}") from None
     if b"-----BEGIN " not in data:
-        raise PemError(f"{path} is no PEM file")
+        raise PemError(f"{shown} is no PEM file")
     return data.decode("ascii", errors="replace")
 
 

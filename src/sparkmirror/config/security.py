@@ -10,6 +10,7 @@ Invariant: no error holds a secret.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 
 from sparkmirror.config import jaas, pem
 from sparkmirror.config.entries import Entry, Reader, one_of
@@ -172,7 +173,7 @@ def _store_text(reader: Reader, store: str, inline: str, convert: Mapping[str, s
     if text:
         return text.reveal(), entry
     try:
-        return pem.read(path or ""), entry
+        return pem.read(path or "", entry.tell(path or "")), entry
     except pem.PemError as error:
         raise entry.wrong(str(error)) from None
 
@@ -186,10 +187,11 @@ def _check_type(reader: Reader, store: str, entry: Entry, path: str | None, conv
     if path is None:
         raise entry.wrong(f"needs {store}.type=PEM{absent}", f"set {store}.type=PEM")
     commands = convert.get(kind, convert["JKS"])
-    stem = path.rsplit(".", 1)[0] if "." in path.rsplit("/", 1)[-1] else path
+    shown = path if entry.tell(path) == repr(path) else "STORE"
+    stem = str(PurePath(shown).with_suffix(""))
     raise (declared or entry).wrong(
         f"{kind} key stores do not work in this version{absent}",
-        f"{commands.format(path=path, stem=stem)} then set {store}.type=PEM and {store}.location={stem}.pem",
+        f"{commands.format(path=shown, stem=stem)} then set {store}.type=PEM and {store}.location={stem}.pem",
     )
 
 
