@@ -87,7 +87,7 @@ def load(entry: Entry) -> Any:
 
 
 def _help(function: object) -> str:
-    """The part of a docstring for the person who runs the command: no sections for readers of the code, no line ends."""
+    """The part of a docstring for whoever runs the command: no sections for readers of the code, no line ends."""
     text = re.split(r"\n\s*\n(?:Args|Returns|Raises):", inspect.getdoc(function) or "")[0]
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 

@@ -115,50 +115,53 @@ class LogView:
         for event in flow.events:
             if before is None or event not in before.events:
                 log.warning("%s", event, extra={"flow": flow.name})
-        log.info("%s", "  ".join(cell for cell in cells(flow) if cell), extra={"flow": flow.name})
+        log.info("%s", line(flow), extra={"flow": flow.name})
         self._logged[flow.name] = (self._clock(), flow)
 
 
-def cells(flow: FlowView) -> tuple[str, ...]:
-    """A flow's line after its name, cell by cell: state, rates, lag, lanes, partitions, events."""
+def line(flow: FlowView) -> str:
+    """A flow in words, without its name, for the log."""
     lag = f"lag {figures.count(flow.lag_records)}"
     if flow.lag_ms is not None:
         lag += f" ({figures.span(flow.lag_ms)})"
-    return (
+    parts = [
         flow.state,
         f"{figures.count(flow.records_per_s)} records/s",
         figures.megabytes_rate(flow.bytes_per_s),
         lag,
         _counted(flow.lanes, "lane"),
         _counted(flow.partitions, "partition"),
-        _counted(len(flow.events), "event") if flow.events else "",
-    )
+    ]
+    if flow.events:
+        parts.append(_counted(len(flow.events), "event"))
+    return "  ".join(parts)
 
 
 def flow_lines(flows: Sequence[FlowView]) -> Table:
-    """All flows as lines with aligned cells, and the newest events of each below its line."""
-    lines = Table.grid(padding=(0, 2))
-    lines.add_column(no_wrap=True)
-    lines.add_column(no_wrap=True)
-    for _ in range(4):
-        lines.add_column(justify="right", no_wrap=True)
-    for _ in range(2):
-        lines.add_column(justify="right", no_wrap=True)
+    """All flows as lines with aligned figures, and the newest events of each below them; fits 80 columns."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
+    table.add_column("flow", overflow="fold")
+    table.add_column("state", no_wrap=True)
+    for figure in ("records/s", "MB/s", "lag", "in time", "lanes", "partitions"):
+        table.add_column(figure, justify="right", no_wrap=True)
     for flow in flows:
-        state, *rest = cells(flow)
-        lines.add_row(
+        table.add_row(
             Text(flow.name, style="bold"),
-            Text(state, style=STATE_STYLES.get(state, "yellow")),
-            *map(Text, rest[:-1]),
-            Text(rest[-1], style="yellow"),
+            Text(flow.state, style=STATE_STYLES.get(flow.state, "yellow")),
+            figures.count(flow.records_per_s),
+            f"{flow.bytes_per_s / 1e6:,.1f}",
+            figures.count(flow.lag_records),
+            figures.span(flow.lag_ms),
+            figures.count(flow.lanes),
+            figures.count(flow.partitions),
         )
     events = [(flow.name, event) for flow in flows for event in flow.events[-EVENTS_SHOWN:]]
     if not events:
-        return lines
+        return table
     both = Table.grid()
-    both.add_row(lines)
+    both.add_row(table)
     for name, event in events:
-        both.add_row(Text(f"{name}  {event}", style="yellow"))
+        both.add_row(Text(f"{name}: {event}", style="yellow"))
     return both
 
 
