@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkmirror.cli import app
 from sparkmirror.config import keys
 from sparkmirror.config.keys import Key, Status
 
@@ -45,3 +46,29 @@ def test_the_tables_of_active_keys_name_no_other_key():
     written = {name for cell in first_cells for name in re.findall(r"`([^`]+)`", cell)}
     known = {name for table in (keys.FLOW, keys.FILE, CLIENT_TABLES) for name in table}
     assert written - known == set()
+
+
+def commands() -> dict[str, set[str]]:
+    """The options of each command, as the page on operations lists them."""
+    block = (DOCS / "operations.md").read_text(encoding="utf-8").split("## Commands\n\n")[1].split("\n\n")[0]
+    listed: dict[str, set[str]] = {}
+    name = ""
+    for line in block.splitlines():
+        if match := re.match(r"    sparkmirror (\w+)", line):
+            name = match[1]
+            listed[name] = set()
+        else:
+            listed[name] |= set(re.findall(r"--[a-z-]+", line))
+    return listed
+
+
+def test_every_command_is_listed_and_no_other():
+    assert set(commands()) == {entry.name for entry in app.COMMANDS}
+
+
+@pytest.mark.parametrize(
+    "entry", [one for one in app.COMMANDS if one.name not in ("lab", "demo")], ids=lambda e: e.name
+)
+def test_the_options_of_a_command_are_those_on_the_page(entry: app.Entry):
+    real = {option for one in app.load(entry).params for option in one.opts if option.startswith("--")}
+    assert real - {"--help"} == commands()[entry.name]
