@@ -5,14 +5,14 @@ The map of the room, in the order in which a batch meets it:
     layout          where the fields of a batch lie
     index           the batches of a fetch answer, found and checked in one call
     select          which of them go to the target (``keep``), and what keeps one from passing through (``needs``)
+    stretches       neighbours that are treated alike
     pass_through    a new header on a batch that nobody opens
-    merge           many small batches into one; trimming, thinned batches, the broker's time, other codecs, splitting
-    segments        where the source offsets of an answer have holes
+    merge           small batches into one; trimming, thinned batches, the broker's time, other codecs, splitting
     opening         a batch's records, whatever they are compressed with
     codecs          compression in the framings of Kafka's clients (``codec``: their numbers)
 
-Files named ``*_kernel`` hold the loops (Numba); ``kernel`` says how they are compiled, ``crc``, ``varint`` and ``words`` are what
-they are made of. Each kernel has a plain-Python twin in the tests.
+Files named ``*_kernel`` hold the loops (Numba); ``kernel`` says how they are compiled, ``crc``, ``varint`` and ``words``
+are what they are made of. Each kernel has a plain-Python twin in the tests.
 """
 
 from sparkmirror.batches.codec import Codec
@@ -31,20 +31,21 @@ from sparkmirror.batches.select import (
     producers,
     unknown_producers,
 )
-from sparkmirror.batches.segments import Segments, segments
+from sparkmirror.batches.stretches import Kind, Stretch, stretches
 
 __all__ = [
     "NO_PRODUCERS",
     "Codec",
     "Indexed",
     "Kept",
+    "Kind",
     "Merged",
     "Merging",
     "Need",
     "Reason",
     "Run",
-    "Segments",
     "Stamp",
+    "Stretch",
     "TargetTopic",
     "index",
     "keep",
@@ -52,7 +53,7 @@ __all__ = [
     "needs",
     "producers",
     "rewrite",
-    "segments",
+    "stretches",
     "unknown_producers",
     "warm",
 ]

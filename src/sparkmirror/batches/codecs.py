@@ -5,8 +5,8 @@ Purpose: all codecs of Kafka in the framings that Java's clients and brokers rea
 Invariants:
     - Decompression never gives more than ``limit`` bytes: output goes into an array of known size, so that a
       decompression bomb ends with an error and not with the machine's memory.
-    - What is written here is what Kafka's Java code reads: LZ4 frames have independent blocks (its reader refuses linked
-      ones, which most libraries write by default), Snappy has the xerial framing.
+    - What is written here is what Kafka's Java code reads: LZ4 frames have independent blocks (its reader refuses
+      linked ones, which most libraries write by default), Snappy has the xerial framing.
 
 References: org.apache.kafka.common.compress (Lz4BlockInputStream, SnappyCompression, ZstdCompression, GzipCompression);
 org.xerial.snappy.SnappyInputStream.

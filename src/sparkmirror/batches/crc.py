@@ -28,7 +28,7 @@ from numba.core import config
 from numba.extending import intrinsic
 
 from sparkmirror.batches.kernel import inner
-from sparkmirror.batches.words import load32, load64, reach
+from sparkmirror.batches.words import byte_at, load32, load64
 
 POLYNOMIAL = np.uint32(0x82F63B78)
 BLOCK = 4096
@@ -68,7 +68,7 @@ def _multiply(a: int, b: int) -> int:
 
 
 def _powers() -> np.ndarray:
-    """x to the power of 8 * 2**k, for k below 32: what 2**k zero bytes do to a state."""
+    """What 2**k zero bytes do to a state, for k below 32: x to the power of 8 * 2**k."""
     value = 1 << 30
     for _ in range(3):
         value = _multiply(value, value)
@@ -123,8 +123,7 @@ def append_by_table(state: np.uint32, data: np.ndarray, start: int, stop: int) -
         )
         at += 8
     while at < stop:
-        reach(data, at, 1)
-        state = (state >> np.uint32(8)) ^ TABLES[0, (state ^ np.uint32(data[at])) & np.uint32(0xFF)]
+        state = (state >> np.uint32(8)) ^ TABLES[0, (state ^ np.uint32(byte_at(data, at))) & np.uint32(0xFF)]
         at += 1
     return state
 
@@ -178,8 +177,7 @@ def append_by_instruction(state: np.uint32, data: np.ndarray, start: int, stop: 
         state = _step32(state, load32(data, at))
         at += 4
     while at < stop:
-        reach(data, at, 1)
-        state = _step8(state, data[at])
+        state = _step8(state, byte_at(data, at))
         at += 1
     return state
 

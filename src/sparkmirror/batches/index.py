@@ -69,10 +69,12 @@ class Indexed:
 
     @property
     def base_offset(self) -> Longs:
+        """The source offset that the batch begins at."""
         return self.table[rows.FIRST]
 
     @property
     def last_offset(self) -> Longs:
+        """The source offset that it ends at, whether a record is left there or not."""
         return self.table[rows.LAST]
 
     @property
@@ -82,35 +84,42 @@ class Indexed:
 
     @property
     def attributes(self) -> Longs:
+        """The attribute bits, see ``layout``; of magic 0 and 1 the attributes byte."""
         return self.table[rows.ATTRIBUTES]
 
     @property
     def magic(self) -> Longs:
+        """The version of the batch's format, 0 to 2."""
         return self.table[rows.MAGIC]
 
     @property
     def producer_id(self) -> Longs:
+        """The producer's id, or -1."""
         return self.table[rows.PRODUCER]
 
     @property
     def epoch(self) -> Longs:
+        """The producer's epoch, or -1."""
         return self.table[rows.EPOCH]
 
     @property
     def base_sequence(self) -> Longs:
+        """The sequence of the first record, or -1."""
         return self.table[rows.SEQUENCE]
 
     @property
     def base_timestamp(self) -> Longs:
-        """The field of that name, in ms: the first record's time, or the delete horizon where attribute bit 6 is set."""
+        """The field of that name in ms: the first record's time, or the delete horizon under attribute bit 6."""
         return self.table[rows.BASE_TIME]
 
     @property
     def max_timestamp(self) -> Longs:
+        """The newest record's time in ms; all records' time where the broker set it."""
         return self.table[rows.MAX_TIME]
 
     @property
     def leader_epoch(self) -> Longs:
+        """The epoch of the leader that appended the batch."""
         return self.table[rows.LEADER_EPOCH]
 
     @property

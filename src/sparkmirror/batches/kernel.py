@@ -62,7 +62,7 @@ def kernel(*arguments: Any) -> Callable[[Function], Function]:
 
 def inner(function: Function) -> Function:
     """Declares a function that kernels call; it is compiled into each of them and not cached by itself."""
-    compiled: Function = numba.njit(nogil=True, error_model="numpy")(function)
+    compiled: Function = numba.njit(nogil=True, error_model="numpy", _nrt=False)(function)
     return compiled
 
 

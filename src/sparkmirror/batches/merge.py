@@ -1,11 +1,11 @@
 """Batches that are opened: many small ones into one, and each that cannot pass through as it is into a new one.
 
 Purpose: ``merge`` takes waiting batches of one partition, in order, and makes the next batch to send of as many as fit.
-Trimming, closing the gaps of compaction, the broker's time, another codec and splitting a batch that is too large are
-all the same walk.
+Trimming, closing the gaps of compaction, the broker's time, another codec and splitting what is too large are all
+the same walk.
 
 Invariants:
-    - Records arrive in order, each once, with key, value, headers and the absolute time that a reader of the source sees.
+    - Records arrive in order, each once, with key, value, headers and the time that a reader of the source sees.
     - No batch is larger than the target topic allows.
     - Either whole source batches are taken, or one source batch becomes several; the caller's place is always between
       two source batches.
@@ -28,7 +28,8 @@ from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.codecs import DEFAULT_LIMIT, compress
 from sparkmirror.batches.index import Bytes, Indexed, Longs
 from sparkmirror.batches.opening import codec_of, damaged, legacy, offset_of, records_of
-from sparkmirror.batches.select import Kept, TargetTopic
+from sparkmirror.batches.pass_through import rewrite
+from sparkmirror.batches.select import Kept, TargetTopic, needs
 from sparkmirror.errors import BatchError
 
 _SEQUENCES = 2**31
@@ -69,8 +70,8 @@ class Merged:
         first_offset: the source offset of the first record.
         last_offset: the source offset of the last record.
         max_timestamp: the newest record's time in ms.
-        runs: two rows, the index of a record in this batch and its source offset, for the first record and for each whose
-            source offset does not follow the one before.
+        runs: two rows, the index of a record in this batch and its source offset, for the first record and for each
+            whose source offset does not follow the one before.
     """
 
     batch: memoryview
@@ -86,8 +87,8 @@ class Merging:
     """What ``merge`` made, and how far it came.
 
     Attributes:
-        batches: usually one; several when a single source batch had to be split; none when nothing was left of what was
-            taken.
+        batches: usually one, and exactly one if the first batch had no ``Need``; several when a single source batch had
+            to be split; none when nothing was left of what was taken.
         run: the first run that is not used up, or the number of runs.
         column: the first column of that run that was not taken.
     """
@@ -129,10 +130,23 @@ def merge(
             continue
         if vessel.records:
             return Merging(batches=(vessel.finish(target, stamp),), run=i, column=column)
-        parts = _Single(run, column, target, decompression_limit).parts(stamp)
-        return Merging(batches=parts, run=i, column=column + 1)
+        return Merging(batches=_alone(run, column, target, stamp, decompression_limit), run=i, column=column + 1)
     batches = (vessel.finish(target, stamp),) if vessel.records else ()
     return Merging(batches=batches, run=len(runs), column=0)
+
+
+def _alone(run: Run, column: int, target: TargetTopic, stamp: Stamp, decompression_limit: int) -> tuple[Merged, ...]:
+    """One batch that has no place beside others: as it is where that is allowed, else written anew."""
+    if needs(run.indexed, run.kept, target)[column]:
+        return _Single(run, column, target, decompression_limit).parts(stamp)
+    start, size, first, last, count = run.indexed.table[: rows.COUNT + 1, column].tolist()
+    own = bytearray(run.indexed.data[start : start + size])
+    batch = rewrite(own, 0, size, producer_id=stamp.producer_id, epoch=stamp.epoch, sequence=stamp.sequence)
+    newest = int(run.indexed.table[rows.MAX_TIME, column])
+    consecutive = np.array([[0], [first]], np.int64)
+    return (
+        Merged(batch=batch, count=count, first_offset=first, last_offset=last, max_timestamp=newest, runs=consecutive),
+    )
 
 
 def _state() -> Longs:
@@ -194,9 +208,8 @@ class _Vessel:
         indexed, kept, column = run.indexed, run.kept, run.first
         while True:
             out, state, runs = self._out, self._state, self._runs
-            column, why = kernels.pour_batches(
-                indexed.data, indexed.table, kept.reasons, column, run.stop, kept.start_offset, out, len(out), state, runs
-            )
+            source = indexed.data, indexed.table, kept.reasons
+            column, why = kernels.pour_batches(*source, column, run.stop, kept.start_offset, out, len(out), state, runs)
             if why == kernels.COMPRESSED:
                 why = self._pour_compressed(run, column)
                 column += why == kernels.DONE
@@ -221,9 +234,7 @@ class _Vessel:
             self._out = wider
         payload, at = records_of(run.indexed, column, self._limit)
         saved, out, table, skip = self._state.copy(), self._out, run.indexed.table, run.kept.start_offset
-        why, _ = kernels.pour_records(
-            payload, at, table, column, skip, 0, _ALL, out, len(out), self._state, self._runs
-        )
+        why, _ = kernels.pour_records(payload, at, table, column, skip, 0, _ALL, out, len(out), self._state, self._runs)
         if why != kernels.DONE:
             self._state = saved
         elif self._codec is Codec.NONE:
@@ -239,7 +250,7 @@ class _Vessel:
 
 
 class _Single:
-    """One source batch that does not fit where many were to go: encoded alone, in as many parts as the limit asks for."""
+    """One source batch that does not fit where many were to go: encoded alone, in as many parts as it takes."""
 
     def __init__(self, run: Run, column: int, target: TargetTopic, decompression_limit: int) -> None:
         self._run, self._column, self._limit = run, column, target.max_message_bytes

@@ -4,9 +4,9 @@ Purpose: one walk over the records of one or thousands of batches that writes th
 relative to the new batch's first record, and everything else as it was.
 
 Invariants:
-    - A record's key, value, headers and attributes are copied as bytes; its absolute time is what a reader of the source
-      sees: base timestamp field plus delta (also under the delete-horizon bit, where that field holds the horizon), or the
-      batch's max timestamp where the broker set the time.
+    - A record's key, value, headers and attributes are copied as bytes; its absolute time is what a reader of the
+      source sees: base timestamp field plus delta (also under the delete-horizon bit, where that field holds the
+      horizon), or the batch's max timestamp where the broker set the time.
     - Nothing is read beyond a batch's records or written beyond ``room``. Lengths that lie, numbers that do not end,
       counts and offsets that do not fit the header are found before a record is written.
     - A batch goes in whole or not at all, unless the caller asks for a part of one (``part``).
@@ -24,7 +24,7 @@ from sparkmirror.batches.crc import crc32c
 from sparkmirror.batches.kernel import BYTES, FLAGS, LONG, LONGS, TABLE, WRITABLE, inner, kernel
 from sparkmirror.batches.select_kernel import KEPT
 from sparkmirror.batches.varint import read, size_of, write
-from sparkmirror.batches.words import copy, put_int, put_long, put_short, reach
+from sparkmirror.batches.words import byte_at, copy, put_byte, put_int, put_long, put_short
 
 AT, RECORDS, BASE, NEWEST, FIRST_OFFSET, LAST_OFFSET, RUNS = 0, 1, 2, 3, 4, 5, 6
 STATE = 7
@@ -69,24 +69,18 @@ def parse(data, at, stop):
 
 
 @inner
-def note(offset, state, runs):
-    """Counts a record of the source; notes a run where it does not follow the one before. False: no room for the run."""
-    if state[RECORDS] == 0 or offset != state[LAST_OFFSET] + 1:
-        k = state[RUNS]
-        if k == runs.shape[1]:
-            return False
-        runs[0, k] = state[RECORDS]
-        runs[1, k] = offset
-        state[RUNS] = k + 1
-        if state[RECORDS] == 0:
-            state[FIRST_OFFSET] = offset
-    state[LAST_OFFSET] = offset
-    return True
+def _note(offset, state, runs):
+    """Notes that the next record's source offset does not follow the one before."""
+    runs[0, state[RUNS]] = state[RECORDS]
+    runs[1, state[RUNS]] = offset
+    state[RUNS] += 1
+    if state[RECORDS] == 0:
+        state[FIRST_OFFSET] = offset
 
 
 @inner
 def _put(data, body, rest, end, time, out, room, state):
-    """Writes one record; False when it does not fit. ``note`` counts it afterwards."""
+    """Writes one record; False when it does not fit."""
     if state[RECORDS] == 0:
         state[BASE] = time
         state[NEWEST] = time
@@ -97,14 +91,12 @@ def _put(data, body, rest, end, time, out, room, state):
     if at + size_of(length) + length > room:
         return False
     at = write(out, at, length)
-    reach(out, at, 1)
-    out[at] = data[body]
+    put_byte(out, at, byte_at(data, body))
     at = write(out, at + 1, since)
     at = write(out, at, state[RECORDS])
     copy(out, at, data, rest, tail)
     state[AT] = at + tail
-    if time > state[NEWEST]:
-        state[NEWEST] = time
+    state[NEWEST] = max(state[NEWEST], time)
     return True
 
 
@@ -127,12 +119,16 @@ def _pour(data, at, stop, table, n, skip_before, part, most, out, room, state, r
             continue
         if state[RECORDS] == most:
             return FULL, i
-        if state[RUNS] == runs.shape[1] and (state[RECORDS] == 0 or first + delta != state[LAST_OFFSET] + 1):
+        offset = first + delta
+        is_new_run = state[RECORDS] == 0 or offset != state[LAST_OFFSET] + 1
+        if is_new_run and state[RUNS] == runs.shape[1]:
             return MORE_RUNS, i
         time = table[_MAX_TIME, n] if fixed else table[_BASE_TIME, n] + since
         if not _put(data, body, rest, end, time, out, room, state):
             return FULL, i
-        note(first + delta, state, runs)
+        if is_new_run:
+            _note(offset, state, runs)
+        state[LAST_OFFSET] = offset
         state[RECORDS] += 1
     return (DONE if at == stop else DAMAGED), count
 
@@ -142,9 +138,11 @@ def pour_batches(data, table, reasons, first, stop, skip_before, out, room, stat
     """Pours whole uncompressed batches until the room is full.
 
     Args:
-        data, table: as ``index_kernel.walk`` has them.
+        data: the buffer.
+        table: as ``index_kernel.walk`` gives it.
         reasons: as ``select_kernel.drop`` has them; dropped batches are passed over.
-        first, stop: the columns to pour.
+        first: the first column to pour.
+        stop: the column after the last one.
         skip_before: records with source offsets below it are left out.
         out: where the new batch is written; its records begin at the header's size.
         room: the end of what may be written in ``out``.
@@ -164,7 +162,8 @@ def pour_batches(data, table, reasons, first, stop, skip_before, out, room, stat
             return n, COMPRESSED
         saved[:] = state
         start = table[_START, n]
-        why, _ = _pour(data, start + _HEADER, start + table[_SIZE, n], table, n, skip_before, 0, _ALL, out, room, state, runs)
+        begin, end = start + _HEADER, start + table[_SIZE, n]
+        why, _ = _pour(data, begin, end, table, n, skip_before, 0, _ALL, out, room, state, runs)
         if why != DONE:
             state[:] = saved
             return n, why
@@ -176,34 +175,22 @@ def pour_records(payload, at, table, n, skip_before, part, most, out, room, stat
     """Pours one batch's records, or as many of them from record ``part`` on as there is room for.
 
     Args:
-        payload: the batch's records, uncompressed, from ``at`` to its end.
-        n: the batch's column in ``table``.
+        payload: ends with the batch's records, uncompressed.
+        at: where they begin.
+        table: as ``index_kernel.walk`` gives it.
+        n: the batch's column in it.
+        skip_before: records with source offsets below it are left out.
         part: the first record to pour, counted from 0 in the source batch.
         most: the most records to pour.
-        Others as for ``pour_batches``.
+        out: as for ``pour_batches``.
+        room: as for ``pour_batches``.
+        state: see ``STATE``; changed in place.
+        runs: as for ``pour_batches``.
 
     Returns:
         (why, record): see ``_pour``. When FULL, the records before are in.
     """
     return _pour(payload, at, payload.shape[0], table, n, skip_before, part, most, out, room, state, runs)
-
-
-@kernel(BYTES, LONG, TABLE, LONG, LONG, LONGS, TABLE)
-def note_records(payload, at, table, n, skip_before, state, runs):
-    """Notes the runs of one batch's source offsets without writing its records; see ``pour_records``."""
-    count, span, first = table[_COUNT, n], table[_LAST, n] - table[_FIRST, n], table[_FIRST, n]
-    before = np.int64(-1)
-    for i in range(count):
-        _, _, delta, _, end = parse(payload, at, payload.shape[0])
-        if end < 0 or delta <= before or delta > span:
-            return DAMAGED
-        before, at = delta, end
-        if first + delta < skip_before:
-            continue
-        if not note(first + delta, state, runs):
-            return MORE_RUNS
-        state[RECORDS] += 1
-    return DONE if at == payload.shape[0] else DAMAGED
 
 
 @kernel(TABLE, FLAGS, LONG, LONG)
@@ -245,24 +232,3 @@ def seal(out, size, state, codec, producer_id, epoch, sequence):
     put_int(out, _COUNT_AT, state[RECORDS])
     put_int(out, crc, crc32c(out, _CRC_FROM, size))
     return True
-
-
-@kernel(TABLE, FLAGS, LONG, LONG, LONG, LONGS, TABLE)
-def note_batches(table, reasons, first, stop, skip_before, state, runs):
-    """Notes the runs of kept batches from their headers; see ``segments``.
-
-    Returns:
-        (n, why): COMPRESSED at a batch that has to be opened since it holds fewer records than offsets, MORE_RUNS,
-        or (stop, DONE).
-    """
-    for n in range(first, stop):
-        if reasons[n] != KEPT:
-            continue
-        low, high = max(table[_FIRST, n], skip_before), table[_LAST, n]
-        if table[_COUNT, n] != high - table[_FIRST, n] + 1:
-            return n, COMPRESSED
-        if not note(low, state, runs):
-            return n, MORE_RUNS
-        state[RECORDS] += high - low + 1
-        state[LAST_OFFSET] = high
-    return stop, DONE

@@ -5,8 +5,8 @@ Purpose: the decisions of ``select`` for thousands of batches at once.
 Invariants: a batch gets exactly one reason for being dropped; aborted transactions are found as Java's consumer finds
 them, in the order of the log, within one fetch answer.
 
-References: org.apache.kafka.clients.consumer.internals.CompletedFetch (nextFetchedRecord, consumeAbortedTransactionsUpTo,
-isBatchAborted, containsAbortMarker); org.apache.kafka.common.record.ControlRecordType.
+References: org.apache.kafka.clients.consumer.internals.CompletedFetch (nextFetchedRecord, isBatchAborted,
+consumeAbortedTransactionsUpTo, containsAbortMarker); org.apache.kafka.common.record.ControlRecordType.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def drop(data, table, from_offset, loops, aborted):
     """Decides for each batch whether and why it is dropped.
 
     Args:
-        data, table: as ``index_kernel.walk`` has them.
+        data: the buffer.
+        table: as ``index_kernel.walk`` gives it.
         from_offset: the position; batches that end below it have been copied before.
         loops: ascending producer ids whose batches came from the target.
         aborted: two rows, the first offset (ascending) and the producer id of each aborted transaction.
@@ -129,7 +130,8 @@ def classify(table, reasons, from_offset, log_append_time, codec, limit):
     """Says for each kept batch what keeps it from passing through as it is.
 
     Args:
-        table, reasons: as ``drop`` has them.
+        table: as ``index_kernel.walk`` gives it.
+        reasons: as ``drop`` gives them.
         from_offset: the position.
         log_append_time: 1 when the target topic sets the time itself, else 0.
         codec: the codec that every batch shall have, or -1 to leave them as they are.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparkmirror.batches.kernel import inner
-from sparkmirror.batches.words import reach
+from sparkmirror.batches.words import byte_at, put_byte
 
 MOST = 10
 """Bytes that the longest varlong takes."""
@@ -28,10 +28,13 @@ def read(data, at, stop):
         (value, next position); the position is -1 when the number does not end before ``stop`` or is longer than
         ``MOST`` bytes.
     """
+    if at < stop:
+        only = np.int64(byte_at(data, at))
+        if only < 0x80:  # most are this short
+            return (only >> 1) ^ -(only & 1), at + 1
     word, bits = np.uint64(0), np.uint64(0)
     while at < stop and bits < np.uint64(70):
-        reach(data, at, 1)
-        byte = np.uint64(data[at])
+        byte = np.uint64(byte_at(data, at))
         word |= (byte & np.uint64(0x7F)) << bits
         at += 1
         if byte < np.uint64(0x80):
@@ -45,12 +48,10 @@ def write(data, at, value):
     """Writes a number at ``at`` and returns the position after it."""
     word = np.uint64(value << 1) ^ np.uint64(value >> 63)
     while word >= np.uint64(0x80):
-        reach(data, at, 1)
-        data[at] = np.uint8(word & np.uint64(0x7F)) | np.uint8(0x80)
+        put_byte(data, at, word | np.uint64(0x80))
         word >>= np.uint64(7)
         at += 1
-    reach(data, at, 1)
-    data[at] = np.uint8(word)
+    put_byte(data, at, word)
     return at + 1
 
 

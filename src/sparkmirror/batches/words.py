@@ -2,8 +2,8 @@
 
 Purpose: one machine instruction where plain Numba code would assemble a number byte by byte.
 
-Invariants: these functions do **not** check bounds, whatever ``NUMBA_BOUNDSCHECK`` says. The public ones go through
-``reach`` first, which does under that switch, so the fuzz run sees every access; do not call the ``_raw`` ones elsewhere.
+Invariants: the ``_raw`` functions do **not** check bounds, whatever ``NUMBA_BOUNDSCHECK`` says; do not call them
+elsewhere. The public ones go through ``reach`` first, which does under that switch, so a fuzz run sees every access.
 
 References: llvmlite IR builder; numba.core.cgutils.
 """
@@ -72,8 +72,8 @@ def _swap(width: int) -> Any:
     return swap
 
 
-_load16_raw, _load32_raw, _load64_raw = _load(16), _load(32), _load(64)
-_store16_raw, _store32_raw, _store64_raw = _store(16), _store(32), _store(64)
+_load8_raw, _load16_raw, _load32_raw, _load64_raw = _load(8), _load(16), _load(32), _load(64)
+_store8_raw, _store16_raw, _store32_raw, _store64_raw = _store(8), _store(16), _store(32), _store(64)
 _swap16, _swap32, _swap64 = _swap(16), _swap(32), _swap(64)
 
 
@@ -96,6 +96,20 @@ def reach(data: np.ndarray, at: int, size: int) -> None:
 
 
 @inner
+def byte_at(data: np.ndarray, at: int) -> int:
+    """One byte, as an unsigned number; cheaper than indexing, which also allows for negative positions."""
+    reach(data, at, 1)
+    return _load8_raw(data, at)
+
+
+@inner
+def put_byte(data: np.ndarray, at: int, value: int) -> None:
+    """Writes the lowest eight bits of a number."""
+    reach(data, at, 1)
+    _store8_raw(data, at, np.uint8(value))
+
+
+@inner
 def load64(data: np.ndarray, at: int) -> int:
     """Eight bytes in the machine's order, for checksums."""
     reach(data, at, 8)
@@ -104,6 +118,7 @@ def load64(data: np.ndarray, at: int) -> int:
 
 @inner
 def load32(data: np.ndarray, at: int) -> int:
+    """Four bytes in the machine's order, for checksums."""
     reach(data, at, 4)
     return _load32_raw(data, at)
 
@@ -131,18 +146,21 @@ def short_at(data: np.ndarray, at: int) -> int:
 
 @inner
 def put_long(data: np.ndarray, at: int, value: int) -> None:
+    """Writes a big-endian int64."""
     reach(data, at, 8)
     _store64_raw(data, at, _swap64(np.uint64(value)))
 
 
 @inner
 def put_int(data: np.ndarray, at: int, value: int) -> None:
+    """Writes the lowest 32 bits of a number, big-endian."""
     reach(data, at, 4)
     _store32_raw(data, at, _swap32(np.uint32(value)))
 
 
 @inner
 def put_short(data: np.ndarray, at: int, value: int) -> None:
+    """Writes the lowest 16 bits of a number, big-endian."""
     reach(data, at, 2)
     _store16_raw(data, at, _swap16(np.uint16(value)))
 

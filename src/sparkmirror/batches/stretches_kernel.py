@@ -1,0 +1,52 @@
+"""Which neighbouring batches are treated alike: the loop of ``stretches``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparkmirror.batches import index_kernel as rows
+from sparkmirror.batches import layout
+from sparkmirror.batches.kernel import FLAGS, LONG, TABLE, kernel
+from sparkmirror.batches.select_kernel import KEPT
+
+LARGE, SMALL, OPEN = 0, 1, 2
+FIRST, STOP, KIND, RECORDS = 0, 1, 2, 3
+
+_SIZE, _FIRST, _LAST, _COUNT = rows.SIZE, rows.FIRST, rows.LAST, rows.COUNT
+_ATTRIBUTES, _CODEC = rows.ATTRIBUTES, layout.CODEC_MASK
+
+
+@kernel(TABLE, FLAGS, FLAGS, LONG, LONG, LONG)
+def cut(table, reasons, codes, until, small, small_compressed):
+    """Cuts the kept batches into stretches; see ``stretches.stretches``.
+
+    Returns:
+        (stretches, taken): four rows (first column, column after the last, kind, records) with one column per stretch,
+        and the number of batches in them.
+    """
+    found = np.empty((4, 16), np.int64)
+    count, taken, column, following = 0, 0, -1, np.int64(-1)
+    for n in range(table.shape[1]):
+        if reasons[n] != KEPT:
+            continue
+        if 0 <= until <= table[_FIRST, n]:
+            break
+        limit = small_compressed if table[_ATTRIBUTES, n] & _CODEC else small
+        kind = OPEN if codes[n] else (SMALL if table[_SIZE, n] < limit else LARGE)
+        taken += 1
+        joins = count > 0 and kind != OPEN and kind == found[KIND, count - 1]
+        if joins and column == n - 1 and following == table[_FIRST, n]:
+            found[STOP, count - 1] = n + 1
+            found[RECORDS, count - 1] += table[_COUNT, n]
+        else:
+            if count == found.shape[1]:
+                larger = np.empty((4, 2 * count), np.int64)
+                larger[:, :count] = found
+                found = larger
+            found[FIRST, count] = n
+            found[STOP, count] = n + 1
+            found[KIND, count] = kind
+            found[RECORDS, count] = table[_COUNT, n]
+            count += 1
+        column, following = n, table[_LAST, n] + 1
+    return found[:, :count].copy(), taken
