@@ -26,7 +26,7 @@ LOG_INTERVAL_S = 10.0
 DRAWS_PER_S = 4
 EVENTS_SHOWN = 5
 
-STATE_STYLES = {"running": "green", "failed": "bold red", "stopped": "dim"}
+STATE_STYLES = {"running": "green", "done": "green", "failed": "bold red", "stopped": "dim"}
 """States not named here are passed through on the way to one of these."""
 
 
