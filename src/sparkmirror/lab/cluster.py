@@ -14,7 +14,7 @@ import re
 import shutil
 import tempfile
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -179,6 +179,41 @@ def start(
             _abandon(cluster)
             raise
     raise AssertionError("unreachable")
+
+
+def start_all(
+    names: Sequence[str],
+    *,
+    version: str = KAFKA_VERSION,
+    brokers: int = 1,
+    security: Collection[str] = frozenset(),
+    config: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> tuple[LabCluster, ...]:
+    """Starts several clusters side by side, all of one kind; a given directory gets one directory for each.
+
+    Raises:
+        LabError: one could not be started; the others have been stopped then.
+        JavaError: there is no Java for them.
+    """
+
+    def one(name: str) -> LabCluster:
+        place = directory / name if directory else None
+        return start(name, version=version, brokers=brokers, security=security, config=config, directory=place)
+
+    if len(set(names)) < len(names) or not names:
+        raise LabError(f"clusters {', '.join(names) or '(none)'}: give each a name of its own")
+    jars(version)  # once, so that a failure is reported once
+    with ThreadPoolExecutor(len(names)) as pool:
+        started = [pool.submit(one, name) for name in names]
+    problems = [future.exception() for future in started]
+    for problem in problems:
+        if problem is not None:
+            for future in started:
+                if future.exception() is None:
+                    future.result().stop()
+            raise problem
+    return tuple(future.result() for future in started)
 
 
 def _abandon(cluster: LabCluster) -> None:

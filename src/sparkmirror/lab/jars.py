@@ -13,14 +13,13 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from sparkmirror.errors import LabError
+from sparkmirror.lab.lock import locked
 from sparkmirror.lab.trust import trust_options
 from sparkmirror.spark.java import find_java, spark_jar, user_cache
 
@@ -34,6 +33,7 @@ WAIT_SECONDS = ATTEMPTS * ATTEMPT_SECONDS + 60
 
 _SCALA = "2.13"
 _SLF4J = ("org.slf4j", "slf4j-simple", "1.7.36")  # the jars come without a logging back end; this one needs no file
+_ABSENT = "module not found"
 _UNTRUSTED = "PKIX path building failed"
 _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 
@@ -101,26 +101,6 @@ def fetch(coordinates: Coordinates) -> Path:
     return directory
 
 
-@contextmanager
-def locked(path: Path, *, seconds: float) -> Iterator[None]:
-    """Holds a file lock, which the system drops when this process ends in whatever way.
-
-    Raises:
-        LabError: another process held it for all of the given time.
-    """
-    deadline = time.monotonic() + seconds
-    with path.open("a") as file:
-        while True:
-            try:
-                flock(file, LOCK_EX | LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise LabError(f"{path} was held by another process for {seconds:.0f} s: end that one") from None
-                time.sleep(0.1)
-        yield
-
-
 def _fetch_with_retries(coordinates: Coordinates, directory: Path) -> None:
     draft = directory.with_name(f".{directory.name}.draft")
     trust: tuple[str, ...] = ()
@@ -131,13 +111,17 @@ def _fetch_with_retries(coordinates: Coordinates, directory: Path) -> None:
         if not problem:
             draft.rename(directory)
             return
+        if problem.startswith(_ABSENT):
+            break
         if _UNTRUSTED in problem and not trust:
             trust = trust_options(draft.parent)
         elif attempt < ATTEMPTS:
             time.sleep(2.0 * attempt)
     shutil.rmtree(draft, ignore_errors=True)
+    if problem.startswith(_ABSENT):
+        raise LabError(f"{coordinates.name} could not be fetched: {problem}: name a version that has been released")
     raise LabError(
-        f"{coordinates.name} could not be fetched in {ATTEMPTS} attempts: {problem}. The first use needs "
+        f"{coordinates.name} could not be fetched in {attempt} attempts: {problem}. The first use needs "
         f"https://repo1.maven.org; behind a proxy set HTTPS_PROXY, for a mirror name an Ivy settings file in "
         f"{SETTINGS_VARIABLE}; or copy {directory} from a machine that has it"
     )
