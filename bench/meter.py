@@ -36,11 +36,19 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One look at the tree: seconds since its start, bytes of the whole tree and of the largest lane worker."""
+    """One look at the tree.
+
+    Attributes:
+        at_s: seconds since its start.
+        tree: bytes of the whole tree.
+        worker: greatest resident set that a lane worker has had, in bytes.
+        worker_now: greatest resident set that one has now.
+    """
 
     at_s: float
     tree: int
     worker: int
+    worker_now: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,6 +141,7 @@ class Tree:
                     at_s=time.monotonic() - self.started,
                     tree=sum(_size(pid, "smaps_rollup", b"Pss:") for pid in family),
                     worker=max((_size(pid, "status", b"VmHWM:") for pid in workers), default=0),
+                    worker_now=max((_size(pid, "status", b"VmRSS:") for pid in workers), default=0),
                 )
             )
 

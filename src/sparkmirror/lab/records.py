@@ -25,6 +25,7 @@ QUEUE_KILOBYTES = 16 * 1024
 BATCH_BYTES = 8 * 1024 * 1024
 FIRST_BATCH, LARGEST_BATCH = 64, 10_000
 POLL_S = 0.05
+ERRORS_ONLY = 3
 
 Row = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
 """Timestamp in ms, key, value, headers: everything of a record that a mirror must keep, but for its place."""
@@ -54,7 +55,7 @@ def extents(bootstrap_servers: str, topic: str, *, timeout_s: float = 30.0) -> d
     Raises:
         LabError: the cluster did not answer within ``timeout_s``.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": ERRORS_ONLY})
     try:
         # All topics, since asking for one by name may create it.
         known = admin.list_topics(timeout=timeout_s).topics.get(topic)
@@ -92,6 +93,7 @@ class Reader:
             {
                 "bootstrap.servers": bootstrap_servers,
                 "group.id": "sparkmirror-referee",
+                "log_level": ERRORS_ONLY,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "error",

@@ -1,0 +1,153 @@
+"""The benchmark: MirrorMaker 2, sparkmirror and the raw limit on the same two fresh brokers, in turn, in one run.
+
+    SCALE=0.1 bench/run.py --rounds 1 --only small --only latency --peer sparkmirror
+
+README.md says what is measured and how. The exit code is 1 when a run failed, whatever the figures are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+import measure
+import report
+from brokers import Side, fill, two_clusters
+from peers import launch
+from sparkmirror.lab.referee import compare
+from workloads import SCALE, WORKLOADS, Kind, Peer, Workload, write_json_lines
+
+RESULTS = Path(__file__).parent / "results"
+START_RECORDS = 1_000
+WRITES_WHILE_IT_RUNS = (Kind.LATENCY, Kind.MEMORY)
+
+
+class Bench:
+    """One run of the benchmark on two clusters."""
+
+    def __init__(self, source: Side, target: Side, directory: Path, console: Console) -> None:
+        self.source, self.target, self.directory, self.console = source, target, directory, console
+        self.samples: list[report.Sample] = []
+
+    def workload(self, workload: Workload, peers: Sequence[Peer], rounds: int) -> None:
+        """Runs every peer ``rounds`` times on the same records, the order turned round each time."""
+        size = 0.0
+        for number in range(1, min(rounds, workload.rounds) + 1):
+            for peer in peers if number % 2 else peers[::-1]:
+                topic = f"bench-{workload.name}"
+                if not size or workload.kind in WRITES_WHILE_IT_RUNS:
+                    self.source.clear()
+                    self.source.create(topic)
+                    size = self._fill(workload, topic)
+                began = time.monotonic()
+                figures, problem = self._run(workload, peer, topic, size, check=number == 1)
+                sample = report.Sample(
+                    workload=workload.name, peer=peer, round=number, figures=figures, problem=problem
+                )
+                self.samples.append(sample)
+                self._tell(sample, time.monotonic() - began)
+                self.target.clear()
+                self.source.clear(keep=topic)
+        self.source.clear()
+
+    def _fill(self, workload: Workload, topic: str) -> float:
+        """Writes the backlog; returns the mean bytes of a record."""
+        if workload.kind is Kind.RATE:
+            payload = self.directory / "payload.json" if workload.json else None
+            size = write_json_lines(payload) if payload else float(workload.size)
+            self.console.print(f"[dim]{workload.title}: writing {workload.scaled_records:,} records", highlight=False)
+            fill(self.source, topic, workload, workload.scaled_records, payload)
+            return size
+        if workload.kind is Kind.START:
+            fill(self.source, topic, workload, START_RECORDS, None)
+        return float(workload.size)
+
+    def _run(
+        self, workload: Workload, peer: Peer, topic: str, size: float, *, check: bool
+    ) -> tuple[measure.Figures, str]:
+        run = launch(peer, workload, topic, self.source, self.target, self.directory)
+        with run.tree:
+            try:
+                match workload.kind:
+                    case Kind.RATE:
+                        figures = measure.rate(run, self.target, workload.scaled_records, size)
+                    case Kind.START:
+                        figures = measure.start_time(run, self.target)
+                    case Kind.LATENCY:
+                        figures = measure.latency(run, self.source, self.target, topic, workload.scaled_seconds)
+                    case Kind.MEMORY:
+                        figures = measure.memory(run, self.source, self.target, topic, workload)
+            except measure.RunFailedError as failure:
+                return {}, str(failure)
+        if check and workload.kind is Kind.RATE:
+            (verdict,) = compare(self.source.servers, self.target.servers, {topic: run.target_topic})
+            if not verdict.equal:
+                return {}, f"the copy differs: {verdict.difference}"
+        return figures, ""
+
+    def _tell(self, sample: report.Sample, seconds: float) -> None:
+        shown = {
+            report.FIGURES[name][0]: report.FIGURES[name][1].format(sample.figures[name])
+            for name in report.FIGURES
+            if sample.figures.get(name)
+        }
+        text = (
+            sample.problem.splitlines()[0]
+            if sample.problem
+            else ", ".join(f"{name} {value}" for name, value in shown.items())
+        )
+        self.console.print(
+            f"[dim]{sample.workload}, round {sample.round}, {sample.peer.value} ({seconds:.0f} s): {text}",
+            highlight=False,
+        )
+
+
+def main() -> int:
+    """Runs what was asked for, shows and writes the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [workload.name for workload in WORKLOADS]
+    parser.add_argument("--only", action="append", choices=names, help="this workload; may be given several times")
+    parser.add_argument("--peer", action="append", choices=[peer.value for peer in Peer], help="this peer; likewise")
+    parser.add_argument("--rounds", type=int, default=3 if SCALE >= 0.5 else 1, help="median of so many (%(default)s)")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON and markdown go")
+    given = parser.parse_args()
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    with _directory() as directory, two_clusters() as (source, target):
+        bench = Bench(source, target, directory, console)
+        for workload in WORKLOADS:
+            peers = [peer for peer in workload.peers if not given.peer or peer.value in given.peer]
+            wanted = workload.name in given.only if given.only else not workload.by_name_only
+            if peers and wanted:
+                bench.workload(workload, peers, given.rounds)
+        failed = any(sample.problem for sample in bench.samples)
+        report.show(bench.samples, console)
+        name = f"{datetime.now(UTC):%Y-%m-%d-%H%M}-scale-{SCALE:g}"
+        for path in report.write(bench.samples, given.results, name):
+            console.print(f"[dim]{path}", highlight=False)
+        if failed:
+            console.print(f"[dim]logs of the runs are kept in {directory}", highlight=False)
+    return int(failed)
+
+
+@contextlib.contextmanager
+def _directory() -> Iterator[Path]:
+    """A directory for files and logs, which stays when something went wrong."""
+    path = Path(tempfile.mkdtemp(prefix="sparkmirror-bench-"))
+    yield path
+    logs = list(path.glob("*.log"))
+    if not any(log.stat().st_size for log in logs):
+        for file in path.iterdir():
+            file.unlink()
+        path.rmdir()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""What is measured, with which data, and what is aimed at.
+
+SCALE multiplies the number of records and the seconds of the latency run; 1 is the full benchmark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+SCALE = float(os.environ.get("SCALE", "1"))
+PARTITIONS = 8
+BATCH_BYTES = 64 * 1024
+JSON_LINES = 20_000
+
+
+class Kind(Enum):
+    """How a workload is measured (measure.py)."""
+
+    RATE = "rate"
+    START = "start"
+    LATENCY = "latency"
+    MEMORY = "memory"
+
+
+class Peer(Enum):
+    """Who copies."""
+
+    MIRROR_MAKER = "mirrormaker2"
+    SPARKMIRROR = "sparkmirror"
+    RAW = "raw"
+
+
+ALL = (Peer.MIRROR_MAKER, Peer.SPARKMIRROR, Peer.RAW)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One row group of the table.
+
+    Attributes:
+        name: as ``--only`` takes it.
+        title: for people.
+        kind: how it is measured.
+        records: how many, before SCALE.
+        size: bytes of one record's value; of JSON, about.
+        batch_size, codec: the producer's settings.
+        seconds: of a latency run, before SCALE.
+        peers: who takes part.
+        rounds: at most so many.
+        settings: further lines of the configuration file that MirrorMaker 2 and sparkmirror share.
+        by_name_only: runs only when ``--only`` names it.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    records: int = 0
+    size: int = 100
+    batch_size: int = BATCH_BYTES
+    codec: str = "none"
+    json: bool = False
+    seconds: float = 0.0
+    peers: tuple[Peer, ...] = ALL
+    rounds: int = 1_000
+    settings: dict[str, str] = field(default_factory=dict)
+    by_name_only: bool = False
+
+    @property
+    def scaled_records(self) -> int:
+        """Records of this run."""
+        return max(1_000, round(self.records * SCALE))
+
+    @property
+    def scaled_seconds(self) -> float:
+        """Seconds of this run; several shifts always, as ``shift.max.ms`` is scaled with it."""
+        return max(10.0, self.seconds * SCALE)
+
+
+SHIFTS = {"shift.max.ms": str(max(2_000, round(60_000 * min(1.0, SCALE))))}
+
+WORKLOADS = (
+    Workload(name="small", title="5 M records of 100 B", kind=Kind.RATE, records=5_000_000, size=100),
+    Workload(name="kib", title="1 M records of 1 KiB", kind=Kind.RATE, records=1_000_000, size=1024),
+    Workload(
+        name="json", title="1 M JSON of 640 B, lz4", kind=Kind.RATE, records=1_000_000, size=640, codec="lz4", json=True
+    ),
+    Workload(name="single", title="300,000 batches of one record", kind=Kind.RATE, records=300_000, batch_size=0),
+    Workload(name="start", title="start to first copied record", kind=Kind.START, peers=ALL[:2]),
+    Workload(name="latency", title="200 records/s for 300 s", kind=Kind.LATENCY, seconds=300, settings=SHIFTS),
+    Workload(
+        name="latency-tuned",
+        title="200 records/s, linger.ms = 0",
+        kind=Kind.LATENCY,
+        seconds=300,
+        settings=SHIFTS | {"{target}.producer.linger.ms": "0"},
+        by_name_only=True,
+    ),
+    Workload(
+        name="memory",
+        title="memory over 10 GB of 1 KiB records",
+        kind=Kind.MEMORY,
+        records=10_000_000,
+        size=1024,
+        peers=(Peer.SPARKMIRROR,),
+        rounds=1,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What sparkmirror aims at: a figure of it, divided by the same figure of ``against`` (nothing when None)."""
+
+    workload: str
+    figure: str
+    against: Peer | None
+    limit: float
+    at_least: bool
+
+    def met(self, value: float) -> bool:
+        """Says whether the value is good enough."""
+        return value >= self.limit if self.at_least else value <= self.limit
+
+    def __str__(self) -> str:
+        return f"{'≥' if self.at_least else '≤'} {self.limit:g}" + ("" if self.against is None else " ×")
+
+
+def _rate(workload: str, mirror_maker: float, raw: float | None) -> tuple[Target, ...]:
+    limits = ((Peer.MIRROR_MAKER, mirror_maker), (Peer.RAW, raw))
+    return tuple(
+        Target(workload=workload, figure="records_per_s", against=peer, limit=limit, at_least=True)
+        for peer, limit in limits
+        if limit is not None
+    )
+
+
+def _most(workload: str, figure: str, limit: float, against: Peer | None = Peer.MIRROR_MAKER) -> Target:
+    return Target(workload=workload, figure=figure, against=against, limit=limit, at_least=False)
+
+
+TARGETS = (
+    *_rate("small", 5, 0.6),
+    *_rate("kib", 2.5, 0.6),
+    *_rate("json", 5, 0.6),
+    *_rate("single", 3, None),
+    _most("kib", "cpu_s_per_gb", 0.2),
+    _most("latency", "p50_ms", 1.0),
+    _most("latency", "p99_ms", 1.5),
+    _most("latency", "p999_ms", 10.0),
+    _most("start", "start_s", 1.0),
+    _most("memory", "worker_mib", 300, None),
+    _most("memory", "growth", 1.1, None),
+)
+
+
+def write_json_lines(path: Path) -> float:
+    """Writes orders as a shop would send them, the same at every run; returns the mean bytes of a line."""
+    chance = random.Random(20_240_901)
+    lines = [json.dumps(_order(chance, number), separators=(",", ":")) for number in range(JSON_LINES)]
+    path.write_text("\n".join(lines))
+    return sum(map(len, lines)) / len(lines)
+
+
+def _order(chance: random.Random, number: int) -> dict[str, object]:
+    item_count = chance.randint(3, 6)
+    return {
+        "order_id": f"{chance.getrandbits(64):016x}",
+        "sequence": number,
+        "created_at": f"2024-09-{chance.randint(10, 30)}T{chance.randint(10, 23)}:{chance.randint(10, 59)}:07Z",
+        "customer": {
+            "id": chance.randint(1, 2_000_000),
+            "name": chance.choice(("Ada Miller", "Grace Okoye", "Edsger Tanaka", "Barbara Costa")),
+            "email": f"{chance.getrandbits(40):010x}@example.org",
+            "tier": chance.choice(("basic", "silver", "gold")),
+        },
+        "shipping": {
+            "street": f"{chance.randint(1, 300)} Harbour Road",
+            "city": chance.choice(("Lisbon", "Oslo", "Nairobi", "Osaka")),
+            "postcode": f"{chance.randint(10_000, 99_999)}",
+            "express": chance.random() < 0.3,
+        },
+        "items": [
+            {
+                "sku": f"SKU-{chance.getrandbits(32):08x}",
+                "quantity": chance.randint(1, 9),
+                "price": round(chance.uniform(1, 500), 2),
+                "note": chance.choice(("", "gift wrap", "fragile", "leave at the door")),
+            }
+            for _ in range(item_count)
+        ],
+        "currency": chance.choice(("EUR", "USD", "JPY")),
+        "channel": chance.choice(("web", "app", "store")),
+    }
