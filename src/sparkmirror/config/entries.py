@@ -111,7 +111,7 @@ class Reader:
         if not _NUMBER.fullmatch(text):
             raise entry.wrong(f"{entry.shown} is not a whole number")
         if not low <= int(text) <= high:
-            bounds = f"at least {low}" if high in (INT_MAX, LONG_MAX) and int(text) < low else f"from {low} to {high}"
+            bounds = f"at least {low}" if int(text) < low else f"at most {high}"
             raise entry.wrong(f"{entry.shown} is out of range", f"it must be {bounds}")
         return int(text)
 

@@ -20,6 +20,8 @@ from sparkmirror.model import Alias
 
 _ROLE_PREFIX = re.compile(r"(?:(?:source|target)\.)?(consumer|producer|admin)\.(?:override\.)?(.+)")
 _SIDE_PREFIX = re.compile(r"(?:source|target)\.cluster\.(.+)")
+_CLASSES: Mapping[str, Key] = {name: Key(status=Status.ACTIVE) for name in CLASSES}
+_PROVIDERS = "config.providers."
 _EXACTLY_ONCE = ("exactly.once.source.support", "exactly.once.support")
 
 
@@ -27,7 +29,7 @@ class Kind(Enum):
     """What is to be said about a key, beside what its row in the table says."""
 
     UNKNOWN = "unknown keys, without effect"
-    MISPLACED = "without effect where they stand, as in MirrorMaker 2"
+    MISPLACED = "without effect where they stand"
     STRAY = "without effect, since they name no flow between two of the clusters"
     OLD = "old names"
     EXACTLY_ONCE = "without effect"
@@ -78,7 +80,10 @@ def shadow_notices(file: str, flat: Mapping[str, Entry], prefix: str) -> Iterato
 
 def _judge(key: str, aliases: tuple[Alias, ...]) -> Iterator[Finding]:
     flow = next((prefix for prefix in map(flow_prefix, pairs(aliases)) if key.startswith(prefix)), None)
-    if flow is not None:
+    scope, _, provider = key.partition(_PROVIDERS)
+    if provider and scope:
+        yield Finding(key=key, what=Kind.MISPLACED, note=f"write {_PROVIDERS}{provider}")
+    elif flow is not None:
         yield from _judge_flow(key, key.removeprefix(flow), flow)
     elif ARROW in key:
         yield Finding(key=key, what=Kind.STRAY)
@@ -111,8 +116,8 @@ def _judge_cluster(key: str, name: str, alias: Alias) -> Iterator[Finding]:
     match = _ROLE_PREFIX.fullmatch(name)
     if match is not None and not name.startswith(("source.", "target.")):
         yield from _client(key, match[2], [ROLES[match[1]]])
-    elif find(name, *ROLES.values(), CLASSES_TABLE) is not None and not name.startswith(tuple(PREFIXES)):
-        yield from _client(key, name, (*ROLES.values(), CLASSES_TABLE))
+    elif find(name, *ROLES.values(), _CLASSES) is not None and not name.startswith(tuple(PREFIXES)):
+        yield from _client(key, name, (*ROLES.values(), _CLASSES))
     elif name in _EXACTLY_ONCE:
         yield _exactly_once(key)
     elif name in FLOW or name in OLD_NAMES:
@@ -144,12 +149,12 @@ def _judge_top(key: str, aliases: tuple[Alias, ...]) -> Iterator[Finding]:
         yield _unknown(key, key, (*FLOW, *FILE, *WORKER, *(f"{alias}.bootstrap.servers" for alias in aliases)))
 
 
-CLASSES_TABLE: Mapping[str, Key] = {name: Key(status=Status.ACTIVE) for name in CLASSES}
-
-
 def _client(key: str, name: str, tables: Iterable[Mapping[str, Key]]) -> Iterator[Finding]:
     rows = [table[name] for table in tables if name in table]
-    if not rows:
+    owner = next((role for role, table in ROLES.items() if name in table), None)
+    if not rows and owner:
+        yield Finding(key=key, what=Kind.UNKNOWN, note=f"a key of the {owner}")
+    elif not rows:
         yield _unknown(key, name, {known for table in ROLES.values() for known in table})
     elif all(row.status is not Status.ACTIVE for row in rows):
         yield from _by_row(key, rows[0])

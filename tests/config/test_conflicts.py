@@ -1,0 +1,68 @@
+"""Flows that cannot work together."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkmirror.config import load
+from sparkmirror.errors import ConfigError
+
+BASE = """\
+clusters = A, B, C
+A.bootstrap.servers = a:1
+B.bootstrap.servers = b:1
+C.bootstrap.servers = c:1
+A->C.enabled = true
+B->C.enabled = true
+"""
+IDENTITY = "replication.policy.class = IdentityReplicationPolicy"
+
+
+@pytest.mark.parametrize(
+    ("lines", "shared"),
+    [
+        ([], "the topics .*"),
+        (["topics = orders"], "the topic orders"),
+        (["A->C.topics = orders, a.*", "B->C.topics = b.*, orders"], "the topic orders"),
+        (["A->C.topics = orders", "B->C.topics = ord.*"], "the topic orders"),
+        (["A->C.topics = x, or.*", "B->C.topics = y, or.*"], "the topics or"),
+    ],
+)
+def test_two_flows_that_write_the_same_topics_under_their_own_names_are_refused(load_lines, lines, shared):
+    with pytest.raises(ConfigError, match=f"A->C and B->C would both write {shared}") as caught:
+        load_lines(IDENTITY, *lines, base=BASE)
+    assert caught.value.key == "B->C.topics"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["A->C.topics = a.*", "B->C.topics = b.*"],
+        ["A->C.topics = orders", "B->C.topics = ord.*", "B->C.topics.exclude = orders"],
+        ["A->C.topics.exclude = a.*", "B->C.topics.exclude = b.*"],
+        ["B->C.replication.policy.class = DefaultReplicationPolicy"],
+        ["B->C.enabled = false", "C->A.enabled = true"],
+    ],
+)
+def test_flows_that_may_write_other_topics_are_accepted(load_lines, lines):
+    assert load_lines(IDENTITY, *lines, base=BASE).flows
+
+
+def test_renamed_topics_do_not_meet(load_lines):
+    assert len(load_lines(base=BASE).flows) == 2
+
+
+def test_a_flow_in_two_files_is_refused(write):
+    with pytest.raises(ConfigError, match="two of the files enable this flow"):
+        load([write(name="1.properties"), write(name="2.properties")])
+
+
+def test_an_alias_that_holds_the_separator_gets_a_warning(load_lines):
+    base = "clusters = A, us.west\nA.bootstrap.servers = a:1\nus.west.bootstrap.servers = w:1\n"
+    (warning,) = load_lines("A->us.west.enabled = true", base=base).warnings
+    assert "the alias us.west contains the separator '.'" in warning
+
+
+def test_an_empty_list_of_topics_gets_a_warning(load_lines):
+    (warning,) = load_lines("A->B.topics =").warnings
+    assert "nothing is copied" in warning

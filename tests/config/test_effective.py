@@ -1,0 +1,41 @@
+"""The effective configuration, for people."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from sparkmirror.config import effective
+from sparkmirror.config.settings import ClientSettings
+
+
+def rows(flow):
+    return {row.setting: row for row in effective(flow)}
+
+
+def test_names_the_key_that_set_a_value(load_flow):
+    found = rows(load_flow("tasks.max = 3", "A->B.topics = x", "topics.blacklist = y"))
+    assert (found["tasks.max"].value, found["tasks.max"].origin) == ("3", "tasks.max")
+    assert (found["topics"].value, found["topics"].origin) == ("x", "A->B.topics")
+    assert found["topics.exclude"].origin == "topics.blacklist"
+    assert found["replication.factor"].origin == ""
+
+
+def test_what_is_the_same_in_all_roles_is_one_row(load_flow):
+    found = rows(load_flow("A.consumer.request.timeout.ms = 5", "B.request.timeout.ms = 6"))
+    assert found["source.consumer.request.timeout.ms"].value == "5"
+    assert found["source.admin.request.timeout.ms"].value == "30000"
+    assert found["target.request.timeout.ms"].value == "6"
+    assert found["target.request.timeout.ms"].origin == "B.request.timeout.ms"
+    assert found["source.bootstrap.servers"].value == "a1.example.com:9092, a2.example.com:9092"
+
+
+def test_every_setting_of_a_client_is_a_row(load_flow):
+    names = [row.setting for row in effective(load_flow())]
+    for field in fields(ClientSettings):
+        key = field.name.replace("_", ".").replace("security", "security.protocol")
+        assert any(name.endswith(key) for name in names), key
+
+
+def test_settings_are_named_once(load_flow):
+    names = [row.setting for row in effective(load_flow("A.consumer.security.protocol = SSL"))]
+    assert len(set(names)) == len(names)

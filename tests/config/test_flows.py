@@ -1,0 +1,166 @@
+"""A flow's own settings: what they come to, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from sparkmirror.config import AutoOffsetReset, Isolation, PolicyKind
+from sparkmirror.config.settings import CONFIG_PROPERTIES_EXCLUDE, TOPICS_EXCLUDE
+from sparkmirror.errors import ConfigError
+
+MIRROR = "org.apache.kafka.connect.mirror."
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+def test_defaults_are_those_of_mm2_but_for_aborted_transactions(load_flow):
+    flow = load_flow()
+    assert flow.topics == (".*",)
+    assert flow.topics_exclude == TOPICS_EXCLUDE
+    assert flow.config_properties_exclude == CONFIG_PROPERTIES_EXCLUDE
+    assert (flow.policy.kind, flow.policy.separator) == (PolicyKind.DEFAULT, ".")
+    assert flow.tasks_max is None
+    assert flow.replication_factor == flow.internal_replication_factor == 2
+    assert flow.refresh_topics_interval_s == 600
+    assert flow.auto_offset_reset is AutoOffsetReset.EARLIEST
+    assert flow.isolation is Isolation.READ_COMMITTED
+    assert flow.source.producer.receive_buffer_bytes == 32_768
+    assert flow.source.admin.connections_max_idle_ms == 300_000
+
+
+def test_settings_of_a_flow_win_over_the_top_level(load_flow):
+    flow = load_flow("topics = x", "A->B.topics = foo-.*, bar", "tasks.max = 8", "A->B.topics.exclude =")
+    assert flow.topics == ("foo-.*", "bar")
+    assert flow.topics_exclude == ()
+    assert flow.tasks_max == 8
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        ("topics.blacklist = x", "topics_exclude", ("x",)),
+        ("A->B.topics.whitelist = x", "topics", ("x",)),
+        ("config.properties.blacklist = x", "config_properties_exclude", ("x",)),
+        ("replication.factor = -1", "replication_factor", -1),
+        ("replication.factor = 3", "internal_replication_factor", 3),
+        ("internal.topic.replication.factor = 1", "internal_replication_factor", 1),
+        ("refresh.topics.enabled = false", "refresh_topics_enabled", False),
+        ("refresh.topics.interval.seconds = 5", "refresh_topics_interval_s", 5.0),
+        ("sync.topic.configs.enabled = false", "sync_topic_configs_enabled", False),
+        ("shift.max.ms = 60000", "shift_max_ms", 60_000),
+        ("lane.memory.bytes = 8388608", "memory_per_lane", 8_388_608),
+        ("heartbeats.replication.enabled = false", "heartbeats_replication", False),
+        ("admin.timeout.ms = 5", "admin_timeout_ms", 5),
+        ("A.consumer.isolation.level = read_uncommitted", "isolation", Isolation.READ_UNCOMMITTED),
+        ("A->B.consumer.auto.offset.reset = latest", "auto_offset_reset", AutoOffsetReset.LATEST),
+    ],
+)
+def test_reads_a_setting(load_flow, line, field, value):
+    assert getattr(load_flow(line), field) == value
+
+
+def test_the_new_name_wins_over_the_old_one(load_flow):
+    assert load_flow("topics.exclude = new", "topics.blacklist = old").topics_exclude == ("new",)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("DefaultReplicationPolicy", PolicyKind.DEFAULT),
+        (MIRROR + "DefaultReplicationPolicy", PolicyKind.DEFAULT),
+        ("IdentityReplicationPolicy", PolicyKind.IDENTITY),
+        (MIRROR + "IdentityReplicationPolicy", PolicyKind.IDENTITY),
+    ],
+)
+def test_a_policy_is_named_with_or_without_its_package(load_flow, name, kind):
+    assert load_flow(f"replication.policy.class = {name}").policy.kind is kind
+
+
+def test_a_separator_can_be_several_characters(load_flow):
+    flow = load_flow("replication.policy.separator = __", "replication.policy.internal.topic.separator.enabled = false")
+    assert flow.policy.separator == "__"
+    assert not flow.policy.internal_separator_follows
+
+
+@pytest.mark.parametrize("prefix", ["", "A->B.", "B."])
+@pytest.mark.parametrize("name", [BYTES, "ByteArrayConverter"])
+def test_the_converter_that_copies_bytes_is_accepted(load_flow, prefix, name):
+    assert load_flow(f"{prefix}key.converter = {name}", f"{prefix}value.converter = {name}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"topic.filter.class = {MIRROR}DefaultTopicFilter",
+        f"group.filter.class = {MIRROR}DefaultGroupFilter",
+        "config.property.filter.class = DefaultConfigPropertyFilter",
+        "forwarding.admin.class = org.apache.kafka.clients.admin.ForwardingAdmin",
+        "transforms =",
+        "A->B.source.cluster.alias = A",
+    ],
+)
+def test_what_mm2_has_by_default_is_accepted(load_flow, line):
+    assert load_flow(line)
+
+
+REFUSED = [
+    ("A->B.transforms = mask", "must not arrive without them"),
+    ("transforms = mask", "must not arrive without them"),
+    ("A->B.predicates = p", "must not arrive without them"),
+    ("key.converter = org.apache.kafka.connect.json.JsonConverter", "possible: ByteArrayConverter"),
+    ("A->B.value.converter = io.confluent.connect.avro.AvroConverter", "possible: ByteArrayConverter"),
+    ("B.header.converter = org.apache.kafka.connect.storage.SimpleHeaderConverter", "possible: ByteArrayConverter"),
+    ("replication.policy.class = com.example.Policy", "keeps the names is IdentityReplicationPolicy"),
+    ("topic.filter.class = com.example.Filter", "choose topics with topics"),
+    ("group.filter.class = com.example.Filter", "choose groups with groups"),
+    ("config.property.filter.class = com.example.Filter", "choose properties with config.properties.exclude"),
+    ("forwarding.admin.class = com.example.Admin", "create them beforehand"),
+    ("B.forwarding.admin.class = com.example.Admin", "create them beforehand"),
+    ("replication.policy.separator = /", "cannot be part of a topic's name"),
+    ("replication.policy.separator =", "cannot be part of a topic's name"),
+    ("replication.factor = 0", "cannot be 0"),
+    ("A->B.replication.factor = -2", "out of range"),
+    ("replication.factor = two", "is not a whole number"),
+    ("internal.topic.replication.factor = 0", "cannot be 0"),
+    ("tasks.max = 0", "at least 1"),
+    ("tasks.max = -1", "at least 1"),
+    ("tasks.max =", "has no value"),
+    ("refresh.topics.interval.seconds = -5", "at least 1"),
+    ("refresh.topics.interval.seconds = 0.5", "is not a whole number"),
+    ("sync.topic.configs.interval.seconds = -1", "at least 1"),
+    ("refresh.topics.enabled = yes", "neither true nor false"),
+    ("shift.max.ms = 10", "at least 1000"),
+    ("lane.memory.bytes = 10", "at least 1048576"),
+    ("topics = *.foo", "cannot be used"),
+    ("A->B.topics = foo, ba(r", "ba\\(r"),
+    ("topics.exclude = a{1,2}", "cannot be used"),
+    ("topics.blacklist = [", "cannot be used"),
+    ("config.properties.exclude = (", "cannot be used"),
+    ("A.consumer.isolation.level = dirty", "possible: read_committed, read_uncommitted"),
+    ("A.consumer.auto.offset.reset = by_duration:PT1H", "possible: earliest, latest, none"),
+    ("A.consumer.fetch.min.bytes = x", "is not a whole number"),
+    ("A.request.timeout.ms = -1", "at least 1"),
+    ("B.producer.compression.type = brotli", "possible: none, gzip, snappy, lz4, zstd"),
+    ("B.client.dns.lookup = default", "possible: use_all_dns_ips"),
+    ("B.bootstrap.servers = b", "not host:port"),
+    ("B.bootstrap.servers = b:0", "not host:port"),
+    ("B.bootstrap.servers = b:70000", "not host:port"),
+    ("B.bootstrap.servers =", "is empty"),
+    ("B.bootstrap.servers = a2.example.com:9092", "are one cluster"),
+    ("A->B.source.cluster.alias = C", "is not the cluster of the flow A->B"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), REFUSED, ids=[line for line, _ in REFUSED])
+def test_refuses(load_flow, line, reason):
+    with pytest.raises(ConfigError, match=reason) as caught:
+        load_flow(line)
+    key = line.partition("=")[0].strip()
+    assert caught.value.file.endswith("mm2.properties")
+    assert caught.value.key == ("A->B.enabled" if "one cluster" in reason else key)
+
+
+def test_every_setting_survives_pickling(load_lines):
+    found = load_lines("A.client.id = x", "A->B.topics = a, b", "B.producer.compression.type = zstd")
+    assert pickle.loads(pickle.dumps(found)) == found
