@@ -1,7 +1,8 @@
 """Batches to the target leaders: in order, idempotent, acknowledged by all in-sync replicas.
 
 Each partition has a queue (`PartitionCopy`); this module takes what is ready from the queues of one broker's
-partitions, sends it as one Produce request with at most one batch for each partition, and hands answers back to the queues.
+partitions, sends it as one Produce request with at most one batch for each partition, and hands answers back to the
+queues.
 
 Invariants: at most five requests in flight on a connection, so at most five unacknowledged batches for a partition (the
 broker remembers the last five of a producer); a retry repeats exactly the same bytes, in order, and only when every

@@ -57,6 +57,16 @@ def lost_key(run: str, shift: str) -> str:
     return json.dumps(["lost", run, shift])
 
 
+def spent_keys(run: str, shift: str, partitions: int) -> list[str]:
+    """The keys of a handover that has been taken over, or more: deleting what is not there does no harm."""
+    parts = partitions // PARTITIONS_PER_RECORD + 2
+    return [ready_key(run, shift), *(_handover_key(run, shift, part) for part in range(parts))]
+
+
+def _handover_key(run: str, shift: str, part: int) -> str:
+    return json.dumps(["handover", run, shift, part])
+
+
 def handover_entries(run: str, shift: str, handed: dict[TopicPartition, Handed]) -> list[tuple[str, str]]:
     """The records of one handover."""
     rows = [
@@ -66,7 +76,7 @@ def handover_entries(run: str, shift: str, handed: dict[TopicPartition, Handed])
     chunks = [rows[i : i + PARTITIONS_PER_RECORD] for i in range(0, len(rows), PARTITIONS_PER_RECORD)] or [[]]
     return [
         (
-            json.dumps(["handover", run, shift, part]),
+            _handover_key(run, shift, part),
             json.dumps({"v": 1, "parts": len(chunks), "partitions": chunk}, separators=(",", ":")),
         )
         for part, chunk in enumerate(chunks)

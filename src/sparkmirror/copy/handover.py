@@ -75,6 +75,7 @@ class Handover:
             if plan.position == NO_OFFSET:
                 partition.stop(f"shift {plan.after} did not hand the partition over")
             else:
+                partition.base = plan.copied
                 last = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
                 partition.begin(plan.position, plan.sequence, last, opened=plan.opened)
         else:

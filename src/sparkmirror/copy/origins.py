@@ -1,8 +1,8 @@
 """Where batches were born, by the producer id that wrote them: loop prevention under identity naming.
 
 Each flow registers its producer ids, with the clusters that their batches come from, in
-``sparkmirror.writers.internal`` of the cluster it writes to, before its first batch. A flow that reads that cluster drops the batches whose origin
-contains its own target.
+``sparkmirror.writers.internal`` of the cluster it writes to, before its first batch. A flow that reads that cluster
+drops the batches whose origin contains its own target.
 
 Invariant: a batch is copied only when the registry was read to its end after the batch was seen, or its producer was
 known before. Registrations are never deleted, and name the cluster id, so a topic copied by other means does no harm.

@@ -32,6 +32,7 @@ class PartitionPlan:
         after: the shift that hands the partition over, or "".
         max_message_bytes: the target topic's limit for a batch.
         log_append_time: whether the target topic sets its own timestamps.
+        copied: (records, bytes) that the run copied of it before.
     """
 
     source: TopicPartition
@@ -45,6 +46,7 @@ class PartitionPlan:
     after: str = ""
     max_message_bytes: int = 1_048_588
     log_append_time: bool = False
+    copied: tuple[int, int] = (0, 0)
 
     @property
     def target(self) -> TopicPartition:

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONTROL_SECONDS = 1.0
-HANDING_SECONDS = 0.05
 LEADER_SECONDS = 0.2
-LEADERS_ANEW_SECONDS = 300.0
+NEVER = 1e9
 
 
 class Watch:
@@ -56,9 +55,8 @@ class Watch:
         """Whether the shift is over; from then on it drains."""
         plan = self._lane.plan
         state = self._lane.handover.state
-        over = state.must_drain(plan.shift) or (plan.once and all(p.done for p in self._lane.partitions))
-        if not over and self._late >= 0:
-            over = plan.shift in state.ready or self._late > plan.grace_ms / 1000
+        over = state.must_drain(plan.shift) or plan.shift in state.ready or self._late > plan.grace_ms / 1000
+        over = over or (plan.once and all(p.done for p in self._lane.partitions))
         self.draining = self.draining or over
         return self.draining
 
@@ -66,14 +64,14 @@ class Watch:
     def _late(self) -> float:
         """Seconds since the shift's time was up; negative before."""
         plan = self._lane.plan
-        return time.monotonic() - self._began - plan.max_ms / 1000 if plan.max_ms else -1.0
+        return time.monotonic() - self._began - plan.max_ms / 1000 if plan.max_ms else -NEVER
 
     def start(self) -> None:
         """Starts to watch; ends with `stop`."""
         self._began = time.monotonic()
-        self._repeat(self._control, lambda: HANDING_SECONDS if self._late > -1 else CONTROL_SECONDS)
-        self._repeat(self._publish, lambda: EVERY_SECONDS)
-        self._repeat(self._find_leaders, lambda: LEADER_SECONDS)
+        self._repeat(self._control, CONTROL_SECONDS)
+        self._repeat(self._publish, EVERY_SECONDS)
+        self._repeat(self._find_leaders, LEADER_SECONDS)
 
     def stop(self) -> None:
         """Ends the coroutines."""
@@ -94,10 +92,10 @@ class Watch:
 
         self._loop.call_soon(write)
 
-    def _repeat(self, work: Callable[[], Awaitable[None]], pause: Callable[[], float]) -> None:
+    def _repeat(self, work: Callable[[], Awaitable[None]], seconds: float) -> None:
         async def repeat() -> None:
             while not self._stopped:
-                await self._loop.sleep(pause())
+                await self._loop.sleep(seconds)
                 if self._stopped:
                     return
                 try:

@@ -6,6 +6,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["flow"]                                                        which clusters and naming the topic belongs to
     ["segment", topic, partition, producer id, epoch, sequence]    from here on: a source offset, a target offset
     ["progress", topic, partition, producer id, epoch]             how far the copy of a partition got
+    ["life"]                                                        the driver lives, and what it does
     ["stopped"]                                                     the last run ended cleanly
 
 Invariants:
@@ -19,6 +20,7 @@ Invariants:
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,6 +149,35 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """The driver's sign of life: which state the flow is in, and how many lanes run."""
+
+    generation: int
+    time_ms: int
+    state: str
+    lanes: int
+    events: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return _text(["life"])
+
+    def value(self) -> str:
+        """The record's value."""
+        return _text(
+            {
+                "v": VERSION,
+                "generation": self.generation,
+                "time_ms": self.time_ms,
+                "state": self.state,
+                "lanes": self.lanes,
+                "events": list(self.events),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
     """The last run ended cleanly: positions and sequences on record are exact."""
 
@@ -163,7 +194,7 @@ class Stopped:
         return _text({"v": VERSION, "generation": self.generation, "time_ms": self.time_ms})
 
 
-Record = FlowRecord | Segment | Progress | Stopped
+Record = FlowRecord | Segment | Progress | Life | Stopped
 
 
 def _text(value: Any) -> str:
@@ -244,4 +275,20 @@ def _stopped(_name: list[Any], data: dict[str, Any]) -> Stopped:
     return Stopped(generation=data["generation"], time_ms=data["time_ms"])
 
 
-_READERS = {"flow": _flow, "segment": _segment, "progress": _progress, "stopped": _stopped}
+def _life(_name: list[Any], data: dict[str, Any]) -> Life:
+    return Life(
+        generation=data["generation"],
+        time_ms=data["time_ms"],
+        state=data["state"],
+        lanes=data["lanes"],
+        events=tuple(data["events"]),
+    )
+
+
+_READERS: dict[str, Callable[[list[Any], dict[str, Any]], Record]] = {
+    "flow": _flow,
+    "segment": _segment,
+    "progress": _progress,
+    "life": _life,
+    "stopped": _stopped,
+}

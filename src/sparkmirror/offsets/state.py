@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.records import FlowRecord, Progress, Record, Segment, Stopped
+from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Life, Progress, Record, Segment, Stopped
 
 
 @dataclass(slots=True)
@@ -18,6 +18,7 @@ class JournalState:
         progress: the newest of each partition.
         outdated: keys of progress records that a newer one replaces.
         segments: how many segments there are.
+        life: the driver's newest sign.
         stopped: whether the last run ended cleanly.
     """
 
@@ -25,6 +26,7 @@ class JournalState:
     progress: dict[TopicPartition, Progress] = field(default_factory=dict)
     outdated: set[str] = field(default_factory=set)
     segments: int = 0
+    life: Life | None = None
     stopped: Stopped | None = None
 
     def take(self, record: Record) -> None:
@@ -34,10 +36,18 @@ class JournalState:
                 self.flow = record
             case Stopped():
                 self.stopped = record
+            case Life():
+                self.life = record
             case Segment():
                 self.segments += 1
             case Progress():
                 self._take_progress(record)
+
+    def forget(self, key: str) -> None:
+        """Takes a tombstone."""
+        self.outdated.discard(key)
+        if key == STOPPED_KEY:
+            self.stopped = None
 
     def _take_progress(self, record: Progress) -> None:
         known = self.progress.get(record.partition)

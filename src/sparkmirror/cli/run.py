@@ -1,0 +1,80 @@
+"""``sparkmirror run``: all enabled flows of a configuration, until a signal or, with ``--once``, until all is copied.
+
+SIGTERM and SIGINT drain and stop; a second one stops at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from sparkmirror.cli import logs
+from sparkmirror.cli.exits import ExitCode
+from sparkmirror.cli.live import open_view
+from sparkmirror.cli.logs import LogFormat, LogFormatOption
+from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+
+
+def run(
+    context: typer.Context,
+    files: Files,
+    once: Annotated[bool, typer.Option("--once", help="Copy to the present end of every topic, then exit.")] = False,
+    flow: Flow = None,
+    clusters: Clusters = None,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Spark's master; default: this process.")
+    ] = None,
+    log_format: LogFormatOption = LogFormat.PLAIN,
+) -> None:
+    """Run the enabled flows of a configuration."""
+    from sparkmirror import config
+    from sparkmirror.flow.runner import Runner
+
+    logs.configure(log_format, debug=bool(getattr(context.obj, "debug", False)))
+    loaded = config.load(files, clusters=clusters or (), flow=flow)
+    for warning in loaded.warnings:
+        log.warning("%s", warning)
+    runner = Runner(loaded, master=master, once=once)
+    _stop_on_signals(runner.stop)
+    with open_view() as view:
+        runner.start()
+        while runner.running:
+            view.update(runner.views)
+            time.sleep(LOOK_SECONDS)
+        view.update(runner.views)
+    runner.close()
+    failures = [controller.failure for controller in runner.failed]
+    for failure in failures:
+        if isinstance(failure, ConfigError):
+            raise failure
+    if failures:
+        for failure in failures:
+            log.error("%s", failure)
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _stop_on_signals(stop: object) -> None:
+    """The first signal drains, the second ends the process at once."""
+    asked = False
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            os._exit(128 + number)
+        asked = True
+        log.info("%s: draining; once more stops at once", signal.Signals(number).name)
+        stop()  # type: ignore[operator]  # a plain callable
+
+    signal.signal(signal.SIGTERM, handle)
+    signal.signal(signal.SIGINT, handle)

@@ -1,0 +1,176 @@
+"""One flow's life: opens it, keeps its lanes in shifts, picks up topics, retries what stopped, ends it cleanly.
+
+A thread of its own, and the only one that changes the flow's state; shifts run in threads of a pool and are looked at
+once a tick. Decisions about positions are pure and lie in `positions` and ``copy.plan``.
+
+Invariants: a partition belongs to one lane at a time; whatever ends without a receipt is taken up again under a raised
+writer epoch from its last progress; a failing part never stops the copying of the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.errors import ConfigError, SparkmirrorError
+from sparkmirror.flow.copying import Copying, Desk
+from sparkmirror.flow.opening import Opened, open_flow
+from sparkmirror.flow.shift import RunShift
+from sparkmirror.flow.states import ENDED, FlowState, follow
+from sparkmirror.flow.view import FlowView
+from sparkmirror.kafka.cluster import Cluster
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS = 0.1
+DRAIN_SECONDS = 8.0
+OPEN_AGAIN_SECONDS = 5.0
+SHIFT_THREADS = 256
+EVENTS = 20
+
+
+class Controller:
+    """Runs one flow.
+
+    Args:
+        config: of the flow.
+        file: the configuration file, for messages.
+        run: the run's name, the same for every flow of the process.
+        run_shift: runs one shift on Spark and waits for it; called from threads.
+        cancel: cancels what `run_shift` runs, given the flow's name.
+        free_slots: how many lanes the flow may take where ``tasks.max`` is not set.
+        once: copy to the end that the sources have at the start, then end.
+    """
+
+    def __init__(
+        self,
+        config: FlowConfig,
+        *,
+        file: str,
+        run: str,
+        run_shift: RunShift,
+        cancel: Callable[[], None],
+        free_slots: int,
+        once: bool,
+    ) -> None:
+        self.config = config
+        self.name = str(config.name)
+        self.failure: SparkmirrorError | None = None
+        self._file = file
+        self._run = run
+        self._once = once
+        self._run_shift = run_shift
+        self._cancel = cancel
+        self._free_slots = free_slots
+        self._state = FlowState.STARTING
+        self._stop = threading.Event()
+        self._events: list[str] = []
+        self._view = FlowView(name=self.name, state=self._state.value)
+        self._thread = threading.Thread(target=self._main, name=f"flow {self.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begins, in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Asks the flow to drain and end; returns at once."""
+        self._stop.set()
+
+    def join(self, seconds: float) -> bool:
+        """Waits for the end; whether it came."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    @property
+    def view(self) -> FlowView:
+        """What the flow shows of itself at this moment."""
+        return self._view
+
+    def _main(self) -> None:
+        source = target = None
+        try:
+            source = Cluster(self.config.source.alias, self.config.source.admin, role="driver")
+            target = Cluster(self.config.target.alias, self.config.target.admin, role="driver")
+            opened = self._open(source, target)
+            if opened is not None:
+                self._copy(opened, source, target)
+        except SparkmirrorError as failure:
+            self.failure = failure
+            self._note(str(failure))
+        except Exception as defect:
+            log.exception("%s failed", self.name, extra={"flow": self.name})
+            self.failure = SparkmirrorError(f"{self.name}: {type(defect).__name__}: {defect}")
+        finally:
+            for cluster in (source, target):
+                if cluster is not None:
+                    cluster.close()
+            self._end()
+
+    def _open(self, source: Cluster, target: Cluster) -> Opened | None:
+        """Opens the flow; a cluster that cannot be reached now is tried again, unless the copy is for once."""
+        while not self._stop.is_set():
+            try:
+                return open_flow(self.config, source, target, self._file)
+            except ConfigError:
+                raise
+            except SparkmirrorError as failure:
+                if self._once:
+                    raise
+                self._note(str(failure))
+                self._show(FlowState.STARTING)
+                self._stop.wait(OPEN_AGAIN_SECONDS)
+        return None
+
+    def _copy(self, opened: Opened, source: Cluster, target: Cluster) -> None:
+        if not opened.clean:
+            log.info(
+                "the last run did not end cleanly: going on from the last progress, records after it may repeat",
+                extra={"flow": self.name},
+            )
+        with ThreadPoolExecutor(SHIFT_THREADS, thread_name_prefix=f"shift {self.name}") as pool:
+            desk = Desk(
+                run=self._run, once=self._once, free_slots=self._free_slots, run_shift=self._run_shift, pool=pool
+            )
+            copying = Copying(self.config, opened, source, target, desk, self._note)
+            try:
+                copying.begin()
+                self._state = follow(self._state, FlowState.RUNNING)
+                while not self._stop.is_set() and not copying.finished:
+                    copying.tick()
+                    self._view = copying.view(self._state.value, tuple(self._events))
+                    self._stop.wait(TICK_SECONDS)
+                self._finish(copying)
+            finally:
+                self._cancel()
+
+    def _finish(self, copying: Copying) -> None:
+        if self._stop.is_set():
+            self._state = follow(self._state, FlowState.DRAINING)
+        copying.end(DRAIN_SECONDS)
+        self._view = copying.view(self._state.value, tuple(self._events))
+        unfinished = copying.errors()
+        if self._once and unfinished:
+            partition, error = next(iter(unfinished.items()))
+            self.failure = SparkmirrorError(
+                f"{len(unfinished)} partitions were not copied to their end, the first is {partition}: {error}"
+            )
+
+    def _end(self) -> None:
+        if self.failure is not None:
+            self._state = FlowState.FAILED
+        elif self._state not in ENDED:
+            self._state = FlowState.STOPPED if self._stop.is_set() else FlowState.DONE
+        self._show(self._state)
+
+    def _note(self, event: str) -> None:
+        if event not in self._events:
+            log.warning("%s", event, extra={"flow": self.name})
+            self._events.append(event)
+            del self._events[:-EVENTS]
+
+    def _show(self, state: FlowState) -> None:
+        self._view = replace(self._view, state=state.value, events=tuple(self._events))

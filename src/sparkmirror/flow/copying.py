@@ -1,0 +1,342 @@
+"""A flow that copies: its lanes, what they hand back, the topics that come, the partitions that rest.
+
+Called by the controller once a tick, from one thread. Every step reads what is known, decides with the pure functions
+of `positions`, ``copy.plan`` and `rest`, and starts or ends shifts through `lanes`.
+
+Invariants: each partition is in exactly one of: a lane, the resting ones, the done ones; what a lane could not hand
+back begins again from its last progress, with a writer epoch that was raised first.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.copy.plan import PartitionPlan, group_of, lane_count, pack
+from sparkmirror.copy.receipt import Outcome
+from sparkmirror.duties.topics import Round, replicate_topics
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.flow.lanes import Ended, Lanes
+from sparkmirror.flow.opening import Opened, now_ms
+from sparkmirror.flow.planner import Pairs, starts_of
+from sparkmirror.flow.rates import Rates
+from sparkmirror.flow.rest import Resting
+from sparkmirror.flow.shift import RunShift, going_on
+from sparkmirror.flow.view import FlowView
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.model import TopicPartition
+from sparkmirror.naming import control_topic
+from sparkmirror.offsets.records import Life, Stopped
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+LIFE_SECONDS = 3.0
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What a run gives to each of its flows.
+
+    Attributes:
+        run: the run's name.
+        once: copy to the present end, then end.
+        free_slots: how many lanes where ``tasks.max`` is not set.
+        run_shift: runs one shift on Spark and waits for it.
+        pool: threads for shifts.
+    """
+
+    run: str
+    once: bool
+    free_slots: int
+    run_shift: RunShift
+    pool: ThreadPoolExecutor
+
+
+class Copying:
+    """One flow while it copies.
+
+    Args:
+        config: of the flow.
+        opened: what its opening gave.
+        source, target: for the driver's questions.
+        desk: what the run gives.
+        note: takes events for the operator.
+    """
+
+    def __init__(
+        self, config: FlowConfig, opened: Opened, source: Cluster, target: Cluster, desk: Desk, note: Note
+    ) -> None:
+        self._config = config
+        self._opened = opened
+        self._source = source
+        self._target = target
+        self._desk = desk
+        self._note = note
+        self._writers = list(opened.first)
+        self._resting = Resting()
+        self._done: set[TopicPartition] = set()
+        self._pairs: dict[TopicPartition, TopicPartition] = {}
+        self._loose: list[PartitionPlan] = []
+        self._packing = False
+        self._rates = Rates()
+        self._rate = (0.0, 0.0)
+        now = time.monotonic()
+        self._looked = self._lived = 0.0
+        self._refreshed = self._packed = now
+        self._lanes = Lanes(
+            config,
+            opened,
+            run=desk.run,
+            once=desk.once,
+            pool=desk.pool,
+            run_shift=desk.run_shift,
+            control_end=self._control_end,
+        )
+
+    @property
+    def finished(self) -> bool:
+        """Whether a copy for once has nothing left to do."""
+        return self._desk.once and not len(self._lanes) and not self._loose
+
+    def errors(self) -> dict[TopicPartition, str]:
+        """Why partitions stand still that do."""
+        return self._resting.errors()
+
+    def begin(self) -> None:
+        """Finds the topics and starts the first lanes.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked.
+        """
+        plans = self._plan(self._find_topics())
+        self._pack(plans)
+        self._live("running")
+
+    def tick(self) -> None:
+        """One look at everything; cheap when nothing happened."""
+        now = time.monotonic()
+        for ended in self._lanes.ended():
+            self._settle(ended, now)
+        try:
+            self._look_after(now)
+        except SparkmirrorError as failure:
+            self._note(str(failure))
+
+    def end(self, seconds: float) -> None:
+        """Drains every lane, and puts the clean end on record if all handed over."""
+        clean = self._drain(seconds)
+        self._opened.store.follow()
+        self._rate = (0.0, 0.0)
+        if clean:
+            self._opened.store.write([Stopped(generation=self._opened.generation, time_ms=now_ms())])
+        self._live("stopped" if clean else "failed")
+
+    def _drain(self, seconds: float) -> bool:
+        self._packing = True
+        if len(self._lanes):
+            self._lanes.drain()
+        deadline = time.monotonic() + seconds
+        clean = True
+        while len(self._lanes) and time.monotonic() < deadline:
+            for ended in self._lanes.ended():
+                clean = clean and not ended.error
+                self._settle(ended, time.monotonic())
+            time.sleep(0.02)
+        return clean and not len(self._lanes)
+
+    def view(self, state: str, events: tuple[str, ...]) -> FlowView:
+        """What the flow shows of itself."""
+        progress = [p for p in self._opened.store.state.progress.values() if p.partition in self._pairs]
+        known = [p for p in progress if p.end >= 0]
+        lag = sum(max(0, p.end - p.position) for p in known)
+        oldest = min((p.newest_ms for p in known if p.end > p.position and p.newest_ms >= 0), default=None)
+        lag_ms = 0 if lag == 0 else None if oldest is None else max(0, now_ms() - oldest)
+        return FlowView(
+            name=str(self._config.name),
+            state=state,
+            records_per_s=self._rate[0],
+            bytes_per_s=self._rate[1],
+            lag_records=lag if known else None,
+            lag_ms=lag_ms if known else None,
+            lanes=len(self._lanes),
+            partitions=len(self._pairs),
+            events=(*events, *(f"{p}: {error}" for p, error in self._resting.errors().items())),
+        )
+
+    def _look_after(self, now: float) -> None:
+        """What is due: progress, successors, retries, new topics, packing anew, the sign of life."""
+        if now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self._opened.store.follow()
+            self._take_progress(now)
+        if not self._packing:
+            self._lanes.succeed()
+            self._retry(now)
+            self._refresh(now)
+            self._maybe_pack_anew(now)
+        elif not len(self._lanes):
+            self._pack(self._loose)
+        if now - self._lived >= LIFE_SECONDS:
+            self._lived = now
+            self._live("running")
+
+    def _take_progress(self, now: float) -> None:
+        progress = self._opened.store.state.progress
+        mine = [p for p in progress.values() if p.generation == self._opened.generation]
+        self._rate = self._rates.take(now, sum(p.records for p in mine), sum(p.bytes for p in mine))
+        running = {lane.current.plan.shift: lane for lane in self._lanes}
+        for p in mine:
+            lane = running.get(p.lane)
+            if p.error and lane is not None and p.partition in lane.partitions and not self._desk.once:
+                self._lanes.give_away(p.partition)
+                self._rest(p.partition, p.error, now)
+            for event in p.events:
+                if event != p.error:
+                    self._note(f"{p.partition}: {event}")
+
+    def _settle(self, ended: Ended, now: float) -> None:
+        """Takes back what a shift handed back; what it could not hand back rests."""
+        lane = ended.lane
+        plans = {plan.source: plan for plan in ended.shift.plan.partitions}
+        if ended.error:
+            self._lose(ended, now)
+            return
+        onward: list[PartitionPlan] = []
+        for receipt in ended.receipts:
+            if receipt.source not in lane.partitions:
+                continue
+            if receipt.outcome is Outcome.HANDED_ON:
+                onward.append(going_on(plans[receipt.source], receipt))
+            else:
+                lane.partitions.discard(receipt.source)
+                if receipt.outcome is Outcome.DONE:
+                    self._done.add(receipt.source)
+                else:
+                    self._rest(receipt.source, receipt.error or "its shift never started", now)
+        self._lanes.clean(ended.shift)
+        if lane.current is not ended.shift:
+            return
+        if onward and not self._packing:
+            self._lanes.go_on(lane, onward)
+        else:
+            self._loose.extend(onward)
+            self._lanes.remove(lane)
+
+    def _lose(self, ended: Ended, now: float) -> None:
+        """A shift died without a word: whoever waits for it gives up, its partitions begin again."""
+        lane = ended.lane
+        self._note(f"{ended.shift.plan.shift} was lost: {ended.error}")
+        self._lanes.give_up(ended.shift)
+        for partition in sorted(lane.partitions):
+            self._rest(partition, f"its lane was lost: {ended.error}", now)
+        lane.partitions.clear()
+        if lane.current is ended.shift:
+            self._lanes.remove(lane)
+
+    def _rest(self, partition: TopicPartition, error: str, now: float) -> None:
+        self._resting.rest(partition, error, now)
+        self._note(f"{partition} stands still: {error}")
+
+    def _retry(self, now: float) -> None:
+        """Takes partitions up again whose pause is over, under a raised epoch."""
+        if self._desk.once:
+            return
+        due = [p for p in self._resting.take_due(now) if p in self._pairs]
+        if not due:
+            return
+        try:
+            for group in sorted({group_of(p, len(self._writers)) for p in due}):
+                self._writers[group] = self._opened.writers.renew(group)
+            self._opened.store.follow()
+            plans = self._plan([(p, self._pairs[p]) for p in due])
+        except SparkmirrorError as failure:
+            for partition in due:
+                self._resting.rest(partition, str(failure), now)
+            raise
+        if plans:
+            self._lanes.start(plans, extra=True)
+
+    def _refresh(self, now: float) -> None:
+        """Picks up new topics and partitions; they start as a lane of their own."""
+        interval = self._config.refresh_topics_interval_s
+        if not self._config.refresh_topics_enabled or self._desk.once or now - self._refreshed < interval:
+            return
+        self._refreshed = now
+        before = set(self._pairs)
+        new = [(here, there) for here, there in self._find_topics() if here not in before]
+        if new:
+            log.info("%d new partitions", len(new), extra={"flow": str(self._config.name)})
+            self._lanes.start(self._plan(new), extra=True)
+
+    def _find_topics(self) -> Pairs:
+        self._round: Round = replicate_topics(self._config, self._source, self._target)
+        for problem in self._round.problems:
+            self._note(f"{problem.action.source}: {problem.reason}")
+        self._pairs = dict(self._round.pairs)
+        return self._round.pairs
+
+    def _plan(self, pairs: Pairs) -> list[PartitionPlan]:
+        """Decides where partitions begin; those that cannot begin now rest."""
+        progress = self._opened.store.state.progress
+        mine = {p: (r.records, r.bytes) for p, r in progress.items() if r.generation == self._opened.generation}
+        starts, failed = starts_of(
+            self._config,
+            self._source,
+            self._target,
+            pairs,
+            self._round,
+            progress=progress,
+            writers=self._writers,
+            copied=mine,
+            once=self._desk.once,
+        )
+        for partition, reason in failed.items():
+            self._rest(partition, reason, time.monotonic())
+        for start in starts:
+            if start.event:
+                self._note(start.event)
+        return [start.plan for start in starts if start.plan.source not in failed]
+
+    def _pack(self, plans: Sequence[PartitionPlan]) -> None:
+        """Packs partitions into lanes by their rates, and starts the lanes."""
+        self._packing, self._loose, self._packed = False, [], time.monotonic()
+        by_source = {plan.source: plan for plan in plans}
+        lanes = lane_count(self._config.tasks_max, self._desk.free_slots, len(by_source))
+        for members in pack(self._weights(by_source), max(1, lanes)):
+            self._lanes.start([by_source[p] for p in members])
+
+    def _weights(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, float]:
+        """Bytes per second where they were seen, else 0: `pack` spreads those evenly."""
+        progress = self._opened.store.state.progress
+        return {p: progress[p].rate[1] if p in progress else 0.0 for p in partitions}
+
+    def _maybe_pack_anew(self, now: float) -> None:
+        """Packs all lanes anew when some came beside the plan; at most once in a shift's time."""
+        if self._lanes.extras and now - self._packed > self._config.shift_max_ms / 1000 and not self._desk.once:
+            self._packing = True
+            self._lanes.drain_each()
+
+    def _control_end(self) -> int:
+        topic = TopicPartition(control_topic(self._config.name), 0)
+        timeout_ms = self._config.admin_timeout_ms
+        return admin.list_offsets(self._target, [topic], OffsetSpec.LATEST, timeout_ms=timeout_ms)[topic]
+
+    def _live(self, state: str) -> None:
+        events = tuple(f"{p}: {error}" for p, error in self._resting.errors().items())
+        life = Life(
+            generation=self._opened.generation,
+            time_ms=now_ms(),
+            state=state,
+            lanes=len(self._lanes),
+            events=events[:20],
+        )
+        self._opened.store.write([life])

@@ -1,0 +1,165 @@
+"""The lanes of one flow, each a row of shifts: starting them, succeeding them, collecting what they hand back.
+
+Invariants: a lane has at most one shift that copies and one that waits for its handover; a successor is never started
+while the flow drains.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from sparkmirror.config import FlowConfig, PolicyKind
+from sparkmirror.copy.control import drain_key, lost_key, spent_keys
+from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
+from sparkmirror.flow.opening import Opened
+from sparkmirror.flow.shift import LaneOfShifts, Receipts, RunShift, Shift, after, submit
+from sparkmirror.model import TopicPartition
+from sparkmirror.naming import control_topic, internal_topic
+
+LEAD_SECONDS = 2.0
+"""A successor is started this long before its predecessor's time is up; that is what Spark needs to start a task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A shift that ended: with receipts, or with the error that killed its job."""
+
+    lane: LaneOfShifts
+    shift: Shift
+    receipts: Receipts = ()
+    error: str = ""
+
+
+class Lanes:
+    """All lanes of a flow.
+
+    Args:
+        config: of the flow.
+        opened: ids, topics and generation.
+        run: the run's name.
+        once: whether shifts end when everything is copied.
+        pool: threads for shifts.
+        run_shift: runs one shift and waits for it.
+        control_end: asks for the control topic's end offset.
+    """
+
+    def __init__(
+        self,
+        config: FlowConfig,
+        opened: Opened,
+        *,
+        run: str,
+        once: bool,
+        pool: ThreadPoolExecutor,
+        run_shift: RunShift,
+        control_end: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._opened = opened
+        self._run = run
+        self._once = once
+        self._pool = pool
+        self._run_shift = run_shift
+        self._control_end = control_end
+        self._lanes: list[LaneOfShifts] = []
+        self._named = 0
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    def __iter__(self) -> Iterator[LaneOfShifts]:
+        return iter(tuple(self._lanes))
+
+    @property
+    def extras(self) -> int:
+        """How many lanes are to be packed in with the rest."""
+        return sum(lane.extra for lane in self._lanes)
+
+    def start(self, plans: Sequence[PartitionPlan], *, extra: bool = False) -> None:
+        """Starts a lane of its own for ``plans``."""
+        name = f"lane-{self._named}"
+        self._named += 1
+        shift = self._submit(f"{name}.0", plans)
+        self._lanes.append(LaneOfShifts(name=name, current=shift, partitions={p.source for p in plans}, extra=extra))
+
+    def go_on(self, lane: LaneOfShifts, plans: Sequence[PartitionPlan]) -> None:
+        """Starts the next shift of a lane whose shift ended without a successor."""
+        lane.current = self._submit(f"{lane.name}.{lane.count}", plans)
+        lane.count += 1
+
+    def remove(self, lane: LaneOfShifts) -> None:
+        """Ends a lane; its shifts must have ended."""
+        self._lanes.remove(lane)
+
+    def give_away(self, partition: TopicPartition) -> None:
+        """Takes a stopped partition from the lane that had it."""
+        for lane in self._lanes:
+            lane.partitions.discard(partition)
+
+    def ended(self) -> Iterable[Ended]:
+        """Collects the shifts that have ended since the last call; a lane's successor, if any, becomes its current."""
+        for lane in tuple(self._lanes):
+            if lane.successor is not None and lane.successor.job.done() and not lane.current.job.done():
+                lane.successor = None  # it gave up waiting; another one will be started
+            if lane.current.job.done():
+                shift, lane.current = lane.current, lane.successor or lane.current
+                failure = shift.job.exception()
+                if failure is not None:
+                    yield Ended(lane=lane, shift=shift, error=f"{type(failure).__name__}: {failure}".split("\n")[0])
+                else:
+                    yield Ended(lane=lane, shift=shift, receipts=shift.job.result())
+
+    def succeed(self) -> None:
+        """Starts successors for the shifts whose time is nearly up."""
+        seconds = self._config.shift_max_ms / 1000
+        for lane in self._lanes:
+            due = time.monotonic() - lane.current.began > max(seconds - LEAD_SECONDS, seconds / 2)
+            if due and lane.successor is None and lane.partitions and not self._once:
+                before = lane.current.plan
+                plans = [after(p, before.shift) for p in before.partitions if p.source in lane.partitions]
+                lane.successor = self._submit(f"{lane.name}.{lane.count}", plans, lane.current.control_end)
+                lane.count += 1
+
+    def drain(self) -> None:
+        """Tells every shift of the run to end."""
+        self._opened.control.append([(drain_key(self._run), "{}")])
+
+    def drain_each(self) -> None:
+        """Tells the shifts that run now to end, so that their partitions can be packed anew."""
+        shifts = [shift for lane in self._lanes for shift in (lane.current, lane.successor) if shift is not None]
+        self._opened.control.append([(drain_key(self._run, shift.plan.shift), "{}") for shift in shifts])
+
+    def give_up(self, shift: Shift) -> None:
+        """Tells whoever waits for a dead shift that it will hand over nothing."""
+        self._opened.control.append([(lost_key(self._run, shift.plan.shift), "{}")])
+
+    def clean(self, shift: Shift) -> None:
+        """Deletes the control records that a shift has used up."""
+        keys = [
+            key
+            for before in shift.plan.predecessors
+            for key in spent_keys(self._run, before, len(shift.plan.partitions))
+        ]
+        self._opened.control.append([(key, None) for key in keys])
+
+    def _submit(self, shift: str, plans: Sequence[PartitionPlan], control_offset: int | None = None) -> Shift:
+        control_end = self._control_end()
+        plan = ShiftPlan(
+            flow=str(self._config.name),
+            run=self._run,
+            shift=shift,
+            generation=self._opened.generation,
+            partitions=tuple(plans),
+            source_id=self._opened.source_id,
+            target_id=self._opened.target_id,
+            loops_by_writer=self._config.policy.kind is PolicyKind.IDENTITY,
+            internal_topic=internal_topic(self._config.name),
+            control_topic=control_topic(self._config.name),
+            control_offset=control_end if control_offset is None else control_offset,
+            max_ms=self._config.shift_max_ms,
+            once=self._once,
+        )
+        return submit(self._pool, self._run_shift, plan, control_end)

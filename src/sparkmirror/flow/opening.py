@@ -1,0 +1,121 @@
+"""What must be true before a flow copies its first batch: clusters told apart, its topics there, its record its own.
+
+Reference: design of the internal topic in ``offsets.records``.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from sparkmirror.config import FlowConfig, PolicyKind
+from sparkmirror.duties.internal_topics import ensure_internal_topics
+from sparkmirror.errors import ConfigError
+from sparkmirror.flow.store import Store
+from sparkmirror.flow.writers import Writers
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.naming import control_topic, internal_topic
+from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A flow that may begin.
+
+    Attributes:
+        generation: counts the starts of this flow.
+        source_id, target_id: cluster ids.
+        store: the internal topic, read to its end.
+        control: the control topic.
+        control_offset: its end before this run wrote anything.
+        writers: hands out producer ids; ``first`` are those of this start.
+        clean: whether the run before ended cleanly, or there was none.
+    """
+
+    generation: int
+    source_id: str
+    target_id: str
+    store: Store
+    control: Store
+    control_offset: int
+    writers: Writers
+    first: tuple[Writer, ...]
+    clean: bool
+
+
+def open_flow(config: FlowConfig, source: Cluster, target: Cluster, file: str) -> Opened:
+    """Checks both clusters, creates the flow's topics, raises the epochs and puts the new generation on record.
+
+    Args:
+        config: of the flow.
+        source: to ask.
+        target: to ask and to write to.
+        file: the configuration file, for messages.
+
+    Raises:
+        ConfigError: source and target are one cluster, or the internal topic belongs to another pair of clusters.
+        BrokerError: a cluster refuses.
+        LinkError: a cluster does not answer.
+    """
+    timeout_ms = config.admin_timeout_ms
+    source_id, target_id = admin.cluster_id(source, timeout_ms), admin.cluster_id(target, timeout_ms)
+    if source_id == target_id:
+        raise ConfigError(
+            file=file,
+            key=str(config.name),
+            reason=f"both aliases are one cluster, with the id {source_id}",
+            remedy="correct the bootstrap.servers of one of them",
+        )
+    ensure_internal_topics(config, target, source)
+    store = Store(target, internal_topic(config.name), timeout_ms)
+    store.follow()
+    record = _flow_record(config, source_id, target_id, store, file)
+    writers = Writers(target, flow=str(config.name), target_id=target_id, origin=(source_id,), timeout_ms=timeout_ms)
+    first = writers.acquire_all()
+    clean = store.state.stopped is not None or not store.state.progress
+    store.write([record], tombstones=[STOPPED_KEY, *sorted(store.state.outdated)])
+    control = TopicPartition(control_topic(config.name), 0)
+    end = admin.list_offsets(target, [control], OffsetSpec.LATEST, timeout_ms=timeout_ms)[control]
+    return Opened(
+        generation=record.generation,
+        source_id=source_id,
+        target_id=target_id,
+        store=store,
+        control=Store(target, control.topic, timeout_ms),
+        control_offset=end,
+        writers=writers,
+        first=first,
+        clean=clean,
+    )
+
+
+def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Store, file: str) -> FlowRecord:
+    policy = config.policy
+    naming = policy.kind.value if policy.kind is PolicyKind.IDENTITY else f"{policy.kind.value} {policy.separator}"
+    known = store.state.flow
+    if known is not None and (known.source_id, known.target_id, known.naming) != (source_id, target_id, naming):
+        raise ConfigError(
+            file=file,
+            key=str(config.name),
+            reason=(
+                f"the topic {internal_topic(config.name)} belongs to a flow from cluster {known.source_id} to "
+                f"{known.target_id} with {known.naming}, but this one is from {source_id} to {target_id} with {naming}"
+            ),
+            remedy="use other aliases; or, to begin anew without the old positions, delete that topic",
+        )
+    return FlowRecord(
+        source_alias=config.source.alias,
+        source_id=source_id,
+        target_alias=config.target.alias,
+        target_id=target_id,
+        naming=naming,
+        generation=known.generation + 1 if known is not None else 1,
+    )
+
+
+def now_ms() -> int:
+    """The wall clock, in milliseconds since 1970."""
+    return int(time.time() * 1000)

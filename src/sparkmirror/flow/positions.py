@@ -1,0 +1,87 @@
+"""Where each partition begins when a flow starts, or when partitions are added to it: pure.
+
+Rules, in order: the newest progress on record, if the source topic is still the one it was written for; else the start
+that the configuration says. A topic that was deleted and made anew begins at its oldest record, with an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sparkmirror.copy.plan import PartitionPlan, group_of
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.records import Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFacts:
+    """What a target topic asks of a batch: bytes, and whether it sets timestamps itself."""
+
+    max_message_bytes: int
+    log_append_time: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known when positions are decided.
+
+    Attributes:
+        progress: the newest of each partition.
+        topic_ids: of the source topics, "" where the brokers are too old to have them.
+        starts: where a partition without a position begins.
+        oldest: where each source log begins.
+        ends: where to stop, for a copy that ends; empty otherwise.
+        targets: target topic → facts.
+        writers: one for each group of partitions.
+        copied: (records, bytes) that this run copied of a partition already.
+    """
+
+    progress: Mapping[TopicPartition, Progress]
+    topic_ids: Mapping[str, str]
+    starts: Mapping[TopicPartition, int]
+    oldest: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    targets: Mapping[str, TargetFacts]
+    writers: Sequence[Writer]
+    copied: Mapping[TopicPartition, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where one partition begins, and what its operator should know of it."""
+
+    plan: PartitionPlan
+    event: str = ""
+
+
+def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -> Start:
+    """Decides where ``source`` begins, with the first sequence number of its writer's new epoch."""
+    position, event = _position(source, known)
+    facts = known.targets[target.topic]
+    plan = PartitionPlan(
+        source=source,
+        target_topic=target.topic,
+        topic_id=known.topic_ids.get(source.topic, ""),
+        position=position,
+        until=known.ends.get(source, NO_OFFSET),
+        writer=known.writers[group_of(source, len(known.writers))],
+        max_message_bytes=facts.max_message_bytes,
+        log_append_time=facts.log_append_time,
+        copied=known.copied.get(source, (0, 0)),
+    )
+    return Start(plan=plan, event=event)
+
+
+def _position(source: TopicPartition, known: Known) -> tuple[int, str]:
+    progress = known.progress.get(source)
+    if progress is None or progress.position == NO_OFFSET:
+        return known.starts[source], ""
+    now = known.topic_ids.get(source.topic, "")
+    if progress.topic_id and now and progress.topic_id != now:
+        event = (
+            f"{source}: the source topic was deleted and made anew since offset {progress.position}; "
+            f"going on from its oldest record, offset {known.oldest[source]}"
+        )
+        return known.oldest[source], event
+    return progress.position, ""

@@ -1,0 +1,71 @@
+"""A shift as the driver sees it: a Spark job in a thread, its plan, and when it began."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
+from sparkmirror.copy.receipt import Receipt
+from sparkmirror.model import NO_OFFSET, TopicPartition
+
+Receipts = tuple[Receipt, ...]
+RunShift = Callable[[ShiftPlan], Receipts]
+
+
+@dataclass(slots=True)
+class Shift:
+    """One running shift.
+
+    Attributes:
+        plan: what it copies.
+        job: gives its receipts.
+        control_end: the control topic's end before it was submitted; what concerns its successor comes later.
+        began: on the monotonic clock.
+    """
+
+    plan: ShiftPlan
+    job: Future[Receipts]
+    control_end: int
+    began: float = field(default_factory=time.monotonic)
+
+
+@dataclass(slots=True)
+class LaneOfShifts:
+    """A lane as a row of shifts.
+
+    Attributes:
+        name: such as ``lane-2``.
+        current: the shift that copies.
+        successor: the shift that waits for it to hand over, or None.
+        partitions: those that belong to the lane; a stopped one may have been taken away.
+        count: how many shifts it had.
+        extra: whether it is to be packed in with the rest at the next re-plan.
+    """
+
+    name: str
+    current: Shift
+    partitions: set[TopicPartition]
+    successor: Shift | None = None
+    count: int = 1
+    extra: bool = False
+
+
+def submit(pool: ThreadPoolExecutor, run: RunShift, plan: ShiftPlan, control_end: int) -> Shift:
+    """Starts a shift in a thread."""
+    return Shift(plan=plan, job=pool.submit(run, plan), control_end=control_end)
+
+
+def after(plan: PartitionPlan, shift: str) -> PartitionPlan:
+    """The same partition, to be handed over by ``shift``."""
+    return replace(plan, position=NO_OFFSET, sequence=0, opened=False, after=shift)
+
+
+def going_on(plan: PartitionPlan, receipt: Receipt) -> PartitionPlan:
+    """The same partition, from where its receipt says that it was left."""
+    copied = (plan.copied[0] + receipt.records, plan.copied[1] + receipt.bytes)
+    return replace(
+        plan, position=receipt.position, sequence=receipt.sequence, opened=receipt.opened, after="", copied=copied
+    )

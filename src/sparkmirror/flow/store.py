@@ -1,0 +1,66 @@
+"""The flow's internal and control topics as the driver uses them: read whole at the start, followed while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.journal import Entry, Journal
+from sparkmirror.offsets.records import Record, parse
+from sparkmirror.offsets.state import JournalState
+
+
+class Store:
+    """One such topic of a flow, with what it says.
+
+    Args:
+        target: the cluster it is on.
+        topic: its name.
+        timeout_ms: of each exchange.
+    """
+
+    def __init__(self, target: Cluster, topic: str, timeout_ms: int) -> None:
+        self._target = target
+        self._journal = Journal(target, topic)
+        self._timeout_ms = timeout_ms
+        self._next = 0
+        self.state = JournalState()
+
+    def follow(self) -> None:
+        """Reads what is new, to the end.
+
+        Raises:
+            BrokerError: the topic cannot be read.
+            LinkError: the target does not answer.
+            ValueError: a record is not one of ours.
+        """
+        end = self._next + 1
+        while self._next < end:
+            entries, following, end = self._read()
+            for entry in entries:
+                self._take(entry)
+            if following == self._next:
+                break
+            self._next = following
+
+    def write(self, records: Sequence[Record], tombstones: Sequence[str] = ()) -> None:
+        """Writes records, and tombstones for keys that are no longer needed."""
+        entries: list[tuple[str, str | None]] = [(record.key, record.value()) for record in records]
+        self.append(entries + [(key, None) for key in tombstones])
+
+    def append(self, entries: Sequence[tuple[str, str | None]]) -> None:
+        """Writes keys and values as they are."""
+        if entries:
+            self._target.run(self._journal.append, list(entries), self._timeout_ms)
+
+    def _read(self) -> tuple[list[Entry], int, int]:
+        entries, following, end = self._target.run(self._journal.read, self._next, 0, self._timeout_ms)
+        return entries, following, end
+
+    def _take(self, entry: Entry) -> None:
+        if entry.value is not None:
+            record = parse(entry.key, entry.value)
+            if record is not None:
+                self.state.take(record)
+        else:
+            self.state.forget(entry.key)

@@ -1,0 +1,177 @@
+"""Plans and receipts as rows: what crosses between the driver and Spark.
+
+One row for each partition; the columns are the fields of `PartitionPlan` and `Receipt`, flat where a reader of the
+Spark UI or of the DataFrame wants them so. What is the same for a whole shift travels as one JSON column.
+
+Invariant: what goes in comes out equal; no secret is in either.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
+from sparkmirror.copy.receipt import Outcome, Receipt
+from sparkmirror.model import TopicPartition, Writer
+
+PLAN = pa.schema(
+    [
+        ("shift", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("target_topic", pa.string()),
+        ("topic_id", pa.string()),
+        ("position", pa.int64()),
+        ("until", pa.int64()),
+        ("producer_id", pa.int64()),
+        ("epoch", pa.int32()),
+        ("sequence", pa.int64()),
+        ("opened", pa.bool_()),
+        ("after", pa.string()),
+        ("max_message_bytes", pa.int64()),
+        ("log_append_time", pa.bool_()),
+        ("copied_records", pa.int64()),
+        ("copied_bytes", pa.int64()),
+    ]
+)
+
+RECEIPT = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("outcome", pa.string()),
+        ("position", pa.int64()),
+        ("sequence", pa.int64()),
+        ("producer_id", pa.int64()),
+        ("epoch", pa.int32()),
+        ("opened", pa.bool_()),
+        ("first_source", pa.int64()),
+        ("last_source", pa.int64()),
+        ("first_target", pa.int64()),
+        ("last_target", pa.int64()),
+        ("records", pa.int64()),
+        ("bytes", pa.int64()),
+        ("passed", pa.int64()),
+        ("merged", pa.int64()),
+        ("reencoded", pa.int64()),
+        ("dropped", pa.int64()),
+        ("newest_ms", pa.int64()),
+        ("latency_p50_ms", pa.float64()),
+        ("latency_p99_ms", pa.float64()),
+        ("end", pa.int64()),
+        ("error", pa.string()),
+        ("events", pa.list_(pa.string())),
+    ]
+)
+
+
+def plan_table(plan: ShiftPlan) -> pa.Table:
+    """A shift's plan, one row for each partition."""
+    shift = json.dumps(_shift_fields(plan))
+    rows = [_plan_row(shift, partition) for partition in plan.partitions]
+    return pa.Table.from_pylist(rows, schema=PLAN)
+
+
+def read_plan(batches: Iterable[pa.RecordBatch]) -> ShiftPlan | None:
+    """The plan behind the rows of one task; None for a task without rows."""
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    if not rows:
+        return None
+    return ShiftPlan(partitions=tuple(_partition(row) for row in rows), **json.loads(rows[0]["shift"]))
+
+
+def receipt_batch(receipts: Sequence[Receipt]) -> pa.RecordBatch:
+    """Receipts as rows."""
+    return pa.RecordBatch.from_pylist([_receipt_row(receipt) for receipt in receipts], schema=RECEIPT)
+
+
+def read_receipts(table: pa.Table) -> tuple[Receipt, ...]:
+    """The receipts behind the rows that a job gave."""
+    return tuple(_receipt(row) for row in table.to_pylist())
+
+
+def _shift_fields(plan: ShiftPlan) -> dict[str, Any]:
+    fields = asdict(plan)
+    del fields["partitions"]
+    return fields
+
+
+def _plan_row(shift: str, plan: PartitionPlan) -> dict[str, Any]:
+    return {
+        "shift": shift,
+        "topic": plan.source.topic,
+        "partition": plan.source.partition,
+        "target_topic": plan.target_topic,
+        "topic_id": plan.topic_id,
+        "position": plan.position,
+        "until": plan.until,
+        "producer_id": plan.writer.producer_id,
+        "epoch": plan.writer.epoch,
+        "sequence": plan.sequence,
+        "opened": plan.opened,
+        "after": plan.after,
+        "max_message_bytes": plan.max_message_bytes,
+        "log_append_time": plan.log_append_time,
+        "copied_records": plan.copied[0],
+        "copied_bytes": plan.copied[1],
+    }
+
+
+def _partition(row: dict[str, Any]) -> PartitionPlan:
+    return PartitionPlan(
+        source=TopicPartition(row["topic"], row["partition"]),
+        writer=Writer(producer_id=row["producer_id"], epoch=row["epoch"]),
+        copied=(row["copied_records"], row["copied_bytes"]),
+        **{
+            name: row[name]
+            for name in (
+                "target_topic",
+                "topic_id",
+                "position",
+                "until",
+                "sequence",
+                "opened",
+                "after",
+                "max_message_bytes",
+                "log_append_time",
+            )
+        },
+    )
+
+
+_PLAIN = tuple(
+    name
+    for name in RECEIPT.names
+    if name
+    not in ("topic", "partition", "outcome", "producer_id", "epoch", "latency_p50_ms", "latency_p99_ms", "events")
+)
+
+
+def _receipt_row(receipt: Receipt) -> dict[str, Any]:
+    row = {name: getattr(receipt, name) for name in _PLAIN}
+    return row | {
+        "topic": receipt.source.topic,
+        "partition": receipt.source.partition,
+        "outcome": receipt.outcome.value,
+        "producer_id": receipt.writer.producer_id,
+        "epoch": receipt.writer.epoch,
+        "latency_p50_ms": receipt.latency_ms[0],
+        "latency_p99_ms": receipt.latency_ms[1],
+        "events": list(receipt.events),
+    }
+
+
+def _receipt(row: dict[str, Any]) -> Receipt:
+    return Receipt(
+        source=TopicPartition(row["topic"], row["partition"]),
+        outcome=Outcome(row["outcome"]),
+        writer=Writer(producer_id=row["producer_id"], epoch=row["epoch"]),
+        latency_ms=(row["latency_p50_ms"], row["latency_p99_ms"]),
+        events=tuple(row["events"]),
+        **{name: row[name] for name in _PLAIN},
+    )

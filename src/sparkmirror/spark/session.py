@@ -1,0 +1,67 @@
+"""One Spark session for all flows of a process, set up so that Spark never repeats a lane behind the driver's back.
+
+Invariants: ``spark.task.maxFailures=1``, no speculation, fair scheduling, reused Python workers (their connections and
+loaded kernels outlive a shift). Locally the session listens on the loopback interface only and shows no web page.
+
+Reference: https://spark.apache.org/docs/latest/configuration.html
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from sparkmirror.spark.java import set_java_home
+
+LOCAL = "local"
+
+Session = SparkSession
+"""The type, for rooms that may not import pyspark."""
+
+_ALWAYS = {
+    "spark.task.maxFailures": "1",
+    "spark.speculation": "false",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "0",
+    "spark.sql.artifact.isolation.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.log.level": "ERROR",
+}
+
+_LOCALLY = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss1m",
+}
+
+
+def open_session(master: str | None, slots: int) -> SparkSession:
+    """Starts Spark, or connects to a cluster.
+
+    Args:
+        master: a Spark master's URL; None for this process with ``slots`` slots.
+        slots: how many lanes may run at once in this process, overlaps included.
+
+    Raises:
+        JavaError: there is no Java 17 or 21.
+    """
+    set_java_home()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Lanes log by themselves; Spark's own lines go to a file nobody reads, or nowhere.
+    builder: Any = SparkSession.builder
+    builder = builder.appName("sparkmirror").master(master or f"{LOCAL}[{slots}]")
+    settings = _ALWAYS if master is not None and not master.startswith(LOCAL) else _ALWAYS | _LOCALLY
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    return session
