@@ -90,9 +90,11 @@ def test_a_wrong_file_ends_with_2_and_one_line_that_names_the_place(check):
     assert CANARY not in err
 
 
-def test_a_wrong_file_does_not_show_secrets_with_debug_either(check):
+def test_a_wrong_file_does_not_show_secrets_with_debug_either(check, monkeypatch):
+    monkeypatch.setenv("SPARKMIRROR_DEBUG", "1")
     code, _, err = check(FILE.replace("SCRAM-SHA-512", "PLAIN"), "--flow", "A->B")
     assert code == 2
+    assert "Traceback" in err
     assert CANARY not in err
 
 
