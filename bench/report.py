@@ -33,6 +33,8 @@ FIGURES = {
     "worker_mib": ("lane worker, MiB", "{:,.0f}"),
     "growth": ("lane worker, growth", "{:.2f}"),
 }
+LIMITED = ("records_per_s", "mb_per_s", "cpu_s_per_gb", "p50_ms", "p99_ms", "p999_ms", "max_ms", "cores_used")
+"""The figures of which the raw limit is a limit; its start and memory say nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +74,15 @@ def rows(samples: Sequence[Sample]) -> Iterator[Row]:
             }
             medians = {peer: median(by_round.values()) for peer, by_round in values.items() if by_round}
             if any(medians.values()):
-                ratios = _ratios(values)
+                ratios = _ratios(values, (Peer.MIRROR_MAKER, Peer.RAW) if figure in LIMITED else (Peer.MIRROR_MAKER,))
                 verdicts = tuple(_verdicts(workload.name, figure, medians, ratios))
                 yield Row(workload=workload, figure=figure, medians=medians, ratios=ratios, verdicts=verdicts)
 
 
-def _ratios(values: dict[Peer, dict[int, float]]) -> dict[Peer, float]:
+def _ratios(values: dict[Peer, dict[int, float]], peers: Sequence[Peer]) -> dict[Peer, float]:
     mine = values[Peer.SPARKMIRROR]
     found = {}
-    for peer in (Peer.MIRROR_MAKER, Peer.RAW):
+    for peer in peers:
         ratios = [mine[number] / other for number, other in values[peer].items() if number in mine and other]
         if ratios:
             found[peer] = median(ratios)

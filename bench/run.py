@@ -8,11 +8,11 @@ README.md says what is measured and how. The exit code is 1 when a run failed, w
 from __future__ import annotations
 
 import argparse
-import contextlib
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -120,33 +120,24 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON and markdown go")
     given = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 150)
-    with _directory() as directory, two_clusters() as (source, target):
+    directory = Path(tempfile.mkdtemp(prefix="sparkmirror-bench-"))
+    with two_clusters() as (source, target):
         bench = Bench(source, target, directory, console)
         for workload in WORKLOADS:
             peers = [peer for peer in workload.peers if not given.peer or peer.value in given.peer]
             wanted = workload.name in given.only if given.only else not workload.by_name_only
             if peers and wanted:
                 bench.workload(workload, peers, given.rounds)
-        failed = any(sample.problem for sample in bench.samples)
-        report.show(bench.samples, console)
-        name = f"{datetime.now(UTC):%Y-%m-%d-%H%M}-scale-{SCALE:g}"
-        for path in report.write(bench.samples, given.results, name):
-            console.print(f"[dim]{path}", highlight=False)
-        if failed:
-            console.print(f"[dim]logs of the runs are kept in {directory}", highlight=False)
+    failed = any(sample.problem for sample in bench.samples)
+    report.show(bench.samples, console)
+    name = f"{datetime.now(UTC):%Y-%m-%d-%H%M}-scale-{SCALE:g}"
+    for path in report.write(bench.samples, given.results, name):
+        console.print(f"[dim]{path}", highlight=False)
+    if failed:
+        console.print(f"[dim]logs of the runs are kept in {directory}", highlight=False)
+    else:
+        shutil.rmtree(directory)
     return int(failed)
-
-
-@contextlib.contextmanager
-def _directory() -> Iterator[Path]:
-    """A directory for files and logs, which stays when something went wrong."""
-    path = Path(tempfile.mkdtemp(prefix="sparkmirror-bench-"))
-    yield path
-    logs = list(path.glob("*.log"))
-    if not any(log.stat().st_size for log in logs):
-        for file in path.iterdir():
-            file.unlink()
-        path.rmdir()
 
 
 if __name__ == "__main__":
