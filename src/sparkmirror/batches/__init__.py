@@ -7,12 +7,12 @@ The map of the room, in the order in which a batch meets it:
     select          which of them go to the target (``keep``), and what keeps one from passing through (``needs``)
     stretches       neighbours that are treated alike
     pass_through    a new header on a batch that nobody opens
-    merge           small batches into one; trimming, thinned batches, the broker's time, other codecs, splitting
+    merge           small batches into one; trimming, thinned batches, broker time, other codecs, splitting
     opening         a batch's records, whatever they are compressed with
     codecs          compression in the framings of Kafka's clients (``codec``: their numbers)
 
-Files named ``*_kernel`` hold the loops (Numba); ``kernel`` says how they are compiled, ``crc``, ``varint`` and ``words``
-are what they are made of. Each kernel has a plain-Python twin in the tests.
+Files named ``*_kernel`` hold the loops (Numba); ``kernel`` says how they are compiled; they are made of ``crc``,
+``varint`` and ``words``. Each kernel has a plain-Python twin in the tests.
 """
 
 from sparkmirror.batches.codec import Codec

@@ -141,7 +141,7 @@ def _to_snappy(records: Bytes) -> bytes:
 
 def _to_lz4(records: Bytes) -> memoryview:
     writer = cramjam.lz4.Compressor(block_linked=False, content_checksum=False)
-    writer.compress(records)
+    writer.compress(records.tobytes())  # this one method takes nothing but bytes
     return memoryview(writer.finish())
 
 

@@ -37,14 +37,15 @@ LONG = types.int64
 _entries: list[tuple[Any, tuple[Any, ...]]] = []
 
 
-def _stamp() -> tuple[str, bool]:
+def stamp(room: Path) -> tuple[str, bool]:
+    """What compiled kernels depend on: all sources of the room, and whether bounds are checked."""
     sources = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
+    for file in sorted(room.glob("*.py")):
         sources.update(file.name.encode() + b"\0" + file.read_bytes())
     return sources.hexdigest(), bool(config.BOUNDSCHECK)
 
 
-_STAMP = _stamp()
+_STAMP = stamp(Path(__file__).parent)
 
 
 def kernel(*arguments: Any) -> Callable[[Function], Function]:

@@ -1,15 +1,15 @@
 """Batches that are opened: many small ones into one, and each that cannot pass through as it is into a new one.
 
 Purpose: ``merge`` takes waiting batches of one partition, in order, and makes the next batch to send of as many as fit.
-Trimming, closing the gaps of compaction, the broker's time, another codec and splitting what is too large are all
+Trimming, closing the gaps of compaction, the broker's time, another codec and splitting what is too large: it is all
 the same walk.
 
 Invariants:
     - Records arrive in order, each once, with key, value, headers and the time that a reader of the source sees.
     - No batch is larger than the target topic allows.
-    - Either whole source batches are taken, or one source batch becomes several; the caller's place is always between
+    - Whole source batches are taken, or one of them becomes several; the caller's place is always between
       two source batches.
-    - ``runs`` says where the source offsets of a new batch's records are not consecutive, so the offset map stays exact.
+    - ``runs`` says where the source offsets of a new batch's records are not consecutive, for an exact offset map.
 
 References: design section 3; org.apache.kafka.common.record.MemoryRecordsBuilder.
 """
@@ -260,16 +260,17 @@ class _Single:
         plain = len(self._payload) - self._at
         # A count that lies may not make us allocate for it.
         room = layout.HEADER + plain + kernels.GROWTH * min(self._count, plain // kernels.LEAST + 1)
-        self._out = np.empty(room if self._codec is not Codec.NONE else min(room, self._limit), np.uint8)
+        self._room = room if self._codec is not Codec.NONE else min(room, self._limit)
 
     def parts(self, stamp: Stamp) -> tuple[Merged, ...]:
         """All its records, in order, in batches below the limit."""
         done: list[Merged] = []
         part, most = 0, self._count
         while part < self._count:
-            state, runs, reached = self._pour(part, most)
+            out = np.empty(self._room, np.uint8)  # for each part, since an uncompressed one stays in it
+            state, runs, reached = self._pour(out, part, most)
             records = int(state[kernels.RECORDS])
-            merged = _seal(self._out, state, runs, self._codec, stamp, self._limit) if records else None
+            merged = _seal(out, state, runs, self._codec, stamp, self._limit) if records else None
             if merged is not None:
                 done.append(merged)
                 stamp = stamp.after(records)
@@ -281,8 +282,8 @@ class _Single:
             part = reached
         return tuple(done)
 
-    def _pour(self, part: int, most: int) -> tuple[Longs, Longs, int]:
-        table, out, skip = self._run.indexed.table, self._out, self._run.kept.start_offset
+    def _pour(self, out: Bytes, part: int, most: int) -> tuple[Longs, Longs, int]:
+        table, skip = self._run.indexed.table, self._run.kept.start_offset
         state, runs = _state(), np.empty((2, min(most, len(out))), np.int64)
         why, reached = kernels.pour_records(
             self._payload, self._at, table, self._column, skip, part, most, out, len(out), state, runs

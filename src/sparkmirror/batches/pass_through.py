@@ -6,7 +6,7 @@ bit, the LogAppendTime bit and unknown attribute bits cleared; the checksum carr
 Invariants:
     - Records, base timestamp and max timestamp are not touched. Under the delete-horizon bit the base timestamp field
       holds the horizon and record times are relative to it, so clearing the bit alone keeps every record's time.
-    - Only for batches whose ``needs`` code is PASS: as many records as offsets, no broker's time for a CreateTime topic.
+    - Only for batches whose ``needs`` code is PASS: as many records as offsets, no broker's time to keep.
 
 References: KIP-98 (header), KIP-534 (delete horizon).
 """

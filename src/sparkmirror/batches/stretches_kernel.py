@@ -6,6 +6,7 @@ import numpy as np
 
 from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout
+from sparkmirror.batches.index import Bytes, Longs
 from sparkmirror.batches.kernel import FLAGS, LONG, TABLE, kernel
 from sparkmirror.batches.select_kernel import KEPT
 
@@ -17,7 +18,7 @@ _ATTRIBUTES, _CODEC = rows.ATTRIBUTES, layout.CODEC_MASK
 
 
 @kernel(TABLE, FLAGS, FLAGS, LONG, LONG, LONG)
-def cut(table, reasons, codes, until, small, small_compressed):
+def cut(table: Longs, reasons: Bytes, codes: Bytes, until: int, small: int, small_compressed: int) -> tuple[Longs, int]:
     """Cuts the kept batches into stretches; see ``stretches.stretches``.
 
     Returns:

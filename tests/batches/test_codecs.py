@@ -1,0 +1,93 @@
+"""Codecs against pyarrow's, and against bombs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import tracemalloc
+
+import cramjam
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror.batches import Codec
+from sparkmirror.batches.codecs import CodecError, compress, decompress
+from tests.batches.building import XERIAL, pack, unpack
+
+PACKED = [codec for codec in Codec if codec is not Codec.NONE]
+ANY = st.binary(max_size=5000) | st.builds(lambda b, n: b * n, st.binary(max_size=20), st.integers(1, 10_000))
+
+
+def array(data: bytes) -> np.ndarray:
+    return np.frombuffer(data, np.uint8)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@given(data=ANY)
+def test_others_read_what_is_compressed(codec: Codec, data: bytes) -> None:
+    assert unpack(codec, bytes(compress(codec, array(data)))) == data
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("codec", PACKED)
+@given(data=ANY.filter(len))
+def test_what_others_compress_is_read(codec: Codec, raw: bool, data: bytes) -> None:
+    assert decompress(codec, array(pack(codec, data, raw=raw))).tobytes() == data
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_the_limit_itself_is_allowed(codec: Codec) -> None:
+    data = b"abcd" * 50_000
+    packed = array(pack(codec, data))
+    assert decompress(codec, packed, len(data)).tobytes() == data
+    with pytest.raises(CodecError, match="more than 199999 bytes"):
+        decompress(codec, packed, len(data) - 1)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_bomb_is_refused_without_its_memory(codec: Codec) -> None:
+    bomb = pack(codec, bytes(64 << 20), raw=True)
+    tracemalloc.start()
+    with pytest.raises(CodecError, match="more than 1048576 bytes"):
+        decompress(codec, array(bomb), 1 << 20)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@given(data=st.binary(max_size=200))
+def test_random_bytes_are_an_error_or_nothing_worse(codec: Codec, data: bytes) -> None:
+    with contextlib.suppress(CodecError):
+        decompress(codec, array(data), 1 << 20)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@given(data=st.data())
+def test_damaged_data_is_an_error_or_nothing_worse(codec: Codec, data: st.DataObject) -> None:
+    packed = bytearray(pack(codec, bytes(range(40)) * 20))
+    packed[data.draw(st.integers(0, len(packed) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    cut = data.draw(st.integers(0, len(packed)))
+    with contextlib.suppress(CodecError):
+        decompress(codec, array(bytes(packed[:cut])), 1 << 20)
+
+
+def test_xerial_streams_may_be_strung_together() -> None:
+    twice = pack(Codec.SNAPPY, b"one ") + pack(Codec.SNAPPY, b"two")
+    assert decompress(Codec.SNAPPY, array(twice)).tobytes() == b"one two"
+
+
+@pytest.mark.parametrize("tail", [struct.pack(">i", 99) + b"ab", struct.pack(">i", -1), b"\0\0", struct.pack(">i", 0)])
+def test_xerial_blocks_that_lie_are_refused(tail: bytes) -> None:
+    with pytest.raises(CodecError, match="damaged"):
+        decompress(Codec.SNAPPY, array(XERIAL + tail))
+
+
+def test_lz4_frames_have_independent_blocks() -> None:
+    """Kafka's Java reader refuses linked ones, which cramjam and others write by default."""
+    data = os.urandom(1000) * 300
+    assert compress(Codec.LZ4, array(data))[4] & 0x20
+    assert not bytes(cramjam.lz4.compress(data))[4] & 0x20
