@@ -21,7 +21,7 @@ from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.errors import LinkError
 from sparkmirror.kafka.cluster import IN_FLIGHT, Cluster
 from sparkmirror.kafka.metadata import NO_LEADER
-from sparkmirror.kafka.producing import Load, produce_request, produced
+from sparkmirror.kafka.producing import BatchesRequest, Load, produced
 from sparkmirror.model import TopicPartition
 
 REQUEST_BYTES = 8 << 20
@@ -86,7 +86,7 @@ class Appender:
 
     def _send(self, node: int, broker: _Broker, loads: list[tuple[PartitionCopy, Outgoing]]) -> None:
         timeout_ms = self._cluster.settings.request_timeout_ms
-        request = produce_request(
+        request = BatchesRequest(
             (Load(partition.target, partition.target_id, batch.payload) for partition, batch in loads), timeout_ms
         )
         broker.in_flight += 1

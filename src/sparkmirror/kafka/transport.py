@@ -1,31 +1,52 @@
-"""Sockets that read in large pieces.
+"""Connections that move large batches: reads in large pieces, writes without gathering, no copy that is not needed.
 
-kafka-python reads 4 KiB per system call and joins the pieces, which is right for a client that opens records and
-wrong for one that moves megabytes through. These transports read into one buffer that is kept, and hand out a view
-of it: the protocol parser copies what it needs before the next read.
+kafka-python is made for clients that open records: it reads 4 KiB per system call, joins the pieces, copies an answer
+twice before it is decoded, and a request twice before it is sent. Here one buffer is kept for reading, an answer is
+decoded where it was assembled, and a request may consist of pieces (see `Pieces`) that go to the socket as they are.
 
-Reference: ``kafka.net.transport`` and ``kafka.net.manager`` of kafka-python 3.
+Reference: ``kafka.net.transport``, ``kafka.net.connection``, ``kafka.net.manager`` and ``kafka.protocol.parser`` of
+kafka-python 3. Its manager has no hook for the class of a connection, hence `ConnectionManager.get_connection`.
 """
 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Sequence
 from typing import Any
 
+from kafka import errors as kafka_errors
+from kafka.net.connection import KafkaConnection
 from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
-
-from kafka import errors as kafka_errors
+from kafka.protocol.parser import KafkaProtocol
 
 READ_SIZE = 1 << 20
+PIECES_PER_CALL = 512
+"""Below the least IOV_MAX of Linux and macOS, 1024."""
 
 
-class _WideReads:
-    """Replaces the read loop of a kafka-python transport: one buffer, as few system calls as the socket allows."""
+class Pieces(tuple[bytes | bytearray | memoryview, ...]):
+    """A request as the pieces that make it up, to be sent one after the other."""
+
+    __slots__ = ()
+
+
+class _Wide:
+    """Replaces how a kafka-python transport reads and writes."""
 
     _sock: Any
+    _write_buffer: Any
+    _writing: bool
+    _net: Any
     _read_buffer: bytearray | None = None
+
+    def write(self, data: Any) -> None:
+        """Queues bytes, or the pieces of a request."""
+        if isinstance(data, Pieces):
+            self.writelines([memoryview(piece) for piece in data])  # type: ignore[attr-defined]  # of kafka-python
+        else:
+            super().write(data)  # type: ignore[misc]  # of kafka-python
 
     def _sock_recv(self) -> tuple[memoryview, Exception | None]:
         if self._read_buffer is None:
@@ -48,11 +69,39 @@ class _WideReads:
         return view[:filled], error
 
 
-class TcpTransport(_WideReads, KafkaTCPTransport):  # type: ignore[misc]  # kafka-python carries no types
-    """A plain connection."""
+class TcpTransport(_Wide, KafkaTCPTransport):  # type: ignore[misc]  # kafka-python carries no types
+    """A plain connection; many pieces go in one system call."""
+
+    def _sock_send(self) -> tuple[int, Exception | None]:
+        waiting = self._write_buffer
+        total = 0
+        while waiting:
+            if self._sock is None:
+                return total, kafka_errors.KafkaConnectionError("the connection was closed while sending")
+            try:
+                sent = self._sock.sendmsg([waiting[i] for i in range(min(len(waiting), PIECES_PER_CALL))])
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as failure:
+                return total, kafka_errors.KafkaConnectionError(failure)
+            total += sent
+            _drop(waiting, sent)
+        return total, None
 
 
-class TlsTransport(_WideReads, KafkaSSLTransport):  # type: ignore[misc]  # kafka-python carries no types
+def _drop(waiting: Any, sent: int) -> None:
+    """Takes ``sent`` bytes off the head of a queue of pieces."""
+    while sent:
+        head = waiting[0]
+        size = len(head)
+        if sent < size:
+            waiting[0] = memoryview(head)[sent:]
+            return
+        sent -= size
+        waiting.popleft()
+
+
+class TlsTransport(_Wide, KafkaSSLTransport):  # type: ignore[misc]  # kafka-python carries no types
     """An encrypted connection. What TLS still holds decrypted is read at once: the socket alone would not tell of it."""
 
     def _sock_recv(self) -> tuple[memoryview, Exception | None]:
@@ -63,8 +112,82 @@ class TlsTransport(_WideReads, KafkaSSLTransport):  # type: ignore[misc]  # kafk
         return received, error
 
 
+class Protocol(KafkaProtocol):  # type: ignore[misc]  # kafka-python carries no types
+    """Frames of one connection; answers are decoded where they lie."""
+
+    def send_request(self, request: Any, correlation_id: int | None = None) -> int:
+        """Queues a request; one that knows its pieces is not encoded as a whole."""
+        pieces = getattr(request, "pieces", None)
+        if pieces is None:
+            return int(super().send_request(request, correlation_id))
+        number = self._next_correlation_id() if correlation_id is None else correlation_id
+        request.with_header(correlation_id=number, client_id=self._client_id)
+        self.bytes_to_send.append(pieces())
+        self.in_flight_requests.append(request.header)
+        return int(number)
+
+    def send_bytes(self) -> Any:
+        """What is queued: bytes, or pieces where a request has them."""
+        queued, self.bytes_to_send = self.bytes_to_send, []
+        if not queued:
+            return b""
+        if len(queued) == 1:
+            return queued[0]
+        return Pieces(piece for one in queued for piece in (one if isinstance(one, Pieces) else (one,)))
+
+    def _process_response(self, read_buffer: Any) -> Any:
+        """Decodes an answer from a view of its buffer; kafka-python would copy the buffer twice first."""
+        return super()._process_response(_Frame(read_buffer))
+
+
+class _Frame:
+    """What the decoder of kafka-python reads from: a buffer with a position, whose rest is a view."""
+
+    __slots__ = ("_at", "_view")
+
+    def __init__(self, buffer: bytearray) -> None:
+        self._view = memoryview(buffer)
+        self._at = 0
+
+    def read(self, count: int | None = None) -> memoryview | bytes:
+        """The next bytes; all that is left as a view."""
+        begin = self._at
+        if count is None:
+            self._at = len(self._view)
+            return self._view[begin:]
+        self._at = min(begin + count, len(self._view))
+        return bytes(self._view[begin : self._at])
+
+    def seek(self, at: int) -> None:
+        """Goes to a position."""
+        self._at = at
+
+    def tell(self) -> int:
+        """The position."""
+        return self._at
+
+
+class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries no types
+    """A connection with the protocol above."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Called when the socket is there."""
+        super().connection_made(transport)
+        self.parser = Protocol(
+            client_id=self.config["client_id"],
+            receive_message_max_bytes=self.config["receive_message_max_bytes"],
+            ident=self.parser._ident,
+        )
+
+
 class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python carries no types
-    """kafka-python's connections, on the transports above."""
+    """kafka-python's connections, on the classes above."""
+
+    def get_connection(self, node_id: Any, **options: Any) -> Any:
+        """The connection to a broker, made if there is none."""
+        connection = super().get_connection(node_id, **options)
+        connection.__class__ = Connection
+        return connection
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         sock = await create_connection(
