@@ -201,7 +201,8 @@ def _detach(arguments: Sequence[str]) -> None:
     deadline = time.monotonic() + DETACH_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise LabError(f"the lab did not start: {output.read_text(errors='replace').strip()}")
+            said = output.read_text(errors="replace").strip().removeprefix("sparkmirror: ")
+            raise LabError(f"the lab did not start: {said}")
         state = lab_state.read()
         if state is not None and state.pid == process.pid and state.clusters:
             return

@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -63,6 +64,11 @@ class LabCluster:
     def listeners(self) -> tuple[Listener, ...]:
         """The listeners that every broker of this cluster has."""
         return tuple(next(iter(self._layout.ports.values())))
+
+    @property
+    def certificates(self) -> Path | None:
+        """The directory with the files of certificates.py; None when no listener speaks TLS."""
+        return self._layout.certificates
 
     def listener(self, name: str) -> str:
         """Addresses of a listener, for bootstrap.servers.
@@ -151,23 +157,26 @@ def start(
     if not _NAME.fullmatch(name) or brokers < 1:
         raise LabError(f"cluster {name!r} with {brokers} brokers: give a plain name and at least one broker")
     listeners = parse(security)
-    java, kafka = find_java().executable, jars(version)
+    launch = Launch(
+        java=find_java().executable,
+        jars=jars(version),
+        heap_mb=HEAP_MB if brokers == 1 else HEAP_MB_OF_SEVERAL,
+        removed=None,
+    )
     for attempt in range(1, START_ATTEMPTS + 1):
         place = (directory or Path(tempfile.mkdtemp(prefix=f"sparkmirror-lab-{name}-"))).resolve()
-        launch = Launch(
-            java=java,
-            jars=kafka,
-            heap_mb=HEAP_MB if brokers == 1 else HEAP_MB_OF_SEVERAL,
-            removed=None if directory else place,
-        )
-        cluster = LabCluster(
-            name=name,
-            version=version,
-            cluster_id=_cluster_id(place),
-            directory=place,
-            layout=_layout(place, brokers, listeners, config or {}),
-            launch=launch,
-        )
+        owned = launch if directory else replace(launch, removed=place)
+        try:
+            cluster = LabCluster(
+                name=name,
+                version=version,
+                cluster_id=_cluster_id(place),
+                directory=place,
+                layout=_layout(place, brokers, listeners, config or {}),
+                launch=owned,
+            )
+        except OSError as problem:
+            raise LabError(f"cluster {name}: {problem}: give a directory that can be written") from problem
         try:
             cluster._start()
             return cluster
@@ -178,7 +187,7 @@ def start(
         except BaseException:
             _abandon(cluster)
             raise
-    raise AssertionError("unreachable")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def start_all(

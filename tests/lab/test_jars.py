@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.errors import LabError
+from sparkmirror.lab.jars import SETTINGS_VARIABLE, Coordinates, fetch
+
+SETTINGS = """<ivysettings>
+  <settings defaultResolver="here"/>
+  <resolvers>
+    <filesystem name="here" m2compatible="true">
+      <ivy pattern="{root}/[organisation]/[module]/[revision]/[module]-[revision].pom"/>
+      <artifact pattern="{root}/[organisation]/[module]/[revision]/[artifact]-[revision].[ext]"/>
+    </filesystem>
+  </resolvers>
+</ivysettings>
+"""
+POM = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>org.example</groupId><artifactId>{name}</artifactId><version>1.0</version>
+<dependencies>{dependencies}</dependencies></project>
+"""
+DEPENDENCY = (
+    "<dependency><groupId>org.example</groupId><artifactId>{name}</artifactId><version>1.0</version></dependency>"
+)
+
+FETCH = (
+    "from sparkmirror.lab.jars import *; print(fetch(Coordinates(name='x', modules=(('org.example', 'top', '1.0'),))))"
+)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Maven repository on disk with ``top``, which needs ``bottom``, and a cache of its own."""
+    root = tmp_path / "repository"
+    for name, needs in (("top", "bottom"), ("bottom", "")):
+        place = root / "org" / "example" / name / "1.0"
+        place.mkdir(parents=True)
+        dependencies = DEPENDENCY.format(name=needs) if needs else ""
+        (place / f"{name}-1.0.pom").write_text(POM.format(name=name, dependencies=dependencies))
+        with zipfile.ZipFile(place / f"{name}-1.0.jar", "w") as jar:
+            jar.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
+    settings = tmp_path / "settings.xml"
+    settings.write_text(SETTINGS.format(root=root))
+    monkeypatch.setenv(SETTINGS_VARIABLE, str(settings))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("sparkmirror.lab.jars.time.sleep", lambda _: None)  # the pauses between attempts
+    return root
+
+
+def coordinates(module: str = "top", revision: str = "1.0") -> Coordinates:
+    return Coordinates(name="x", modules=(("org.example", module, revision),))
+
+
+def test_jars_come_with_what_they_depend_on(repository: Path) -> None:
+    directory = fetch(coordinates())
+    assert {jar.name for jar in directory.iterdir()} == {"top-1.0.jar", "bottom-1.0.jar"}
+
+
+def test_what_was_fetched_is_not_fetched_again(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = fetch(coordinates())
+    monkeypatch.setenv(SETTINGS_VARIABLE, "/nowhere")
+    assert fetch(coordinates()) == directory
+
+
+def test_another_recipe_goes_to_another_directory() -> None:
+    assert coordinates("top").directory() != coordinates("bottom").directory()
+
+
+def test_a_module_that_does_not_exist_is_named_at_once(repository: Path) -> None:
+    with pytest.raises(LabError, match=r"module not found: org.example#absent;1.0.*name a version"):
+        fetch(coordinates("absent"))
+
+
+def test_a_failure_leaves_nothing_that_looks_complete(repository: Path) -> None:
+    (repository / "org" / "example" / "bottom" / "1.0" / "bottom-1.0.jar").unlink()
+    with pytest.raises(LabError, match=r"could not be fetched in 3 attempts.*HTTPS_PROXY"):
+        fetch(coordinates())
+    assert not coordinates().directory().exists()
+
+
+def test_two_processes_fetch_once(repository: Path) -> None:
+    processes = [
+        subprocess.Popen([sys.executable, "-c", FETCH], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    answers = [process.communicate(timeout=120) for process in processes]
+    directory = coordinates().directory()
+    assert [output.strip() for output, _ in answers] == [str(directory)] * 2, answers
+    assert len(list(directory.iterdir())) == 2

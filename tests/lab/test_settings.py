@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparkmirror.lab.listeners import Listener
+from sparkmirror.lab.settings import Layout, server_settings
+
+
+def layout(brokers: int, **extra: str) -> Layout:
+    return Layout(
+        controllers={node: 20_000 + node for node in range(1, brokers + 1)},
+        ports={
+            node: {Listener.PLAINTEXT: 21_000 + node, Listener.SASL_PLAIN: 22_000 + node}
+            for node in range(1, brokers + 1)
+        },
+        certificates=None,
+        extra=extra,
+    )
+
+
+def test_every_broker_knows_all_controllers() -> None:
+    settings = server_settings(layout(3), 2, Path("/d"))
+    assert settings["controller.quorum.voters"] == "1@127.0.0.1:20001,2@127.0.0.1:20002,3@127.0.0.1:20003"
+    assert settings["listeners"] == (
+        "PLAINTEXT://127.0.0.1:21002,SASL_PLAIN://127.0.0.1:22002,CONTROLLER://127.0.0.1:20002"
+    )
+    assert "CONTROLLER" not in settings["advertised.listeners"]
+
+
+def test_internal_topics_have_as_many_replicas_as_there_are_brokers_up_to_three() -> None:
+    for brokers, replicas in ((1, "1"), (2, "2"), (5, "3")):
+        settings = server_settings(layout(brokers), 1, Path("/d"))
+        assert settings["offsets.topic.replication.factor"] == replicas
+        assert settings["transaction.state.log.replication.factor"] == replicas
+
+
+def test_settings_of_the_caller_win() -> None:
+    settings = server_settings(layout(1, **{"num.partitions": "7", "node.id": "9"}), 1, Path("/d"))
+    assert (settings["num.partitions"], settings["node.id"]) == ("7", "9")
+
+
+def test_addresses_of_all_brokers_are_given_to_clients() -> None:
+    assert layout(2).bootstrap_servers(Listener.SASL_PLAIN) == "127.0.0.1:22001,127.0.0.1:22002"
