@@ -18,10 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from sparkmirror.cli import figures
+from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Clusters, Files, Flow
 from sparkmirror.flow.view import FlowStatus, PartitionStatus
 
 PARTITIONS_SHOWN = 50
+WIDTH_IN_A_FILE = 160
 
 
 def status(
@@ -36,17 +38,26 @@ def status(
     Reads the flows' internal topics on their targets, so it works from any machine that reaches those clusters.
     """
     from sparkmirror import config
-    from sparkmirror.flow.status import read
+    from sparkmirror.flow.status import UNREADABLE, read
 
     flows = read(config.load(files, clusters=clusters or (), flow=flow))
     if as_json:
         typer.echo(as_text(flows))
-        return
+    else:
+        _show(flows, limit=None if everything else PARTITIONS_SHOWN)
+    if any(one.state == UNREADABLE for one in flows):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _show(flows: Sequence[FlowStatus], *, limit: int | None) -> None:
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH_IN_A_FILE)
     console.print(flow_table(flows, now_ms=int(time.time() * 1000)))
     for one in flows:
         if one.partitions:
-            console.print(partition_table(one, limit=None if everything else PARTITIONS_SHOWN))
+            console.print()
+            console.print(partition_table(one, limit=limit))
         for event in one.events:
             console.print(Text(f"{one.name}: {event}", style="yellow"), soft_wrap=True)
 

@@ -1,0 +1,135 @@
+"""What the flows of a configuration do, told by their internal topics alone, so from any machine.
+
+Invariants: nothing is written, and no process of a flow is asked; `told` is pure. A cluster that cannot be read makes
+its own flows unreadable and no other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from sparkmirror.config import FlowConfig, MirrorConfig
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.flow.store import Store
+from sparkmirror.flow.view import FlowStatus, PartitionStatus
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.naming import internal_topic, policy_for
+from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.state import JournalState
+
+SILENT_MS = 15_000
+"""A driver that gave no sign of life for so long is not running, or cannot reach the target."""
+
+FRESH_MS = 5_000
+"""Rates older than this say nothing about now."""
+
+ASK_MS = 15_000
+AT_ONCE = 16
+
+NEVER_STARTED, SILENT, STOPPED, UNREADABLE = "never started", "silent", "stopped", "unreadable"
+"""States that are told from outside; the others are the driver's own (`flow.states`)."""
+
+
+def read(config: MirrorConfig) -> tuple[FlowStatus, ...]:
+    """Reads the internal topic of every flow, side by side.
+
+    Args:
+        config: names the flows and their targets.
+
+    Returns:
+        One status per flow, in the order of the configuration; that of a flow whose target cannot be read says why.
+    """
+    with ThreadPoolExecutor(min(AT_ONCE, max(1, len(config.flows)))) as pool:
+        return tuple(pool.map(_read_flow, config.flows))
+
+
+def _read_flow(flow: FlowConfig) -> FlowStatus:
+    timeout_ms = min(flow.admin_timeout_ms, ASK_MS)
+    topic = internal_topic(flow.name)
+    cluster = None
+    try:
+        cluster = Cluster(flow.target.alias, flow.target.admin, role="status")
+        if topic not in admin.list_topics(cluster, [topic], timeout_ms):
+            return FlowStatus(name=str(flow.name), state=NEVER_STARTED)
+        store = Store(cluster, topic, timeout_ms)
+        store.follow()
+        return told(flow, store.state, now_ms=int(time.time() * 1000))
+    except SparkmirrorError as failure:
+        return FlowStatus(name=str(flow.name), state=UNREADABLE, events=(str(failure),))
+    finally:
+        if cluster is not None:
+            cluster.close()
+
+
+def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
+    """What an internal topic says of its flow.
+
+    Args:
+        flow: names the topics on the target.
+        known: the topic, read to its end.
+        now_ms: this moment, milliseconds since 1970.
+    """
+    policy = policy_for(flow.policy, flow.source.alias)
+    partitions = tuple(
+        _partition(progress, policy.format_remote_topic(flow.source.alias, place.topic), now_ms)
+        for place, progress in sorted(known.progress.items())
+    )
+    moments = [progress.time_ms for progress in known.progress.values()]
+    if known.life is not None:
+        moments.append(known.life.time_ms)
+    return FlowStatus(
+        name=str(flow.name),
+        state=_state(known, now_ms),
+        records_per_s=sum(one.records_per_s or 0.0 for one in partitions),
+        bytes_per_s=sum(one.bytes_per_s or 0.0 for one in partitions),
+        lag_records=_sum([one.lag_records for one in partitions]),
+        lag_ms=max((one.lag_ms for one in partitions if one.lag_ms is not None), default=None),
+        updated_ms=max(moments, default=None),
+        partitions=partitions,
+        events=_events(known),
+    )
+
+
+def _state(known: JournalState, now_ms: int) -> str:
+    if known.life is None:
+        return NEVER_STARTED if known.flow is None else SILENT
+    if known.stopped is not None:
+        return STOPPED
+    ended = known.life.state in (STOPPED, "failed")
+    return SILENT if not ended and now_ms - known.life.time_ms > SILENT_MS else known.life.state
+
+
+def _partition(progress: Progress, target_topic: str, now_ms: int) -> PartitionStatus:
+    known = progress.end >= 0
+    lag = max(0, progress.end - progress.position) if known else None
+    waits_since = progress.newest_ms if progress.newest_ms >= 0 else None
+    fresh = now_ms - progress.time_ms <= FRESH_MS
+    return PartitionStatus(
+        topic=progress.partition.topic,
+        partition=progress.partition.partition,
+        target_topic=target_topic,
+        position=progress.position,
+        target_offset=progress.target if progress.target >= 0 else None,
+        source_end=progress.end if known else None,
+        lag_records=lag,
+        lag_ms=0 if lag == 0 else None if lag is None or waits_since is None else max(0, now_ms - waits_since),
+        records_per_s=progress.rate[0] if fresh else 0.0,
+        bytes_per_s=progress.rate[1] if fresh else 0.0,
+        updated_ms=progress.time_ms,
+        event=progress.error or (progress.events[-1] if progress.events else ""),
+    )
+
+
+def _events(known: JournalState) -> tuple[str, ...]:
+    """Those of the flow and of its partitions, each once; the newest last within one partition."""
+    of_partitions = (f"{place}: {event}" for place, one in sorted(known.progress.items()) for event in one.events)
+    return tuple(dict.fromkeys((*of_partitions, *(known.life.events if known.life else ()))))
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    """``None`` if one is not known, or there is none."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known and len(known) == len(numbers) else None

@@ -1,0 +1,111 @@
+"""What an internal topic says of its flow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparkmirror.config import ClientSettings, Endpoint, FlowConfig, MirrorConfig, PolicyChoice, PolicyKind
+from sparkmirror.flow.status import read, told
+from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
+from sparkmirror.offsets.records import FlowRecord, Life, Progress, Record, Stopped
+from sparkmirror.offsets.state import state_of
+
+NOW_MS = 1_700_000_000_000
+
+
+def endpoint(alias: str, server: str = "127.0.0.1:1") -> Endpoint:
+    client = ClientSettings(bootstrap_servers=(server,))
+    return Endpoint(alias=Alias(alias), consumer=client, producer=client, admin=client)
+
+
+FLOW = FlowConfig(
+    name=FlowName(source=Alias("A"), target=Alias("B")),
+    source=endpoint("A"),
+    target=endpoint("B"),
+    admin_timeout_ms=500,
+)
+RECORD = FlowRecord(
+    source_alias="A", source_id="a", target_alias="B", target_id="b", naming="DefaultReplicationPolicy .", generation=2
+)
+LIFE = Life(generation=2, time_ms=NOW_MS - 2_000, state="running", lanes=1)
+PROGRESS = Progress(
+    partition=TopicPartition("orders", 3),
+    writer=Writer(producer_id=7, epoch=1),
+    generation=2,
+    position=1_000,
+    next_sequence=1_000,
+    sequence=999,
+    source=999,
+    target=1_499,
+    end=1_250,
+    rate=(500.0, 60_000.0),
+    newest_ms=NOW_MS - 4_000,
+    time_ms=NOW_MS - 1_000,
+)
+
+
+def status(*records: Record, flow: FlowConfig = FLOW):
+    return told(flow, state_of(records), now_ms=NOW_MS)
+
+
+def test_a_running_flow_tells_lag_and_rates_of_its_partitions():
+    flow = status(RECORD, LIFE, PROGRESS, replace(PROGRESS, partition=TopicPartition("orders", 0), position=1_250))
+    assert (flow.name, flow.state) == ("A->B", "running")
+    assert [(one.topic, one.partition, one.target_topic) for one in flow.partitions] == [
+        ("orders", 0, "A.orders"),
+        ("orders", 3, "A.orders"),
+    ]
+    assert [one.lag_records for one in flow.partitions] == [0, 250]
+    assert [one.lag_ms for one in flow.partitions] == [0, 4_000]
+    assert (flow.lag_records, flow.lag_ms) == (250, 4_000)
+    assert (flow.records_per_s, flow.bytes_per_s) == (1_000.0, 120_000.0)
+    assert flow.updated_ms == NOW_MS - 1_000
+
+
+def test_names_on_the_target_follow_the_policy():
+    identity = replace(FLOW, policy=PolicyChoice(kind=PolicyKind.IDENTITY))
+    assert status(RECORD, LIFE, PROGRESS, flow=identity).partitions[0].target_topic == "orders"
+
+
+def test_a_driver_without_a_sign_of_life_is_silent():
+    assert status(RECORD, replace(LIFE, time_ms=NOW_MS - 60_000), PROGRESS).state == "silent"
+    assert status(RECORD, PROGRESS).state == "silent"
+
+
+def test_a_clean_end_is_stopped_however_long_ago():
+    ended = replace(LIFE, time_ms=NOW_MS - 60_000, state="stopped")
+    assert status(RECORD, PROGRESS, Stopped(generation=2, time_ms=NOW_MS - 60_000), ended).state == "stopped"
+
+
+def test_a_failed_flow_stays_failed_and_does_not_become_silent():
+    assert status(RECORD, replace(LIFE, time_ms=NOW_MS - 60_000, state="failed")).state == "failed"
+
+
+def test_an_empty_topic_is_a_flow_that_never_started():
+    assert status().state == "never started"
+
+
+def test_old_rates_say_nothing_about_now():
+    old = replace(PROGRESS, time_ms=NOW_MS - 60_000)
+    assert status(RECORD, LIFE, old).records_per_s == 0.0
+
+
+def test_what_is_not_known_is_not_zero():
+    unknown = replace(PROGRESS, end=-1, target=-1)
+    flow = status(RECORD, LIFE, PROGRESS, replace(unknown, partition=TopicPartition("orders", 4)))
+    assert (flow.partitions[1].lag_records, flow.partitions[1].lag_ms) == (None, None)
+    assert (flow.partitions[1].source_end, flow.partitions[1].target_offset) == (None, None)
+    assert flow.lag_records is None
+
+
+def test_events_of_flow_and_partitions_are_told_once():
+    stopped = replace(PROGRESS, error="too large", events=("gap", "too large"))
+    flow = status(RECORD, replace(LIFE, events=("orders-3: too large",)), stopped)
+    assert flow.events == ("orders-3: gap", "orders-3: too large")
+    assert flow.partitions[0].event == "too large"
+
+
+def test_a_target_that_cannot_be_reached_makes_its_flow_unreadable_and_says_why():
+    (flow,) = read(MirrorConfig(file="f", flows=(FLOW,)))
+    assert flow.state == "unreadable"
+    assert "cluster B" in flow.events[0]
