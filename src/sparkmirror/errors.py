@@ -83,6 +83,10 @@ class BatchError(SparkmirrorError):
         place = f"{topic}-{partition} at offset {offset}" if topic else f"offset {offset}"
         super().__init__(f"{place}: {reason}" + (f" ({remedy})" if remedy else ""))
 
+    def at(self, topic: str, partition: int) -> BatchError:
+        """The same error with its partition, which those who look into batches do not know."""
+        return BatchError(offset=self.offset, reason=self.reason, topic=topic, partition=partition, remedy=self.remedy)
+
 
 class LabError(SparkmirrorError):
     """A local broker of the lab could not be fetched, started or stopped."""

@@ -1,8 +1,9 @@
 """Certificates for one lab cluster: an authority, a server and a client, as PEM files.
 
 Files: ``ca.pem``; ``server.pem`` and ``client.pem``, each private key (PKCS #8), certificate and authority in one file,
-as Kafka's PEM key store reads them; ``client-encrypted.pem``, the same client with its key under KEY_PASSWORD. They
-live as long as the lab's data and protect nothing.
+as Kafka's PEM key store reads them; ``client-encrypted.pem``, the same client with its key under KEY_PASSWORD
+(PBES2, as OpenSSL writes it; Kafka on Java 17 cannot read that, so it is for other clients). They live as long as the
+lab's data and protect nothing.
 """
 
 from __future__ import annotations
