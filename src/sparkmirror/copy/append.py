@@ -18,7 +18,7 @@ from typing import Any
 
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.partition import PartitionCopy
-from sparkmirror.errors import LinkError
+from sparkmirror.errors import BatchError, LinkError
 from sparkmirror.kafka.cluster import IN_FLIGHT, Cluster
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.kafka.producing import BatchesRequest, Load, produced
@@ -57,7 +57,7 @@ class Appender:
 
     def send_ready(self) -> None:
         """Sends as much as brokers and partitions allow."""
-        for node, broker in self._brokers.items():
+        for node, broker in tuple(self._brokers.items()):  # `_take` may add one
             while broker.waiting and broker.in_flight < IN_FLIGHT:
                 loads = self._take(node, broker)
                 if not loads:
@@ -73,7 +73,7 @@ class Appender:
             if partition.target_leader != node:
                 self.offer(partition)
                 continue
-            batch = partition.next_batch()
+            batch = _next(partition)
             if batch is None:
                 continue
             loads.append((partition, batch))
@@ -122,6 +122,14 @@ class Appender:
         for target in _missing(sent, told):
             partition, batch = sent[target]
             partition.refused(batch, NETWORK_EXCEPTION, "the broker's answer does not mention the partition")
+
+
+def _next(partition: PartitionCopy) -> Outgoing | None:
+    try:
+        return partition.next_batch()
+    except BatchError as error:
+        partition.stop(str(error.at(*partition.source)))
+        return None
 
 
 def _missing(sent: Iterable[TopicPartition], told: set[TopicPartition]) -> list[TopicPartition]:

@@ -175,9 +175,8 @@ def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Pla
         aborted=aborted if rules.read_committed else None,
         dropped_producers=rules.loops,
     )
-    chosen = np.flatnonzero(kept.mask)
-    if place.until != NO_OFFSET:
-        chosen = chosen[index.base_offset[chosen] < place.until]
+    taken = len(index) if place.until == NO_OFFSET else int(np.searchsorted(index.base_offset, place.until))
+    chosen = np.flatnonzero(kept.mask[:taken])
     made = _Making(index, records, kept, place)
     if chosen.size:
         codes = batches.needs(index, kept, rules.target)
@@ -188,9 +187,16 @@ def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Pla
             else:
                 made.run(first, last, bool(small[first]))
     arrived = made.arrival
-    arrived.dropped = int(len(index) - chosen.size)
-    arrived.end = max(place.position, int(index.last_offset[-1]) + 1) if len(index) else place.position
+    arrived.dropped = taken - int(chosen.size)
+    arrived.end = max(place.position, _end(index, taken))
     return arrived
+
+
+def _end(index: batches.Indexed, taken: int) -> int:
+    """The offset after the first ``taken`` batches, and after what is missing behind them where the next one tells."""
+    if taken < len(index):
+        return int(index.base_offset[taken])
+    return int(index.last_offset[-1]) + 1 if taken else NO_OFFSET
 
 
 def _stretches(

@@ -102,14 +102,7 @@ class Intake:
         self._lane.appender.offer(partition)
 
     def _stop(self, partition: PartitionCopy, error: BatchError) -> None:
-        place = BatchError(
-            topic=partition.source.topic,
-            partition=partition.source.partition,
-            offset=error.offset,
-            reason=error.reason,
-            remedy=error.remedy,
-        )
-        partition.fail_after_sending(str(place))
+        partition.fail_after_sending(str(error.at(*partition.source)))
 
     def _refused(self, partition: PartitionCopy, fetched: Fetched) -> None:
         what = advice(fetched.code)

@@ -68,7 +68,7 @@ class Origins:
             LinkError: the source does not answer.
         """
         view = (await describe_topics(self._journal.cluster, [WRITERS_TOPIC]))[WRITERS_TOPIC]
-        end = 1 if view.code == 0 else 0
+        end = self._next + 1 if view.code == 0 else 0
         while self._next < end:
             entries, self._next, end = await self._journal.read(self._next)
             for entry in entries:

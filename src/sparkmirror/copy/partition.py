@@ -8,6 +8,7 @@ Invariants:
       sent; merging does not change them, since they count records.
     * A batch beyond a hole waits for the ticket of the segment that records the hole.
     * ``position`` never passes a record that is not acknowledged, unless it was dropped on purpose.
+    * The first batch of a writer epoch goes alone.
     * After a refusal nothing new is sent until every answer is in; then the same bytes go again, oldest first.
     * A stopped partition sends nothing more; its position stays exact.
 """
@@ -173,7 +174,10 @@ class PartitionCopy:
             return False
         if self._retrying:
             return not self.in_flight and time.monotonic() >= self._retry_at
-        if not self._waiting or len(self._unacknowledged) >= IN_FLIGHT_PER_PARTITION:
+        # A broker without state of the producer takes any sequence: until it has some, a batch whose predecessor it
+        # refused would be accepted in its place.
+        most = IN_FLIGHT_PER_PARTITION if self.opened else 1
+        if not self._waiting or len(self._unacknowledged) >= most:
             return False
         ticket = self._waiting[0].ticket
         return ticket is None or ticket.acknowledged
@@ -198,10 +202,14 @@ class PartitionCopy:
         return batch
 
     def _again(self) -> Outgoing:
-        unsent = [batch for batch in self._unacknowledged if not batch.sent]
+        unsent = self._unsent()
         unsent[0].sent = True
         self._retrying = len(unsent) > 1
         return unsent[0]
+
+    def _unsent(self) -> list[Outgoing]:
+        """The refused batches, oldest first; one behind them may be acknowledged already."""
+        return [batch for batch in self._unacknowledged if not batch.sent and batch.base_offset == NO_OFFSET]
 
     def acknowledged(self, batch: Outgoing, base_offset: int) -> None:
         """The target has ``batch`` at ``base_offset``; batches count in order, whatever the order of the answers."""
@@ -209,6 +217,7 @@ class PartitionCopy:
         while self._unacknowledged and self._unacknowledged[0].base_offset != NO_OFFSET:
             self._count(self._unacknowledged.popleft())
             self._refused_since = 0.0
+        self._retrying = self._retrying and bool(self._unsent())
         self._settle_position()
 
     def refused(self, batch: Outgoing, code: int, message: str) -> None:
@@ -248,13 +257,26 @@ class PartitionCopy:
         self._settle_position()
 
     def abandon(self) -> None:
-        """Forgets what waits and was never sent; it will be fetched again from ``position`` on."""
-        self._hold(-sum(item.held for item in self._waiting))
-        self._waiting.clear()
+        """Forgets what waits and was never sent, and an obstacle behind it: whoever goes on fetches it again.
+
+        Where nothing waits, offsets that were dropped on purpose stay behind the position.
+        """
+        self.obstacle = ""
+        if self._waiting:
+            self._hold(-sum(item.held for item in self._waiting))
+            self._waiting.clear()
+            self.fetch_offset = self._unacknowledged[-1].end if self._unacknowledged else self.position
 
     def unreached(self) -> list[Segment]:
-        """Segments written ahead for records that were never acknowledged: void once the partition is handed on."""
-        return list(self._ahead)
+        """Segments written ahead for records that were never sent: void once the partition is handed on.
+
+        Those of batches without an answer stay, since the target may have them.
+        """
+        if not self._unacknowledged:
+            return list(self._ahead)
+        first, last = self._unacknowledged[0], self._unacknowledged[-1]
+        sent = (last.sequence - first.sequence) % SEQUENCES + last.count
+        return [ahead for ahead in self._ahead if (ahead.sequence - first.sequence) % SEQUENCES >= sent]
 
     def go_to(self, offset: int, event: str) -> None:
         """Moves on to another source offset, with an event that says why. Only while `idle`."""

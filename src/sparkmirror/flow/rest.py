@@ -34,7 +34,7 @@ class Resting:
         """Lets a partition rest after ``error``."""
         before = self._failures.get(partition)
         count = before.count + 1 if before is not None and now - before.at < FORGIVEN_SECONDS else 1
-        pause = min(FIRST_SECONDS * 2 ** (count - 1), LONGEST_SECONDS)
+        pause = min(FIRST_SECONDS * 2 ** min(count - 1, 10), LONGEST_SECONDS)
         self._failures[partition] = _Failure(error, count, now, now + pause)
         self._resting.add(partition)
 
