@@ -9,8 +9,9 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,7 +20,10 @@ from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.live import open_view
 from sparkmirror.cli.logs import LogFormat, LogFormatOption
 from sparkmirror.cli.options import Clusters, Files, Flow
-from sparkmirror.errors import ConfigError
+from sparkmirror.errors import ConfigError, SparkmirrorError
+
+if TYPE_CHECKING:
+    from sparkmirror.flow.runner import Runner
 
 log = logging.getLogger(__name__)
 
@@ -52,19 +56,37 @@ def run(
         while runner.running:
             view.update(runner.views)
             time.sleep(LOOK_SECONDS)
+            _look_after_spark(runner)
         view.update(runner.views)
-    runner.close()
-    failures = [controller.failure for controller in runner.failed]
+    failures = runner.failures
+    ended = runner.close()
     for failure in failures:
-        if isinstance(failure, ConfigError):
-            raise failure
+        log.error("%s", failure)
+    code = _code(failures)
+    if not ended:
+        logging.shutdown()
+        os._exit(code)  # threads that wait for a cluster would hold the process up
     if failures:
-        for failure in failures:
-            log.error("%s", failure)
-        raise typer.Exit(ExitCode.FAILED)
+        raise typer.Exit(code)
 
 
-def _stop_on_signals(stop: object) -> None:
+def _look_after_spark(runner: Runner) -> None:
+    """Without Spark nothing can be copied."""
+    try:
+        runner.check()
+    except SparkmirrorError:
+        runner.stop()
+        runner.close()
+        raise
+
+
+def _code(failures: Sequence[SparkmirrorError]) -> ExitCode:
+    if any(isinstance(failure, ConfigError) for failure in failures):
+        return ExitCode.CONFIG_WRONG
+    return ExitCode.FAILED if failures else ExitCode.DONE
+
+
+def _stop_on_signals(stop: Callable[[], None]) -> None:
     """The first signal drains, the second ends the process at once."""
     asked = False
 
@@ -74,7 +96,7 @@ def _stop_on_signals(stop: object) -> None:
             os._exit(128 + number)
         asked = True
         log.info("%s: draining; once more stops at once", signal.Signals(number).name)
-        stop()  # type: ignore[operator]  # a plain callable
+        stop()
 
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)

@@ -27,7 +27,7 @@ from sparkmirror.kafka.cluster import Cluster
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.1
-DRAIN_SECONDS = 8.0
+DRAIN_SECONDS = 7.0
 OPEN_AGAIN_SECONDS = 5.0
 SHIFT_THREADS = 256
 EVENTS = 20
@@ -137,8 +137,7 @@ class Controller:
             )
             copying = Copying(self.config, opened, source, target, desk, self._note)
             try:
-                copying.begin()
-                self._state = follow(self._state, FlowState.RUNNING)
+                self._begin(copying)
                 while not self._stop.is_set() and not copying.finished:
                     copying.tick()
                     self._view = copying.view(self._state.value, tuple(self._events))
@@ -147,6 +146,22 @@ class Controller:
             finally:
                 self._cancel()
 
+    def _begin(self, copying: Copying) -> None:
+        """Begins the copy; tried again like the opening."""
+        while not self._stop.is_set():
+            try:
+                copying.begin()
+            except ConfigError:
+                raise
+            except SparkmirrorError as failure:
+                if self._once:
+                    raise
+                self._note(str(failure))
+                self._stop.wait(OPEN_AGAIN_SECONDS)
+            else:
+                self._state = follow(self._state, FlowState.RUNNING)
+                return
+
     def _finish(self, copying: Copying) -> None:
         if self._stop.is_set():
             self._state = follow(self._state, FlowState.DRAINING)
@@ -154,10 +169,9 @@ class Controller:
         self._view = copying.view(self._state.value, tuple(self._events))
         unfinished = copying.errors()
         if self._once and unfinished:
-            partition, error = next(iter(unfinished.items()))
-            self.failure = SparkmirrorError(
-                f"{len(unfinished)} partitions were not copied to their end, the first is {partition}: {error}"
-            )
+            place, error = next(iter(unfinished.items()))
+            more = f" ({len(unfinished) - 1} more like this)" if len(unfinished) > 1 else ""
+            self.failure = SparkmirrorError(f"{self.name}: {place} was not copied to its end: {error}{more}")
 
     def _end(self) -> None:
         if self.failure is not None:

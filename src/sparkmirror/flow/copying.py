@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, group_of, lane_count, pack
-from sparkmirror.copy.receipt import Outcome
+from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.duties.topics import Round, replicate_topics
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.lanes import Ended, Lanes
@@ -25,14 +25,14 @@ from sparkmirror.flow.opening import Opened, now_ms
 from sparkmirror.flow.planner import Pairs, starts_of
 from sparkmirror.flow.rates import Rates
 from sparkmirror.flow.rest import Resting
-from sparkmirror.flow.shift import RunShift, going_on
+from sparkmirror.flow.shift import LaneOfShifts, RunShift, going_on
 from sparkmirror.flow.view import FlowView
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import control_topic
-from sparkmirror.offsets.records import Life, Stopped
+from sparkmirror.offsets.records import Life, Progress, Stopped
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,9 @@ class Copying:
         self._writers = list(opened.first)
         self._resting = Resting()
         self._done: set[TopicPartition] = set()
+        self._round: Round | None = None
         self._pairs: dict[TopicPartition, TopicPartition] = {}
+        self._told: dict[TopicPartition, tuple[str, ...]] = {}
         self._loose: list[PartitionPlan] = []
         self._packing = False
         self._rates = Rates()
@@ -107,9 +109,10 @@ class Copying:
         """Whether a copy for once has nothing left to do."""
         return self._desk.once and not len(self._lanes) and not self._loose
 
-    def errors(self) -> dict[TopicPartition, str]:
-        """Why partitions stand still that do."""
-        return self._resting.errors()
+    def errors(self) -> dict[str, str]:
+        """What is not copied, topics and partitions, and why."""
+        problems = {result.action.source: result.reason for result in self._round.problems} if self._round else {}
+        return problems | {str(partition): error for partition, error in self._resting.errors().items()}
 
     def begin(self) -> None:
         """Finds the topics and starts the first lanes.
@@ -118,22 +121,26 @@ class Copying:
             SparkmirrorError: a cluster cannot be asked.
         """
         plans = self._plan(self._find_topics())
-        self._pack(plans)
         self._live("running")
+        self._pack(plans)
 
     def tick(self) -> None:
-        """One look at everything; cheap when nothing happened."""
+        """One look at everything; cheap when nothing happened. A cluster that cannot be asked now is asked later."""
         now = time.monotonic()
         for ended in self._lanes.ended():
             self._settle(ended, now)
+        self._attempt(lambda: self._look_after(now))
+
+    def _attempt(self, work: Callable[[], None]) -> None:
         try:
-            self._look_after(now)
+            work()
         except SparkmirrorError as failure:
             self._note(str(failure))
 
     def end(self, seconds: float) -> None:
         """Drains every lane, and puts the clean end on record if all handed over."""
-        clean = self._drain(seconds)
+        clean = self._drain(seconds) and not len(self._resting)
+        clean = clean and (self._opened.clean or self._round is not None)
         self._opened.store.follow()
         self._rate = (0.0, 0.0)
         if clean:
@@ -199,9 +206,15 @@ class Copying:
             if p.error and lane is not None and p.partition in lane.partitions and not self._desk.once:
                 self._lanes.give_away(p.partition)
                 self._rest(p.partition, p.error, now)
-            for event in p.events:
-                if event != p.error:
-                    self._note(f"{p.partition}: {event}")
+            self._tell(p)
+
+    def _tell(self, progress: Progress) -> None:
+        """Notes the events of a partition that were not noted before."""
+        told = self._told.get(progress.partition, ())
+        self._told[progress.partition] = progress.events
+        for event in progress.events:
+            if event != progress.error and event not in told:
+                self._note(f"{progress.partition}: {event}")
 
     def _settle(self, ended: Ended, now: float) -> None:
         """Takes back what a shift handed back; what it could not hand back rests."""
@@ -210,32 +223,49 @@ class Copying:
         if ended.error:
             self._lose(ended, now)
             return
-        onward: list[PartitionPlan] = []
+        onward: dict[TopicPartition, PartitionPlan] = {}
         for receipt in ended.receipts:
             if receipt.source not in lane.partitions:
                 continue
-            if receipt.outcome is Outcome.HANDED_ON:
-                onward.append(going_on(plans[receipt.source], receipt))
+            following = _onward(plans[receipt.source], receipt, lane.left)
+            if following is not None:
+                onward[receipt.source] = following
             else:
                 lane.partitions.discard(receipt.source)
                 if receipt.outcome is Outcome.DONE:
                     self._done.add(receipt.source)
                 else:
                     self._rest(receipt.source, receipt.error or "its shift never started", now)
-        self._lanes.clean(ended.shift)
+        self._attempt(lambda: self._lanes.clean(ended.shift))
+        lane.left = onward
         if lane.current is not ended.shift:
             return
         if onward and not self._packing:
-            self._lanes.go_on(lane, onward)
+            self._go_on(lane, list(onward.values()), now)
         else:
-            self._loose.extend(onward)
+            self._loose.extend(onward.values())
             self._lanes.remove(lane)
+
+    def _go_on(self, lane: LaneOfShifts, plans: Sequence[PartitionPlan], now: float) -> None:
+        try:
+            self._lanes.go_on(lane, plans)
+        except SparkmirrorError as failure:
+            self._lanes.remove(lane)
+            for plan in plans:
+                self._rest(plan.source, str(failure), now)
+
+    def _start(self, plans: Sequence[PartitionPlan], *, extra: bool = False) -> None:
+        try:
+            self._lanes.start(plans, extra=extra)
+        except SparkmirrorError as failure:
+            for plan in plans:
+                self._rest(plan.source, str(failure), time.monotonic())
 
     def _lose(self, ended: Ended, now: float) -> None:
         """A shift died without a word: whoever waits for it gives up, its partitions begin again."""
         lane = ended.lane
         self._note(f"{ended.shift.plan.shift} was lost: {ended.error}")
-        self._lanes.give_up(ended.shift)
+        self._attempt(lambda: self._lanes.give_up(ended.shift))
         for partition in sorted(lane.partitions):
             self._rest(partition, f"its lane was lost: {ended.error}", now)
         lane.partitions.clear()
@@ -263,7 +293,7 @@ class Copying:
                 self._resting.rest(partition, str(failure), now)
             raise
         if plans:
-            self._lanes.start(plans, extra=True)
+            self._start(plans, extra=True)
 
     def _refresh(self, now: float) -> None:
         """Picks up new topics and partitions; they start as a lane of their own."""
@@ -271,21 +301,24 @@ class Copying:
         if not self._config.refresh_topics_enabled or self._desk.once or now - self._refreshed < interval:
             return
         self._refreshed = now
-        before = set(self._pairs)
-        new = [(here, there) for here, there in self._find_topics() if here not in before]
+        known = {partition for lane in self._lanes for partition in lane.partitions} | set(self._resting.errors())
+        new = [(here, there) for here, there in self._find_topics() if here not in known]
         if new:
             log.info("%d new partitions", len(new), extra={"flow": str(self._config.name)})
-            self._lanes.start(self._plan(new), extra=True)
+            plans = self._plan(new)
+            if plans:
+                self._start(plans, extra=True)
 
     def _find_topics(self) -> Pairs:
-        self._round: Round = replicate_topics(self._config, self._source, self._target)
-        for problem in self._round.problems:
+        found = self._round = replicate_topics(self._config, self._source, self._target)
+        for problem in found.problems:
             self._note(f"{problem.action.source}: {problem.reason}")
-        self._pairs = dict(self._round.pairs)
-        return self._round.pairs
+        self._pairs = dict(found.pairs)
+        return found.pairs
 
     def _plan(self, pairs: Pairs) -> list[PartitionPlan]:
         """Decides where partitions begin; those that cannot begin now rest."""
+        assert self._round is not None  # topics are found first
         progress = self._opened.store.state.progress
         mine = {p: (r.records, r.bytes) for p, r in progress.items() if r.generation == self._opened.generation}
         starts, failed = starts_of(
@@ -312,7 +345,7 @@ class Copying:
         by_source = {plan.source: plan for plan in plans}
         lanes = lane_count(self._config.tasks_max, self._desk.free_slots, len(by_source))
         for members in pack(self._weights(by_source), max(1, lanes)):
-            self._lanes.start([by_source[p] for p in members])
+            self._start([by_source[p] for p in members])
 
     def _weights(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, float]:
         """Bytes per second where they were seen, else 0: `pack` spreads those evenly."""
@@ -340,3 +373,20 @@ class Copying:
             events=events[:20],
         )
         self._opened.store.write([life])
+
+
+def _onward(
+    plan: PartitionPlan, receipt: Receipt, left: Mapping[TopicPartition, PartitionPlan]
+) -> PartitionPlan | None:
+    """How a partition goes on after a shift; None if it is done, stands still, or nobody can tell where it was left.
+
+    Args:
+        plan: of the shift that ended.
+        receipt: what it handed back.
+        left: where the shift before it left its partitions.
+    """
+    if receipt.outcome is Outcome.HANDED_ON:
+        return going_on(plan, receipt)
+    if receipt.outcome is Outcome.NOT_STARTED:
+        return left.get(receipt.source) if plan.after else plan
+    return None

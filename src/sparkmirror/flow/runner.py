@@ -1,7 +1,7 @@
 """All flows of one process: one Spark session, one controller for each flow, a clean end for all.
 
 Invariants: every enabled flow is started, and one that fails does not stop the others; the end waits for each, with a
-deadline.
+deadline; without Spark none of them runs on.
 """
 
 from __future__ import annotations
@@ -13,19 +13,23 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.copy.plan import ShiftPlan
+from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.controller import Controller
-from sparkmirror.flow.shift import Receipts
+from sparkmirror.flow.shift import Receipts, not_started
 from sparkmirror.flow.states import ENDED
 from sparkmirror.flow.view import FlowView
 from sparkmirror.spark.session import Session, open_session
 
 SPARE_SLOTS = 8
-END_SECONDS = 9.0
+END_SECONDS = 8.5
+"""From the request to stop on. What has not ended then is given up: the next start takes it over."""
+
+WAIT_SECONDS = 0.1
 
 
 class Runner:
@@ -46,6 +50,8 @@ class Runner:
         self._free_slots = max(1, cores // max(1, len(config.flows)))
         slots = SPARE_SLOTS + 2 * sum(flow.tasks_max or self._free_slots for flow in config.flows)
         self._session: Future[Session] = self._pool.submit(open_session, master, slots)
+        self._stopping = threading.Event()
+        self._deadline = float("inf")
         self._shipped: dict[str, str] = {}
         self._shipping = threading.Lock()
         self.controllers = tuple(self._controller(flow, once) for flow in config.flows)
@@ -57,13 +63,22 @@ class Runner:
 
     @property
     def running(self) -> bool:
-        """Whether a flow has not ended."""
-        return any(controller.view.state not in {state.value for state in ENDED} for controller in self.controllers)
+        """Whether a flow has not ended, and still may take its time."""
+        return bool(self._unfinished) and time.monotonic() < self._deadline
 
     @property
-    def failed(self) -> tuple[Controller, ...]:
-        """The flows that failed."""
-        return tuple(controller for controller in self.controllers if controller.failure is not None)
+    def failures(self) -> tuple[SparkmirrorError, ...]:
+        """Why flows failed."""
+        late = [
+            SparkmirrorError(f"{controller.name} did not stop within {END_SECONDS} s: its next start takes over")
+            for controller in self._unfinished
+        ]
+        return (*(c.failure for c in self.controllers if c.failure is not None), *late)
+
+    @property
+    def _unfinished(self) -> list[Controller]:
+        ended = {state.value for state in ENDED}
+        return [controller for controller in self.controllers if controller.view.state not in ended]
 
     def start(self) -> None:
         """Starts every flow."""
@@ -71,19 +86,37 @@ class Runner:
             controller.start()
 
     def stop(self) -> None:
-        """Asks every flow to drain and end."""
+        """Asks every flow to drain and end; returns at once."""
+        if not self._stopping.is_set():
+            self._deadline = time.monotonic() + END_SECONDS
+            self._stopping.set()
         for controller in self.controllers:
             controller.stop()
 
-    def close(self) -> None:
-        """Waits for the ends, stops Spark, deletes what was shipped."""
-        deadline = time.monotonic() + END_SECONDS
-        for controller in self.controllers:
-            controller.join(max(0.0, deadline - time.monotonic()))
+    def check(self) -> None:
+        """Looks after Spark.
+
+        Raises:
+            SparkmirrorError: it did not start.
+        """
+        failure = self._session.exception() if self._session.done() else None
+        if isinstance(failure, SparkmirrorError):
+            raise failure
+        if failure is not None:
+            raise SparkmirrorError(f"Spark did not start: {type(failure).__name__}: {failure}") from failure
+
+    def close(self) -> bool:
+        """Stops Spark and deletes what was shipped.
+
+        Returns:
+            False if something is still under way, which ends with this process.
+        """
         shutil.rmtree(self._directory, ignore_errors=True)
-        if self._session.done() and self._session.exception() is None:
+        started = self._session.done()
+        if started and self._session.exception() is None:
             self._session.result().stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        return started and not self._unfinished
 
     def _controller(self, flow: FlowConfig, once: bool) -> Controller:
         return Controller(
@@ -98,6 +131,10 @@ class Runner:
 
     def _shift_runner(self, flow: FlowConfig) -> Callable[[ShiftPlan], Receipts]:
         def run(plan: ShiftPlan) -> Receipts:
+            while not self._session.done() and not self._stopping.is_set():
+                wait([self._session], WAIT_SECONDS)
+            if not self._session.done() or self._stopping.is_set():
+                return not_started(plan)
             from sparkmirror.spark.job import run_shift
 
             return run_shift(self._session.result(), plan, self._settings_of(flow))

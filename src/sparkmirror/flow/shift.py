@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
-from sparkmirror.copy.receipt import Receipt
+from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.model import NO_OFFSET, TopicPartition
 
 Receipts = tuple[Receipt, ...]
@@ -41,6 +41,7 @@ class LaneOfShifts:
         current: the shift that copies.
         successor: the shift that waits for it to hand over, or None.
         partitions: those that belong to the lane; a stopped one may have been taken away.
+        left: where the shift before ``current`` left its partitions, for the case that ``current`` never begins.
         count: how many shifts it had.
         extra: whether it is to be packed in with the rest at the next re-plan.
     """
@@ -49,6 +50,7 @@ class LaneOfShifts:
     current: Shift
     partitions: set[TopicPartition]
     successor: Shift | None = None
+    left: dict[TopicPartition, PartitionPlan] = field(default_factory=dict)
     count: int = 1
     extra: bool = False
 
@@ -56,6 +58,21 @@ class LaneOfShifts:
 def submit(pool: ThreadPoolExecutor, run: RunShift, plan: ShiftPlan, control_end: int) -> Shift:
     """Starts a shift in a thread."""
     return Shift(plan=plan, job=pool.submit(run, plan), control_end=control_end)
+
+
+def not_started(plan: ShiftPlan) -> Receipts:
+    """The receipts of a shift that did not touch its partitions."""
+    return tuple(
+        Receipt(
+            source=p.source,
+            outcome=Outcome.NOT_STARTED,
+            position=p.position,
+            sequence=p.sequence,
+            writer=p.writer,
+            opened=p.opened,
+        )
+        for p in plan.partitions
+    )
 
 
 def after(plan: PartitionPlan, shift: str) -> PartitionPlan:
