@@ -19,6 +19,7 @@ from sparkmirror.errors import LinkError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.fetching import Fetched, FetchLimits, FetchSession, Wanted
 from sparkmirror.kafka.metadata import NO_LEADER
+from sparkmirror.model import TopicPartition
 
 MAX_BYTES = 16 << 20
 PARTITION_MAX_BYTES = 2 << 20
@@ -55,6 +56,7 @@ class Fetcher:
         self._wake = wake
         self._sessions: dict[int, FetchSession] = {}
         self._answers: deque[tuple[FetchSession, Any]] = deque()
+        self._crowded: dict[TopicPartition, PartitionCopy] = {}
         self.failure: LinkError | None = None
 
     @property
@@ -77,6 +79,8 @@ class Fetcher:
     def update(self, partition: PartitionCopy) -> None:
         """Fetches, or stops fetching, as the partition's state says."""
         crowded = partition.held > self._memory // 2
+        if crowded:
+            self._crowded[partition.source] = partition
         reached = partition.plan.until != -1 and partition.fetch_offset >= partition.plan.until
         if partition.error or partition.obstacle or crowded or reached or partition.source_node == NO_LEADER:
             self.forget(partition)
@@ -92,6 +96,10 @@ class Fetcher:
         """Sends the next request to each broker that owes nothing, unless the lane holds enough."""
         if held >= self._memory:
             return
+        for source, partition in tuple(self._crowded.items()):
+            if partition.held <= self._memory // 2:
+                del self._crowded[source]
+                self.update(partition)
         for session in self._sessions.values():
             if len(session) and not session.busy:
                 self._request(session)

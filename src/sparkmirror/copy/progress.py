@@ -6,16 +6,19 @@ Both go to the flow's internal topic; only partitions that moved are written. Se
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.signal import Signal
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.records import Progress, Segment
 
 EVERY_SECONDS = 1.0
+TURN_SECONDS = 60.0
+"""Longer than any publication takes: its appends have deadlines."""
 
 
 @dataclass(slots=True)
@@ -42,7 +45,7 @@ def _rate(partition: PartitionCopy, before: _Mark | None) -> tuple[float, float]
 
 
 class Publisher:
-    """Writes for all partitions of one shift.
+    """Writes for all partitions of one shift, one publication at a time: a later one never overtakes an earlier one.
 
     Args:
         journal: the flow's internal topic.
@@ -53,6 +56,8 @@ class Publisher:
         self._journal = journal
         self._plan = plan
         self._published: dict[TopicPartition, _Mark] = {}
+        self._turn = Signal(journal.cluster.loop)
+        self._turn.set()
 
     async def write_ahead(self, segments: Iterable[Segment]) -> None:
         """Writes segments and returns when they are acknowledged."""
@@ -65,11 +70,18 @@ class Publisher:
             partitions: of the shift.
             final: also what did not move, and tombstones for segments that nothing will reach.
         """
+        await self._turn.wait(TURN_SECONDS)
+        try:
+            await self._publish(tuple(partitions), final)
+        finally:
+            self._turn.set()
+
+    async def _publish(self, partitions: Sequence[PartitionCopy], final: bool) -> None:
         entries: list[tuple[str, str | None]] = []
         moved: dict[TopicPartition, _Mark] = {}
+        settled = [len(partition.settled) for partition in partitions]
         for partition in partitions:
             entries += [(segment.key, segment.value()) for segment in partition.settled]
-            partition.settled.clear()
             if final:
                 entries += [(segment.key, None) for segment in partition.unreached()]
             mark = _mark(partition)
@@ -82,6 +94,8 @@ class Publisher:
         if entries:
             await self._journal.append(entries)
             self._published.update(moved)
+            for partition, count in zip(partitions, settled, strict=True):
+                del partition.settled[:count]
 
     def _progress(self, partition: PartitionCopy, before: _Mark | None) -> Progress:
         sequence, source, target = partition.last

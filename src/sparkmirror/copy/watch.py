@@ -57,6 +57,7 @@ class Watch:
         state = self._lane.handover.state
         over = state.must_drain(plan.shift) or plan.shift in state.ready or self._late > plan.grace_ms / 1000
         over = over or (plan.once and all(p.done for p in self._lane.partitions))
+        over = over or all(p.error for p in self._lane.partitions)  # nothing is left to do, and the slot is wanted
         self.draining = self.draining or over
         return self.draining
 

@@ -55,7 +55,7 @@ class JournalState:
             self.progress[record.partition] = record
             if known is not None and known.key != record.key:
                 self.outdated.add(known.key)
-        else:
+        elif known.key != record.key:
             self.outdated.add(record.key)
 
 
