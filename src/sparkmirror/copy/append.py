@@ -48,7 +48,7 @@ class Appender:
         self._cluster = cluster
         self._wake = wake
         self._brokers: dict[int, _Broker] = defaultdict(_Broker)
-        self.unanswered = 0
+        self._defect: Exception | None = None
 
     def offer(self, partition: PartitionCopy) -> None:
         """Says that ``partition`` may have something to send."""
@@ -56,9 +56,15 @@ class Appender:
             self._brokers[partition.target_leader].waiting[partition.target] = partition
 
     def send_ready(self) -> None:
-        """Sends as much as brokers and partitions allow."""
+        """Sends as much as brokers and partitions allow.
+
+        Raises:
+            Exception: taking an answer failed, which is a defect: the shift must end.
+        """
+        if self._defect is not None:
+            raise self._defect
         for node, broker in tuple(self._brokers.items()):  # `_take` may add one
-            while broker.waiting and broker.in_flight < IN_FLIGHT:
+            while broker.waiting and broker.in_flight < IN_FLIGHT and self._cluster.can_send(node):
                 loads = self._take(node, broker)
                 if not loads:
                     break
@@ -90,15 +96,21 @@ class Appender:
             (Load(partition.target, partition.target_id, batch.payload) for partition, batch in loads), timeout_ms
         )
         broker.in_flight += 1
-        self.unanswered += 1
         sent = {partition.target: (partition, batch) for partition, batch in loads}
-        self._cluster.send(request, node, lambda answer: self._answered(broker, sent, answer), timeout_ms + 5_000)
+
+        def done(answer: Any) -> None:
+            try:
+                self._answered(broker, sent, answer)
+            except Exception as defect:  # noqa: BLE001  # kafka-python would log it and go on
+                self._defect = defect
+            self._wake()
+
+        self._cluster.send(request, node, done, timeout_ms + 5_000)
 
     def _answered(
         self, broker: _Broker, sent: dict[TopicPartition, tuple[PartitionCopy, Outgoing]], answer: Any
     ) -> None:
         broker.in_flight -= 1
-        self.unanswered -= 1
         if isinstance(answer, LinkError):
             for partition, batch in sent.values():
                 partition.refused(batch, NETWORK_EXCEPTION, str(answer))
@@ -107,7 +119,6 @@ class Appender:
         for partition, _ in sent.values():
             if partition.has_more():
                 self.offer(partition)
-        self._wake()
 
     def _spread(self, sent: dict[TopicPartition, tuple[PartitionCopy, Outgoing]], answer: Any) -> None:
         names = {p.target_id: p.target.topic for p, _ in sent.values() if p.target_id is not None}

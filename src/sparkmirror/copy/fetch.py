@@ -47,6 +47,9 @@ class Fetcher:
         limits: of each request.
         memory: bytes that the lane may hold.
         wake: called when an answer has come.
+
+    Attributes:
+        unreachable: brokers that did not answer, and why; who learns the leaders anew takes them out.
     """
 
     def __init__(self, cluster: Cluster, limits: FetchLimits, memory: int, wake: Callable[[], None]) -> None:
@@ -57,7 +60,7 @@ class Fetcher:
         self._sessions: dict[int, FetchSession] = {}
         self._answers: deque[tuple[FetchSession, Any]] = deque()
         self._crowded: dict[TopicPartition, PartitionCopy] = {}
-        self.failure: LinkError | None = None
+        self.unreachable: dict[int, LinkError] = {}
 
     @property
     def busy(self) -> bool:
@@ -101,7 +104,7 @@ class Fetcher:
                 del self._crowded[source]
                 self.update(partition)
         for session in self._sessions.values():
-            if len(session) and not session.busy:
+            if len(session) and not session.busy and self._cluster.can_send(session.node):
                 self._request(session)
 
     def _request(self, session: FetchSession) -> None:
@@ -119,11 +122,11 @@ class Fetcher:
             session, answer = self._answers.popleft()
             if isinstance(answer, LinkError):
                 session.reset()
-                self.failure = answer
+                self.unreachable[session.node] = answer
                 self._cluster.loop.call_later(RETRY_SECONDS, lambda session=session: self._release(session))
             else:
                 session.busy = False
-                self.failure = None
+                self.unreachable.pop(session.node, None)
                 yield from session.accept(answer)
 
     def _release(self, session: FetchSession) -> None:

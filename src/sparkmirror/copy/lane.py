@@ -50,7 +50,7 @@ class Lane:
         self.signal = Signal(source.loop)
         self.load = Load()
         self.partitions = _partitions(plan, config, self.load)
-        self.leaders = Leaders(source, target, self.partitions)
+        self.leaders = Leaders(source, target)
         self.fetcher = Fetcher(
             source,
             limits_of(config.source.consumer, config.isolation, config.memory_per_lane),
@@ -83,7 +83,7 @@ class Lane:
     async def _begin(self) -> bool:
         """Connects, learns the leaders, and takes the partitions over; False if there is nothing to take."""
         batches.warm()
-        await self.leaders.learn()
+        await self.leaders.learn(self.partitions)
         if not await self.handover.take_over(self.partitions):
             return False
         for partition in self.partitions:

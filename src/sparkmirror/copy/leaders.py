@@ -20,22 +20,21 @@ class Leaders:
     """Keeps ``source_node`` and ``target_leader`` of the partitions right.
 
     Attributes:
-        source, target: the clusters.
-        partitions: of the lane.
+        source: where the partitions are read.
+        target: where they are written.
     """
 
     source: Cluster
     target: Cluster
-    partitions: Sequence[PartitionCopy]
     _missing: dict[tuple[str, str], float] = field(default_factory=dict)
 
-    async def learn(self) -> None:
-        """Asks both clusters for the leaders of all partitions that are not stopped.
+    async def learn(self, partitions: Sequence[PartitionCopy]) -> None:
+        """Asks both clusters for the leaders of partitions that are not stopped.
 
         Raises:
             LinkError: a cluster does not answer.
         """
-        alive = [p for p in self.partitions if not p.error]
+        alive = [p for p in partitions if not p.error]
         if not alive:
             return
         source = await describe_topics(self.source, {p.source.topic for p in alive})

@@ -119,12 +119,27 @@ class Watch:
 
     async def _find_leaders(self) -> None:
         """Learns leaders anew where one is lost, and offers again what was refused."""
-        lost = [p for p in self._lane.partitions if not p.error and (p.lost_leader or p.source_node == NO_LEADER)]
+        lost = self._lost()
         if lost:
-            await self._lane.leaders.learn()
-            for partition in lost:
-                self._lane.fetcher.update(partition)
+            await self._lane.leaders.learn(lost)
+        for partition in lost:
+            self._lane.fetcher.refetch(partition)
         for partition in self._lane.partitions:
-            if partition.retrying or partition in lost:
+            if partition.retrying:
                 self._lane.appender.offer(partition)
+        for partition in lost:
+            self._lane.appender.offer(partition)
         self._lane.signal.set()
+
+    def _lost(self) -> list[PartitionCopy]:
+        """Partitions with a leader that is unknown, gone, or does not answer."""
+        unreachable = self._lane.fetcher.unreachable
+        for failure in unreachable.values():
+            log.warning("%s: %s", self._lane.plan.shift, failure)
+        silent = {NO_LEADER, *unreachable}
+        unreachable.clear()
+        return [
+            p
+            for p in self._lane.partitions
+            if not p.error and (p.lost_leader or p.source_node in silent or p.target_leader == NO_LEADER)
+        ]

@@ -108,6 +108,13 @@ class Cluster:
             future = self.connections.bootstrap_async(timeout_ms)
         await self.connections.wait_for(future, timeout_ms)
 
+    def can_send(self, node: int) -> bool:
+        """Whether a request would go out now: not while the broker throttles us, or after a failed connection."""
+        connection = self.connections._conns.get(node)
+        if connection is not None and connection.paused:
+            return False
+        return not self.connections.connection_delay(node)
+
     def send(self, request: Any, node: int, done: Callable[[Any], None], timeout_ms: int | None = None) -> None:
         """Sends without waiting: ``done`` gets the answer, or the exception. On the loop's thread only."""
         try:

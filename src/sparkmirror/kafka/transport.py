@@ -11,15 +11,15 @@ kafka-python 3. Its manager has no hook for the class of a connection, hence `Co
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
 from typing import Any
 
-from kafka import errors as kafka_errors
 from kafka.net.connection import KafkaConnection
 from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.parser import KafkaProtocol
+
+from kafka import errors as kafka_errors
 
 READ_SIZE = 1 << 20
 PIECES_PER_CALL = 512
@@ -102,7 +102,7 @@ def _drop(waiting: Any, sent: int) -> None:
 
 
 class TlsTransport(_Wide, KafkaSSLTransport):  # type: ignore[misc]  # kafka-python carries no types
-    """An encrypted connection. What TLS still holds decrypted is read at once: the socket alone would not tell of it."""
+    """An encrypted connection. What TLS still holds decrypted is read at once: the socket would not tell of it."""
 
     def _sock_recv(self) -> tuple[memoryview, Exception | None]:
         received, error = super()._sock_recv()
@@ -114,6 +114,8 @@ class TlsTransport(_Wide, KafkaSSLTransport):  # type: ignore[misc]  # kafka-pyt
 
 class Protocol(KafkaProtocol):  # type: ignore[misc]  # kafka-python carries no types
     """Frames of one connection; answers are decoded where they lie."""
+
+    bytes_to_send: list[Any]
 
     def send_request(self, request: Any, correlation_id: int | None = None) -> int:
         """Queues a request; one that knows its pieces is not encoded as a whole."""
@@ -169,6 +171,8 @@ class _Frame:
 
 class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries no types
     """A connection with the protocol above."""
+
+    parser: Any
 
     def connection_made(self, transport: Any) -> None:
         """Called when the socket is there."""
