@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import crc32c
+import numba
 import pyarrow as pa
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
@@ -22,6 +23,15 @@ from sparkmirror.batches import Codec
 
 XERIAL = b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01"
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 8, 16, 32, 64
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Lets Python call what is written for kernels."""
+    made: Function = numba.njit(function)
+    return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Damaged batches through every kernel, for as many rounds as asked: ``python -m tests.batches.fuzz ROUNDS [SEED]``.
 
 The damage is sealed with a right checksum, so that it reaches the kernels behind the index. With
-``NUMBA_BOUNDSCHECK=1`` in the environment each access outside an array ends the run with an IndexError; without it the memory protection
-has to do. Prints how many batches went through and how many were refused.
+``NUMBA_BOUNDSCHECK=1`` in the environment each access outside an array ends the run with an IndexError; without it only
+the machine's memory protection does. Prints how many batches went through and how many were refused.
 """
 
 from __future__ import annotations

@@ -11,27 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.batches import crc
-from sparkmirror.batches.kernel import inner
+from tests.batches.building import compiled
 
 ONES = np.uint32(0xFFFFFFFF)
 
 
-@inner
+@compiled
 def by_table(data: Any, start: int, stop: int) -> Any:
     return crc.append_by_table(ONES, data, start, stop) ^ ONES
 
 
-@inner
+@compiled
 def as_used(data: Any, start: int, stop: int) -> Any:
     return crc.crc32c(data, start, stop)
 
 
-@inner
+@compiled
 def shifted(state: Any, size: int) -> Any:
     return crc.shift(state, size)
 
 
-@inner
+@compiled
 def appended_zeros(state: Any, zeros: Any) -> Any:
     return crc.append(state, zeros, 0, zeros.shape[0])
 

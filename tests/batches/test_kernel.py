@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import sparkmirror.batches
-from sparkmirror.batches import index_kernel, kernel, pour_kernel, select_kernel
+from sparkmirror.batches import fill_cache, index_kernel, kernel, pour_kernel, select_kernel
 
 SOURCES = Path(sparkmirror.batches.__file__).parent
 
@@ -44,3 +46,10 @@ def test_loading_the_kernels_is_quick_once_they_are_compiled() -> None:
     )
     assert float(done.stdout) < 2.0  # 0.15 s on an idle machine; compiling takes some 10
     assert time.monotonic() - started < 10
+
+
+@pytest.mark.slow
+def test_the_cache_is_filled_by_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    fill_cache()
+    assert len(list(tmp_path.rglob("*.nbc"))) == len(kernel._entries)

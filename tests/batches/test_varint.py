@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from kafka.record.util import decode_varint, encode_varint
 
 from sparkmirror.batches import varint
-from sparkmirror.batches.kernel import inner
+from tests.batches.building import compiled
 
 
-@inner
+@compiled
 def read(data: Any, at: int, stop: int) -> Any:
     return varint.read(data, at, stop)
 
 
-@inner
+@compiled
 def write(data: Any, at: int, value: int) -> Any:
     return varint.write(data, at, value)
 
 
-@inner
+@compiled
 def size_of(value: int) -> Any:
     return varint.size_of(value)
 

@@ -17,7 +17,7 @@ Files named ``*_kernel`` hold the loops (Numba); ``kernel`` says how they are co
 
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.index import Indexed, index
-from sparkmirror.batches.kernel import warm
+from sparkmirror.batches.kernel import fill_cache, warm
 from sparkmirror.batches.merge import Merged, Merging, Run, Stamp, merge
 from sparkmirror.batches.pass_through import rewrite
 from sparkmirror.batches.select import (
@@ -47,6 +47,7 @@ __all__ = [
     "Stamp",
     "Stretch",
     "TargetTopic",
+    "fill_cache",
     "index",
     "keep",
     "merge",

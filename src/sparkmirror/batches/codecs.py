@@ -33,6 +33,7 @@ _XERIAL_BLOCK: Final = 32 * 1024
 _FIRST_GUESS: Final = 64 * 1024
 _GZIP_LEVEL: Final = 6
 _ZSTD_LEVEL: Final = 3
+_LZ4_LEVEL: Final = 1  # the fast kind; level 3 makes JSON a quarter smaller, four times slower
 _TOO_SMALL: Final = "failed to write whole buffer"
 
 
@@ -140,7 +141,7 @@ def _to_snappy(records: Bytes) -> bytes:
 
 
 def _to_lz4(records: Bytes) -> memoryview:
-    writer = cramjam.lz4.Compressor(block_linked=False, content_checksum=False)
+    writer = cramjam.lz4.Compressor(level=_LZ4_LEVEL, block_linked=False, content_checksum=False)
     writer.compress(records.tobytes())  # this one method takes nothing but bytes
     return memoryview(writer.finish())
 

@@ -150,5 +150,7 @@ def index(buffer: Buffer) -> Indexed:
         The table of the sound batches; ``error`` says whether a corrupt one ended it.
     """
     data = np.frombuffer(buffer, np.uint8)
-    table, fault, end = rows.walk(data)
+    table, count, fault, end = rows.walk(data)
+    if count < table.shape[1]:
+        table = np.ascontiguousarray(table[:, :count])
     return Indexed(data=data, table=table, fault=fault, end=end)

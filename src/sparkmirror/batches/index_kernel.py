@@ -114,8 +114,8 @@ def walk(data):
         data: batches one after the other; the last may be cut off.
 
     Returns:
-        (table, fault, end): an int64 table of ``COLUMNS`` rows with one column per sound batch; why the walk ended
-        before the end of the buffer (``SOUND``: it did not, or the rest is a cut-off batch); where it ended.
+        (table, batches, fault, end): an int64 table of ``COLUMNS`` rows; how many of its columns hold a sound batch;
+        why the walk ended before the end of the buffer (``SOUND``: it did not, or the rest is a cut-off batch); where.
     """
     batches = _count(data)
     table = np.empty((COLUMNS, batches), np.int64)
@@ -133,7 +133,7 @@ def walk(data):
         if fault == SOUND and table[FIRST, n] <= before:
             fault = BAD_ORDER
         if fault != SOUND:
-            return table[:, :n].copy(), fault, at
+            return table, n, fault, at
         table[START, n] = at
         table[SIZE, n] = size
         table[MAGIC, n] = magic
@@ -144,4 +144,4 @@ def walk(data):
             fault = BAD_LENGTH
         elif batches == 0:
             fault = CUT_SHORT
-    return table, fault, at
+    return table, batches, fault, at

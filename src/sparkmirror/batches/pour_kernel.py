@@ -133,6 +133,12 @@ def _pour(data, at, stop, table, n, skip_before, part, most, out, room, state, r
     return (DONE if at == stop else DAMAGED), count
 
 
+@inner
+def _copy_state(target, source):
+    for i in range(STATE):
+        target[i] = source[i]
+
+
 @kernel(BYTES, TABLE, FLAGS, LONG, LONG, LONG, WRITABLE, LONG, LONGS, TABLE)
 def pour_batches(data, table, reasons, first, stop, skip_before, out, room, state, runs):
     """Pours whole uncompressed batches until the room is full.
@@ -160,12 +166,12 @@ def pour_batches(data, table, reasons, first, stop, skip_before, out, room, stat
             return n, LEGACY
         if table[_ATTRIBUTES, n] & _CODEC:
             return n, COMPRESSED
-        saved[:] = state
+        _copy_state(saved, state)
         start = table[_START, n]
         begin, end = start + _HEADER, start + table[_SIZE, n]
         why, _ = _pour(data, begin, end, table, n, skip_before, 0, _ALL, out, room, state, runs)
         if why != DONE:
-            state[:] = saved
+            _copy_state(state, saved)
             return n, why
     return stop, DONE
 

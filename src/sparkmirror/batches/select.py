@@ -101,8 +101,8 @@ _NO_TRANSACTIONS: Longs = np.empty((2, 0), np.int64)
 
 def unknown_producers(indexed: Indexed, known: Longs) -> Longs:
     """The producer ids in an index that ``known`` (see ``producers``) does not have, each once."""
-    found: Longs = kernels.strangers(indexed.table, known)
-    return found
+    found, count = kernels.strangers(indexed.table, known)
+    return found[:count]
 
 
 def keep(

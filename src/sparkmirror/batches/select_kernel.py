@@ -164,20 +164,19 @@ def classify(table, reasons, from_offset, log_append_time, codec, limit):
 
 @kernel(TABLE, LONGS)
 def strangers(table, known):
-    """The producer ids of the batches that are not in the ascending array ``known``, each once, unordered."""
-    found = np.empty(16, np.int64)
+    """Finds the producer ids of the batches that are not in the ascending array ``known``.
+
+    Returns:
+        (found, count): an array that begins with them, each once, unordered; how many they are.
+    """
+    found = np.empty(table.shape[1], np.int64)
     count, last = 0, np.int64(-1)
     for n in range(table.shape[1]):
         producer = table[_PRODUCER, n]
         if producer < 0 or producer == last:
             continue
         last = producer
-        if _holds(known, producer) or _find(found, count, producer) >= 0:
-            continue
-        if count == found.shape[0]:
-            larger = np.empty(2 * count, np.int64)
-            larger[:count] = found
-            found = larger
-        found[count] = producer
-        count += 1
-    return found[:count].copy()
+        if not _holds(known, producer) and _find(found, count, producer) < 0:
+            found[count] = producer
+            count += 1
+    return found, count

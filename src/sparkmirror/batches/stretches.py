@@ -61,5 +61,5 @@ def stretches(
     Returns:
         The stretches, and the number of batches in them.
     """
-    found, taken = kernels.cut(indexed.table, kept.reasons, codes, until, small, small_compressed)
-    return [Stretch(*column) for column in found.T.tolist()], taken
+    found, count, taken = kernels.cut(indexed.table, kept.reasons, codes, until, small, small_compressed)
+    return [Stretch(*column) for column in found[:, :count].T.tolist()], taken

@@ -18,14 +18,16 @@ _ATTRIBUTES, _CODEC = rows.ATTRIBUTES, layout.CODEC_MASK
 
 
 @kernel(TABLE, FLAGS, FLAGS, LONG, LONG, LONG)
-def cut(table: Longs, reasons: Bytes, codes: Bytes, until: int, small: int, small_compressed: int) -> tuple[Longs, int]:
+def cut(
+    table: Longs, reasons: Bytes, codes: Bytes, until: int, small: int, small_compressed: int
+) -> tuple[Longs, int, int]:
     """Cuts the kept batches into stretches; see ``stretches.stretches``.
 
     Returns:
-        (stretches, taken): four rows (first column, column after the last, kind, records) with one column per stretch,
-        and the number of batches in them.
+        (stretches, count, taken): four rows (first column, column after the last, kind, records), how many of the
+        columns hold a stretch, and the number of batches in them.
     """
-    found = np.empty((4, 16), np.int64)
+    found = np.empty((4, table.shape[1]), np.int64)
     count, taken, column, following = 0, 0, -1, np.int64(-1)
     for n in range(table.shape[1]):
         if reasons[n] != KEPT:
@@ -40,14 +42,10 @@ def cut(table: Longs, reasons: Bytes, codes: Bytes, until: int, small: int, smal
             found[STOP, count - 1] = n + 1
             found[RECORDS, count - 1] += table[_COUNT, n]
         else:
-            if count == found.shape[1]:
-                larger = np.empty((4, 2 * count), np.int64)
-                larger[:, :count] = found
-                found = larger
             found[FIRST, count] = n
             found[STOP, count] = n + 1
             found[KIND, count] = kind
             found[RECORDS, count] = table[_COUNT, n]
             count += 1
         column, following = n, table[_LAST, n] + 1
-    return found[:, :count].copy(), taken
+    return found, count, taken
