@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -33,7 +34,7 @@ _ALWAYS = {
     "spark.sql.artifact.isolation.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
-    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
 }
 
 _LOCALLY = {
@@ -41,7 +42,6 @@ _LOCALLY = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss1m",
 }
 
 
@@ -57,11 +57,17 @@ def open_session(master: str | None, slots: int) -> SparkSession:
     """
     set_java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Lanes log by themselves; Spark's own lines go to a file nobody reads, or nowhere.
     builder: Any = SparkSession.builder
     builder = builder.appName("sparkmirror").master(master or f"{LOCAL}[{slots}]")
-    settings = _ALWAYS if master is not None and not master.startswith(LOCAL) else _ALWAYS | _LOCALLY
+    local = master is None or master.startswith(LOCAL)
+    settings = _ALWAYS | {"spark.driver.extraJavaOptions": _java_options(local)} | (_LOCALLY if local else {})
     for key, value in settings.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
     return session
+
+
+def _java_options(local: bool) -> str:
+    """Quiet logs; and locally a JVM that starts fast, since it only schedules."""
+    quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    return f"{quiet} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto" if local else quiet
