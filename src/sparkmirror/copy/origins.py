@@ -11,18 +11,22 @@ known before. Registrations are never deleted, and name the cluster id, so a top
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from sparkmirror import batches
+from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.journal import Entry, Journal
 from sparkmirror.kafka.metadata import describe_topics
 from sparkmirror.model import Writer
 from sparkmirror.naming.topics import WRITERS_TOPIC
 
 NO_PRODUCER = -1
+VERSION = 1
 
 
 def writer_key(writer: Writer) -> str:
@@ -38,7 +42,34 @@ def writer_value(flow: str, cluster_id: str, origin: tuple[str, ...]) -> str:
         cluster_id: of the cluster that is written to.
         origin: ids of the clusters that the batches have come through.
     """
-    return json.dumps({"v": 1, "flow": flow, "cluster": cluster_id, "origin": list(origin)})
+    return json.dumps({"v": VERSION, "flow": flow, "cluster": cluster_id, "origin": list(origin)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """One producer id: ``flow`` writes with it to ``cluster`` what has come through the clusters of ``origin``."""
+
+    producer_id: int
+    flow: str
+    cluster: str
+    origin: tuple[str, ...]
+
+
+def registration(key: str, value: str) -> Registration | None:
+    """Reads one record of the registry; None for a kind, or a version, that a later release may have written.
+
+    Raises:
+        ValueError: the record is not one of ours.
+    """
+    try:
+        name, data = json.loads(key), json.loads(value)
+        if name[0] != "writer" or data["v"] != VERSION:
+            return None
+        return Registration(
+            producer_id=int(name[1]), flow=data["flow"], cluster=data["cluster"], origin=tuple(data["origin"])
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as failure:
+        raise ValueError(f"not a record of {WRITERS_TOPIC}: key {key[:200]}") from failure
 
 
 class Origins:
@@ -66,9 +97,10 @@ class Origins:
         Raises:
             BrokerError: the registry cannot be read.
             LinkError: the source does not answer.
+            SparkmirrorError: it holds what is not a registration.
         """
         view = (await describe_topics(self._journal.cluster, [WRITERS_TOPIC]))[WRITERS_TOPIC]
-        end = self._next + 1 if view.code == 0 else 0
+        end = 0 if view.code == UNKNOWN_TOPIC_OR_PARTITION else self._next + 1
         while self._next < end:
             entries, self._next, end = await self._journal.read(self._next)
             for entry in entries:
@@ -89,11 +121,13 @@ class Origins:
     def _take(self, entry: Entry) -> None:
         if entry.value is None:
             return
-        kind, producer_id = json.loads(entry.key)
-        value = json.loads(entry.value)
-        if kind != "writer" or value["cluster"] != self._source_id:
+        try:
+            known = registration(entry.key, entry.value)
+        except ValueError as failure:
+            raise SparkmirrorError(f"cluster {self._journal.cluster.alias}: {failure}") from failure
+        if known is None or known.cluster != self._source_id:
             return
-        if self._target_id in value["origin"]:
-            self._loops.add(producer_id)
+        if self._target_id in known.origin:
+            self._loops.add(known.producer_id)
         else:
-            self._relayed[producer_id] = value["flow"]
+            self._relayed[known.producer_id] = known.flow

@@ -1,0 +1,204 @@
+"""What an answer of a Fetch brings: runs, holes, segments and the place that comes next."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror import batches
+from sparkmirror.copy.arrivals import Arrival, Prepared, Run
+from sparkmirror.errors import BatchError
+from sparkmirror.model import NO_OFFSET
+from sparkmirror.offsets.records import SEQUENCES
+from tests.batches.building import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, Rec, Written, logs, read
+from tests.copy.making import LARGE, NOW_MS, SOURCE, WRITER, answer, batch, place, rules
+
+PRODUCER = (900, 1, 0)
+ABORT, COMMIT = 0, 1
+
+
+def marker(offset: int, kind: int, producer_id: int = 900) -> Written:
+    """A control batch, as ``EndTransactionMarker`` writes it."""
+    record = Rec(0, NOW_MS, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0))
+    return Written(records=(record,), base_offset=offset, bits=CONTROL | TRANSACTIONAL, producer=(producer_id, 1, -1))
+
+
+def segments(arrived: Arrival) -> list[tuple[int, int]]:
+    return [(segment.sequence, segment.source) for segment in arrived.segments]
+
+
+def test_consecutive_batches_are_one_run_and_one_segment():
+    arrived = answer([batch(0, 3), batch(3, 2), batch(5, 1)], place())
+    (run,) = arrived.items
+    assert isinstance(run, Run)
+    assert (run.at, run.stop, run.sequence, run.small) == (0, 3, 0, True)
+    assert segments(arrived) == [(0, 0)]
+    assert (arrived.end, arrived.next_sequence, arrived.continues_at, arrived.dropped) == (6, 6, 6, 0)
+
+
+def test_what_continues_the_last_answer_opens_no_segment():
+    arrived = answer([batch(40, 3)], place(40, next_sequence=9, continues_at=40))
+    assert arrived.segments == []
+    assert arrived.next_sequence == 12
+
+
+def test_a_hole_between_batches_opens_a_segment():
+    arrived = answer([batch(0, 3), batch(10, 2)], place())
+    assert [item.sequence for item in arrived.items] == [0, 3]
+    assert segments(arrived) == [(0, 0), (3, 10)]
+
+
+def test_large_batches_do_not_share_a_run_with_small_ones():
+    arrived = answer([batch(0), batch(3, size=LARGE), batch(6, size=LARGE), batch(9)], place())
+    assert [(run.at, run.stop, run.small) for run in arrived.items if isinstance(run, Run)] == [
+        (0, 1, True),
+        (1, 3, False),
+        (3, 4, True),
+    ]
+    assert segments(arrived) == [(0, 0)]
+
+
+def test_control_batches_are_dropped_and_leave_a_hole():
+    arrived = answer([batch(0, 3), marker(3, COMMIT), batch(4, 2)], place())
+    assert segments(arrived) == [(0, 0), (3, 4)]
+    assert (arrived.dropped, arrived.end) == (1, 6)
+
+
+def test_aborted_transactions_are_dropped_under_read_committed():
+    doomed: dict[str, Any] = {"producer": PRODUCER, "bits": TRANSACTIONAL}
+    written = [batch(0, 2), batch(2, 3, **doomed), batch(5, 1), marker(6, ABORT), batch(7, 2, **doomed)]
+    arrived = answer(written, place(), aborted=((900, 2),))
+    assert segments(arrived) == [(0, 0), (2, 5), (3, 7)]
+    assert arrived.dropped == 2
+    everything = answer(written, place(), aborted=((900, 2),), wanted=rules(read_committed=False))
+    assert segments(everything) == [(0, 0), (6, 7)]
+    assert everything.dropped == 1
+
+
+def test_batches_that_came_from_the_target_are_dropped():
+    wanted = rules(loops=batches.producers([900]))
+    arrived = answer([batch(0, 2, producer=PRODUCER), batch(2, 2)], place(), wanted=wanted)
+    assert segments(arrived) == [(0, 2)]
+    assert arrived.dropped == 1
+
+
+def test_an_answer_of_nothing_but_dropped_batches_moves_the_place():
+    arrived = answer([marker(0, COMMIT), marker(1, COMMIT)], place())
+    assert (arrived.items, arrived.segments, arrived.end, arrived.next_sequence) == ([], [], 2, 0)
+
+
+def test_an_empty_answer_moves_nothing():
+    arrived = answer([], place(7, next_sequence=3, continues_at=7))
+    assert (arrived.end, arrived.next_sequence, arrived.continues_at) == (7, 3, 7)
+
+
+def test_nothing_from_until_on_is_taken_or_passed():
+    """A copy for once leaves what it did not take to the next one."""
+    arrived = answer([batch(0, 3), batch(3, 2), batch(5, 4), batch(9, 1)], place(until=5))
+    assert (arrived.end, arrived.next_sequence, arrived.dropped) == (5, 5, 0)
+    assert answer([batch(5, 4)], place(5, until=5)).end == 5
+
+
+def test_a_batch_that_begins_before_until_is_taken_whole():
+    arrived = answer([batch(0, 3), batch(3, 4), batch(7, 2)], place(until=5))
+    assert (arrived.end, arrived.next_sequence) == (7, 7)
+
+
+def test_until_behind_dropped_batches_is_reached():
+    arrived = answer([batch(0, 3), marker(3, COMMIT)], place(until=4))
+    assert (arrived.end, arrived.dropped) == (4, 1)
+
+
+def test_a_position_inside_a_batch_trims_it():
+    arrived = answer([batch(10, 5)], place(12))
+    (item,) = arrived.items
+    assert isinstance(item, Prepared)
+    assert [record.key for record in read(item.payload).records] == [b"12", b"13", b"14"]
+    assert (item.sequence, item.count, item.source, item.last_source, item.end) == (0, 3, 12, 14, 15)
+    assert segments(arrived) == [(0, 12)]
+
+
+def test_a_compacted_batch_opens_a_segment_for_each_gap_in_it():
+    recs = tuple(Rec(delta, NOW_MS, b"%d" % delta) for delta in (0, 1, 4, 5, 9))
+    arrived = answer([Written(records=recs, base_offset=100, last_delta=11), batch(112, 1)], place(100))
+    prepared, run = arrived.items
+    assert isinstance(prepared, Prepared)
+    assert read(prepared.payload).records[2].offset == 2
+    assert segments(arrived) == [(0, 100), (2, 104), (4, 109), (5, 112)]
+    assert (prepared.count, prepared.end, run.sequence) == (5, 112, 5)
+
+
+def test_the_brokers_time_is_written_into_the_records():
+    recs = (Rec(0, 5_000), Rec(1, 6_000))
+    written = Written(records=recs, bits=LOG_APPEND_TIME, max_time=9_000)
+    (item,) = answer([written], place()).items
+    assert isinstance(item, Prepared)
+    seen = read(item.payload)
+    assert [record.time for record in seen.records] == [9_000, 9_000]
+    assert not seen.attributes & LOG_APPEND_TIME
+
+
+def test_a_target_that_sets_the_time_itself_gets_the_batch_unopened():
+    target = batches.TargetTopic(log_append_time=True, max_message_bytes=1 << 20)
+    written = Written(records=(Rec(0, 5_000),), bits=LOG_APPEND_TIME, max_time=9_000)
+    (item,) = answer([written], place(), wanted=rules(target=target)).items
+    assert isinstance(item, Run)
+
+
+def test_a_batch_above_the_targets_limit_is_split():
+    target = batches.TargetTopic(log_append_time=False, max_message_bytes=70_000)
+    arrived = answer([batch(0, 4, size=30_000)], place(), wanted=rules(target=target))
+    assert all(isinstance(item, Prepared) and item.held <= 70_000 for item in arrived.items)
+    assert [(i.sequence, i.source, i.end) for i in arrived.items if isinstance(i, Prepared)] == [(0, 0, 2), (2, 2, 4)]
+    assert segments(arrived) == [(0, 0)]
+
+
+def test_a_record_above_the_targets_limit_is_an_error_that_names_it():
+    target = batches.TargetTopic(log_append_time=False, max_message_bytes=20_000)
+    with pytest.raises(BatchError, match=r"record 1 of the batch is larger than .* max.message.bytes, 20000"):
+        answer(
+            [batch(0, 1), replace(batch(1, 2), records=(Rec(0, 1), Rec(1, 1, None, b"x" * LARGE)))],
+            place(),
+            wanted=rules(target=target),
+        )
+
+
+def test_sequences_wrap():
+    arrived = answer([batch(0, 3), batch(10, 2)], place(next_sequence=SEQUENCES - 2))
+    assert segments(arrived) == [(SEQUENCES - 2, 0), (1, 10)]
+    assert arrived.next_sequence == 3
+
+
+@given(logs(), st.data())
+def test_items_and_segments_account_for_every_record(written: Sequence[Written], data: st.DataObject):
+    """Whatever the log looks like: each record to copy has its sequence, and its segment tells its source offset."""
+    first, last = written[0].base_offset, written[-1].last_offset
+    position = data.draw(st.integers(first, last))
+    until = data.draw(st.sampled_from([NO_OFFSET, NO_OFFSET, data.draw(st.integers(position, last + 1))]))
+    began = data.draw(st.sampled_from([0, SEQUENCES - 3]))
+    arrived = answer(written, place(position, until=until, next_sequence=began))
+    taken = [b for b in written if b.last_offset >= position and (until == NO_OFFSET or b.base_offset < until)]
+    wanted = [r.offset for b in taken for r in b.seen() if r.offset >= position]
+    points = {(s.sequence - began) % SEQUENCES: s.source for s in arrived.segments}
+    translated, source = [], NO_OFFSET
+    for count in range((arrived.next_sequence - began) % SEQUENCES):
+        source = points.get(count, source + 1)
+        translated.append(source)
+    assert translated == wanted
+    sequence = began
+    for item in arrived.items:
+        assert item.sequence == sequence
+        counts = item.index.count[item.at : item.stop].sum() if isinstance(item, Run) else item.count
+        sequence = (sequence + int(counts)) % SEQUENCES
+    assert sequence == arrived.next_sequence
+    assert all(s.partition == SOURCE and s.writer == WRITER and s.target == NO_OFFSET for s in arrived.segments)
+    if until == NO_OFFSET:
+        assert arrived.end == last + 1
+    else:
+        assert all(r.offset >= arrived.end for b in written if b not in taken for r in b.seen() if r.offset > position)

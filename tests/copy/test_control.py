@@ -1,0 +1,114 @@
+"""What the control topic says to one run, whatever else is in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror.copy import control
+from sparkmirror.copy.control import ControlState, Handed, drain_key, handover_entries, lost_key, ready_key, spent_keys
+from sparkmirror.kafka.journal import Entry
+from sparkmirror.model import TopicPartition, Writer
+
+RUN = "run-1"
+
+
+def entries(pairs: Iterable[tuple[str, str | None]]) -> list[Entry]:
+    return [Entry(offset, key, value) for offset, (key, value) in enumerate(pairs)]
+
+
+def heard(*pairs: tuple[str, str | None]) -> ControlState:
+    state = ControlState(run=RUN)
+    state.take(entries(pairs))
+    return state
+
+
+def handed(position: int) -> Handed:
+    return Handed(
+        position=position,
+        sequence=7,
+        writer=Writer(producer_id=9, epoch=1),
+        opened=True,
+        last=(6, position - 1, 3),
+        copied=(5, 50),
+    )
+
+
+_longs = st.integers(-1, 2**62)
+_handed = st.builds(
+    Handed,
+    position=_longs,
+    sequence=st.integers(0, 2**31 - 1),
+    writer=st.builds(Writer, producer_id=_longs, epoch=st.integers(0, 32_767)),
+    opened=st.booleans(),
+    last=st.tuples(_longs, _longs, _longs),
+    copied=st.tuples(_longs, _longs),
+    error=st.text(max_size=20),
+)
+_handovers = st.dictionaries(st.builds(TopicPartition, st.text(max_size=8), st.integers(0, 99)), _handed, max_size=8)
+
+
+@given(_handovers, st.integers(1, 4))
+def test_a_handover_comes_back_as_it_was_written(handover: dict[TopicPartition, Handed], at_once: int):
+    before, control.PARTITIONS_PER_RECORD = control.PARTITIONS_PER_RECORD, at_once
+    try:
+        written = handover_entries(RUN, "lane-0.0", handover)
+    finally:
+        control.PARTITIONS_PER_RECORD = before
+    assert heard(*written).handed == {"lane-0.0": handover}
+    assert heard(*written, *written).handed == {"lane-0.0": handover}, "a repeated append changes nothing"
+
+
+def test_a_handover_counts_when_all_its_parts_are_there(monkeypatch):
+    monkeypatch.setattr(control, "PARTITIONS_PER_RECORD", 2)
+    partitions = {TopicPartition("t", n): handed(n) for n in range(5)}
+    first, second, third = entries(handover_entries(RUN, "lane-0.0", partitions))
+    state = ControlState(run=RUN)
+    state.take([third, first])
+    assert state.handed == {}
+    state.take([second])
+    assert state.handed == {"lane-0.0": partitions}
+
+
+def test_a_shift_without_partitions_hands_over_too():
+    assert heard(*handover_entries(RUN, "lane-0.0", {})).handed == {"lane-0.0": {}}
+
+
+def test_a_drain_of_all_concerns_every_shift():
+    assert heard((drain_key(RUN), "{}")).must_drain("lane-9.9")
+
+
+def test_a_drain_of_one_shift_concerns_no_other():
+    state = heard((drain_key(RUN, "lane-0.1"), "{}"))
+    assert state.must_drain("lane-0.1")
+    assert not state.must_drain("lane-0.2")
+
+
+def test_records_of_another_run_and_tombstones_are_passed_over():
+    state = heard(
+        (drain_key("run-0"), "{}"),
+        (drain_key(RUN), None),
+        (lost_key(RUN, "lane-0.0"), None),
+        *handover_entries("run-0", "lane-0.0", {TopicPartition("t", 0): handed(1)}),
+    )
+    assert state == ControlState(run=RUN)
+
+
+def test_kinds_of_a_later_release_are_passed_over():
+    assert heard((json.dumps(["pause", RUN, "orders"]), '{"v":2}')) == ControlState(run=RUN)
+
+
+def test_ready_and_lost_name_their_shift():
+    state = heard((ready_key(RUN, "lane-0.0"), "{}"), (lost_key(RUN, "lane-0.1"), "{}"))
+    assert (state.ready, state.lost) == ({"lane-0.0"}, {"lane-0.1"})
+
+
+def test_every_key_of_a_handover_is_spent_with_it(monkeypatch):
+    monkeypatch.setattr(control, "PARTITIONS_PER_RECORD", 2)
+    for count in range(7):
+        written = handover_entries(RUN, "lane-0.0", {TopicPartition("t", n): handed(n) for n in range(count)})
+        assert {key for key, _ in written} <= set(spent_keys(RUN, "lane-0.0", count))
+    assert ready_key(RUN, "lane-0.0") in spent_keys(RUN, "lane-0.0", 0)

@@ -1,0 +1,97 @@
+"""The registry of writers: what its records say, and that a lane reads on in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror import batches
+from sparkmirror.config import FlowConfig
+from sparkmirror.copy.origins import Origins, Registration, registration, writer_key, writer_value
+from sparkmirror.duties.internal_topics import ensure_internal_topics
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.journal import Journal
+from sparkmirror.model import Writer
+from sparkmirror.naming import WRITERS_TOPIC
+from tests.batches.building import log
+from tests.copy.making import batch
+
+
+@given(st.integers(0, 2**62), st.text(), st.text(), st.lists(st.text(), max_size=4).map(tuple))
+def test_a_registration_comes_back_as_it_was_written(producer_id: int, flow: str, cluster: str, origin: tuple[str]):
+    writer = Writer(producer_id=producer_id, epoch=5)
+    wanted = Registration(producer_id=producer_id, flow=flow, cluster=cluster, origin=origin)
+    assert registration(writer_key(writer), writer_value(flow, cluster, origin)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [('["chain",1,2]', '{"v":1}'), ('["writer",7]', '{"v":2,"else":1}')],
+    ids=["kind", "version"],
+)
+def test_what_a_later_release_writes_is_passed_over(key: str, value: str):
+    assert registration(key, value) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hello", "{}"),
+        ("[]", '{"v":1}'),
+        ('["writer"]', '{"v":1}'),
+        ('["writer",1]', "[]"),
+        ('["writer","x"]', '{"v":1}'),
+    ],
+)
+def test_what_is_not_a_registration_is_an_error(key: str, value: str):
+    with pytest.raises(ValueError, match=f"not a record of {WRITERS_TOPIC}"):
+        registration(key, value)
+
+
+# ------------------------------------------------------------------------------------------------------- real registry
+
+
+@pytest.mark.kafka
+def test_a_lane_reads_on_in_the_registry_for_each_new_producer(flow_on: FlowConfig, cluster_on: Callable[..., Cluster]):
+    target = cluster_on("B")
+    ensure_internal_topics(flow_on, target)
+    origins = Origins(target, "id-b", "id-a")
+
+    def register(producer_id: int, cluster: str, *origin: str) -> None:
+        record = (writer_key(Writer(producer_id=producer_id, epoch=0)), writer_value("C->B", cluster, origin))
+        target.run(Journal(target, WRITERS_TOPIC).append, [record])
+
+    seen = batches.index(log([batch(0, 1, producer=(7_101, 0, 0)), batch(1, 1, producer=(7_102, 0, 0))]))
+    register(7_101, "id-b", "id-a")
+    assert batches.unknown_producers(seen, origins.known).tolist() == [7_101, 7_102]
+    target.run(origins.look_up, [7_101])
+    assert 7_101 in origins.loops
+    assert batches.unknown_producers(seen, origins.known).tolist() == [7_102]
+
+    register(7_102, "id-b", "id-a", "id-c")
+    register(7_103, "id-b", "id-c")
+    register(7_104, "another cluster", "id-a")
+    target.run(origins.look_up, [7_102, 7_103, 7_104])
+    assert batches.unknown_producers(seen, origins.known).size == 0
+    assert {7_101, 7_102} <= set(origins.loops.tolist())
+    assert not {7_103, 7_104} & set(origins.loops.tolist())
+    assert origins.relayed(seen) == ""
+    assert origins.relayed(batches.index(log([batch(0, 1, producer=(7_103, 0, 0))]))) == "C->B"
+
+    target.run(Journal(target, WRITERS_TOPIC).append, [("hello", "world")])
+    with pytest.raises(SparkmirrorError, match="not a record of"):
+        target.run(origins.look_up, [7_105])
+    target.run(Journal(target, WRITERS_TOPIC).append, [("hello", None)])
+
+
+@pytest.mark.kafka
+def test_a_cluster_without_a_registry_has_no_mirrors_in_it(cluster_on: Callable[..., Cluster]):
+    """Cluster A is never written to by a flow in these tests."""
+    origins = Origins(cluster_on("A"), "id-a", "id-b")
+    cluster_on("A").run(origins.look_up, [5])
+    assert 5 in origins.known
+    assert origins.loops.size == 0

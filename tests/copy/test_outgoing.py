@@ -1,0 +1,146 @@
+"""The next batch of a queue: passed, merged or prepared, whatever the order in which answers came."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror import batches
+from sparkmirror.copy.arrivals import Item, Ticket
+from sparkmirror.copy.outgoing import Outgoing, next_outgoing
+from sparkmirror.offsets.records import SEQUENCES
+from tests.batches.building import Rec, Written, logs, read
+from tests.copy.making import LARGE, NOW_MS, WRITER, answer, batch, place, rules
+
+TARGET = rules().target
+
+_limits, _sequences = st.sampled_from([300, 2_000, 1 << 20]), st.sampled_from([0, SEQUENCES - 5])
+
+
+def queue(*answers: Sequence[Written], sequence: int = 0, start: int = 0) -> deque[Item]:
+    """What waits after answers came one after the other."""
+    waiting: deque[Item] = deque()
+    here = place(start, next_sequence=sequence)
+    for written in answers:
+        arrived = answer(written, here)
+        waiting += arrived.items
+        here = place(arrived.end, next_sequence=arrived.next_sequence, continues_at=arrived.continues_at)
+    return waiting
+
+
+def drained(waiting: deque[Item], limit: int = 1 << 20, target: batches.TargetTopic = TARGET) -> list[Outgoing]:
+    sent = []
+    while waiting:
+        sent.append(next_outgoing(waiting, WRITER, target, limit))
+    return sent
+
+
+def test_a_lone_batch_passes_as_it_is():
+    written = batch(5, 3, codec=batches.Codec.ZSTD)
+    (one,) = drained(queue([written], start=5, sequence=40))
+    assert bytes(one.payload[61:]) == written.encode()[61:]
+    assert (one.sequence, one.count, one.source, one.last_source, one.end) == (40, 3, 5, 7, 8)
+    assert (one.batches, one.opened, one.held) == (1, False, len(written.encode()))
+    seen = read(one.payload)
+    assert (seen.base_offset, seen.producer) == (0, (WRITER.producer_id, WRITER.epoch, 40))
+
+
+def test_the_answers_bytes_stay_as_they_came():
+    """They may be read again: by the batches beside, and by a retry of the whole answer."""
+    waiting = queue([batch(0, size=LARGE), batch(3, size=LARGE)])
+    before = waiting[0].records  # type: ignore[union-attr]  # a run
+    copy = bytes(before)
+    drained(waiting)
+    assert before == copy
+
+
+def test_small_batches_that_wait_together_become_one():
+    (one,) = drained(queue([batch(0, 3), batch(3, 2)], [batch(5, 4)]))
+    assert [record.key for record in read(one.payload).records] == [b"%d" % n for n in range(9)]
+    assert (one.batches, one.count, one.source, one.last_source, one.end, one.opened) == (3, 9, 0, 8, 9, False)
+    assert one.held == sum(len(b.encode()) for b in (batch(0, 3), batch(3, 2), batch(5, 4)))
+
+
+def test_large_batches_are_never_merged():
+    assert [one.batches for one in drained(queue([batch(n, 1, size=LARGE) for n in range(3)]))] == [1, 1, 1]
+
+
+def test_merging_goes_on_across_a_hole_when_its_segment_is_on_record():
+    waiting = queue([batch(0, 2)], [batch(50, 2)])
+    waiting[1].ticket = Ticket(acknowledged=True)
+    (one,) = drained(waiting)
+    assert (one.count, one.source, one.last_source, one.end) == (4, 0, 51, 52)
+
+
+def test_merging_ends_before_what_waits_for_its_ticket():
+    waiting = queue([batch(0, 2)], [batch(50, 2)])
+    waiting[1].ticket = Ticket()
+    one = next_outgoing(waiting, WRITER, TARGET, 1 << 20)
+    assert (one.count, one.end, len(waiting)) == (2, 2, 1)
+
+
+def test_merged_batches_stay_below_the_limit():
+    written = [batch(n, 1, size=1_000) for n in range(40)]
+    sent = drained(queue(written), limit=10_000)
+    assert all(len(one.payload) <= 10_000 for one in sent)
+    assert [one.sequence for one in sent] == [one.source for one in sent]
+    assert sum(one.batches for one in sent) == 40
+    assert len(sent) <= 6
+
+
+def test_a_batch_above_the_merge_limit_goes_alone():
+    sent = drained(queue([batch(0, 1, size=100), batch(1, 1, size=20_000), batch(2, 1, size=100)]), limit=10_000)
+    assert [one.source for one in sent] == [0, 1, 2]
+
+
+def test_a_prepared_batch_goes_between_its_neighbours():
+    thin = Written(records=(Rec(0, NOW_MS, b"2"), Rec(3, NOW_MS, b"5")), base_offset=2)
+    sent = drained(queue([batch(0, 2), thin, batch(6, 1)]))
+    assert [(one.sequence, one.count, one.source, one.opened) for one in sent] == [
+        (0, 2, 0, False),
+        (2, 2, 2, True),
+        (4, 1, 6, False),
+    ]
+
+
+def test_sequences_wrap_between_batches_and_inside_one():
+    alone = drained(queue([batch(n, 2, size=LARGE) for n in (0, 2, 4)], sequence=SEQUENCES - 3))
+    assert [one.sequence for one in alone] == [SEQUENCES - 3, SEQUENCES - 1, 1]
+    (merged,) = drained(queue([batch(0, 2), batch(2, 2)], sequence=SEQUENCES - 3))
+    assert read(merged.payload).producer[2] == SEQUENCES - 3
+    parts = drained(queue([batch(n, 1, size=3_000) for n in range(6)], sequence=SEQUENCES - 3), limit=7_000)
+    assert [one.sequence for one in parts] == [(SEQUENCES - 3 + one.source) % SEQUENCES for one in parts]
+
+
+@given(
+    st.lists(logs(), min_size=1, max_size=3), st.sampled_from([300, 2_000, 1 << 20]), st.sampled_from([0, 2**31 - 5])
+)
+def test_whatever_waits_is_sent_once_and_in_order(answers: list[list[Written]], limit: int, began: int):
+    """Offsets of the answers are made to follow each other; keys and values are compared, byte for byte."""
+    shift, moved = answers[0][0].base_offset, []
+    for written in answers:
+        gap = shift - written[0].base_offset
+        moved.append([_moved(one, gap) for one in written])
+        shift = moved[-1][-1].last_offset + 1
+    waiting = queue(*moved, sequence=began, start=moved[0][0].base_offset)
+    held = sum(item.held for item in waiting)
+    sent = drained(waiting, limit=limit)
+    wanted = [record for written in moved for one in written for record in one.seen()]
+    got = [record for one in sent for record in read(one.payload).records]
+    assert [(r.key, r.value, r.headers, r.time) for r in got] == [(r.key, r.value, r.headers, r.time) for r in wanted]
+    assert sum(one.held for one in sent) == held
+    sequence = began
+    for one in sent:
+        assert read(one.payload).producer == (WRITER.producer_id, WRITER.epoch, one.sequence)
+        assert one.sequence == sequence
+        sequence = (sequence + one.count) % SEQUENCES
+    assert [one.source for one in sent] == sorted(one.source for one in sent)
+    assert sent[-1].end == moved[-1][-1].last_offset + 1
+
+
+def _moved(written: Written, gap: int) -> Written:
+    return replace(written, base_offset=written.base_offset + gap)

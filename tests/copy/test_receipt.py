@@ -1,0 +1,52 @@
+"""Receipts say how each partition left its shift."""
+
+from __future__ import annotations
+
+import pickle
+
+from sparkmirror.copy.arrivals import Ticket
+from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.copy.receipt import Outcome, Receipt, receipts
+from sparkmirror.model import NO_OFFSET
+from tests.copy.making import WRITER, answer, batch, partition
+
+
+def copied(until: int = NO_OFFSET) -> PartitionCopy:
+    copy = partition(until=until)
+    copy.take(answer([batch(0, 3)], copy.place()), Ticket(acknowledged=True))
+    sent = copy.next_batch()
+    assert sent is not None
+    copy.acknowledged(sent, 50)
+    return copy
+
+
+def test_a_receipt_holds_where_the_next_shift_goes_on():
+    (receipt,) = receipts([copied()], started=True)
+    assert receipt.outcome is Outcome.HANDED_ON
+    assert (receipt.position, receipt.sequence, receipt.writer, receipt.opened) == (3, 3, WRITER, True)
+    assert (receipt.first_source, receipt.last_source, receipt.first_target, receipt.last_target) == (0, 2, 50, 52)
+    assert (receipt.records, receipt.passed, receipt.merged, receipt.reencoded) == (3, 1, 0, 0)
+    assert receipt.latency_ms[0] >= 0
+
+
+def test_a_partition_at_its_end_is_done():
+    assert receipts([copied(until=3)], started=True)[0].outcome is Outcome.DONE
+
+
+def test_a_stopped_partition_says_why():
+    copy = copied(until=3)
+    copy.stop("no disk")
+    (receipt,) = receipts([copy], started=True)
+    assert (receipt.outcome, receipt.error, receipt.events) == (Outcome.STOPPED, "no disk", ("no disk",))
+    assert receipt.position == 3
+
+
+def test_a_shift_that_found_nothing_to_take_over_started_nothing():
+    assert receipts([partition()], started=False)[0].outcome is Outcome.NOT_STARTED
+
+
+def test_a_receipt_survives_pickling():
+    (receipt,) = receipts([copied()], started=True)
+    again = pickle.loads(pickle.dumps(receipt))
+    assert isinstance(again, Receipt)
+    assert again == receipt
