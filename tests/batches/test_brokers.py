@@ -53,7 +53,7 @@ def consume(servers: str, topic: str, count: int) -> list[Rec]:
     consumer.close()
     assert all(m.error() is None for m in messages)
     return [
-        Rec(m.offset() or 0, m.timestamp()[1], m.key(), m.value(), tuple(m.headers() or ()))  # type: ignore[arg-type]
+        Rec(m.offset() or 0, m.timestamp()[1], m.key(), m.value(), tuple(m.headers() or ()))  # type: ignore[arg-type]  # librdkafka types headers loosely
         for m in messages
     ]
 
