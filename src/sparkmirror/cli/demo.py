@@ -12,6 +12,7 @@ from types import FrameType, TracebackType
 from typing import Annotated, NoReturn, Self
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -21,7 +22,7 @@ from sparkmirror.cli.exits import ExitCode
 from sparkmirror.lab.demo import SOURCE, TARGET, Outcome, run_demo
 from sparkmirror.lab.demo_topics import RECORDS
 
-PLAIN_WIDTH = 120
+PLAIN_WIDTH = WIDE = 110
 
 
 def demo(
@@ -35,7 +36,7 @@ def demo(
     began = time.monotonic()
     with _Steps(console) as steps:
         outcome = run_demo(steps, records=records)
-    console.print(_table(outcome))
+    console.print(_table(outcome, wide=console.width >= WIDE))
     _conclude(console, outcome, time.monotonic() - began)
     raise typer.Exit(ExitCode.DONE if outcome.passed else ExitCode.FAILED)
 
@@ -84,18 +85,27 @@ class _Steps:
             self._task = None
 
 
-def _table(outcome: Outcome) -> Table:
-    table = Table(title=f"{SOURCE} → {TARGET}", title_justify="left", title_style="bold")
-    for heading in ("topic", "codec", "written by", "what is in it"):
-        table.add_column(heading)
-    for heading in ("records", "bytes", "records/s", "lag"):
-        table.add_column(heading, justify="right")
-    table.add_column("record by record")
+def _table(outcome: Outcome, *, wide: bool) -> Table:
+    table = Table(
+        title=f"{SOURCE} → {TARGET}",
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+    )
+    for heading in ("topic", "producer", "codec"):
+        table.add_column(heading, no_wrap=True)
+    if wide:
+        table.add_column("what is in it", no_wrap=True)
+    for heading in ("records", "bytes", "rate", "lag"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict")
     for each in outcome.topics:
         topic, found = each.topic, each.comparison
         verdict = "[green]equal[/]" if each.passed else f"[bold red]{found.difference or 'records are missing'}[/]"
-        names = (topic.name, topic.codec, topic.client.value, topic.holds)
-        size, rate = figures.megabytes(found.bytes), figures.count(each.rate)
+        names = (topic.name, topic.client.value, topic.codec, *((topic.holds,) if wide else ()))
+        size, rate = figures.megabytes(found.bytes), figures.rate(each.rate)
         table.add_row(*names, figures.count(found.target_records), size, rate, figures.count(each.lag), verdict)
     return table
 
@@ -107,6 +117,7 @@ def _conclude(console: Console, outcome: Outcome, seconds: float) -> None:
             f"[bold green]All {records:,} records arrived unchanged: key, value, headers, timestamp, partition and "
             f"order[/], in {seconds:.0f} s with everything.",
             highlight=False,
+            soft_wrap=True,
         )
         return
     console.print("[bold red]The demo failed.[/]")

@@ -21,7 +21,7 @@ HOUR_MS = 3_600_000
 class Client(Enum):
     """Who writes a topic."""
 
-    JAVA = "Kafka's producer"
+    JAVA = "Kafka's own"
     LIBRDKAFKA = "librdkafka"
 
 

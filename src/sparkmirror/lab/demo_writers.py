@@ -55,13 +55,18 @@ class DemoWriters:
         for topic in TOPICS:
             settings = {"compression.type": topic.codec}
             if topic.transactions:
-                writer = JavaProducer(gateway, self._servers, settings | {"transactional.id": f"demo-{topic.name}"})
-                self._transactional[topic.name] = self._stack.enter_context(closing(writer))
+                transactional = JavaProducer(
+                    gateway, self._servers, settings | {"transactional.id": f"demo-{topic.name}"}
+                )
+                self._transactional[topic.name] = self._stack.enter_context(closing(transactional))
             elif topic.client is Client.JAVA:
-                self._writers[topic.name] = JavaProducer(gateway, self._servers, settings)
-                self._stack.enter_context(closing(self._writers[topic.name]))
+                self._writers[topic.name] = self._stack.enter_context(
+                    closing(JavaProducer(gateway, self._servers, settings))
+                )
             else:
-                self._writers[topic.name] = LibrdkafkaProducer(self._servers, settings)
+                self._writers[topic.name] = self._stack.enter_context(
+                    closing(LibrdkafkaProducer(self._servers, settings))
+                )
         return self
 
     def __exit__(

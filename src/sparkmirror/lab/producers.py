@@ -135,8 +135,8 @@ class LibrdkafkaProducer:
             raise LabError(f"librdkafka: {left} records were not acknowledged in {ACKNOWLEDGED_S:.0f} s {self._failed}")
 
     def close(self) -> None:
-        """Drops librdkafka's handle."""
-        del self._producer
+        """Closes it."""
+        self._producer.close()
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
