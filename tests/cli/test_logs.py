@@ -64,8 +64,10 @@ def test_libraries_are_quiet_below_warning_and_speak_under_a_name_people_know(ca
     logging.getLogger("kafka.net.connection").info("connecting")
     logging.getLogger("py4j.clientserver").info("answering")
     assert capsys.readouterr().err == ""
-    logging.getLogger("kafka.net.connection").warning("closed")
-    assert "kafka-python closed" in capsys.readouterr().err
+    logging.getLogger("kafka.net.connection").error("refused")
+    assert capsys.readouterr().err == ""
+    logging.getLogger("py4j.clientserver").warning("closed")
+    assert "spark closed" in capsys.readouterr().err
 
 
 def test_debug_lets_libraries_speak_from_info_on(capsys: Captured):

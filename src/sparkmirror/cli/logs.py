@@ -3,8 +3,8 @@
 Invariants:
     - Nothing is redacted here, because nothing secret gets here: secrets are held by
       :class:`sparkmirror.config.secret.Secret`, which shows itself as ``[hidden]``.
-    - Libraries speak from WARNING on and under their own name. What they report about connections comes again, with
-      cluster and remedy, as our own errors.
+    - Libraries speak from WARNING on and under their own name; kafka-python not at all, since what it reports about
+      connections comes again, with cluster and remedy, as our own errors.
     - Each line goes to what ``sys.stderr`` is at that moment, so that a live display can put it above itself.
 
 A line carries the place it is about as ``extra``: ``log.info("…", extra={"flow": str(name), "lane": 3})``.
@@ -99,6 +99,8 @@ def configure(log_format: LogFormat = LogFormat.PLAIN, *, debug: bool = False) -
     logging.getLogger(ROOT).setLevel(logging.DEBUG if debug else logging.INFO)
     for library in LIBRARIES:
         logging.getLogger(library).setLevel(logging.INFO if debug else logging.WARNING)
+    # It logs every refused connection as an error, several lines each; what matters of that comes as our own errors.
+    logging.getLogger("kafka").setLevel(logging.INFO if debug else logging.CRITICAL)
     logging.captureWarnings(True)
 
 
