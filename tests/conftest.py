@@ -9,7 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
+from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.lab.cluster import LabCluster, start
+from sparkmirror.model import Alias, FlowName
 
 CLUSTERS = ("cluster_a", "cluster_b", "cluster_c")
 
@@ -80,3 +83,29 @@ def topic() -> Callable[..., str]:
         return f"{stem}-{_run}-{next(_numbers)}"
 
     return name
+
+
+def _endpoint(alias: str, cluster: LabCluster) -> Endpoint:
+    client = ClientSettings(bootstrap_servers=tuple(cluster.bootstrap_servers.split(",")))
+    return Endpoint(alias=Alias(alias), consumer=client, producer=client, admin=client)
+
+
+@pytest.fixture(scope="session")
+def lab_flow(cluster_a: LabCluster, cluster_b: LabCluster) -> FlowConfig:
+    """The flow A->B between clusters of one broker each."""
+    return FlowConfig(
+        name=FlowName(source=Alias("A"), target=Alias("B")),
+        source=_endpoint("A", cluster_a),
+        target=_endpoint("B", cluster_b),
+        replication_factor=1,
+        internal_replication_factor=1,
+    )
+
+
+@pytest.fixture(scope="module")
+def lab_cluster(lab_flow: FlowConfig) -> Iterator[Callable[[str], Cluster]]:
+    """Connections to the flow's cluster ``"A"`` or ``"B"``, each opened once."""
+    known = {end.alias: Cluster(end.alias, end.admin, role="test") for end in (lab_flow.source, lab_flow.target)}
+    yield lambda alias: known[Alias(alias)]
+    for cluster in known.values():
+        cluster.close()

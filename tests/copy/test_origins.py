@@ -56,9 +56,11 @@ def test_what_is_not_a_registration_is_an_error(key: str, value: str):
 
 
 @pytest.mark.kafka
-def test_a_lane_reads_on_in_the_registry_for_each_new_producer(flow_on: FlowConfig, cluster_on: Callable[..., Cluster]):
-    target = cluster_on("B")
-    ensure_internal_topics(flow_on, target)
+def test_a_lane_reads_on_in_the_registry_for_each_new_producer(
+    lab_flow: FlowConfig, lab_cluster: Callable[..., Cluster]
+):
+    target = lab_cluster("B")
+    ensure_internal_topics(lab_flow, target)
     origins = Origins(target, "id-b", "id-a")
 
     def register(producer_id: int, cluster: str, *origin: str) -> None:
@@ -89,9 +91,9 @@ def test_a_lane_reads_on_in_the_registry_for_each_new_producer(flow_on: FlowConf
 
 
 @pytest.mark.kafka
-def test_a_cluster_without_a_registry_has_no_mirrors_in_it(cluster_on: Callable[..., Cluster]):
+def test_a_cluster_without_a_registry_has_no_mirrors_in_it(lab_cluster: Callable[..., Cluster]):
     """Cluster A is never written to by a flow in these tests."""
-    origins = Origins(cluster_on("A"), "id-a", "id-b")
-    cluster_on("A").run(origins.look_up, [5])
+    origins = Origins(lab_cluster("A"), "id-a", "id-b")
+    lab_cluster("A").run(origins.look_up, [5])
     assert 5 in origins.known
     assert origins.loops.size == 0

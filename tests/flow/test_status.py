@@ -1,13 +1,22 @@
-"""What an internal topic says of its flow."""
+"""What an internal topic says of its flow: as plain records, and read from real brokers."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig, MirrorConfig, PolicyChoice, PolicyKind
+from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.flow.status import read, told
+from sparkmirror.flow.store import Store
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
-from sparkmirror.offsets.records import FlowRecord, Life, Progress, Record, Stopped
+from sparkmirror.naming import internal_topic
+from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Life, Progress, Record, Stopped
 from sparkmirror.offsets.state import state_of
 
 NOW_MS = 1_700_000_000_000
@@ -109,3 +118,66 @@ def test_a_target_that_cannot_be_reached_makes_its_flow_unreadable_and_says_why(
     (flow,) = read(MirrorConfig(file="f", flows=(FLOW,)))
     assert flow.state == "unreadable"
     assert "cluster B" in flow.events[0]
+
+
+# ------------------------------------------------------------------------------------------------------- real brokers
+
+
+def named(flow: FlowConfig, source: str) -> FlowConfig:
+    """The same clusters under an alias that no other test uses."""
+    return replace(flow, name=FlowName(source=Alias(source), target=flow.target.alias))
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+@pytest.mark.kafka
+def test_reads_what_the_internal_topic_on_the_target_holds(
+    lab_flow: FlowConfig, lab_cluster: Callable[[str], Cluster], topic: Callable[..., str]
+):
+    flow, target = named(lab_flow, topic("source")), lab_cluster("B")
+    ensure_internal_topics(flow, target)
+    store = Store(target, internal_topic(flow.name), 10_000)
+    assert read(MirrorConfig(file="f", flows=(flow,)))[0].state == "never started"
+
+    fresh = replace(PROGRESS, time_ms=now_ms(), newest_ms=now_ms() - 3_000)
+    store.write([RECORD, replace(LIFE, time_ms=now_ms()), replace(PROGRESS, generation=1, position=7), fresh])
+    (told_now,) = read(MirrorConfig(file="f", flows=(flow,)))
+    assert told_now.state == "running"
+    (one,) = told_now.partitions
+    assert (one.position, one.lag_records, one.records_per_s, one.target_offset) == (1_000, 250, 500.0, 1_499)
+    assert one.lag_ms is not None
+    assert 3_000 <= one.lag_ms < 60_000
+
+    store.write([Stopped(generation=2, time_ms=now_ms())])
+    assert read(MirrorConfig(file="f", flows=(flow,)))[0].state == "stopped"
+    store.write([], tombstones=[STOPPED_KEY])
+    assert read(MirrorConfig(file="f", flows=(flow,)))[0].state == "running"
+
+
+@pytest.mark.kafka
+def test_asking_creates_no_topic(
+    lab_flow: FlowConfig, lab_cluster: Callable[[str], Cluster], topic: Callable[..., str]
+):
+    flow, before = named(lab_flow, topic("nobody")), set(admin.list_topics(lab_cluster("B")))
+    assert read(MirrorConfig(file="f", flows=(flow,)))[0].state == "never started"
+    assert set(admin.list_topics(lab_cluster("B"))) == before
+
+
+@pytest.mark.kafka
+def test_one_target_that_is_away_and_a_foreign_topic_do_not_hide_the_others(
+    lab_flow: FlowConfig, lab_cluster: Callable[[str], Cluster], topic: Callable[..., str]
+):
+    foreign, good = named(lab_flow, topic("foreign")), named(lab_flow, topic("good"))
+    for flow, records in ((foreign, [("hello", "world")]), (good, [(RECORD.key, RECORD.value())])):
+        ensure_internal_topics(flow, lab_cluster("B"))
+        Store(lab_cluster("B"), internal_topic(flow.name), 10_000).append(records)
+    away, odd, fine = read(MirrorConfig(file="f", flows=(FLOW, foreign, good)))
+    assert (away.state, odd.state, fine.state) == ("unreadable", "unreadable", "silent")
+    assert "cluster B" in away.events[0]
+    assert "not a record of an internal topic" in odd.events[0]
+
+
+def test_a_clean_end_is_told_even_before_the_last_sign_of_life():
+    assert status(RECORD, PROGRESS, Stopped(generation=2, time_ms=NOW_MS)).state == "stopped"

@@ -20,7 +20,7 @@ from sparkmirror.naming import internal_topic, policy_for
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
 
-SILENT_MS = 15_000
+SILENT_MS = 10_000
 """A driver that gave no sign of life for so long is not running, or cannot reach the target."""
 
 FRESH_MS = 5_000
@@ -57,7 +57,7 @@ def _read_flow(flow: FlowConfig) -> FlowStatus:
         store = Store(cluster, topic, timeout_ms)
         store.follow()
         return told(flow, store.state, now_ms=int(time.time() * 1000))
-    except SparkmirrorError as failure:
+    except (SparkmirrorError, ValueError) as failure:  # ValueError: a record that is not one of ours
         return FlowStatus(name=str(flow.name), state=UNREADABLE, events=(str(failure),))
     finally:
         if cluster is not None:
@@ -94,10 +94,10 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
 
 
 def _state(known: JournalState, now_ms: int) -> str:
-    if known.life is None:
-        return NEVER_STARTED if known.flow is None else SILENT
     if known.stopped is not None:
         return STOPPED
+    if known.life is None:
+        return NEVER_STARTED if known.flow is None else SILENT
     ended = known.life.state in (STOPPED, "failed")
     return SILENT if not ended and now_ms - known.life.time_ms > SILENT_MS else known.life.state
 
