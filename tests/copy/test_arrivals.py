@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror import batches
 from sparkmirror.copy.arrivals import Arrival, Prepared, Run
-from sparkmirror.errors import BatchError
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.records import SEQUENCES
 from tests.batches.building import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, Rec, Written, logs, read
@@ -159,14 +157,16 @@ def test_a_batch_above_the_targets_limit_is_split():
     assert segments(arrived) == [(0, 0)]
 
 
-def test_a_record_above_the_targets_limit_is_an_error_that_names_it():
+def test_a_record_above_the_targets_limit_is_an_obstacle_and_what_lies_before_it_is_taken():
     target = batches.TargetTopic(log_append_time=False, max_message_bytes=20_000)
-    with pytest.raises(BatchError, match=r"record 1 of the batch is larger than .* max.message.bytes, 20000"):
-        answer(
-            [batch(0, 1), replace(batch(1, 2), records=(Rec(0, 1), Rec(1, 1, None, b"x" * LARGE)))],
-            place(),
-            wanted=rules(target=target),
-        )
+    arrived = answer(
+        [batch(0, 1), replace(batch(1, 2), records=(Rec(0, 1), Rec(1, 1, None, b"x" * LARGE))), batch(3, 1)],
+        place(),
+        wanted=rules(target=target),
+    )
+    assert "record 1 of the batch is larger than" in str(arrived.obstacle)
+    assert "max.message.bytes, 20000" in str(arrived.obstacle)
+    assert (len(arrived.items), arrived.end, arrived.next_sequence) == (1, 1, 1)
 
 
 def test_sequences_wrap():

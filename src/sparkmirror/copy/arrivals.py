@@ -17,14 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkmirror import batches
+from sparkmirror.errors import BatchError
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.records import SEQUENCES, Segment
 
 SMALL_BYTES = 32 << 10
 SMALL_COMPRESSED_BYTES = 8 << 10
 """Batches below these sizes are merged when several wait; opening a compressed one costs more than it saves."""
-
-CODEC_BITS = 7
 
 Aborted: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -103,6 +102,7 @@ class Arrival:
         next_sequence: after the last item.
         continues_at: the source offset that continues the last segment.
         dropped: batches not copied, on purpose.
+        obstacle: why the batch at ``end`` cannot be copied, or None.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -111,6 +111,7 @@ class Arrival:
     next_sequence: int = 0
     continues_at: int = NO_OFFSET
     dropped: int = 0
+    obstacle: BatchError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,9 +166,7 @@ def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Pla
         place: where the copy stands.
         rules: what the flow asks.
 
-    Raises:
-        BatchError: a batch is of a kind that cannot be copied. Nothing of the answer is taken then; the partition stops
-            at its acknowledged position, and goes on from there when the cause is gone.
+    A batch that cannot be copied is the arrival's ``obstacle``; what lies before it is taken.
     """
     kept = batches.keep(
         index,
@@ -175,20 +174,21 @@ def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Pla
         aborted=aborted if rules.read_committed else None,
         dropped_producers=rules.loops,
     )
+    codes = batches.needs(index, kept, rules.target)
+    found, kept_count = batches.stretches(
+        index, kept, codes, small=SMALL_BYTES, small_compressed=SMALL_COMPRESSED_BYTES, until=place.until
+    )
     taken = len(index) if place.until == NO_OFFSET else int(np.searchsorted(index.base_offset, place.until))
-    chosen = np.flatnonzero(kept.mask[:taken])
     made = _Making(index, records, kept, place)
-    if chosen.size:
-        codes = batches.needs(index, kept, rules.target)
-        small = index.size < np.where(index.attributes & CODEC_BITS, SMALL_COMPRESSED_BYTES, SMALL_BYTES)
-        for first, last in _stretches(index, chosen, codes, small):
-            if codes[first]:
-                made.prepare(first, rules.target)
-            else:
-                made.run(first, last, bool(small[first]))
     arrived = made.arrival
-    arrived.dropped = taken - int(chosen.size)
-    arrived.end = max(place.position, _end(index, taken))
+    arrived.end, arrived.dropped = max(place.position, _end(index, taken)), taken - kept_count
+    for stretch in found:
+        try:
+            made.add(stretch, rules.target)
+        except BatchError as error:
+            arrived.obstacle = error
+            arrived.end = max(place.position, int(index.base_offset[stretch.first]))
+            break
     return arrived
 
 
@@ -197,22 +197,6 @@ def _end(index: batches.Indexed, taken: int) -> int:
     if taken < len(index):
         return int(index.base_offset[taken])
     return int(index.last_offset[-1]) + 1 if taken else NO_OFFSET
-
-
-def _stretches(
-    index: batches.Indexed, chosen: npt.NDArray[np.intp], codes: npt.NDArray[np.uint8], small: npt.NDArray[np.bool_]
-) -> list[tuple[int, int]]:
-    """Cuts the chosen batches into (first, last): runs of one kind without a hole, or one that must be opened."""
-    if chosen.size == 1:
-        only = int(chosen[0])
-        return [(only, only)]
-    ends = index.last_offset[chosen] + 1
-    opened = codes[chosen] != 0
-    size = small[chosen]
-    cut = (index.base_offset[chosen][1:] != ends[:-1]) | opened[1:] | opened[:-1] | (size[1:] != size[:-1])
-    firsts = np.concatenate(([0], np.flatnonzero(cut) + 1))
-    lasts = np.concatenate((firsts[1:] - 1, [chosen.size - 1]))
-    return [(int(chosen[a]), int(chosen[b])) for a, b in zip(firsts, lasts, strict=True)]
 
 
 class _Making:
@@ -226,26 +210,37 @@ class _Making:
         self._now = time.monotonic()
         self.arrival = Arrival(next_sequence=place.next_sequence, continues_at=place.continues_at)
 
-    def run(self, first: int, last: int, small: bool) -> None:
+    def add(self, stretch: batches.Stretch, target: batches.TargetTopic) -> None:
+        """Adds a stretch.
+
+        Raises:
+            BatchError: it is a batch that must be written anew, and cannot.
+        """
+        if stretch.kind == batches.Kind.OPEN:
+            self._prepare(stretch.first, target)
+        else:
+            self._run(stretch)
+
+    def _run(self, stretch: batches.Stretch) -> None:
         """Adds batches that may go as they are."""
         index, made = self._index, self.arrival
-        self._segment(made.next_sequence, int(index.base_offset[first]))
+        self._segment(made.next_sequence, int(index.base_offset[stretch.first]))
         made.items.append(
             Run(
                 records=self._records,
                 index=index,
                 kept=self._kept,
-                at=first,
-                stop=last + 1,
-                small=small,
+                at=stretch.first,
+                stop=stretch.stop,
+                small=stretch.kind == batches.Kind.SMALL,
                 sequence=made.next_sequence,
                 arrived=self._now,
             )
         )
-        made.next_sequence = (made.next_sequence + int(index.count[first : last + 1].sum())) % SEQUENCES
-        made.continues_at = int(index.last_offset[last]) + 1
+        made.next_sequence = (made.next_sequence + stretch.records) % SEQUENCES
+        made.continues_at = int(index.last_offset[stretch.stop - 1]) + 1
 
-    def prepare(self, column: int, target: batches.TargetTopic) -> None:
+    def _prepare(self, column: int, target: batches.TargetTopic) -> None:
         """Adds one batch that must be written anew, as one or several."""
         index, made, writer = self._index, self.arrival, self._place.writer
         alone = batches.Run(indexed=index, kept=self._kept, first=column, stop=column + 1)

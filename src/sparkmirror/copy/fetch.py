@@ -21,8 +21,8 @@ from sparkmirror.kafka.fetching import Fetched, FetchLimits, FetchSession, Wante
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.model import TopicPartition
 
-MAX_BYTES = 16 << 20
-PARTITION_MAX_BYTES = 2 << 20
+MAX_BYTES = 8 << 20
+PARTITION_MAX_BYTES = 1 << 20
 MAX_WAIT_MS = 500
 RETRY_SECONDS = 0.1
 

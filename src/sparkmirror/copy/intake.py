@@ -95,6 +95,8 @@ class Intake:
         came = arrival(index, fetched.records, fetched.aborted, partition.place(), partition.rules)
         ticket = Ticket()
         partition.take(came, ticket)
+        if came.obstacle is not None:
+            self._stop(partition, came.obstacle)
         if len(index):
             partition.leader_epoch = int(index.leader_epoch[-1])
         if came.segments:
