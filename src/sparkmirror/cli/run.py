@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,17 +45,20 @@ def run(
     from sparkmirror import config
     from sparkmirror.flow.runner import Runner
 
+    signals = _Signals()
     logs.configure(log_format, debug=bool(getattr(context.obj, "debug", False)))
     loaded = config.load(files, clusters=clusters or (), flow=flow)
     for warning in loaded.warnings:
         log.warning("%s", warning)
     runner = Runner(loaded, master=master, once=once)
-    _stop_on_signals(runner.stop)
     with open_view() as view:
         runner.start()
         while runner.running:
             view.update(runner.views)
             time.sleep(LOOK_SECONDS)
+            if signals.came and not runner.stopping:
+                log.info("draining; another signal stops at once")
+                runner.stop()
             _look_after_spark(runner)
         view.update(runner.views)
     failures = runner.failures
@@ -86,17 +89,18 @@ def _code(failures: Sequence[SparkmirrorError]) -> ExitCode:
     return ExitCode.FAILED if failures else ExitCode.DONE
 
 
-def _stop_on_signals(stop: Callable[[], None]) -> None:
-    """The first signal drains, the second ends the process at once."""
-    asked = False
+class _Signals:
+    """Takes SIGTERM and SIGINT: the first is kept for the main loop, the second ends the process at once.
 
-    def handle(number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+    A plain flag: the handler runs in the main thread between any two instructions, where it must not wait for a lock.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+        signal.signal(signal.SIGTERM, self._handle)
+        signal.signal(signal.SIGINT, self._handle)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self.came:
             os._exit(128 + number)
-        asked = True
-        log.info("%s: draining; once more stops at once", signal.Signals(number).name)
-        stop()
-
-    signal.signal(signal.SIGTERM, handle)
-    signal.signal(signal.SIGINT, handle)
+        self.came = True

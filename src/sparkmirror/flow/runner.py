@@ -67,6 +67,11 @@ class Runner:
         return bool(self._unfinished) and time.monotonic() < self._deadline
 
     @property
+    def stopping(self) -> bool:
+        """Whether it was asked to stop."""
+        return self._stopping.is_set()
+
+    @property
     def failures(self) -> tuple[SparkmirrorError, ...]:
         """Why flows failed."""
         late = [
@@ -87,9 +92,8 @@ class Runner:
 
     def stop(self) -> None:
         """Asks every flow to drain and end; returns at once."""
-        if not self._stopping.is_set():
-            self._deadline = time.monotonic() + END_SECONDS
-            self._stopping.set()
+        self._deadline = min(self._deadline, time.monotonic() + END_SECONDS)
+        self._stopping.set()
         for controller in self.controllers:
             controller.stop()
 

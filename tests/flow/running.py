@@ -1,0 +1,182 @@
+"""``sparkmirror run`` as its users run it, and what a test asks of it: files, ends, processes, waiting."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self, TypeVar
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+
+from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.lab.mirror import Mirror
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 0.1
+COPY_SECONDS = 90.0
+
+
+class Running(Mirror):
+    """A mirror that can also be waited for and killed."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def wait(self, seconds: float = COPY_SECONDS) -> int:
+        """Waits for the end and gives the exit code; for a run with ``--once``."""
+        try:
+            return self._watch.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {seconds} s: {self.tail()}") from None
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        self._watch.wait(COPY_SECONDS)
+
+    def stop_in_time(self) -> None:
+        """SIGTERM; drained and ended with 0 within 10 s."""
+        began = time.monotonic()
+        code = self.stop(seconds=40)
+        took = time.monotonic() - began
+        assert code == 0, self.tail()
+        assert took < 10 * patience(), f"took {took:.1f} s: {self.tail()}"
+
+    @property
+    def listens(self) -> bool:
+        """Whether it would take SIGTERM by now: Python itself has to come up first."""
+        caught = Path(f"/proc/{self.pid}/status").read_text().partition("SigCgt:")[2].split()[0]
+        return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def lane_workers(self) -> list[int]:
+        """The Python processes that copy: workers that Spark's daemon has forked, with connections open."""
+        return [pid for pid in descendants(self.pid) if _is_worker(pid)]
+
+
+def patience() -> float:
+    """How much slower than an idle machine this one may be now: tests share it."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def descendants(pid: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    found, open_ends = [], [pid]
+    while open_ends:
+        following = children.get(open_ends.pop(), [])
+        found += following
+        open_ends += following
+    return found
+
+
+def command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def _is_worker(pid: int) -> bool:
+    """A worker has the daemon as its parent and the daemon's command line."""
+    if "pyspark.daemon" not in command_line(pid):
+        return False
+    try:
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return False
+    return "pyspark.daemon" in command_line(parent)
+
+
+def until(condition: Callable[[], T], what: str, seconds: float = COPY_SECONDS) -> T:
+    """Polls until ``condition`` gives something true, and gives it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(LOOK_SECONDS)
+
+
+def write_file(
+    path: Path,
+    clusters: Mapping[str, LabCluster | Mapping[str, str]],
+    flows: Mapping[str, str],
+    settings: Mapping[str, str] | None = None,
+) -> Path:
+    """Writes a MirrorMaker 2 file.
+
+    Args:
+        path: of the file.
+        clusters: alias to cluster, or to its client properties.
+        flows: ``a->b`` to its topics.
+        settings: further keys, which win.
+    """
+    keys = {
+        "clusters": ",".join(clusters),
+        "replication.factor": "1",
+        "tasks.max": "2",
+        "refresh.topics.interval.seconds": "2",
+        "emit.heartbeats.enabled": "false",
+    }
+    for alias, cluster in clusters.items():
+        own = {"bootstrap.servers": cluster.bootstrap_servers} if isinstance(cluster, LabCluster) else cluster
+        keys |= {f"{alias}.{key}": value for key, value in own.items()}
+    for flow, topics in flows.items():
+        keys |= {f"{flow}.enabled": "true", f"{flow}.topics": topics}
+    keys |= settings or {}
+    path.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
+    return path
+
+
+def admin_of(cluster: LabCluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 3})
+
+
+def create_topic(
+    cluster: LabCluster, name: str, partitions: int = 1, config: dict[str, str] | None = None, replicas: int = 1
+) -> None:
+    admin = admin_of(cluster)
+    for future in admin.create_topics([NewTopic(name, partitions, replicas, config=config or {})]).values():
+        future.result(30)
+    until(lambda: len(ends(cluster, name)) == partitions, f"leaders of {name}", 30)
+
+
+def add_partitions(cluster: LabCluster, name: str, total: int) -> None:
+    admin = admin_of(cluster)
+    for future in admin.create_partitions([NewPartitions(name, total)]).values():
+        future.result(30)
+
+
+def ends(cluster: LabCluster, topic: str) -> dict[int, int]:
+    """End offsets by partition; empty where there is no such topic, or not everywhere a leader."""
+    admin = admin_of(cluster)
+    known = admin.list_topics(timeout=30).topics.get(topic)
+    if known is None:
+        return {}
+    places = [TopicPartition(topic, number) for number in known.partitions]
+    try:
+        offsets = admin.list_offsets(dict.fromkeys(places, OffsetSpec.latest()), request_timeout=30)
+        return {place.partition: int(future.result(30).offset) for place, future in offsets.items()}
+    except Exception:  # noqa: BLE001 - a broker that is away, or a leader that is not elected: asked again
+        return {}
+
+
+def count(cluster: LabCluster, *topics: str) -> int:
+    """Offsets in topics that nothing but a mirror writes: it leaves no holes, so they are records."""
+    return sum(sum(ends(cluster, topic).values()) for topic in topics)
