@@ -28,6 +28,7 @@ _ALWAYS = {
     "spark.stage.maxConsecutiveAttempts": "1",
     "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "sparkmirror.spark.daemon",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "0",
