@@ -156,7 +156,7 @@ class Mover:
         """Keeps PRODUCE_IN_FLIGHT requests at the target, and the source asked."""
         while self.queue and len(self.target.waiting) < PRODUCE_IN_FLIGHT:
             parts, count, size = self.queue.popleft()
-            self.target.send(PRODUCE, PRODUCE_VERSION, parts, lambda a, c=count, s=size: self.produced(a, c, s))  # type: ignore[misc]
+            self.target.send(PRODUCE, PRODUCE_VERSION, parts, lambda a, c=count, s=size: self.produced(a, c, s))  # type: ignore[misc]  # mypy infers no lambda with defaults
         if not self.source.waiting and self.held < HELD_BYTES:
             self.fetch()
 

@@ -50,7 +50,7 @@ def state_of(lab: Lab) -> dict[str, object]:
 
 
 def ports_of(state: dict[str, object]) -> list[int]:
-    return [broker["port"] for cluster in state["clusters"] for broker in cluster["brokers"]]  # type: ignore[attr-defined]
+    return [broker["port"] for cluster in state["clusters"] for broker in cluster["brokers"]]  # type: ignore[attr-defined]  # read from JSON
 
 
 def wait_until_gone(ports: list[int]) -> None:

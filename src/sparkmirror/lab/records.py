@@ -148,8 +148,8 @@ class Reader:
                 continue
             if offset < end:  # type: ignore[operator]  # a record has an offset
                 records.append(message)
-            if offset >= end - 1:  # type: ignore[operator]
-                del still_open[partition]  # type: ignore[arg-type]
+            if offset >= end - 1:  # type: ignore[operator]  # as above
+                del still_open[partition]  # type: ignore[arg-type]  # as above
         return records
 
     def _end_or_raise(self, message: Message) -> None:
