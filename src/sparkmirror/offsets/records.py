@@ -218,7 +218,7 @@ def parse(key: str, value: str) -> Record | None:
         if reader is None or data["v"] != VERSION:
             return None
         return reader(name, data)
-    except (KeyError, IndexError, TypeError, json.JSONDecodeError) as failure:
+    except (KeyError, IndexError, TypeError, ValueError) as failure:
         raise ValueError(f"not a record of an internal topic of sparkmirror: key {key[:200]}") from failure
 
 

@@ -1,0 +1,218 @@
+"""Records of the internal topic: what is written is read again, by this release and past later ones."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.records import (
+    FLOW_KEY,
+    SEQUENCES,
+    STOPPED_KEY,
+    FlowRecord,
+    Life,
+    Progress,
+    Record,
+    Segment,
+    Stopped,
+    parse,
+)
+
+_offsets = st.integers(-1, 2**62)
+_numbers = st.integers(0, 2**53)
+_texts = st.text(max_size=20)
+_partitions = st.builds(TopicPartition, _texts, st.integers(0, 10_000))
+_writers = st.builds(Writer, producer_id=_numbers, epoch=st.integers(0, 32_767))
+_rates = st.integers(0, 10**10).map(lambda tenths: tenths / 10)
+_events = st.lists(_texts, max_size=3).map(tuple)
+
+records: dict[str, st.SearchStrategy[Record]] = {
+    "flow": st.builds(
+        FlowRecord,
+        source_alias=_texts,
+        source_id=_texts,
+        target_alias=_texts,
+        target_id=_texts,
+        naming=_texts,
+        generation=_numbers,
+    ),
+    "segment": st.builds(
+        Segment,
+        partition=_partitions,
+        writer=_writers,
+        sequence=st.integers(0, SEQUENCES - 1),
+        source=_numbers,
+        target=_offsets,
+    ),
+    "progress": st.builds(
+        Progress,
+        partition=_partitions,
+        writer=_writers,
+        generation=_numbers,
+        position=_offsets,
+        next_sequence=st.integers(0, SEQUENCES - 1),
+        sequence=_offsets,
+        source=_offsets,
+        target=_offsets,
+        end=_offsets,
+        leader_epoch=st.integers(-1, 2**31 - 1),
+        topic_id=_texts,
+        records=_numbers,
+        bytes=_numbers,
+        rate=st.tuples(_rates, _rates),
+        newest_ms=_offsets,
+        time_ms=_numbers,
+        lane=_texts,
+        error=_texts,
+        events=_events,
+    ),
+    "life": st.builds(Life, generation=_numbers, time_ms=_numbers, state=_texts, lanes=_numbers, events=_events),
+    "stopped": st.builds(Stopped, generation=_numbers, time_ms=_numbers),
+}
+_any = st.one_of(*records.values())
+
+
+@given(_any)
+def test_a_record_comes_back_as_it_was_written(record: Record):
+    assert parse(record.key, record.value()) == record
+    assert pickle.loads(pickle.dumps(record)) == record
+
+
+@given(_any)
+def test_keys_and_values_are_plain_text_of_one_line(record: Record):
+    for text in (record.key, record.value()):
+        assert "\n" not in text
+        text.encode()
+
+
+@given(_any, st.sampled_from([2, 0, "1", None]))
+def test_a_version_of_a_later_release_is_passed_over(record: Record, version: object):
+    value = json.loads(record.value()) | {"v": version}
+    assert parse(record.key, json.dumps(value)) is None
+
+
+def test_a_kind_of_a_later_release_is_passed_over():
+    assert parse('["checkpoint","orders",3]', '{"v":1,"anything":{}}') is None
+
+
+@given(_any)
+def test_what_a_later_release_adds_to_a_value_does_no_harm(record: Record):
+    value = json.loads(record.value()) | {"added later": 1}
+    assert parse(record.key, json.dumps(value)) == record
+
+
+@given(_any, st.data())
+def test_a_value_that_lacks_something_is_an_error(record: Record, data: st.DataObject):
+    value = json.loads(record.value())
+    del value[data.draw(st.sampled_from(sorted(value)))]
+    with pytest.raises(ValueError, match="not a record of an internal topic"):
+        parse(record.key, json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("", "{}"),
+        ("hello", "{}"),
+        ("[]", '{"v":1}'),
+        ("7", '{"v":1}'),
+        ("{}", '{"v":1}'),
+        ('[["flow"]]', '{"v":1}'),
+        ('["flow"]', "hello"),
+        ('["flow"]', "[1]"),
+        ('["flow"]', '{"v":1}'),
+        ('["segment","t",0]', '{"v":1,"source":1,"target":null}'),
+        ('["segment","t",0,1,1,1,1]', '{"v":1,"source":1,"target":null}'),
+        ('["progress","t",0,1,1]', '{"v":1,"last":[1]}'),
+    ],
+)
+def test_what_is_not_a_record_is_an_error_that_names_its_key(key: str, value: str):
+    with pytest.raises(ValueError, match="not a record of an internal topic") as caught:
+        parse(key, value)
+    assert key[:200] in str(caught.value)
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_garbage_is_a_value_error_and_nothing_else(key: str, value: str):
+    try:
+        parse(key, value)
+    except ValueError as failure:
+        assert "not a record of an internal topic" in str(failure)  # noqa: PT017  # most garbage is one, some is a later kind
+
+
+def test_a_target_that_is_not_known_is_null():
+    here = Segment(
+        partition=TopicPartition("t", 0), writer=Writer(producer_id=1, epoch=0), sequence=4, source=9, target=NO_OFFSET
+    )
+    assert json.loads(here.value())["target"] is None
+    assert parse(here.key, here.value()) == here
+
+
+def test_a_segment_whose_target_becomes_known_replaces_itself():
+    ahead = Segment(partition=TopicPartition("t", 0), writer=Writer(producer_id=1, epoch=0), sequence=4, source=9)
+    assert replace(ahead, target=77).key == ahead.key
+
+
+@given(records["progress"], records["progress"])
+def test_progress_of_two_writers_or_partitions_never_shares_a_key(one: Progress, other: Progress):
+    """An old lane's record must not overwrite a newer one's."""
+    same = (one.partition, one.writer) == (other.partition, other.writer)
+    assert (one.key == other.key) == same
+
+
+def test_topics_that_look_like_keys_stay_apart():
+    names = ['a","0', "a", "a,0", "ä", "\\u00e4", ""]
+    keys = {
+        Segment(partition=TopicPartition(n, 0), writer=Writer(producer_id=1, epoch=0), sequence=0, source=0).key
+        for n in names
+    }
+    assert len(keys) == len(names)
+
+
+def test_the_newest_progress_has_the_greatest_order():
+    base = Progress(
+        partition=TopicPartition("t", 0),
+        writer=Writer(producer_id=1, epoch=5),
+        generation=3,
+        position=100,
+        next_sequence=0,
+    )
+    older = [
+        replace(base, generation=2, writer=Writer(producer_id=1, epoch=9), position=900),
+        replace(base, writer=Writer(producer_id=1, epoch=4), position=900),
+        replace(base, position=99),
+    ]
+    assert all(one.order < base.order for one in older)
+
+
+def test_fixed_keys_are_what_the_records_have():
+    assert Stopped(generation=1, time_ms=2).key == STOPPED_KEY
+    assert parse(FLOW_KEY, '{"v":2}') is None
+
+
+def test_the_format_on_the_topic_does_not_change():
+    """Other releases read it: a change needs a new version."""
+    here = Segment(
+        partition=TopicPartition("größen", 2), writer=Writer(producer_id=7, epoch=1), sequence=5, source=40, target=41
+    )
+    assert (here.key, here.value()) == ('["segment","größen",2,7,1,5]', '{"v":1,"source":40,"target":41}')
+    progress = Progress(
+        partition=TopicPartition("t", 0),
+        writer=Writer(producer_id=7, epoch=1),
+        generation=3,
+        position=9,
+        next_sequence=4,
+    )
+    assert progress.key == '["progress","t",0,7,1]'
+    assert set(json.loads(progress.value())) == {
+        *(field.name for field in fields(Progress)),
+        "v",
+        "next",
+        "last",
+    } - {"partition", "writer", "next_sequence", "sequence", "source", "target"}

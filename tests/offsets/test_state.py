@@ -1,0 +1,95 @@
+"""What an internal topic says as a whole, whichever records compaction has left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Life, Progress, Segment, Stopped
+from sparkmirror.offsets.state import JournalState, state_of
+
+PLACE = TopicPartition("orders", 1)
+WRITER = Writer(producer_id=7, epoch=1)
+FLOW = FlowRecord(source_alias="A", source_id="a", target_alias="B", target_id="b", naming="n", generation=2)
+
+
+def progress(generation: int, epoch: int, position: int, partition: TopicPartition = PLACE) -> Progress:
+    return Progress(
+        partition=partition,
+        writer=Writer(producer_id=7, epoch=epoch),
+        generation=generation,
+        position=position,
+        next_sequence=0,
+    )
+
+
+_histories = st.lists(
+    st.builds(
+        progress,
+        st.integers(1, 3),
+        st.integers(0, 3),
+        st.integers(0, 20),
+        st.sampled_from([PLACE, TopicPartition("t", 0)]),
+    ),
+    max_size=12,
+)
+
+
+def compacted(history: Sequence[Progress]) -> list[Progress]:
+    """What the log cleaner leaves: the last record of each key, in its place."""
+    last = {record.key: number for number, record in enumerate(history)}
+    return [record for number, record in enumerate(history) if last[record.key] == number]
+
+
+@given(_histories)
+def test_the_greatest_order_wins_whatever_the_order_in_the_log(history: list[Progress]):
+    state = state_of(history)
+    for place, newest in state.progress.items():
+        assert newest.order == max(record.order for record in history if record.partition == place)
+    assert set(state.progress) == {record.partition for record in history}
+
+
+@given(_histories)
+def test_outdated_keys_can_be_deleted_without_changing_what_is_known(history: list[Progress]):
+    left = compacted(history)
+    state = state_of(left)
+    assert not {record.key for record in state.progress.values()} & state.outdated
+    assert state_of(record for record in left if record.key not in state.outdated).progress == state.progress
+    for key in tuple(state.outdated):
+        state.forget(key)
+    assert state.outdated == set()
+
+
+def test_the_last_of_equal_order_wins():
+    first, second = progress(1, 1, 5), replace(progress(1, 1, 5), records=9)
+    assert state_of([first, second]).progress[PLACE] is second
+
+
+def test_a_record_of_an_old_lane_does_not_count():
+    newer, zombie = progress(2, 5, 100), progress(1, 4, 900)
+    state = state_of([newer, zombie])
+    assert state.progress[PLACE] is newer
+    assert state.outdated == {zombie.key}
+
+
+def test_flow_life_and_segments_are_kept_as_written_last():
+    life = Life(generation=2, time_ms=5, state="running", lanes=1)
+    segment = Segment(partition=PLACE, writer=WRITER, sequence=0, source=0)
+    state = state_of([replace(FLOW, generation=1), FLOW, replace(life, time_ms=1), life, segment, segment])
+    assert (state.flow, state.life, state.segments) == (FLOW, life, 2)
+
+
+def test_a_clean_end_holds_until_it_is_tombstoned():
+    ended = Stopped(generation=2, time_ms=9)
+    state = state_of([FLOW, ended])
+    assert state.stopped is ended
+    state.forget(STOPPED_KEY)
+    assert state.stopped is None
+
+
+def test_an_empty_topic_says_nothing():
+    assert state_of([]) == JournalState()
