@@ -1,0 +1,65 @@
+"""When a partition that stands still is tried again."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkmirror.flow.rest import FORGIVEN_SECONDS, LONGEST_SECONDS, Resting
+from sparkmirror.model import TopicPartition
+
+ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def pauses(count: int, between: float = 0.0) -> list[float]:
+    """Seconds from each failure to the next try."""
+    resting, now, told = Resting(), 0.0, []
+    for _ in range(count):
+        resting.rest(ONE, "no", now)
+        began = now
+        while not resting.take_due(now):
+            now += 0.5
+        told.append(now - began)
+        now += between
+    return told
+
+
+def test_the_pause_doubles_up_to_a_minute():
+    assert pauses(9) == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_a_partition_that_did_well_for_long_begins_with_a_second():
+    assert pauses(3, between=FORGIVEN_SECONDS) == [1, 1, 1]
+
+
+def test_a_partition_that_never_recovers_is_tried_once_a_minute_for_ever():
+    resting = Resting()
+    for minute in range(3_000):
+        resting.rest(ONE, "no", minute * LONGEST_SECONDS)
+    last = 2_999 * LONGEST_SECONDS
+    assert resting.take_due(last + LONGEST_SECONDS - 1) == ()
+    assert resting.take_due(last + LONGEST_SECONDS) == (ONE,)
+
+
+def test_what_is_due_no_longer_rests():
+    resting = Resting()
+    resting.rest(OTHER, "b", 0.0)
+    resting.rest(ONE, "a", 0.0)
+    assert ONE in resting
+    assert (len(resting), resting.errors()) == (2, {ONE: "a", OTHER: "b"})
+    assert resting.take_due(5.0) == (ONE, OTHER)
+    assert (len(resting), resting.errors()) == (0, {})
+    assert resting.take_due(5.0) == ()
+
+
+@pytest.mark.parametrize("now", [0.0, 0.9])
+def test_nothing_is_due_before_its_time(now: float):
+    resting = Resting()
+    resting.rest(ONE, "a", 0.0)
+    assert resting.take_due(now) == ()
+
+
+def test_the_newest_error_is_told():
+    resting = Resting()
+    resting.rest(ONE, "first", 0.0)
+    resting.rest(ONE, "second", 0.1)
+    assert resting.errors() == {ONE: "second"}
