@@ -1,8 +1,8 @@
 """The process that Spark forks its Python workers from, with everything loaded that a lane needs.
 
-Spark ends a worker that was idle for a minute, so nearly every shift begins in a new one. Forked from a process that has
-imported the copy and loaded its kernels, it begins in milliseconds instead of a second of CPU time, and shares most of
-its memory with the others.
+Spark ends a worker that was idle for a minute, so nearly every shift begins in a new one. Forked from a process that
+has imported the copy and loaded its kernels, it begins in milliseconds instead of a second of CPU time, and shares most
+of its memory with the others.
 
 Invariant: nothing here starts a thread or opens a connection before the fork. pyarrow does start one when it is
 imported, so it is left to the worker.
