@@ -80,7 +80,7 @@ def test_topics_that_cannot_be_created_do_not_stop_the_others(cluster: Cluster, 
     assert "set replication.factor (it is 5)" in _refusal(results, thin).remedy
     assert "config.properties.exclude" in _refusal(results, odd).remedy
     assert "no.such.property" in _refusal(results, odd).remedy
-    assert _refusal(results, long).name == "INVALID_TOPIC"
+    assert _refusal(results, long).name == "INVALID_TOPIC_EXCEPTION"
     assert sorted(admin.wait_for_leaders(cluster, {good: 2}).complete()[good].partitions) == [0, 1]
 
 

@@ -60,6 +60,12 @@ class Leaders:
     def _learn_target(self, partition: PartitionCopy, view: TopicView) -> None:
         if self._unusable(partition, self.target, view, partition.target.partition):
             return
+        if partition.target_id is not None and view.topic_id not in (None, partition.target_id):
+            partition.stop(
+                f"target topic {view.name} was deleted and made anew while it was written to: its topic id was "
+                f"{partition.target_id.hex}; what was copied before is not in the new one"
+            )
+            return
         partition.target_leader = view.leaders[partition.target.partition].node
         partition.target_id = view.topic_id
         partition.lost_leader = partition.target_leader == NO_LEADER

@@ -1,7 +1,7 @@
 """What an error code of a broker means for us: one pure table, error code to advice.
 
 Source: ``org.apache.kafka.common.protocol.Errors`` and the classes under ``RetriableException`` and
-``InvalidMetadataException``. A code that has no row is given up on: better a clear stop than a guess.
+``InvalidMetadataException``. A code of a later release is given up on: better a clear stop than a guess.
 """
 
 from __future__ import annotations
@@ -65,8 +65,46 @@ _ADVICE: dict[int, Advice] = {
     83: Advice.REFRESH,  # ELIGIBLE_LEADERS_NOT_AVAILABLE
     89: Advice.RETRY,  # THROTTLING_QUOTA_EXCEEDED
     90: Advice.GIVE_BACK,  # PRODUCER_FENCED
+    100: Advice.REFRESH,  # UNKNOWN_TOPIC_ID: while a new topic spreads; `copy.leaders` tells a topic that is gone
+    103: Advice.REFRESH,  # INCONSISTENT_TOPIC_ID: the broker, or we, have not heard yet that it was made anew
     106: Advice.RETRY,  # FETCH_SESSION_TOPIC_ID_ERROR
 }
+
+_GIVE_UP = frozenset(
+    {
+        -1,  # UNKNOWN_SERVER_ERROR: a defect of the broker; its log tells
+        1,  # OFFSET_OUT_OF_RANGE: where a partition goes on is a decision, see `copy.intake`
+        2,  # CORRUPT_MESSAGE: retriable for Java; here a disk that stays corrupt would be asked for ever in silence
+        *(4, 10, 12, 17, 18, 21, 28, 32, 35, 42, 43, 76, 87),  # the request or its records can never be accepted
+        *(29, 30, 31, 33, 34, 53, 54, 58, 65, 97),  # this user may not
+        *(36, 37, 38, 39, 40, 44, 60, 73, 84, 85, 91, 92, 93, 95, 96),  # a wish of an administrator that fails
+        *(48, 49, 50, 52, 55, 105, 120),  # transactions: we open none for data
+        *(22, 23, 24, 25, 26, 27, 68, 69, 79, 81, 82, 86, 88, 110, 111, 112, 113, 124),  # groups: lanes are in none
+        *(61, 62, 63, 64, 66, 67),  # delegation tokens
+        *(117, 118, 121, 122, 123, 128, 130, 131, 132, 133),  # telemetry, share groups, Streams: never asked for
+        *(11, 57, 77, 94, 98, 99, 101, 102, 104, 107, 108, 114, 115, 116, 119, 125, 126, 127, 129),  # between brokers
+        109,  # OFFSET_MOVED_TO_TIERED_STORAGE: told to followers only
+    }
+)
+"""Decided, not forgotten: a test compares both with the codes of Kafka's own clients."""
+
+DECIDED = frozenset(_ADVICE) | _GIVE_UP
+
+_NAMES = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    0: "NONE",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    10: "MESSAGE_TOO_LARGE",
+    17: "INVALID_TOPIC_EXCEPTION",
+    39: "INVALID_REPLICA_ASSIGNMENT",
+    128: "INVALID_REGULAR_EXPRESSION",
+    129: "REBOOTSTRAP_REQUIRED",
+    130: "STREAMS_INVALID_TOPOLOGY",
+    131: "STREAMS_INVALID_TOPOLOGY_EPOCH",
+    132: "STREAMS_TOPOLOGY_FENCED",
+    133: "SHARE_SESSION_LIMIT_REACHED",
+}
+"""Kafka 4.3.1's names that kafka-python does not know, or that it spells otherwise."""
 
 _REMEDY: dict[int, str] = {
     1: "the offset is not in the log: retention overtook the mirror, or the topic was made anew",
@@ -93,6 +131,8 @@ def advice(code: int) -> Advice:
 
 def name_of(code: int) -> str:
     """Kafka's own name for ``code``, such as ``NOT_LEADER_OR_FOLLOWER``."""
+    if code in _NAMES:
+        return _NAMES[code]
     found = kafka_errors.for_code(code)
     message = getattr(found, "message", "") or found.__name__
     return str(message)
