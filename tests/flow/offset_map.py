@@ -20,7 +20,7 @@ def offsets(cluster: LabCluster, topic: str) -> dict[int, list[int]]:
     with Reader(cluster.bootstrap_servers, topic, extents(cluster.bootstrap_servers, topic)) as reader:
         for messages in reader:
             for message in messages:
-                found[message.partition()].append(message.offset())
+                found[message.partition()].append(message.offset())  # type: ignore[index,arg-type]  # a record has both
     return found
 
 
@@ -30,11 +30,12 @@ def journal(cluster: LabCluster, topic: str) -> dict[tuple[Any, ...], dict[str, 
     with Reader(cluster.bootstrap_servers, topic, extents(cluster.bootstrap_servers, topic)) as reader:
         for messages in reader:
             for message in messages:
-                key = tuple(json.loads(message.key()))
-                if message.value() is None:
+                key = tuple(json.loads(message.key() or b""))
+                value = message.value()
+                if value is None:
                     newest.pop(key, None)
                 else:
-                    newest[key] = json.loads(message.value())
+                    newest[key] = json.loads(value)
     return newest
 
 

@@ -19,6 +19,19 @@ STOPS = 10
 INTERNAL = "sparkmirror.a.b.internal"
 
 
+def run_and_stop(file, log, target, topics, moment, *, early):
+    """Stops while it still starts, or a moment after it copied something."""
+    before = count(target, *topics)
+    with Running(file, log=log) as mirror:
+        if early:
+            until(lambda: mirror.listens, "it takes signals")
+        else:
+            until(lambda: count(target, *topics) > before, "the copy goes on")
+        time.sleep(moment)
+        mirror.stop_in_time()
+        assert "Traceback" not in mirror.output, mirror.output
+
+
 def test_ten_stops_in_the_middle_of_a_copy_leave_the_target_equal_and_the_map_right(
     cluster_a, cluster_b, topic, tmp_path
 ):
@@ -34,15 +47,8 @@ def test_ten_stops_in_the_middle_of_a_copy_leave_the_target_equal_and_the_map_ri
         writing.enter_context(traffic[1].large())
         writing.enter_context(traffic[2].transactions())
         for stop in range(STOPS):
-            before = count(cluster_b, *targets.values())
-            with Running(file, log=tmp_path / f"run-{stop}.log") as mirror:
-                if stop % 4 == 3:
-                    until(lambda mirror=mirror: mirror.listens, "it takes signals")
-                else:
-                    until(lambda before=before: count(cluster_b, *targets.values()) > before, "the copy goes on")
-                time.sleep(dice.uniform(0.0, 2.5))  # a random moment
-                mirror.stop_in_time()
-                assert "Traceback" not in mirror.output, mirror.output
+            log = tmp_path / f"run-{stop}.log"
+            run_and_stop(file, log, cluster_b, targets.values(), dice.uniform(0.0, 2.5), early=stop % 4 == 3)
     with Running(file, log=tmp_path / "last.log", options=("--once",)) as mirror:
         assert mirror.wait() == 0, mirror.tail()
     results = compare(cluster_a.bootstrap_servers, cluster_b.bootstrap_servers, targets)

@@ -21,14 +21,22 @@ class Traffic:
     Attributes:
         topic: it writes to.
         written: committed records so far.
+
+    Args:
+        cluster: to write to.
+        topic: to write to.
+        partitions: in turn.
+        mark: values begin with it.
+        nulls: whether some keys and values are null; without them no two records are equal.
     """
 
-    def __init__(self, cluster: LabCluster, topic: str, partitions: int, *, mark: str = "") -> None:
+    def __init__(self, cluster: LabCluster, topic: str, partitions: int, *, mark: str = "", nulls: bool = True) -> None:
         self.topic = topic
         self.written = 0
         self._cluster = cluster
         self._partitions = partitions
         self._mark = mark
+        self._nulls = nulls
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
         self._numbers = itertools.count()
@@ -77,10 +85,11 @@ class Traffic:
 
     def _write(self, producer: Producer, size: int) -> None:
         number = next(self._numbers)
-        key = None if number % 5 == 0 else b"key-%d" % number
-        value = None if number % 11 == 0 else f"{self._mark}{number}-".encode().ljust(size, b"x")
-        headers = [("number", b"%d" % number), ("empty", b""), ("null", None)] if number % 3 == 0 else []
-        producer.produce(self.topic, value, key, partition=number % self._partitions, headers=headers)
+        key = None if self._nulls and number % 5 == 0 else b"key-%d" % number
+        value = None if self._nulls and number % 11 == 0 else f"{self._mark}{number}-".encode().ljust(size, b"x")
+        headers: list[tuple[str, str | bytes | None]] = [("number", b"%d" % number), ("empty", b""), ("null", None)]
+        some = headers if number % 3 == 0 else []
+        producer.produce(self.topic, value, key, partition=number % self._partitions, headers=some)
 
     def _plain(self, settings: dict[str, object], per_turn: int, size: int) -> None:
         producer = self._producer(settings)

@@ -162,7 +162,8 @@ class Copying:
 
     def view(self, state: str, events: tuple[str, ...]) -> FlowView:
         """What the flow shows of itself."""
-        progress = [p for p in self._opened.store.state.progress.values() if p.partition in self._pairs]
+        mine = (p for p in self._opened.store.state.progress.values() if p.generation == self._opened.generation)
+        progress = [p for p in mine if p.partition in self._pairs]
         known = [p for p in progress if p.end >= 0]
         lag = sum(max(0, p.end - p.position) for p in known)
         oldest = min((p.newest_ms for p in known if p.end > p.position and p.newest_ms >= 0), default=None)
