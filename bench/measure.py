@@ -90,10 +90,10 @@ def memory(run: Run, source: Side, target: Side, topic: str, workload: Workload)
     looks = [look for look in account.looks if look.worker]
     quarter = len(looks) // 4
     warm, late = looks[quarter : 2 * quarter], looks[3 * quarter :]
-    growth = (
-        max(look.worker_now for look in late) / max(look.worker_now for look in warm) if warm and late else float("nan")
-    )
-    return {"growth": growth, "copied_gb": written * workload.size / GB} | _costs(account)
+    figures = {"copied_gb": written * workload.size / GB} | _costs(account)
+    if warm and late:
+        figures["growth"] = max(look.worker_now for look in late) / max(look.worker_now for look in warm)
+    return figures
 
 
 def _costs(account: Account) -> Figures:

@@ -30,7 +30,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LOOK_EVERY_S = 0.5
 STOP_S, KILL_S = 60.0, 10.0
-WORKER_PARENT = b"pyspark.daemon"
+WORKER_PARENT = b"spark.daemon"  # PySpark's own module or one that stands for it
 KIB = 1024
 
 

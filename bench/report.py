@@ -28,7 +28,7 @@ FIGURES = {
     "p999_ms": ("latency p99.9, ms", "{:.2f}"),
     "max_ms": ("latency max, ms", "{:.1f}"),
     "cores_used": ("cores used", "{:.3f}"),
-    "start_s": ("start to first record, s", "{:.2f}"),
+    "start_s": ("start, s", "{:.2f}"),
     "peak_mib": ("peak memory, MiB", "{:,.0f}"),
     "worker_mib": ("lane worker, MiB", "{:,.0f}"),
     "growth": ("lane worker, growth", "{:.2f}"),

@@ -119,7 +119,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3 if SCALE >= 0.5 else 1, help="median of so many (%(default)s)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON and markdown go")
     given = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 150)
+    console = Console(width=None if sys.stdout.isatty() else 170)
     directory = Path(tempfile.mkdtemp(prefix="sparkmirror-bench-"))
     with two_clusters() as (source, target):
         bench = Bench(source, target, directory, console)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from meter import Account, Tree
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
