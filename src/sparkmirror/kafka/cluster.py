@@ -29,6 +29,8 @@ CALL_MS = 30_000
 IN_FLIGHT = 5
 FRAME_LIMIT = 256 << 20
 
+BOOTSTRAP_HINT = "are the bootstrap servers right and up, and is security.protocol what the listener expects?"
+
 
 def new_loop(name: str) -> Any:
     """A network loop for one lane: every cluster of the lane shares it."""
@@ -106,7 +108,14 @@ class Cluster:
         future = self.connections.bootstrap_async(timeout_ms, refresh=False)
         if future.is_done and future.exception is not None:
             future = self.connections.bootstrap_async(timeout_ms)
-        await self.connections.wait_for(future, timeout_ms)
+        try:
+            await self.connections.wait_for(future, timeout_ms)
+        except kafka_errors.KafkaTimeoutError as late:
+            cause = self.connections.last_failure or late
+            text = str(cause) or type(cause).__name__
+            reason = f"no connection within {timeout_ms / 1000:.0f} s: {text}"
+            hint = _hint(cause, text) or BOOTSTRAP_HINT
+            raise LinkError(cluster=self.alias, address=self.address, reason=reason, hint=hint) from cause
 
     def can_send(self, node: int) -> bool:
         """Whether a request would go out now: not while the broker throttles us, or after a failed connection."""
@@ -164,8 +173,6 @@ def _hint(failure: BaseException, text: str) -> str:
         return "the listener offers other SASL mechanisms: check sasl.mechanism"
     if "certificate" in text.lower():
         return "check ssl.truststore and, for the host name, ssl.endpoint.identification.algorithm"
-    if isinstance(failure, kafka_errors.KafkaTimeoutError) and "bootstrap" in text.lower():
-        return "are the bootstrap servers right and up, and is security.protocol what the listener expects?"
     if isinstance(failure, kafka_errors.InvalidReceiveError):
         return "is TLS missing? set security.protocol"
     return ""

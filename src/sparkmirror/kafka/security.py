@@ -13,8 +13,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from sparkmirror.config.settings import ClientSettings, Security
+from sparkmirror.config.settings import ClientSettings, Security, TlsVersion
 from sparkmirror.errors import LinkError
+
+_VERSIONS = {TlsVersion.V1_2: ssl.TLSVersion.TLSv1_2, TlsVersion.V1_3: ssl.TLSVersion.TLSv1_3}
 
 
 def connection_options(settings: ClientSettings, alias: str) -> dict[str, Any]:
@@ -44,7 +46,8 @@ def connection_options(settings: ClientSettings, alias: str) -> dict[str, Any]:
 
 def _tls_context(security: Security) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.minimum_version = _VERSIONS[security.tls_versions[0]]
+    context.maximum_version = _VERSIONS[security.tls_versions[-1]]
     context.check_hostname = security.verify_hostname
     if security.ca is None:
         context.load_default_certs()

@@ -66,7 +66,8 @@ class _Wide:
                 error = kafka_errors.KafkaConnectionError("the broker closed the connection")
                 break
             filled += count
-        return view[:filled], error
+        # What came before the end is handed out first, such as a refused login; the end is met again at the next read.
+        return view[:filled], None if filled else error
 
 
 class TcpTransport(_Wide, KafkaTCPTransport):  # type: ignore[misc]  # kafka-python carries no types
@@ -185,13 +186,26 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
 
 
 class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python carries no types
-    """kafka-python's connections, on the classes above."""
+    """kafka-python's connections, on the classes above.
+
+    Attributes:
+        last_failure: why a connection could not be made, the newest reason that tells more than that time was up;
+            while it bootstraps, kafka-python only logs it.
+    """
+
+    last_failure: Exception | None = None
 
     def get_connection(self, node_id: Any, **options: Any) -> Any:
         """The connection to a broker, made if there is none."""
         connection = super().get_connection(node_id, **options)
-        connection.__class__ = Connection
+        if connection.__class__ is not Connection:
+            connection.__class__ = Connection
+            connection.init_future.add_errback(self._remember)
         return connection
+
+    def _remember(self, failure: Exception) -> None:
+        if self.last_failure is None or not isinstance(failure, kafka_errors.RequestTimedOutError):
+            self.last_failure = failure
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         sock = await create_connection(

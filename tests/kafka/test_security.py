@@ -1,0 +1,229 @@
+"""Security settings as kafka-python's connections take them: handshakes in memory, and with real brokers."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sparkmirror import config
+from sparkmirror.config import ClientSettings, SaslMechanism, Secret, Security, SecurityProtocol, TlsVersion
+from sparkmirror.errors import LinkError
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.security import connection_options
+from sparkmirror.lab.certificates import KEY_PASSWORD, write_certificates
+from sparkmirror.lab.cluster import LabCluster, start
+
+TLS = Security(protocol=SecurityProtocol.SSL)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("certificates")
+    write_certificates(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def trusting(files: Path) -> Security:
+    return replace(TLS, ca=(files / "ca.pem").read_text())
+
+
+def parts(file: Path) -> tuple[str, Secret]:
+    """The chain and the key of one PEM file, as the configuration tells them apart."""
+    key, mark, rest = file.read_text().partition("-----BEGIN CERTIFICATE-----")
+    return mark + rest, Secret(key)
+
+
+def context(security: Security) -> ssl.SSLContext:
+    options = connection_options(ClientSettings(bootstrap_servers=("b:1",), security=security), "B")
+    found = options["ssl_context"]
+    assert isinstance(found, ssl.SSLContext)
+    return found
+
+
+def shake_hands(client: ssl.SSLContext, files: Path, *, name: str = "localhost", ask: bool = False) -> ssl.SSLObject:
+    """A handshake with the lab's server certificate, without a network."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(files / "server.pem")
+    server.load_verify_locations(files / "ca.pem")
+    server.verify_mode = ssl.CERT_REQUIRED if ask else ssl.CERT_NONE
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = (
+        client.wrap_bio(back, there, server_hostname=name),
+        server.wrap_bio(there, back, server_side=True),
+    )
+    for _ in range(6):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    ends[0].do_handshake()
+    return ends[1]
+
+
+def test_a_plain_connection_needs_nothing():
+    options = connection_options(ClientSettings(bootstrap_servers=("b:1",)), "B")
+    assert options == {"security_protocol": "PLAINTEXT"}
+
+
+def test_a_trusted_broker_is_talked_to(trusting: Security, files: Path):
+    assert shake_hands(context(trusting), files).version() == "TLSv1.3"
+
+
+def test_a_broker_that_nobody_vouches_for_is_refused(files: Path):
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(context(TLS), files)
+
+
+def test_the_host_must_be_named_by_the_certificate(trusting: Security, files: Path):
+    with pytest.raises(ssl.SSLCertVerificationError, match="ostname mismatch"):
+        shake_hands(context(trusting), files, name="elsewhere.example")
+
+
+def test_without_an_identification_algorithm_the_name_does_not_matter_but_the_authority_does(
+    trusting: Security, files: Path
+):
+    shake_hands(context(replace(trusting, verify_hostname=False)), files, name="elsewhere.example")
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(context(replace(TLS, verify_hostname=False)), files)
+
+
+@pytest.mark.parametrize(
+    ("versions", "agreed"),
+    [((TlsVersion.V1_2,), "TLSv1.2"), ((TlsVersion.V1_3,), "TLSv1.3"), ((TlsVersion.V1_2, TlsVersion.V1_3), "TLSv1.3")],
+)
+def test_only_enabled_protocols_are_spoken(
+    trusting: Security, files: Path, versions: tuple[TlsVersion, ...], agreed: str
+):
+    assert shake_hands(context(replace(trusting, tls_versions=versions)), files).version() == agreed
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_client_shows_its_certificate(trusting: Security, files: Path, encrypted: bool):
+    chain, key = parts(files / ("client-encrypted.pem" if encrypted else "client.pem"))
+    security = replace(
+        trusting, certificate_chain=chain, private_key=key, key_password=Secret(KEY_PASSWORD) if encrypted else None
+    )
+    server = shake_hands(context(security), files, ask=True)
+    shown = server.getpeercert()
+    assert shown is not None
+    assert shown["subject"] == ((("commonName", "mirror"),),)
+
+
+@pytest.mark.parametrize("password", [None, "wrong"])
+def test_a_key_that_cannot_be_opened_is_an_error_without_its_password(
+    trusting: Security, files: Path, password: str | None
+):
+    chain, key = parts(files / "client-encrypted.pem")
+    security = replace(
+        trusting, certificate_chain=chain, private_key=key, key_password=Secret(password) if password else None
+    )
+    with pytest.raises(LinkError, match="cannot load the TLS certificates or key") as caught:
+        context(security)
+    assert "wrong" not in str(caught.value)
+    assert "PRIVATE" not in str(caught.value)
+
+
+def test_certificates_that_are_none_are_an_error():
+    with pytest.raises(LinkError, match="are the files PEM"):
+        context(replace(TLS, ca="no certificate"))
+
+
+def test_no_key_is_left_on_disk(trusting: Security, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    chain, key = parts(files / "client.pem")
+    context(replace(trusting, certificate_chain=chain, private_key=key))
+    with pytest.raises(LinkError):
+        context(replace(trusting, certificate_chain="no", private_key=key))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_login_reveals_its_password_to_the_connection_only():
+    login = Security(
+        protocol=SecurityProtocol.SASL_PLAINTEXT,
+        mechanism=SaslMechanism.SCRAM_SHA_512,
+        username="mirror",
+        password=Secret("hunter2"),
+    )
+    settings = ClientSettings(bootstrap_servers=("b:1",), security=login)
+    assert connection_options(settings, "B") == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "mirror",
+        "sasl_plain_password": "hunter2",
+    }
+    assert "hunter2" not in repr(settings)
+
+
+# -------------------------------------------------------------------------------------------------------- real brokers
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[LabCluster]:
+    with start("secured", security=["SSL", "MTLS", "SASL_PLAIN", "SASL_SCRAM", "SASL_SSL"]) as cluster:
+        yield cluster
+
+
+def connected(secured: LabCluster, directory: Path, listener: str, mechanism: str | None, **more: str) -> Cluster:
+    """A connection as a user's file asks for it."""
+    keys = secured.client_properties(listener, mechanism=mechanism) | more
+    lines = [f"A.{key}={value}" for key, value in keys.items()]
+    file = directory / "mm2.properties"
+    file.write_text("\n".join(["clusters=A,B", "A->B.enabled=true", "B.bootstrap.servers=b:1", *lines]))
+    (flow,) = config.load([file]).flows
+    return Cluster("A", flow.source.admin, role="test")
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("listener", "mechanism"),
+    [
+        ("SSL", None),
+        ("MTLS", None),
+        ("SASL_PLAIN", "PLAIN"),
+        ("SASL_SCRAM", "SCRAM-SHA-256"),
+        ("SASL_SCRAM", "SCRAM-SHA-512"),
+        ("SASL_SSL", "PLAIN"),
+        ("SASL_SSL", "SCRAM-SHA-512"),
+    ],
+)
+def test_a_file_for_mirror_maker_connects(secured: LabCluster, tmp_path: Path, listener: str, mechanism: str | None):
+    cluster = connected(secured, tmp_path, listener, mechanism)
+    try:
+        assert admin.cluster_id(cluster, 20_000) == secured.cluster_id
+    finally:
+        cluster.close()
+
+
+@pytest.mark.kafka
+def test_a_wrong_password_is_told_as_such(secured: LabCluster, tmp_path: Path):
+    login = (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="mirror" password="no-such-secret";'
+    )
+    cluster = connected(secured, tmp_path, "SASL_SCRAM", None, **{"sasl.jaas.config": login})
+    try:
+        with pytest.raises(LinkError) as caught:
+            admin.cluster_id(cluster, 5_000)
+    finally:
+        cluster.close()
+    assert "check user name, password" in str(caught.value)
+    assert "no-such-secret" not in str(caught.value)
+
+
+@pytest.mark.kafka
+def test_plain_text_to_a_tls_listener_asks_whether_tls_is_missing(secured: LabCluster):
+    settings = ClientSettings(bootstrap_servers=tuple(secured.listener("SSL").split(",")))
+    cluster = Cluster("A", settings, role="test")
+    try:
+        with pytest.raises(LinkError) as caught:
+            admin.cluster_id(cluster, 5_000)
+    finally:
+        cluster.close()
+    assert "security.protocol" in str(caught.value)
