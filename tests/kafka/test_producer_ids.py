@@ -1,0 +1,59 @@
+"""Producer ids from a real coordinator: the same id again, and a greater epoch each time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+
+from sparkmirror.errors import BrokerError
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.producer_ids import acquire_writer
+from sparkmirror.lab.cluster import LabCluster
+
+pytestmark = pytest.mark.kafka
+
+
+def test_the_epoch_rises_each_time_and_the_id_stays(lab_cluster: Callable[[str], Cluster], topic: Callable[..., str]):
+    name = topic("sparkmirror.writer")
+    first, second, third = (acquire_writer(lab_cluster("A"), name, 20_000) for _ in range(3))
+    assert first.producer_id == second.producer_id == third.producer_id >= 0
+    assert (second.epoch, third.epoch) == (first.epoch + 1, first.epoch + 2)
+
+
+def test_other_names_get_other_ids(lab_cluster: Callable[[str], Cluster], topic: Callable[..., str]):
+    """Asked for side by side, as a flow does at its start."""
+    names = [topic("sparkmirror.writer") for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        writers = list(pool.map(lambda name: acquire_writer(lab_cluster("A"), name, 20_000), names))
+    assert len({writer.producer_id for writer in writers}) == 8
+
+
+def test_two_drivers_never_get_the_same_epoch(lab_cluster: Callable[[str], Cluster], topic: Callable[..., str]):
+    name = topic("sparkmirror.writer")
+    with ThreadPoolExecutor(4) as pool:
+        writers = list(pool.map(lambda _: acquire_writer(lab_cluster("A"), name, 20_000), range(6)))
+    assert len({writer.producer_id for writer in writers}) == 1
+    assert len({writer.epoch for writer in writers}) == 6
+
+
+def test_a_producer_of_librdkafka_with_the_id_is_fenced(
+    cluster_a: LabCluster, lab_cluster: Callable[[str], Cluster], topic: Callable[..., str]
+):
+    """Another implementation sees the new epoch too."""
+    name = topic("sparkmirror.writer")
+    producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "transactional.id": name, "log_level": 0})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic("fenced"), b"v")
+    acquire_writer(lab_cluster("A"), name, 20_000)
+    with pytest.raises(KafkaException) as caught:
+        producer.commit_transaction(20)
+    assert caught.value.args[0].name() in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
+
+
+def test_an_empty_name_is_refused_with_its_name(lab_cluster: Callable[[str], Cluster]):
+    with pytest.raises(BrokerError, match="for transactional id"):
+        acquire_writer(lab_cluster("A"), "", 3_000)
