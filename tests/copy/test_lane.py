@@ -1,0 +1,372 @@
+"""A lane between real brokers, in this process: what arrives, what is on record, and how one lane follows another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.copy.control import drain_key
+from sparkmirror.copy.lane import Lane
+from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
+from sparkmirror.copy.receipt import Outcome, Receipt
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.admin import NewTopic
+from sparkmirror.kafka.cluster import Cluster, new_loop
+from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.producer_ids import acquire_writer
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.records import Progress, Segment, parse
+
+pytestmark = pytest.mark.kafka
+
+PARTITIONS = 3
+WAIT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A record as librdkafka reads it."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    time: tuple[int, int]
+
+    @property
+    def content(self) -> object:
+        return self.key, self.value, self.headers, self.time
+
+
+def read(servers: str, place: TopicPartition) -> list[Read]:
+    """All committed records of one partition."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "test", "enable.auto.commit": False, "log_level": 0})
+    try:
+        _, end = consumer.get_watermark_offsets(ClientPartition(*place), timeout=20)
+        consumer.assign([ClientPartition(*place, 0)])
+        found: list[Read] = []
+        deadline = time.monotonic() + WAIT_SECONDS
+        while end and time.monotonic() < deadline:
+            for message in consumer.consume(1_000, 0.2):
+                assert message.error() is None
+                offset = message.offset()
+                assert offset is not None
+                headers = tuple(message.headers() or ())
+                found.append(Read(offset, message.key(), message.value(), headers, message.timestamp()))  # type: ignore[arg-type]  # headers as bytes
+            (now,) = consumer.position([ClientPartition(*place)])
+            if now.offset >= end:
+                break
+        return found
+    finally:
+        consumer.close()
+
+
+@dataclass
+class Stage:
+    """One topic on its way from A to B, and the lanes that copy it."""
+
+    config: FlowConfig
+    topic: str
+    clusters: Callable[[str], Cluster]
+    writer: Writer
+    running: dict[str, Cluster] = field(default_factory=dict)
+
+    @property
+    def target_topic(self) -> str:
+        return f"A.{self.topic}"
+
+    @property
+    def internal(self) -> str:
+        return f"{self.topic}.internal"
+
+    @property
+    def control(self) -> str:
+        return f"{self.topic}.control.internal"
+
+    @property
+    def source_servers(self) -> str:
+        return self.config.source.admin.bootstrap_servers[0]
+
+    @property
+    def target_servers(self) -> str:
+        return self.config.target.admin.bootstrap_servers[0]
+
+    def places(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
+
+    def ends(self) -> dict[TopicPartition, int]:
+        return admin.list_offsets(self.clusters("A"), self.places(), OffsetSpec.LATEST)
+
+    def plans(self, **more: object) -> tuple[PartitionPlan, ...]:
+        plan = PartitionPlan(
+            source=self.places()[0], target_topic=self.target_topic, topic_id="", position=0, writer=self.writer
+        )
+        return tuple(replace(plan, source=place, **more) for place in self.places())  # type: ignore[arg-type]  # fields of a plan
+
+    def going_on(self, receipts: tuple[Receipt, ...]) -> tuple[PartitionPlan, ...]:
+        return tuple(
+            replace(plan, position=left.position, sequence=left.sequence, opened=left.opened)
+            for plan, left in zip(self.plans(), receipts, strict=True)
+        )
+
+    def shift(self, name: str, plans: tuple[PartitionPlan, ...], *, once: bool = False) -> ShiftPlan:
+        return ShiftPlan(
+            flow="A->B",
+            run="run",
+            shift=name,
+            generation=1,
+            partitions=plans,
+            internal_topic=self.internal,
+            control_topic=self.control,
+            once=once,
+        )
+
+    def run(self, shift: ShiftPlan, config: FlowConfig | None = None) -> tuple[Receipt, ...]:
+        """A lane from its start to its receipts, as a Spark worker runs it."""
+        loop, config = new_loop(shift.shift), config or self.config
+        source = Cluster("A", config.source.consumer, role=shift.shift, loop=loop)
+        target = Cluster("B", config.target.producer, role=shift.shift, loop=loop)
+        try:
+            receipts: tuple[Receipt, ...] = loop.run(Lane(shift, config, source, target).copy)
+        finally:
+            source.close()
+            target.close()
+            loop.close()
+        return receipts
+
+    def drain(self, shift: str = "*") -> None:
+        cluster = self.clusters("B")
+        cluster.run(Journal(cluster, self.control).append, [(drain_key("run", shift), "{}")])
+
+    def produce(self, count: int, *, size: int = 100, **settings: str | int) -> None:
+        """Numbered records over all partitions, small batches among them."""
+        producer = Producer({"bootstrap.servers": self.source_servers, "linger.ms": 2, **settings})
+        for number in range(count):
+            producer.produce(self.topic, b"%d" % number + b"x" * size, b"%d" % number, number % PARTITIONS)
+            if number % 500 == 0:
+                producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def on_record(self) -> tuple[dict[TopicPartition, Progress], dict[TopicPartition, list[Segment]]]:
+        """The newest progress and all segments of each partition, as the internal topic has them."""
+        cluster = self.clusters("B")
+        entries, _ = cluster.run(Journal(cluster, self.internal).read_all)
+        progress: dict[TopicPartition, Progress] = {}
+        segments: dict[TopicPartition, list[Segment]] = {}
+        for entry in entries.values():
+            record = parse(entry.key, entry.value)
+            if isinstance(record, Progress):
+                progress[record.partition] = record
+            elif isinstance(record, Segment):
+                segments.setdefault(record.partition, []).append(record)
+        return progress, segments
+
+    def assert_equal(self) -> dict[TopicPartition, list[tuple[int, int]]]:
+        """Compares record by record, order, keys, headers and times; gives the (source, target) offsets."""
+        offsets = {}
+        for place in self.places():
+            here = read(self.source_servers, place)
+            there = read(self.target_servers, TopicPartition(self.target_topic, place.partition))
+            assert [record.content for record in there] == [record.content for record in here]
+            offsets[place] = [(a.offset, b.offset) for a, b in zip(here, there, strict=True)]
+        return offsets
+
+
+@pytest.fixture
+def stage(lab_flow: FlowConfig, lab_cluster: Callable[[str], Cluster], topic_name: str) -> Stage:
+    made = Stage(
+        config=lab_flow,
+        topic=topic_name,
+        clusters=lab_cluster,
+        writer=acquire_writer(lab_cluster("B"), f"sparkmirror.test.{topic_name}", 20_000),
+    )
+    compact = (("cleanup.policy", "compact"),)
+    for alias, wanted in (
+        ("A", [NewTopic(name=topic_name, partitions=PARTITIONS)]),
+        (
+            "B",
+            [
+                NewTopic(name=made.target_topic, partitions=PARTITIONS),
+                NewTopic(name=made.internal, partitions=1, configs=compact),
+                NewTopic(name=made.control, partitions=1, configs=compact),
+            ],
+        ),
+    ):
+        admin.create_topics(lab_cluster(alias), wanted).complete()
+        admin.wait_for_leaders(lab_cluster(alias), {topic.name: topic.partitions for topic in wanted}).complete()
+    return made
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+def write_transactions(stage: Stage) -> None:
+    """Committed and aborted transactions, interleaved with records outside of any, with keys, headers and nulls."""
+    plain = Producer({"bootstrap.servers": stage.source_servers, "linger.ms": 0, "compression.type": "lz4"})
+    settings = {"bootstrap.servers": stage.source_servers, "transactional.id": f"{stage.topic}-t", "linger.ms": 0}
+    inside = Producer(settings)
+    inside.init_transactions(30)
+    for number in range(12):
+        inside.begin_transaction()
+        for partition in range(PARTITIONS):
+            for record in range(5):
+                value = None if record == 3 else b"t%d-%d" % (number, record)
+                inside.produce(stage.topic, value, b"k%d" % record, partition, headers=[("h", b"1"), ("n", None)])
+            plain.produce(stage.topic, b"p%d" % number, None, partition)
+        assert plain.flush(30) == 0
+        inside.flush(30)
+        if number % 3 == 1:
+            inside.abort_transaction(30)
+        else:
+            inside.commit_transaction(30)
+
+
+def assert_segments_translate(
+    segments: dict[TopicPartition, list[Segment]], offsets: dict[TopicPartition, list[tuple[int, int]]]
+) -> None:
+    """At every mirrored offset the map is exact, in both directions."""
+    for place, pairs in offsets.items():
+        known = sorted(segments[place], key=lambda segment: segment.source)
+        assert all(segment.target != NO_OFFSET for segment in known)
+        for source, target in pairs:
+            segment = max((s for s in known if s.source <= source), key=lambda s: s.source)
+            assert target == segment.target + source - segment.source
+            assert segment == max((s for s in known if s.target <= target), key=lambda s: s.target)
+
+
+def test_transactions_arrive_as_their_committed_records_with_an_exact_map(stage: Stage):
+    write_transactions(stage)
+    ends = stage.ends()
+    plans = tuple(replace(plan, until=ends[plan.source]) for plan in stage.plans())
+    receipts = stage.run(stage.shift("lane-0.0", plans, once=True))
+    offsets = stage.assert_equal()
+    progress, segments = stage.on_record()
+    assert_segments_translate(segments, offsets)
+    for receipt in receipts:
+        pairs = offsets[receipt.source]
+        assert (receipt.outcome, receipt.error, receipt.events) == (Outcome.DONE, "", ())
+        assert receipt.position == ends[receipt.source]
+        assert (receipt.records, receipt.sequence, receipt.opened) == (len(pairs), len(pairs), True)
+        assert (receipt.first_source, receipt.first_target) == pairs[0]
+        assert (receipt.last_source, receipt.last_target) == pairs[-1]
+        assert receipt.dropped >= 12 + 4, "markers, and batches of aborted transactions"
+        assert receipt.latency_ms[1] > 0
+        here = progress[receipt.source]
+        assert (here.position, here.next_sequence, here.end) == (receipt.position, receipt.sequence, receipt.end)
+        assert (here.source, here.target) == pairs[-1]
+        assert (here.records, here.writer, here.lane) == (len(pairs), stage.writer, "lane-0.0")
+
+
+def test_a_drain_in_the_middle_leaves_no_gap_and_no_repeat(stage: Stage, threads: ThreadPoolExecutor):
+    """With little memory, so that batches wait in the lane when the drain comes; several times."""
+    stage.produce(60_000, size=200)
+    narrow = replace(stage.config, memory_per_lane=1 << 20)
+    plans, ends, shifts = stage.plans(), stage.ends(), 0
+    while any(plan.position < ends[plan.source] for plan in plans):
+        name = f"lane-0.{shifts}"
+        job = threads.submit(stage.run, stage.shift(name, plans), narrow)
+        time.sleep(0.2)
+        stage.drain(name)
+        receipts = job.result(WAIT_SECONDS)
+        assert {receipt.outcome for receipt in receipts} == {Outcome.HANDED_ON}
+        plans, shifts = stage.going_on(receipts), shifts + 1
+        assert shifts < 60
+    offsets = stage.assert_equal()
+    assert_segments_translate(stage.on_record()[1], offsets)
+
+
+def test_what_comes_while_a_copy_for_once_runs_is_left_to_the_next(stage: Stage):
+    stage.produce(3_000)
+    ends = stage.ends()
+    stage.produce(3_000)
+    plans = tuple(replace(plan, until=ends[plan.source]) for plan in stage.plans())
+    receipts = stage.run(stage.shift("lane-0.0", plans, once=True))
+    assert all(r.outcome is Outcome.DONE for r in receipts)
+    assert all(ends[r.source] <= r.position for r in receipts)
+    rest = tuple(replace(plan, until=stage.ends()[plan.source]) for plan in stage.going_on(receipts))
+    stage.run(stage.shift("lane-0.1", rest, once=True))
+    stage.assert_equal()
+
+
+def test_a_successor_takes_over_while_records_come(stage: Stage, threads: ThreadPoolExecutor):
+    """Three shifts in a row, each started while the one before still copies."""
+    stop = threading.Event()
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": stage.source_servers, "linger.ms": 1})
+        number = 0
+        while not stop.is_set():
+            producer.produce(stage.topic, b"%d" % number, None, number % PARTITIONS)
+            number += 1
+            producer.poll(0.001)
+        assert producer.flush(30) == 0
+
+    writing = threads.submit(write)
+    jobs: list[Future[tuple[Receipt, ...]]] = [threads.submit(stage.run, stage.shift("lane-0.0", stage.plans()))]
+    for number in (1, 2):
+        plans = stage.plans(position=NO_OFFSET, after=f"lane-0.{number - 1}")
+        jobs.append(threads.submit(stage.run, stage.shift(f"lane-0.{number}", plans)))
+        earlier = jobs[-2].result(WAIT_SECONDS)
+        assert {receipt.outcome for receipt in earlier} == {Outcome.HANDED_ON}
+    time.sleep(0.3)
+    stop.set()
+    writing.result(WAIT_SECONDS)
+    ends = stage.ends()
+    deadline = time.monotonic() + WAIT_SECONDS
+    while any(p.position < ends[place] for place, p in stage.on_record()[0].items()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    stage.drain()
+    receipts = jobs[-1].result(WAIT_SECONDS)
+    assert [r.position for r in receipts] == [ends[r.source] for r in receipts]
+    offsets = stage.assert_equal()
+    assert_segments_translate(stage.on_record()[1], offsets)
+    assert all(len(kept) == 1 for kept in stage.on_record()[1].values()), "going on without a hole needs no segment"
+
+
+def test_a_partition_that_cannot_be_written_stops_alone(stage: Stage):
+    """One target topic takes small batches only; a record above its limit cannot be split."""
+    stage.produce(300)
+    stage.produce(1, size=50_000)
+    small = f"{stage.topic}-small"
+    wanted = NewTopic(name=small, partitions=PARTITIONS, configs=(("max.message.bytes", "10000"),))
+    admin.create_topics(stage.clusters("B"), [wanted]).complete()
+    ends = stage.ends()
+    first, *others = (replace(plan, until=ends[plan.source]) for plan in stage.plans())
+    plans = (replace(first, target_topic=small, max_message_bytes=10_000), *others)
+    stopped, *done = stage.run(stage.shift("lane-0.0", plans, once=True))
+    assert stopped.outcome is Outcome.STOPPED
+    assert stopped.position == 100
+    assert f"{stage.topic}-0 at offset 100" in stopped.error
+    assert "max.message.bytes" in stopped.error
+    assert {receipt.outcome for receipt in done} == {Outcome.DONE}
+    assert [record.offset for record in read(stage.target_servers, TopicPartition(small, 0))] == list(range(100))
+    assert stage.on_record()[0][stopped.source].error == stopped.error
+
+
+def test_a_fenced_writer_gives_its_partitions_back(stage: Stage):
+    """Another driver raised the epoch and wrote with it: an old lane must not write a record more."""
+    stage.produce(300)
+    ends = stage.ends()
+    plans = tuple(replace(plan, until=ends[plan.source]) for plan in stage.plans())
+    newer = acquire_writer(stage.clusters("B"), f"sparkmirror.test.{stage.topic}", 20_000)
+    stage.run(stage.shift("new", tuple(replace(plan, writer=newer) for plan in plans), once=True))
+    before = admin.list_offsets(
+        stage.clusters("B"), [TopicPartition(stage.target_topic, n) for n in range(PARTITIONS)], OffsetSpec.LATEST
+    )
+    receipts = stage.run(stage.shift("zombie", plans, once=True))
+    assert {receipt.outcome for receipt in receipts} == {Outcome.STOPPED}
+    assert all("INVALID_PRODUCER_EPOCH" in receipt.error for receipt in receipts)
+    assert all((receipt.position, receipt.records) == (0, 0) for receipt in receipts)
+    assert admin.list_offsets(stage.clusters("B"), list(before), OffsetSpec.LATEST) == before
