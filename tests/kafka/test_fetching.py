@@ -234,7 +234,7 @@ class Session(RuleBasedStateMachine):
         assert not set(asked(request)) & forgotten(request)
         assert set(asked(request)) <= (self.pending if request.session_epoch else set(self.wanted))
         for place in forgotten(request):
-            del self.broker[place]
+            self.broker.pop(place, None)  # forgetting what it was never told is allowed, as in ``FetchSession.update``
         self.broker |= asked(request)
         self.owed = True
         self.pending = set()
