@@ -22,6 +22,7 @@ from kafka.protocol.parser import KafkaProtocol
 from kafka import errors as kafka_errors
 
 READ_SIZE = 1 << 20
+_TURNED_AWAY = (kafka_errors.SaslAuthenticationFailedError, kafka_errors.UnsupportedSaslMechanismError)
 PIECES_PER_CALL = 512
 """Below the least IOV_MAX of Linux and macOS, 1024."""
 
@@ -195,15 +196,29 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
 
     last_failure: Exception | None = None
 
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._turned_away: dict[Any, Exception] = {}
+
     def get_connection(self, node_id: Any, **options: Any) -> Any:
-        """The connection to a broker, made if there is none."""
+        """The connection to a broker, made if there is none.
+
+        Raises:
+            KafkaError: among others, the broker turned our credentials down a moment ago: told once, since a time-out
+                spent with trying them again would hide it. Whoever asks later tries again.
+        """
+        refusal = self._turned_away.pop(node_id, None)
+        if refusal is not None:
+            raise refusal
         connection = super().get_connection(node_id, **options)
         if connection.__class__ is not Connection:
             connection.__class__ = Connection
-            connection.init_future.add_errback(self._remember)
+            connection.init_future.add_errback(lambda failure: self._remember(node_id, failure))
         return connection
 
-    def _remember(self, failure: Exception) -> None:
+    def _remember(self, node_id: Any, failure: Exception) -> None:
+        if isinstance(failure, _TURNED_AWAY):
+            self._turned_away[node_id] = failure
         if self.last_failure is None or not isinstance(failure, kafka_errors.RequestTimedOutError):
             self.last_failure = failure
 
