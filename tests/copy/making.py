@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sparkmirror import batches
-from sparkmirror.copy.arrivals import Aborted, Arrival, Place, Rules, arrival
+from sparkmirror.copy.arrivals import Aborted, Arrival, Place, Rules, Ticket, arrival
 from sparkmirror.copy.partition import Load, PartitionCopy
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
@@ -56,3 +56,10 @@ def answer(written: Sequence[Written], here: Place, *, aborted: Aborted = (), wa
     """What an answer with these batches brings."""
     records = log(written)
     return arrival(batches.index(records), records, aborted, here, wanted or rules())
+
+
+def take(copy: PartitionCopy, *written: Written, on_record: bool = True) -> Ticket:
+    """Brings an answer to a partition; its segments are on record, or wait for the ticket that is given back."""
+    ticket = Ticket(acknowledged=on_record)
+    copy.take(answer(written, copy.place()), ticket)
+    return ticket
