@@ -224,7 +224,7 @@ class Copying(RuleBasedStateMachine):
             assert offset - record[0] == here[-1].target - here[-1].source
 
 
-Copying.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+Copying.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 TestAnyOrder = Copying.TestCase
 
 
