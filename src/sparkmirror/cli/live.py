@@ -64,6 +64,7 @@ class TerminalView:
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, refresh_per_second=DRAWS_PER_S, redirect_stdout=False)
+        self._told: dict[str, tuple[str, ...]] = {}
 
     def __enter__(self) -> Self:
         """Starts to draw."""
@@ -75,7 +76,10 @@ class TerminalView:
         self._live.stop()
 
     def update(self, flows: Sequence[FlowView]) -> None:
-        """Takes what there is to show now."""
+        """Takes what there is to show now; what happens is logged too, and so stays above the display."""
+        for flow in flows:
+            _log_events(flow, self._told.get(flow.name, ()))
+            self._told[flow.name] = flow.events
         self._live.update(flow_lines(flows))
 
 
@@ -112,11 +116,15 @@ class LogView:
 
     def _log(self, flow: FlowView) -> None:
         _, before = self._logged.get(flow.name, (0.0, None))
-        for event in flow.events:
-            if before is None or event not in before.events:
-                log.warning("%s", event, extra={"flow": flow.name})
+        _log_events(flow, () if before is None else before.events)
         log.info("%s", line(flow), extra={"flow": flow.name})
         self._logged[flow.name] = (self._clock(), flow)
+
+
+def _log_events(flow: FlowView, told: Sequence[str]) -> None:
+    for event in flow.events:
+        if event not in told:
+            log.warning("%s", event, extra={"flow": flow.name})
 
 
 def line(flow: FlowView) -> str:

@@ -181,8 +181,8 @@ class Controller:
         self._show(self._state)
 
     def _note(self, event: str) -> None:
+        """Keeps an event for whoever shows the flow; the one who shows it logs it."""
         if event not in self._events:
-            log.warning("%s", event, extra={"flow": self.name})
             self._events.append(event)
             del self._events[:-EVENTS]
 

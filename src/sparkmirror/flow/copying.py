@@ -177,7 +177,7 @@ class Copying:
             lag_ms=lag_ms if known else None,
             lanes=len(self._lanes),
             partitions=len(self._pairs),
-            events=(*events, *(f"{p}: {error}" for p, error in self._resting.errors().items())),
+            events=tuple(dict.fromkeys((*events, *(_stands(p, e) for p, e in self._resting.errors().items())))),
         )
 
     def _look_after(self, now: float) -> None:
@@ -275,7 +275,7 @@ class Copying:
 
     def _rest(self, partition: TopicPartition, error: str, now: float) -> None:
         self._resting.rest(partition, error, now)
-        self._note(f"{partition} stands still: {error}")
+        self._note(_stands(partition, error))
 
     def _retry(self, now: float) -> None:
         """Takes partitions up again whose pause is over, under a raised epoch."""
@@ -374,6 +374,11 @@ class Copying:
             events=events[:20],
         )
         self._opened.store.write([life])
+
+
+def _stands(partition: TopicPartition, error: str) -> str:
+    """The event of a partition that stands still; most errors name it themselves."""
+    return f"stands still: {error}" if error.startswith(str(partition)) else f"{partition} stands still: {error}"
 
 
 def _onward(
