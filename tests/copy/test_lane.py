@@ -270,14 +270,16 @@ def test_transactions_arrive_as_their_committed_records_with_an_exact_map(stage:
 
 
 def test_a_drain_in_the_middle_leaves_no_gap_and_no_repeat(stage: Stage, monkeypatch: pytest.MonkeyPatch):
-    """Again and again, while batches wait in the lane and others are in flight."""
-    monkeypatch.setattr("sparkmirror.copy.watch.CONTROL_SECONDS", 0.03)
+    """Again and again, while batches wait in the lane and others are in flight; small answers make it last."""
+    monkeypatch.setattr("sparkmirror.copy.watch.CONTROL_SECONDS", 0.01)
+    consumer = replace(stage.config.source.consumer, fetch_max_bytes=200_000)
+    slow = replace(stage.config, source=replace(stage.config.source, consumer=consumer))
     stage.produce(90_000, size=300)
     plans, ends, shifts = stage.plans(), stage.ends(), 0
     while any(plan.position < ends[plan.source] for plan in plans):
         name = f"lane-0.{shifts}"
         stage.drain(name)
-        receipts = stage.run(stage.shift(name, plans))
+        receipts = stage.run(stage.shift(name, plans), slow)
         assert {receipt.outcome for receipt in receipts} == {Outcome.HANDED_ON}
         plans, shifts = stage.going_on(receipts), shifts + 1
         assert shifts < 300
