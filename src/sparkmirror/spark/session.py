@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from sparkmirror.spark.archive import options
 from sparkmirror.spark.java import set_java_home
 
 LOCAL = "local"
@@ -46,29 +47,31 @@ _LOCALLY = {
 }
 
 
-def open_session(master: str | None, slots: int) -> SparkSession:
+def open_session(master: str | None, slots: int, java_options: str | None = None) -> SparkSession:
     """Starts Spark, or connects to a cluster.
 
     Args:
         master: a Spark master's URL; None for this process with ``slots`` slots.
         slots: how many lanes may run at once in this process, overlaps included.
+        java_options: further options of a local JVM; by default those that use the class-data archive, if it is there.
 
     Raises:
         JavaError: there is no Java 17 or 21.
     """
-    set_java_home()
+    java = set_java_home()
+    archive = options(java) if java_options is None else java_options
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder
     builder = builder.appName("sparkmirror").master(master or f"{LOCAL}[{slots}]")
     local = master is None or master.startswith(LOCAL)
-    settings = _ALWAYS | {"spark.driver.extraJavaOptions": _java_options(local)} | (_LOCALLY if local else {})
+    settings = _ALWAYS | {"spark.driver.extraJavaOptions": _java_options(local, archive)} | (_LOCALLY if local else {})
     for key, value in settings.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
     return session
 
 
-def _java_options(local: bool) -> str:
+def _java_options(local: bool, archive: str) -> str:
     """Quiet logs; and locally a JVM that starts fast, since it only schedules."""
     quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
-    return f"{quiet} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto" if local else quiet
+    return f"{quiet} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 {archive}".rstrip() if local else quiet
