@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 LOOK_SECONDS = 0.1
 COPY_SECONDS = 90.0
+DAEMON = "spark.daemon pyspark.worker"
+"""How Spark starts the process that its workers are forked from: a module, and the workers' module."""
 
 
 class Running(Mirror):
@@ -93,13 +95,13 @@ def command_line(pid: int) -> str:
 
 def _is_worker(pid: int) -> bool:
     """A worker has the daemon as its parent and the daemon's command line."""
-    if "pyspark.daemon" not in command_line(pid):
+    if DAEMON not in command_line(pid):
         return False
     try:
         parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
         return False
-    return "pyspark.daemon" in command_line(parent)
+    return DAEMON in command_line(parent)
 
 
 def until(condition: Callable[[], T], what: str, seconds: float = COPY_SECONDS) -> T:

@@ -1,0 +1,148 @@
+"""Kills and restarts in the middle of a copy: nothing is lost, order is kept, the flow goes on by itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from sparkmirror.lab.cluster import start
+from sparkmirror.lab.records import Reader, extents, row_of
+from tests.flow import offset_map
+from tests.flow.running import Running, count, create_topic, descendants, ends, until, write_file
+from tests.flow.traffic import Traffic
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+INTERNAL = "sparkmirror.a.b.internal"
+
+
+def rows(cluster, topic):
+    """All committed records by partition, in order."""
+    found: dict[int | None, list[str]] = {partition: [] for partition in extents(cluster.bootstrap_servers, topic)}
+    with Reader(cluster.bootstrap_servers, topic, extents(cluster.bootstrap_servers, topic)) as reader:
+        for messages in reader:
+            for message in messages:
+                found[message.partition()].append(repr(row_of(message)))
+    return found
+
+
+def repeats(source, target, topic, target_topic):
+    """Checks that a target holds all records in order, but for whole stretches that repeat; gives how many repeat."""
+    copies = rows(target, target_topic)
+    again = 0
+    for partition, records in rows(source, topic).items():
+        places = {record: place for place, record in enumerate(records)}
+        assert len(places) == len(records), "the test needs records that differ"
+        highest = before = -1
+        for copy in copies[partition]:
+            place = places[copy]
+            assert place <= highest + 1, f"{topic}-{partition}: records {highest + 1} to {place - 1} were left out"
+            assert place in {before + 1, highest + 1} or place <= before, f"{topic}-{partition}: a hole in a repeat"
+            again += place <= highest
+            highest, before = max(highest, place), place
+        assert highest == len(records) - 1, f"{topic}-{partition}: the last records are missing"
+    return again
+
+
+def epochs(target, internal):
+    """The newest writer epoch of each producer id."""
+    newest: dict[int, int] = {}
+    for key in offset_map.journal(target, internal):
+        if key[0] == "progress":
+            newest[key[3]] = max(newest.get(key[3], 0), key[4])
+    return newest
+
+
+def grows(cluster, *topics):
+    """Waits until more has arrived."""
+    before = count(cluster, *topics)
+    until(lambda: count(cluster, *topics) > before + 50, f"{', '.join(topics)} goes on")
+
+
+def test_workers_brokers_and_drivers_are_killed_and_nothing_is_lost(cluster_a, cluster_b, topic, tmp_path):
+    names = topic("killed-small"), topic("killed-large")
+    copies = [f"a.{name}" for name in names]
+    for name in names:
+        create_topic(cluster_a, name, 2)
+    file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "b": cluster_b}, {"a->b": ",".join(names)})
+    writers = [Traffic(cluster_a, name, 2, nulls=False) for name in names]
+    with ExitStack() as stack:
+        stack.enter_context(writers[0].small(per_turn=4))
+        stack.enter_context(writers[1].large(per_turn=60))
+        mirror = stack.enter_context(Running(file, log=tmp_path / "killed.log"))
+        until(lambda: count(cluster_b, *copies) > 200, "the copy runs")
+
+        until(lambda: len(mirror.lane_workers()) >= 2, "two lanes, two workers")
+        os.kill(mirror.lane_workers()[0], signal.SIGKILL)
+        until(lambda: "was lost" in mirror.output, "the lost lane is seen")
+        before = [ends(cluster_b, copy) for copy in copies]
+        until(
+            lambda: all(
+                ends(cluster_b, copy).get(partition, 0) > end
+                for copy, was in zip(copies, before, strict=True)
+                for partition, end in was.items()
+            ),
+            "every partition goes on",
+        )
+        assert mirror.output.count(" was lost: ") == 1, "the other lane is not disturbed"
+
+        cluster_a.brokers[0].kill()
+        cluster_a.brokers[0].start()
+        grows(cluster_b, *copies)
+        cluster_b.brokers[0].kill()
+        cluster_b.brokers[0].start()
+        grows(cluster_b, *copies)
+
+        old = epochs(cluster_b, INTERNAL)
+        children = descendants(mirror.pid)
+        mirror.kill()
+        until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in children), "no child outlives the driver", 20)  # noqa: PTH110
+        following = stack.enter_context(Running(file, log=tmp_path / "following.log"))
+        grows(cluster_b, *copies)
+        until(
+            lambda: any(old.get(writer, epoch) < epoch for writer, epoch in epochs(cluster_b, INTERNAL).items()),
+            "a raised epoch",
+        )
+        following.stop_in_time()
+        assert "did not end cleanly" in following.output
+    with Running(file, log=tmp_path / "last.log", options=("--once",)) as last:
+        assert last.wait() == 0, last.tail()
+    for name, copy in zip(names, copies, strict=True):
+        repeats(cluster_a, cluster_b, name, copy)
+
+
+def test_leaders_change_on_a_cluster_of_three_as_source_and_as_target(cluster_a, topic, tmp_path):
+    out, back = topic("three-out"), topic("three-back")
+    with start("three", brokers=3) as three, ExitStack() as stack:
+        create_topic(three, out, 4, {"min.insync.replicas": "2"}, replicas=3)
+        create_topic(cluster_a, back, 4)
+        create_topic(three, f"a.{back}", 4, {"min.insync.replicas": "2"}, replicas=3)
+        file = write_file(
+            tmp_path / "mm2.properties",
+            {"a": cluster_a, "three": three},
+            {"three->a": out, "a->three": back},
+            {"tasks.max": "1", "a->three.replication.factor": "3"},
+        )
+        writers = Traffic(three, out, 4, nulls=False), Traffic(cluster_a, back, 4, nulls=False)
+        for writer in writers:
+            stack.enter_context(writer.small(per_turn=4))
+        mirror = stack.enter_context(Running(file, log=tmp_path / "run.log"))
+        sides = (cluster_a, f"three.{out}"), (three, f"a.{back}")
+        for cluster, copy in sides:
+            until(lambda: count(cluster, copy) > 50, f"{copy} begins")  # noqa: B023
+        for broker in three.brokers[:2]:
+            broker.kill()
+            time.sleep(1)  # long enough that the others elect leaders while it is away
+            broker.start()
+            for cluster, copy in sides:
+                grows(cluster, copy)
+        mirror.stop_in_time()
+        stack.pop_all().__exit__(None, None, None)
+        with Running(file, log=tmp_path / "last.log", options=("--once",)) as last:
+            assert last.wait() == 0, last.tail()
+        repeats(three, cluster_a, out, f"three.{out}")
+        repeats(cluster_a, three, back, f"a.{back}")
