@@ -95,14 +95,18 @@ class Watch:
 
     def _repeat(self, work: Callable[[], Awaitable[None]], seconds: float) -> None:
         async def repeat() -> None:
+            told = ""
             while not self._stopped:
                 await self._loop.sleep(seconds)
                 if self._stopped:
                     return
                 try:
                     await work()
+                    told = ""
                 except SparkmirrorError as failure:
-                    log.warning("%s: %s", self._lane.plan.shift, failure)
+                    if str(failure) != told:
+                        told = str(failure)
+                        log.warning("%s: %s", self._lane.plan.shift, failure)
 
         self._loop.call_soon(repeat)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.copy.control import drain_key, lost_key, spent_keys
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
+from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.shift import LaneOfShifts, Receipts, RunShift, Shift, after, submit
 from sparkmirror.model import TopicPartition
@@ -108,7 +109,7 @@ class Lanes:
                 shift, lane.current = lane.current, lane.successor or lane.current
                 failure = shift.job.exception()
                 if failure is not None:
-                    yield Ended(lane=lane, shift=shift, error=f"{type(failure).__name__}: {failure}".split("\n")[0])
+                    yield Ended(lane=lane, shift=shift, error=_told(failure))
                 else:
                     yield Ended(lane=lane, shift=shift, receipts=shift.job.result())
 
@@ -163,3 +164,9 @@ class Lanes:
             once=self._once,
         )
         return submit(self._pool, self._run_shift, plan, control_end)
+
+
+def _told(failure: BaseException) -> str:
+    if isinstance(failure, SparkmirrorError):
+        return str(failure)
+    return f"{type(failure).__name__}: {failure}".split("\n")[0]

@@ -21,7 +21,9 @@ from sparkmirror.config.settings import FlowConfig
 from sparkmirror.copy.lane import Lane
 from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.copy.receipt import Receipt
+from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster, new_loop
+from sparkmirror.spark.failures import reason_of
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
 
 
@@ -37,7 +39,7 @@ def run_shift(session: SparkSession, plan: ShiftPlan, settings_file: str) -> tup
         one receipt for each partition.
 
     Raises:
-        Exception: the job failed: the worker or its executor died, or it was cancelled.
+        SparkmirrorError: the job failed: the worker or its executor died, or it was cancelled.
     """
     context = session.sparkContext
     context.setLocalProperty("spark.scheduler.pool", plan.flow)
@@ -45,7 +47,10 @@ def run_shift(session: SparkSession, plan: ShiftPlan, settings_file: str) -> tup
     context.setJobGroup(group, f"{plan.flow} {plan.shift}: {len(plan.partitions)} partitions", True)
     frame = session.createDataFrame(plan_table(plan), schema=from_arrow_schema(PLAN)).coalesce(1)
     receipts = frame.mapInArrow(_copier(settings_file), from_arrow_schema(RECEIPT))
-    return read_receipts(receipts.toArrow())
+    try:
+        return read_receipts(receipts.toArrow())
+    except Exception as failure:
+        raise SparkmirrorError(reason_of(failure)) from failure
 
 
 def flow_group(run: str, flow: str) -> str:
