@@ -230,6 +230,18 @@ def test_abandoning_what_nothing_was_sent_of_leaves_the_position():
     assert (copy.position, copy.fetch_offset, copy.held) == (0, 0, 0)
 
 
+def test_a_stopped_partition_holds_nothing_once_its_answers_are_in():
+    copy = taken(7)
+    first, second, *rest = send_all(copy)
+    copy.refused(second, OUT_OF_ORDER, "")
+    copy.refused(first, TOO_LARGE, "")
+    assert copy.error
+    assert copy.held == copy.load.bytes == sum(one.held for one in rest) > 0
+    for one in rest:
+        copy.refused(one, OUT_OF_ORDER, "")
+    assert copy.held == copy.load.bytes == 0
+
+
 def test_an_obstacle_stops_only_when_what_came_before_is_acknowledged():
     copy = taken(2)
     copy.fail_after_sending("corrupt")

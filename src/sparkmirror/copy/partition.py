@@ -226,6 +226,8 @@ class PartitionCopy:
         Only the oldest batch can tell the cause: what follows it is refused for being out of order.
         """
         batch.sent = False
+        if self.error:
+            self._let_go()
         if self.error or batch.base_offset != NO_OFFSET:
             return
         now = time.monotonic()
@@ -249,7 +251,14 @@ class PartitionCopy:
         if not self.error:
             self.error = error
             self.tally.note(error)
+        self._let_go()
         self.abandon()
+
+    def _let_go(self) -> None:
+        """Gives the memory of a stopped partition's refused batches back to the lane: the others need it."""
+        for batch in self._unsent():
+            self._hold(-batch.held)
+            batch.held = 0
 
     def fail_after_sending(self, error: str) -> None:
         """Stops once all that waits has been acknowledged: a batch behind it cannot be copied."""
