@@ -97,6 +97,10 @@ def test_records_of_another_run_and_tombstones_are_passed_over():
     assert state == ControlState(run=RUN)
 
 
+def test_keys_that_are_not_ours_are_passed_over():
+    assert heard(("no JSON", "{}"), ('"a string"', "{}"), ("[1]", "{}"), (drain_key(RUN), "{}")).must_drain("lane-0.0")
+
+
 def test_kinds_of_a_later_release_are_passed_over():
     assert heard((json.dumps(["pause", RUN, "orders"]), '{"v":2}')) == ControlState(run=RUN)
 

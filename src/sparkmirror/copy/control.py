@@ -102,9 +102,9 @@ class ControlState:
     _parts: dict[str, dict[int, list[Any]]] = field(default_factory=dict)
 
     def take(self, entries: Iterable[Entry]) -> None:
-        """Adds what was read; records of other runs and tombstones are passed over."""
+        """Adds what was read; records of other runs, tombstones and what is not ours are passed over."""
         for entry in entries:
-            name = json.loads(entry.key)
+            name = _name(entry.key)
             if entry.value is None or name[1] != self.run:
                 continue
             kind, shift = name[0], name[2]
@@ -127,6 +127,15 @@ class ControlState:
         if len(parts) == value["parts"]:
             self.handed[shift] = dict(_read(row) for chunk in parts.values() for row in chunk)
             del self._parts[shift]
+
+
+def _name(key: str) -> list[Any]:
+    """The parts of a key; of one that is not ours, parts that match nothing."""
+    try:
+        name = json.loads(key)
+    except json.JSONDecodeError:
+        name = None
+    return name if isinstance(name, list) and len(name) >= 3 else [None, None, None]
 
 
 def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:

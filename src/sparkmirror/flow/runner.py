@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from pathlib import Path
 
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.controller import Controller
+from sparkmirror.flow.directory import make_directory
 from sparkmirror.flow.shift import Receipts, not_started
 from sparkmirror.flow.states import ENDED
 from sparkmirror.flow.view import FlowView
@@ -44,7 +43,7 @@ class Runner:
     def __init__(self, config: MirrorConfig, *, master: str | None, once: bool) -> None:
         self._config = config
         self._run = uuid.uuid4().hex[:12]
-        self._directory = Path(tempfile.mkdtemp(prefix="sparkmirror-run-"))
+        self._directory = make_directory()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="spark")
         cores = os.cpu_count() or 1
         self._free_slots = max(1, cores // max(1, len(config.flows)))
