@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 PREFIX = "sparkmirror-run-"
@@ -18,8 +19,9 @@ def make_directory() -> Path:
     place = Path(tempfile.gettempdir())
     for left in place.glob(f"{PREFIX}*"):
         process = left.name.removeprefix(PREFIX).split("-")[0]
-        if process.isdigit() and left.stat().st_uid == os.getuid() and not _alive(int(process)):
-            shutil.rmtree(left, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another run that starts now may be faster
+            if process.isdigit() and left.stat().st_uid == os.getuid() and not _alive(int(process)):
+                shutil.rmtree(left, ignore_errors=True)
     return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
 
 
