@@ -175,8 +175,13 @@ def ends(cluster: LabCluster, topic: str) -> dict[int, int]:
     try:
         offsets = admin.list_offsets(dict.fromkeys(places, OffsetSpec.latest()), request_timeout=30)
         return {place.partition: int(future.result(30).offset) for place, future in offsets.items()}
-    except Exception:  # noqa: BLE001 - a broker that is away, or a leader that is not elected: asked again
+    except Exception:  # noqa: BLE001 - a broker that is away, or a leader that is not elected yet: asked again
         return {}
+
+
+def reaches(cluster: LabCluster, topic: str, least: int) -> None:
+    """Waits until a topic that nothing but a mirror writes holds ``least`` records."""
+    until(lambda: count(cluster, topic) >= least, f"{least} records in {topic} of cluster {cluster.name}")
 
 
 def count(cluster: LabCluster, *topics: str) -> int:

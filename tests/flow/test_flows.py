@@ -17,11 +17,11 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 SHIFTS = 4
 
 
-def shifts_of(cluster, internal, topics):
-    """How many shifts of each partition are on record: the newest one names itself, ``lane-0.7`` is the eighth."""
+def shifts_of(cluster, internal, topic):
+    """How many shifts its slowest lane had: the newest one of a partition names itself, ``lane-0.7`` is the eighth."""
     entries = offset_map.journal(cluster, internal)
-    lanes = [value["lane"] for key, value in entries.items() if key[0] == "progress" and key[1] in topics]
-    return [int(lane.rpartition(".")[2]) + 1 for lane in lanes]
+    lanes = [value["lane"] for key, value in entries.items() if key[0] == "progress" and key[1] == topic]
+    return min(int(lane.rpartition(".")[2]) + 1 for lane in lanes)
 
 
 def config_of(cluster, topic):
@@ -57,11 +57,8 @@ def test_three_flows_in_one_process_stay_exact_over_many_shifts_and_pick_up_what
             late = writing.enter_context(Traffic(cluster_a, there, 5, mark="late-").small())
             until(lambda: count(cluster_b, f"a.{new}") and count(cluster_c, f"a.{new}"), "the new topic")
             until(lambda: ends(cluster_b, f"a.{there}").get(4), "the added partitions")
-            for cluster, internal, names in (
-                (cluster_b, "sparkmirror.a.b.internal", (there,)),
-                (cluster_a, "sparkmirror.b.a.internal", (back,)),
-            ):
-                until(lambda: min(shifts_of(cluster, internal, names)) >= SHIFTS, f"shifts of {internal}")  # noqa: B023
+            until(lambda: shifts_of(cluster_b, "sparkmirror.a.b.internal", there) >= SHIFTS, "shifts of a->b")
+            until(lambda: shifts_of(cluster_a, "sparkmirror.b.a.internal", back) >= SHIFTS, "shifts of b->a")
         on_a = writers[0].written + late.written + writers[2].written
         until(lambda: count(cluster_b, f"a.{there}", f"a.{new}") >= on_a, "all of A on B")
         until(lambda: count(cluster_c, f"a.{there}", f"a.{new}") >= on_a, "all of A on C")
@@ -90,8 +87,7 @@ def test_three_flows_in_one_process_stay_exact_over_many_shifts_and_pick_up_what
 def test_clusters_and_flow_choose_what_runs(cluster_a, cluster_b, cluster_c, topic, tmp_path):
     name = topic("chosen")
     create_topic(cluster_a, name, 1)
-    with Traffic(cluster_a, name, 1).small() as traffic:
-        until(lambda: traffic.written > 20, "some records")
+    written = Traffic(cluster_a, name, 1).some("small", 20)
     file = write_file(
         tmp_path / "mm2.properties",
         {"a": cluster_a, "b": cluster_b, "c": cluster_c},
@@ -99,9 +95,9 @@ def test_clusters_and_flow_choose_what_runs(cluster_a, cluster_b, cluster_c, top
     )
     with Running(file, log=tmp_path / "clusters.log", options=("--once", "--clusters", "b")) as mirror:
         assert mirror.wait() == 0, mirror.tail()
-    assert count(cluster_b, f"a.{name}") == traffic.written
+    assert count(cluster_b, f"a.{name}") == written
     assert ends(cluster_c, f"a.{name}") == {}
     with Running(file, log=tmp_path / "flow.log", options=("--once", "--flow", "a->c")) as mirror:
         assert mirror.wait() == 0, mirror.tail()
-    assert count(cluster_c, f"a.{name}") == traffic.written
-    assert count(cluster_b, f"a.{name}") == traffic.written
+    assert count(cluster_c, f"a.{name}") == written
+    assert count(cluster_b, f"a.{name}") == written

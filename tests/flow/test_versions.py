@@ -7,7 +7,7 @@ import pytest
 from sparkmirror.lab.cluster import start
 from sparkmirror.lab.referee import compare
 from tests.flow import offset_map
-from tests.flow.running import Running, create_topic, until, write_file
+from tests.flow.running import Running, create_topic, write_file
 from tests.flow.traffic import Traffic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -24,10 +24,7 @@ def test_an_older_cluster_is_mirrored_to_a_newer_one_and_the_other_way(cluster_b
         for way, (source, _, _, _) in ways.items():
             for name, kind in zip(names[way], kinds, strict=True):
                 create_topic(source, name, 2, {"retention.bytes": "100000000"})
-                traffic = Traffic(source, name, 2)
-                with getattr(traffic, kind)():
-                    until(lambda: traffic.written > 300, "some records")  # noqa: B023
-                written[name] = traffic.written
+                written[name] = Traffic(source, name, 2).some(kind, 300)
         flows = {"old->new": ",".join(names["up"]), "new->old": ",".join(names["down"])}
         file = write_file(tmp_path / "mm2.properties", {"old": older, "new": cluster_b}, flows)
         with Running(file, log=tmp_path / "run.log", options=("--once",)) as mirror:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -40,6 +41,15 @@ class Traffic:
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
         self._numbers = itertools.count()
+
+    def some(self, kind: str, least: int) -> int:
+        """Writes at least so many records of a kind, named as the methods below, and gives how many it wrote."""
+        with getattr(self, kind)():
+            deadline = time.monotonic() + ACKNOWLEDGED_S
+            while self.written < least:
+                assert time.monotonic() < deadline, f"{self.topic}: {self.written} of {least} records"
+                time.sleep(PAUSE_SECONDS)
+        return self.written
 
     @contextmanager
     def small(self, per_turn: int = 8) -> Iterator[Traffic]:
