@@ -121,6 +121,7 @@ def _partitions(plan: ShiftPlan, config: FlowConfig, load: Load) -> Sequence[Par
             rules=_rules(p, config),
             batch_bytes=min(wanted, p.max_message_bytes),
             patience_s=patience,
+            target_alias=config.target.alias,
             load=load,
         )
         for p in plan.partitions

@@ -51,6 +51,7 @@ class PartitionCopy:
         rules: what the flow asks of every batch.
         batch_bytes: how large a merged batch may become.
         patience_s: how long the target may refuse before the partition stops.
+        target_alias: the target's name, for messages.
         position: the next source offset to copy; exact.
         sequence: the sequence number after the last acknowledged record.
         last: (sequence, source offset, target offset) of the last acknowledged record, or `NO_OFFSET` each.
@@ -72,6 +73,7 @@ class PartitionCopy:
     rules: Rules
     batch_bytes: int
     patience_s: float
+    target_alias: str = "target"
     position: int = NO_OFFSET
     sequence: int = 0
     last: tuple[int, int, int] = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
@@ -243,7 +245,7 @@ class PartitionCopy:
             self._retrying, self._retry_at = True, now + RETRY_SECONDS
 
     def _explain(self, batch: Outgoing, code: int, message: str) -> str:
-        error = broker_error(code, "target", topic=self.target.topic, partition=self.target.partition)
+        error = broker_error(code, self.target_alias, topic=self.target.topic, partition=self.target.partition)
         return f"source offset {batch.source}: {error}" + (f" [{message}]" if message else "")
 
     def stop(self, error: str) -> None:

@@ -143,6 +143,8 @@ class Copying:
         clean = clean and (self._opened.clean or self._round is not None)
         self._opened.store.follow()
         self._rate = (0.0, 0.0)
+        if not len(self._lanes):
+            self._attempt(self._lanes.clean_all)
         if clean:
             self._opened.store.write([Stopped(generation=self._opened.generation, time_ms=now_ms())])
         self._live("stopped" if clean else "failed")

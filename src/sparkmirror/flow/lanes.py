@@ -67,6 +67,8 @@ class Lanes:
         self._control_end = control_end
         self._lanes: list[LaneOfShifts] = []
         self._named = 0
+        self._handovers: dict[str, int] = {}
+        self._told: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -126,28 +128,37 @@ class Lanes:
 
     def drain(self) -> None:
         """Tells every shift of the run to end."""
-        self._opened.control.append([(drain_key(self._run), "{}")])
+        self._tell([drain_key(self._run)])
 
     def drain_each(self) -> None:
         """Tells the shifts that run now to end, so that their partitions can be packed anew."""
         shifts = [shift for lane in self._lanes for shift in (lane.current, lane.successor) if shift is not None]
-        self._opened.control.append([(drain_key(self._run, shift.plan.shift), "{}") for shift in shifts])
+        self._tell([drain_key(self._run, shift.plan.shift) for shift in shifts])
 
     def give_up(self, shift: Shift) -> None:
         """Tells whoever waits for a dead shift that it will hand over nothing."""
-        self._opened.control.append([(lost_key(self._run, shift.plan.shift), "{}")])
+        self._tell([lost_key(self._run, shift.plan.shift)])
+
+    def _tell(self, keys: list[str]) -> None:
+        self._told.update(keys)
+        self._opened.control.append([(key, "{}") for key in keys])
 
     def clean(self, shift: Shift) -> None:
         """Deletes the control records that a shift has used up."""
-        keys = [
-            key
-            for before in shift.plan.predecessors
-            for key in spent_keys(self._run, before, len(shift.plan.partitions))
-        ]
+        self._forget_handovers(shift.plan.predecessors)
+
+    def clean_all(self) -> None:
+        """Deletes every control record of the run; its shifts must have ended."""
+        self._forget_handovers(tuple(self._handovers))
+        self._opened.control.append([(key, None) for key in sorted(self._told)])
+
+    def _forget_handovers(self, shifts: Iterable[str]) -> None:
+        keys = [key for shift in shifts for key in spent_keys(self._run, shift, self._handovers.pop(shift, 0))]
         self._opened.control.append([(key, None) for key in keys])
 
     def _submit(self, shift: str, plans: Sequence[PartitionPlan], control_offset: int | None = None) -> Shift:
         control_end = self._control_end()
+        self._handovers[shift] = len(plans)
         plan = ShiftPlan(
             flow=str(self._config.name),
             run=self._run,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Entry, Journal
 from sparkmirror.offsets.records import Record, parse
@@ -32,7 +33,7 @@ class Store:
         Raises:
             BrokerError: the topic cannot be read.
             LinkError: the target does not answer.
-            ValueError: a record is not one of ours.
+            SparkmirrorError: a record is not one of ours.
         """
         end = self._next + 1
         while self._next < end:
@@ -58,9 +59,15 @@ class Store:
         return entries, following, end
 
     def _take(self, entry: Entry) -> None:
-        if entry.value is not None:
-            record = parse(entry.key, entry.value)
-            if record is not None:
-                self.state.take(record)
-        else:
+        if entry.value is None:
             self.state.forget(entry.key)
+            return
+        try:
+            record = parse(entry.key, entry.value)
+        except ValueError as failure:
+            place = f"cluster {self._target.alias}, {self._journal.topic} at offset {entry.offset}"
+            raise SparkmirrorError(
+                f"{place}: {failure}: only sparkmirror may write there; delete the record"
+            ) from failure
+        if record is not None:
+            self.state.take(record)
