@@ -108,7 +108,10 @@ class Lanes:
             if lane.successor is not None and lane.successor.job.done() and not lane.current.job.done():
                 lane.successor = None  # it gave up waiting; another one will be started
             if lane.current.job.done():
-                shift, lane.current = lane.current, lane.successor or lane.current
+                shift = lane.current
+                if lane.successor is not None:
+                    lane.current, lane.successor = lane.successor, None
+                    lane.current.began = time.monotonic()
                 failure = shift.job.exception()
                 if failure is not None:
                     yield Ended(lane=lane, shift=shift, error=_told(failure))

@@ -1,0 +1,108 @@
+"""Lanes as rows of shifts, with shifts that are told when to end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkmirror.config import Endpoint, FlowConfig
+from sparkmirror.config.settings import ClientSettings
+from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
+from sparkmirror.flow.lanes import Lanes
+from sparkmirror.flow.shift import Receipts
+from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
+
+PLAN = PartitionPlan(
+    source=TopicPartition("t", 0), target_topic="a.t", topic_id="", position=0, writer=Writer(producer_id=1, epoch=0)
+)
+
+
+class Shifts:
+    """Runs shifts that last until they are told to end."""
+
+    def __init__(self) -> None:
+        self.plans: list[ShiftPlan] = []
+        self._ends: dict[str, threading.Event] = {}
+
+    def run(self, plan: ShiftPlan) -> Receipts:
+        self.plans.append(plan)
+        assert self._ends.setdefault(plan.shift, threading.Event()).wait(30)
+        return ()
+
+    def end(self, shift: str) -> None:
+        self._ends.setdefault(shift, threading.Event()).set()
+
+    def end_all(self) -> None:
+        for plan in self.plans:
+            self.end(plan.shift)
+
+
+def flow(shift_max_ms: int) -> FlowConfig:
+    def endpoint(alias: str) -> Endpoint:
+        client = ClientSettings(bootstrap_servers=("localhost:1",))
+        return Endpoint(alias=Alias(alias), consumer=client, producer=client, admin=client)
+
+    name = FlowName(source=Alias("a"), target=Alias("b"))
+    return FlowConfig(name=name, source=endpoint("a"), target=endpoint("b"), shift_max_ms=shift_max_ms)
+
+
+@pytest.fixture
+def shifts() -> Iterator[Shifts]:
+    running = Shifts()
+    yield running
+    running.end_all()
+
+
+@pytest.fixture
+def lanes(shifts: Shifts) -> Iterator[Lanes]:
+    written: list[Any] = []
+    opened: Any = SimpleNamespace(
+        generation=1, source_id="A", target_id="B", control=SimpleNamespace(append=written.append)
+    )
+    with ThreadPoolExecutor(8) as pool:
+        yield Lanes(flow(200), opened, run="run", once=False, pool=pool, run_shift=shifts.run, control_end=lambda: 0)
+        shifts.end_all()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def succeeded(lanes: Lanes, shifts: Shifts, count: int) -> bool:
+    lanes.succeed()
+    return len(shifts.plans) == count
+
+
+def succeed_once(lanes: Lanes, shifts: Shifts, number: int) -> None:
+    """Lets shift ``number`` start beside the one before it, and that one end."""
+    before = f"lane-0.{number - 1}"
+    until(lambda: succeeded(lanes, shifts, number + 1))
+    assert shifts.plans[number].predecessors == {before}
+    shifts.end(before)
+    until(lambda: [ended.shift.plan.shift for ended in lanes.ended()] == [before])
+    (lane,) = lanes
+    assert (lane.current.plan.shift, lane.successor) == (f"lane-0.{number}", None)
+
+
+def test_every_shift_of_a_lane_gets_a_successor_that_takes_over_from_it(lanes: Lanes, shifts: Shifts) -> None:
+    lanes.start([PLAN])
+    for number in range(1, 5):
+        succeed_once(lanes, shifts, number)
+
+
+def test_a_successor_that_gave_up_is_replaced(lanes: Lanes, shifts: Shifts) -> None:
+    lanes.start([PLAN])
+    until(lambda: succeeded(lanes, shifts, 2))
+    shifts.end("lane-0.1")
+    until(lambda: not list(lanes.ended()) and next(iter(lanes)).successor is None)
+    until(lambda: succeeded(lanes, shifts, 3))
+    assert shifts.plans[2].predecessors == {"lane-0.0"}
