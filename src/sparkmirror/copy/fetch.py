@@ -62,11 +62,6 @@ class Fetcher:
         self._crowded: dict[TopicPartition, PartitionCopy] = {}
         self.unreachable: dict[int, LinkError] = {}
 
-    @property
-    def busy(self) -> bool:
-        """Whether an answer is owed."""
-        return any(session.busy for session in self._sessions.values())
-
     def want(self, partition: PartitionCopy) -> None:
         """Fetches the partition from where it stands; call it again whenever that moves."""
         session = self._sessions.get(partition.source_node)
