@@ -15,10 +15,12 @@ from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal
+from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import Writer
 from sparkmirror.naming import WRITERS_TOPIC
 from tests.batches.building import log
 from tests.copy.making import batch
+from tests.flow.running import create_topic
 
 
 @given(st.integers(0, 2**62), st.text(), st.text(), st.lists(st.text(), max_size=4).map(tuple))
@@ -61,11 +63,12 @@ def test_a_lane_reads_on_in_the_registry_for_each_new_producer(
 ):
     target = lab_cluster("B")
     ensure_internal_topics(lab_flow, target)
-    origins = Origins(target, "id-b", "id-a")
+    registry = Journal(target, WRITERS_TOPIC)
+    origins = Origins(registry, "id-b", "id-a")
 
     def register(producer_id: int, cluster: str, *origin: str) -> None:
         record = (writer_key(Writer(producer_id=producer_id, epoch=0)), writer_value("C->B", cluster, origin))
-        target.run(Journal(target, WRITERS_TOPIC).append, [record])
+        target.run(registry.append, [record])
 
     seen = batches.index(log([batch(0, 1, producer=(7_101, 0, 0)), batch(1, 1, producer=(7_102, 0, 0))]))
     register(7_101, "id-b", "id-a")
@@ -84,16 +87,32 @@ def test_a_lane_reads_on_in_the_registry_for_each_new_producer(
     assert origins.relayed(seen) == ""
     assert origins.relayed(batches.index(log([batch(0, 1, producer=(7_103, 0, 0))]))) == "C->B"
 
-    target.run(Journal(target, WRITERS_TOPIC).append, [("hello", "world")])
-    with pytest.raises(SparkmirrorError, match="not a record of"):
-        target.run(origins.look_up, [7_105])
-    target.run(Journal(target, WRITERS_TOPIC).append, [("hello", None)])
+
+@pytest.mark.kafka
+def test_what_no_mirror_has_written_is_an_error_until_it_is_removed(
+    lab_cluster: Callable[..., Cluster], cluster_b: LabCluster, topic_name: str
+):
+    """In a topic of its own: the cluster's registry is read by other tests' flows."""
+    target = lab_cluster("B")
+    create_topic(cluster_b, topic_name)
+    registry = Journal(target, topic_name)
+    origins = Origins(registry, "id-b", "id-a")
+    target.run(registry.append, [("hello", "world")])
+    for each in (origins, origins, Origins(registry, "id-b", "id-a")):
+        with pytest.raises(SparkmirrorError, match="key hello; write a record without a value"):
+            target.run(each.look_up, [7_105])
+        assert 7_105 not in each.known
+
+    target.run(registry.append, [("hello", None)])
+    for each in (origins, Origins(registry, "id-b", "id-a")):
+        target.run(each.look_up, [7_105])
+        assert 7_105 in each.known
 
 
 @pytest.mark.kafka
-def test_a_cluster_without_a_registry_has_no_mirrors_in_it(lab_cluster: Callable[..., Cluster]):
-    """Cluster A is never written to by a flow in these tests."""
-    origins = Origins(lab_cluster("A"), "id-a", "id-b")
-    lab_cluster("A").run(origins.look_up, [5])
+def test_a_cluster_without_a_registry_has_no_mirrors_in_it(lab_cluster: Callable[..., Cluster], topic_name: str):
+    source = lab_cluster("A")
+    origins = Origins(Journal(source, topic_name), "id-a", "id-b")
+    source.run(origins.look_up, [5])
     assert 5 in origins.known
     assert origins.loops.size == 0

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Self, TypeVar
 
 from confluent_kafka import TopicPartition
@@ -29,6 +30,13 @@ class Running(Mirror):
 
     def __enter__(self) -> Self:
         return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        if error is not None:
+            error.add_note(self.tail())
 
     def wait(self, seconds: float = COPY_SECONDS) -> int:
         """Waits for the end and gives the exit code; for a run with ``--once``."""

@@ -17,9 +17,11 @@ from sparkmirror.errors import BatchError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, Advice, advice, broker_error
 from sparkmirror.kafka.fetching import Fetched
+from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.log_range import log_range
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.model import TopicPartition
+from sparkmirror.naming import WRITERS_TOPIC
 
 if TYPE_CHECKING:
     from sparkmirror.copy.lane import Lane
@@ -44,7 +46,7 @@ class Intake:
         self._asking: set[TopicPartition] = set()
         self._origins: Origins | None = None
         if lane.plan.loops_by_writer:
-            self._origins = Origins(source, lane.plan.source_id, lane.plan.target_id)
+            self._origins = Origins(Journal(source, WRITERS_TOPIC), lane.plan.source_id, lane.plan.target_id)
 
     def take(self, fetched: Fetched) -> None:
         """Takes one partition's part of an answer."""

@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from sparkmirror import batches
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.journal import Entry, Journal
 from sparkmirror.kafka.metadata import describe_topics
@@ -76,18 +75,19 @@ class Origins:
     """What a lane knows of the producers in its source.
 
     Args:
-        source: the cluster whose registry is read.
+        registry: of the cluster that is read from.
         source_id, target_id: cluster ids of the flow.
     """
 
-    def __init__(self, source: Cluster, source_id: str, target_id: str) -> None:
-        self._journal = Journal(source, WRITERS_TOPIC)
+    def __init__(self, registry: Journal, source_id: str, target_id: str) -> None:
+        self._journal = registry
         self._source_id = source_id
         self._target_id = target_id
         self._next = 0
         self._known: set[int] = {NO_PRODUCER}
         self._loops: set[int] = set()
         self._relayed: dict[int, str] = {}
+        self._foreign: set[str] = set()
         self.known = batches.producers(self._known)
         self.loops: npt.NDArray[np.int64] = batches.NO_PRODUCERS
 
@@ -97,14 +97,20 @@ class Origins:
         Raises:
             BrokerError: the registry cannot be read.
             LinkError: the source does not answer.
-            SparkmirrorError: it holds what is not a registration.
+            SparkmirrorError: it holds what is not a registration; the message says how to remove that.
         """
-        view = (await describe_topics(self._journal.cluster, [WRITERS_TOPIC]))[WRITERS_TOPIC]
+        topic, cluster = self._journal.topic, self._journal.cluster
+        view = (await describe_topics(cluster, [topic]))[topic]
         end = 0 if view.code == UNKNOWN_TOPIC_OR_PARTITION else self._next + 1
         while self._next < end:
             entries, self._next, end = await self._journal.read(self._next)
             for entry in entries:
                 self._take(entry)
+        if self._foreign:
+            raise SparkmirrorError(
+                f"cluster {cluster.alias}: {topic} holds what no mirror has written: key {min(self._foreign)[:200]}; "
+                f"write a record without a value under this key to remove it"
+            )
         self._known.update(producer_ids)
         self.known = batches.producers(self._known)
         self.loops = batches.producers(self._loops)
@@ -119,12 +125,14 @@ class Origins:
         return ""
 
     def _take(self, entry: Entry) -> None:
+        self._foreign.discard(entry.key)
         if entry.value is None:
             return
         try:
             known = registration(entry.key, entry.value)
-        except ValueError as failure:
-            raise SparkmirrorError(f"cluster {self._journal.cluster.alias}: {failure}") from failure
+        except ValueError:
+            self._foreign.add(entry.key)
+            return
         if known is None or known.cluster != self._source_id:
             return
         if self._target_id in known.origin:
