@@ -5,6 +5,7 @@
     ├── BrokerError    a broker said no: code, name, cluster, topic, partition, offset, and what to do
     ├── LinkError      the exchange with a broker failed: cluster, address, reason, a likely cause
     ├── BatchError     bytes of a record batch that cannot be copied as they are: topic, partition, offset, reason
+    │   └── RecordTooLargeError   sound, but one record is above what the target topic allows
     ├── JavaError      there is no Java that Spark can run on: what was tried, what to install
     └── LabError       a local broker of the lab could not be started or stopped
 
@@ -85,7 +86,11 @@ class BatchError(SparkmirrorError):
 
     def at(self, topic: str, partition: int) -> BatchError:
         """The same error with its partition, which those who look into batches do not know."""
-        return BatchError(offset=self.offset, reason=self.reason, topic=topic, partition=partition, remedy=self.remedy)
+        return type(self)(offset=self.offset, reason=self.reason, topic=topic, partition=partition, remedy=self.remedy)
+
+
+class RecordTooLargeError(BatchError):
+    """A single record that no batch the target topic allows can hold; ``offset`` is the record's own."""
 
 
 class LabError(SparkmirrorError):

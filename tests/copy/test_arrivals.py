@@ -164,7 +164,7 @@ def test_a_record_above_the_targets_limit_is_an_obstacle_and_what_lies_before_it
         place(),
         wanted=rules(target=target),
     )
-    assert "record 1 of the batch is larger than" in str(arrived.obstacle)
+    assert "the record is larger than" in str(arrived.obstacle)
     assert "max.message.bytes, 20000" in str(arrived.obstacle)
     assert (len(arrived.items), arrived.end, arrived.next_sequence) == (1, 1, 1)
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror import batches
-from sparkmirror.copy.arrivals import Item, Ticket
+from sparkmirror.copy.arrivals import Item, Rules, Ticket
 from sparkmirror.copy.outgoing import Outgoing, next_outgoing
 from sparkmirror.offsets.records import SEQUENCES
 from tests.batches.building import Rec, Written, logs, read
 from tests.copy.making import LARGE, NOW_MS, WRITER, answer, batch, place, rules
 
-TARGET = rules().target
+RULES = rules()
 
 _limits, _sequences = st.sampled_from([300, 2_000, 1 << 20]), st.sampled_from([0, SEQUENCES - 5])
 
@@ -32,10 +32,10 @@ def queue(*answers: Sequence[Written], sequence: int = 0, start: int = 0) -> deq
     return waiting
 
 
-def drained(waiting: deque[Item], limit: int = 1 << 20, target: batches.TargetTopic = TARGET) -> list[Outgoing]:
+def drained(waiting: deque[Item], limit: int = 1 << 20, asked: Rules = RULES) -> list[Outgoing]:
     sent = []
     while waiting:
-        sent.append(next_outgoing(waiting, WRITER, target, limit))
+        sent.append(next_outgoing(waiting, WRITER, asked, limit))
     return sent
 
 
@@ -79,7 +79,7 @@ def test_merging_goes_on_across_a_hole_when_its_segment_is_on_record():
 def test_merging_ends_before_what_waits_for_its_ticket():
     waiting = queue([batch(0, 2)], [batch(50, 2)])
     waiting[1].ticket = Ticket()
-    one = next_outgoing(waiting, WRITER, TARGET, 1 << 20)
+    one = next_outgoing(waiting, WRITER, RULES, 1 << 20)
     assert (one.count, one.end, len(waiting)) == (2, 2, 1)
 
 

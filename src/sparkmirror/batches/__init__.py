@@ -16,6 +16,7 @@ Files named ``*_kernel`` hold the loops (Numba); ``kernel`` says how they are co
 """
 
 from sparkmirror.batches.codec import Codec
+from sparkmirror.batches.codecs import DEFAULT_LIMIT
 from sparkmirror.batches.index import Indexed, index
 from sparkmirror.batches.kernel import fill_cache, warm
 from sparkmirror.batches.merge import Merged, Merging, Run, Stamp, merge
@@ -34,6 +35,7 @@ from sparkmirror.batches.select import (
 from sparkmirror.batches.stretches import Kind, Stretch, stretches
 
 __all__ = [
+    "DEFAULT_LIMIT",
     "NO_PRODUCERS",
     "Codec",
     "Indexed",

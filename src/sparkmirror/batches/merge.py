@@ -27,10 +27,10 @@ from sparkmirror.batches import pour_kernel as kernels
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.codecs import DEFAULT_LIMIT, compress
 from sparkmirror.batches.index import Bytes, Indexed, Longs
-from sparkmirror.batches.opening import codec_of, damaged, legacy, offset_of, records_of
+from sparkmirror.batches.opening import codec_of, damaged, legacy, records_of
 from sparkmirror.batches.pass_through import rewrite
 from sparkmirror.batches.select import Kept, TargetTopic, needs
-from sparkmirror.errors import BatchError
+from sparkmirror.errors import RecordTooLargeError
 
 _SEQUENCES = 2**31
 _ALL = 2**62
@@ -105,6 +105,7 @@ def merge(
     *,
     batch_size: int = 1024 * 1024,
     decompression_limit: int = DEFAULT_LIMIT,
+    left_out: frozenset[int] = frozenset(),
 ) -> Merging:
     """Makes the next batch of waiting batches, or of the first alone where it needs to be split.
 
@@ -115,13 +116,15 @@ def merge(
         batch_size: merging stops at this many bytes, before compression; never above the topic's limit. A batch that is
             larger by itself is not split because of it.
         decompression_limit: the most bytes that one source batch may decompress to.
+        left_out: source offsets of records that are too large and have been seen to elsewhere.
 
     Returns:
         The new batches and the place after the last source batch in them.
 
     Raises:
-        BatchError: a source batch is damaged, of old magic, or holds a record that the topic's limit does not allow.
-            Nothing of the call is to be sent then; batches before it can be merged without it.
+        BatchError: a source batch is damaged or of old magic. Nothing of the call is to be sent then; batches before it
+            can be merged without it.
+        RecordTooLargeError: a record that the topic's limit does not allow; the same holds.
     """
     vessel = _Vessel(runs, min(batch_size, target.max_message_bytes), decompression_limit)
     for i, run in enumerate(runs):
@@ -130,15 +133,18 @@ def merge(
             continue
         if vessel.records:
             return Merging(batches=(vessel.finish(target, stamp),), run=i, column=column)
-        return Merging(batches=_alone(run, column, target, stamp, decompression_limit), run=i, column=column + 1)
+        alone = _alone(run, column, target, stamp, decompression_limit, left_out)
+        return Merging(batches=alone, run=i, column=column + 1)
     batches = (vessel.finish(target, stamp),) if vessel.records else ()
     return Merging(batches=batches, run=len(runs), column=0)
 
 
-def _alone(run: Run, column: int, target: TargetTopic, stamp: Stamp, decompression_limit: int) -> tuple[Merged, ...]:
+def _alone(
+    run: Run, column: int, target: TargetTopic, stamp: Stamp, decompression_limit: int, left_out: frozenset[int]
+) -> tuple[Merged, ...]:
     """One batch that has no place beside others: as it is where that is allowed, else written anew."""
     if needs(run.indexed, run.kept, target)[column]:
-        return _Single(run, column, target, decompression_limit).parts(stamp)
+        return _Single(run, column, target, decompression_limit, left_out).parts(stamp)
     start, size, first, last, count = run.indexed.table[: rows.COUNT + 1, column].tolist()
     own = bytearray(run.indexed.data[start : start + size])
     batch = rewrite(own, 0, size, producer_id=stamp.producer_id, epoch=stamp.epoch, sequence=stamp.sequence)
@@ -252,15 +258,18 @@ class _Vessel:
 class _Single:
     """One source batch that does not fit where many were to go: encoded alone, in as many parts as it takes."""
 
-    def __init__(self, run: Run, column: int, target: TargetTopic, decompression_limit: int) -> None:
+    def __init__(
+        self, run: Run, column: int, target: TargetTopic, decompression_limit: int, left_out: frozenset[int]
+    ) -> None:
+        self._left_out = left_out
         self._run, self._column, self._limit = run, column, target.max_message_bytes
         self._codec = codec_of(run.indexed, column) if target.codec is None else target.codec
         self._payload, self._at = records_of(run.indexed, column, decompression_limit)
         self._count = int(run.indexed.table[rows.COUNT, column])
         plain = len(self._payload) - self._at
         # A count that lies may not make us allocate for it.
-        room = layout.HEADER + plain + kernels.GROWTH * min(self._count, plain // kernels.LEAST + 1)
-        self._room = room if self._codec is not Codec.NONE else min(room, self._limit)
+        self._whole = layout.HEADER + plain + kernels.GROWTH * min(self._count, plain // kernels.LEAST + 1)
+        self._room = self._whole if self._codec is not Codec.NONE else min(self._whole, self._limit)
 
     def parts(self, stamp: Stamp) -> tuple[Merged, ...]:
         """All its records, in order, in batches below the limit."""
@@ -278,7 +287,8 @@ class _Single:
                 most = records // 2
                 continue
             elif records or reached < self._count:
-                raise self._too_large(reached - records)
+                self._pass_over(reached - records)
+                reached += not records
             part = reached
         return tuple(done)
 
@@ -292,10 +302,13 @@ class _Single:
             raise damaged(self._run.indexed, self._column)
         return state, runs, int(reached)
 
-    def _too_large(self, record: int) -> BatchError:
-        offset = offset_of(self._run.indexed, self._column)
-        return BatchError(
-            offset=offset,
-            reason=f"record {record} of the batch is larger than the target topic's max.message.bytes, {self._limit}",
-            remedy="raise max.message.bytes on the target topic",
-        )
+    def _pass_over(self, record: int) -> None:
+        """Refuses a record that does not fit, unless the caller knows of it."""
+        state, _, _ = self._pour(np.empty(self._whole, np.uint8), record, 1)
+        offset = int(state[kernels.FIRST_OFFSET])
+        if offset not in self._left_out:
+            raise RecordTooLargeError(
+                offset=offset,
+                reason=f"the record is larger than the target topic's max.message.bytes, {self._limit}",
+                remedy="raise max.message.bytes on the target topic",
+            )

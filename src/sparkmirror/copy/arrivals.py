@@ -10,7 +10,7 @@ continue where the one before it ended opens a segment.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -125,6 +125,9 @@ class Place:
         continues_at: the source offset that continues the current segment; `NO_OFFSET` if none is open.
         partition: of the source.
         writer: producer id and epoch.
+        left_out: source offsets of records that are too large and have been seen to elsewhere.
+        small, small_compressed: bytes below which an uncompressed, or a compressed, batch is merged with its neighbours
+            when several wait.
     """
 
     partition: TopicPartition
@@ -133,6 +136,9 @@ class Place:
     next_sequence: int
     continues_at: int
     writer: Writer
+    left_out: frozenset[int] = frozenset()
+    small: int = SMALL_BYTES
+    small_compressed: int = SMALL_COMPRESSED_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,17 +149,19 @@ class Rules:
         target: the target topic's facts.
         read_committed: whether aborted data is dropped.
         loops: producer ids whose batches came from the target (see ``batches.producers``).
+        decompression_limit: the most bytes that one source batch may decompress to.
     """
 
     target: batches.TargetTopic
     read_committed: bool
     loops: npt.NDArray[np.int64]
+    decompression_limit: int = batches.DEFAULT_LIMIT
 
     def without(self, loops: npt.NDArray[np.int64]) -> Rules:
         """The same rules with the producers of ``loops`` dropped."""
         if loops is self.loops:
             return self
-        return Rules(target=self.target, read_committed=self.read_committed, loops=loops)
+        return replace(self, loops=loops)
 
 
 def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Place, rules: Rules) -> Arrival:
@@ -176,7 +184,7 @@ def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Pla
     )
     codes = batches.needs(index, kept, rules.target)
     found, kept_count = batches.stretches(
-        index, kept, codes, small=SMALL_BYTES, small_compressed=SMALL_COMPRESSED_BYTES, until=place.until
+        index, kept, codes, small=place.small, small_compressed=place.small_compressed, until=place.until
     )
     taken = len(index) if place.until == NO_OFFSET else int(np.searchsorted(index.base_offset, place.until))
     made = _Making(index, records, kept, place)
@@ -184,7 +192,7 @@ def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Pla
     arrived.end, arrived.dropped = max(place.position, _end(index, taken)), taken - kept_count
     for stretch in found:
         try:
-            made.add(stretch, rules.target)
+            made.add(stretch, rules)
         except BatchError as error:
             arrived.obstacle = error
             arrived.end = max(place.position, int(index.base_offset[stretch.first]))
@@ -210,14 +218,14 @@ class _Making:
         self._now = time.monotonic()
         self.arrival = Arrival(next_sequence=place.next_sequence, continues_at=place.continues_at)
 
-    def add(self, stretch: batches.Stretch, target: batches.TargetTopic) -> None:
+    def add(self, stretch: batches.Stretch, rules: Rules) -> None:
         """Adds a stretch.
 
         Raises:
             BatchError: it is a batch that must be written anew, and cannot.
         """
         if stretch.kind == batches.Kind.OPEN:
-            self._prepare(stretch.first, target)
+            self._prepare(stretch.first, rules)
         else:
             self._run(stretch)
 
@@ -240,12 +248,18 @@ class _Making:
         made.next_sequence = (made.next_sequence + stretch.records) % SEQUENCES
         made.continues_at = int(index.last_offset[stretch.stop - 1]) + 1
 
-    def _prepare(self, column: int, target: batches.TargetTopic) -> None:
+    def _prepare(self, column: int, rules: Rules) -> None:
         """Adds one batch that must be written anew, as one or several."""
         index, made, writer = self._index, self.arrival, self._place.writer
         alone = batches.Run(indexed=index, kept=self._kept, first=column, stop=column + 1)
         stamp = batches.Stamp(producer_id=writer.producer_id, epoch=writer.epoch, sequence=made.next_sequence)
-        pieces = batches.merge([alone], target, stamp).batches
+        pieces = batches.merge(
+            [alone],
+            rules.target,
+            stamp,
+            decompression_limit=rules.decompression_limit,
+            left_out=self._place.left_out,
+        ).batches
         for number, piece in enumerate(pieces):
             for record, source in piece.runs.T.tolist():
                 if record or source != made.continues_at:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from sparkmirror import batches
-from sparkmirror.copy.arrivals import Item, Prepared, Run
+from sparkmirror.copy.arrivals import Item, Prepared, Rules, Run
 from sparkmirror.model import NO_OFFSET, Writer
 from sparkmirror.offsets.records import SEQUENCES
 
@@ -46,13 +46,13 @@ class Outgoing:
     sent: bool = True
 
 
-def next_outgoing(waiting: deque[Item], writer: Writer, target: batches.TargetTopic, limit: int) -> Outgoing:
+def next_outgoing(waiting: deque[Item], writer: Writer, rules: Rules, limit: int) -> Outgoing:
     """Takes the next batch from ``waiting``, which must not be empty and whose first ticket is acknowledged.
 
     Args:
         waiting: what is queued, oldest first; what is taken is removed.
         writer: producer id and epoch for the header.
-        target: the target topic's facts.
+        rules: what the flow asks.
         limit: bytes that a merged batch may have.
 
     Raises:
@@ -64,7 +64,7 @@ def next_outgoing(waiting: deque[Item], writer: Writer, target: batches.TargetTo
         return _prepared(head)
     together = _together(waiting, limit)
     if together > 1 or (head.stop - head.at > 1 and head.small):
-        return _merged(waiting, together, writer, target, limit)
+        return _merged(waiting, together, writer, rules, limit)
     return _passed(waiting, head, writer)
 
 
@@ -120,14 +120,15 @@ def _passed(waiting: deque[Item], run: Run, writer: Writer) -> Outgoing:
     return batch
 
 
-def _merged(waiting: deque[Item], together: int, writer: Writer, target: batches.TargetTopic, limit: int) -> Outgoing:
+def _merged(waiting: deque[Item], together: int, writer: Writer, rules: Rules, limit: int) -> Outgoing:
     runs = [item for item in islice(waiting, together) if isinstance(item, Run)]
     first, sequence = runs[0], runs[0].sequence
     merging = batches.merge(
         [batches.Run(indexed=run.index, kept=run.kept, first=run.at, stop=run.stop) for run in runs],
-        target,
+        rules.target,
         batches.Stamp(producer_id=writer.producer_id, epoch=writer.epoch, sequence=sequence),
         batch_size=limit,
+        decompression_limit=rules.decompression_limit,
     )
     made = merging.batches[0]
     taken = held = end = 0

@@ -199,7 +199,7 @@ class PartitionCopy:
             return None
         if self._retrying:
             return self._again()
-        batch = next_outgoing(self._waiting, self.plan.writer, self.rules.target, self.batch_bytes)
+        batch = next_outgoing(self._waiting, self.plan.writer, self.rules, self.batch_bytes)
         self._unacknowledged.append(batch)
         return batch
 
