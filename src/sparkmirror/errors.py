@@ -5,7 +5,7 @@
     ├── BrokerError    a broker said no: code, name, cluster, topic, partition, offset, and what to do
     ├── LinkError      the exchange with a broker failed: cluster, address, reason, a likely cause
     ├── BatchError     bytes of a record batch that cannot be copied as they are: topic, partition, offset, reason
-    │   └── RecordTooLargeError   sound, but one record is above what the target topic allows
+    │   └── RecordTooLargeError   sound, but some of its records are above what the target topic allows
     ├── JavaError      there is no Java that Spark can run on: what was tried, what to install
     └── LabError       a local broker of the lab could not be started or stopped
 
@@ -86,11 +86,20 @@ class BatchError(SparkmirrorError):
 
     def at(self, topic: str, partition: int) -> BatchError:
         """The same error with its partition, which those who look into batches do not know."""
-        return type(self)(offset=self.offset, reason=self.reason, topic=topic, partition=partition, remedy=self.remedy)
+        return BatchError(offset=self.offset, reason=self.reason, topic=topic, partition=partition, remedy=self.remedy)
 
 
 class RecordTooLargeError(BatchError):
-    """A single record that no batch the target topic allows can hold; ``offset`` is the record's own."""
+    """Records of one batch that no batch which the target topic allows can hold.
+
+    Attributes:
+        offset: of the first of them, its own.
+        offsets: of all of them, in order.
+    """
+
+    def __init__(self, *, offsets: tuple[int, ...], reason: str, remedy: str = "") -> None:
+        self.offsets = offsets
+        super().__init__(offset=offsets[0], reason=reason, remedy=remedy)
 
 
 class LabError(SparkmirrorError):

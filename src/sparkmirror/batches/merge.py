@@ -124,7 +124,7 @@ def merge(
     Raises:
         BatchError: a source batch is damaged or of old magic. Nothing of the call is to be sent then; batches before it
             can be merged without it.
-        RecordTooLargeError: a record that the topic's limit does not allow; the same holds.
+        RecordTooLargeError: records of one batch that the topic's limit does not allow; the same holds.
     """
     vessel = _Vessel(runs, min(batch_size, target.max_message_bytes), decompression_limit)
     for i, run in enumerate(runs):
@@ -261,7 +261,7 @@ class _Single:
     def __init__(
         self, run: Run, column: int, target: TargetTopic, decompression_limit: int, left_out: frozenset[int]
     ) -> None:
-        self._left_out = left_out
+        self._left_out, self._too_large = left_out, dict[int, int]()
         self._run, self._column, self._limit = run, column, target.max_message_bytes
         self._codec = codec_of(run.indexed, column) if target.codec is None else target.codec
         self._payload, self._at = records_of(run.indexed, column, decompression_limit)
@@ -290,6 +290,8 @@ class _Single:
                 self._pass_over(reached - records)
                 reached += not records
             part = reached
+        if self._too_large:
+            raise self._refusal()
         return tuple(done)
 
     def _pour(self, out: Bytes, part: int, most: int) -> tuple[Longs, Longs, int]:
@@ -303,12 +305,18 @@ class _Single:
         return state, runs, int(reached)
 
     def _pass_over(self, record: int) -> None:
-        """Refuses a record that does not fit, unless the caller knows of it."""
+        """Notes a record that does not fit, unless the caller knows of it."""
         state, _, _ = self._pour(np.empty(self._whole, np.uint8), record, 1)
         offset = int(state[kernels.FIRST_OFFSET])
         if offset not in self._left_out:
-            raise RecordTooLargeError(
-                offset=offset,
-                reason=f"the record is larger than the target topic's max.message.bytes, {self._limit}",
-                remedy="raise max.message.bytes on the target topic",
-            )
+            self._too_large[offset] = int(state[kernels.AT])
+
+    def _refusal(self) -> RecordTooLargeError:
+        offsets, size = tuple(self._too_large), next(iter(self._too_large.values()))
+        more = f"; {len(offsets) - 1} more of its source batch are too large" if len(offsets) > 1 else ""
+        return RecordTooLargeError(
+            offsets=offsets,
+            reason=f"the record is larger than the target topic's max.message.bytes, {self._limit}: "
+            f"by itself it takes a batch of {size} bytes{more}",
+            remedy="raise max.message.bytes on the target topic",
+        )
