@@ -97,9 +97,9 @@ class RecordTooLargeError(BatchError):
         offsets: of all of them, in order.
     """
 
-    def __init__(self, *, offsets: tuple[int, ...], reason: str, remedy: str = "") -> None:
-        self.offsets = offsets
-        super().__init__(offset=offsets[0], reason=reason, remedy=remedy)
+    def __init__(self, *, offset: int, reason: str, remedy: str = "", offsets: tuple[int, ...] = ()) -> None:
+        self.offsets = offsets or (offset,)
+        super().__init__(offset=offset, reason=reason, remedy=remedy)
 
 
 class LabError(SparkmirrorError):

@@ -315,6 +315,7 @@ class _Single:
         offsets, size = tuple(self._too_large), next(iter(self._too_large.values()))
         more = f"; {len(offsets) - 1} more of its source batch are too large" if len(offsets) > 1 else ""
         return RecordTooLargeError(
+            offset=offsets[0],
             offsets=offsets,
             reason=f"the record is larger than the target topic's max.message.bytes, {self._limit}: "
             f"by itself it takes a batch of {size} bytes{more}",
