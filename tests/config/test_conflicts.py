@@ -63,6 +63,20 @@ def test_an_alias_that_holds_the_separator_gets_a_warning(load_lines):
     assert "the alias us.west contains the separator '.'" in warning
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("errors.tolerance = all", "errors.deadletterqueue.topic.name is not set: no record is dropped"),
+        ("errors.deadletterqueue.topic.name = dead", "without effect while errors.tolerance is none"),
+    ],
+)
+def test_half_of_what_puts_records_aside_gets_a_warning(load_lines, line, told):
+    (warning,) = load_lines(line).warnings
+    assert told in warning
+    both = "errors.tolerance = all", "errors.deadletterqueue.topic.name = dead"
+    assert load_lines(*both).warnings == ()
+
+
 def test_an_empty_list_of_topics_gets_a_warning(load_lines):
     (warning,) = load_lines("A->B.topics =").warnings
     assert "nothing is copied" in warning

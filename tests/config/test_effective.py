@@ -20,6 +20,18 @@ def test_names_the_key_that_set_a_value(load_flow):
     assert found["replication.factor"].origin == ""
 
 
+def test_the_limit_of_decompression_and_what_becomes_of_large_records_are_shown(load_flow):
+    found = rows(load_flow("errors.tolerance = all", "A->B.batch.decompression.max.bytes = 2000000"))
+    shown = {name: (found[name].value, found[name].origin) for name in found if name.startswith(("errors", "batch"))}
+    assert shown == {
+        "batch.decompression.max.bytes": ("2000000", "A->B.batch.decompression.max.bytes"),
+        "errors.tolerance": ("all", "errors.tolerance"),
+        "errors.deadletterqueue.topic.name": ("", ""),
+        "errors.deadletterqueue.topic.replication.factor": ("3", ""),
+        "errors.deadletterqueue.context.headers.enable": ("true", ""),
+    }
+
+
 def test_what_is_the_same_in_all_roles_is_one_row(load_flow):
     found = rows(load_flow("A.consumer.request.timeout.ms = 5", "B.request.timeout.ms = 6"))
     assert found["source.consumer.request.timeout.ms"].value == "5"

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from sparkmirror.config import AutoOffsetReset, Isolation, PolicyKind
+from sparkmirror.config import AutoOffsetReset, DeadLetters, Isolation, PolicyKind, Tolerance
 from sparkmirror.config.settings import CONFIG_PROPERTIES_EXCLUDE, TOPICS_EXCLUDE
 from sparkmirror.errors import ConfigError
 
@@ -52,12 +52,48 @@ def test_settings_of_a_flow_win_over_the_top_level(load_flow):
         ("lane.memory.bytes = 8388608", "memory_per_lane", 8_388_608),
         ("heartbeats.replication.enabled = false", "heartbeats_replication", False),
         ("admin.timeout.ms = 5", "admin_timeout_ms", 5),
+        ("batch.decompression.max.bytes = 1048576", "decompression_limit", 1_048_576),
+        ("A.consumer.max.partition.fetch.bytes = 30000000", "decompression_limit", 300_000_000),
+        ("A.consumer.max.partition.fetch.bytes = 20000000", "decompression_limit", 268_435_456),
+        ("A.consumer.max.partition.fetch.bytes = 2000000000", "decompression_limit", 2**31 - 1),
+        ("A->B.errors.tolerance = all", "dead_letters", DeadLetters(tolerance=Tolerance.ALL)),
+        ("errors.deadletterqueue.topic.name = dead", "dead_letters", DeadLetters(topic="dead")),
+        (
+            "errors.deadletterqueue.topic.replication.factor = -1",
+            "dead_letters",
+            DeadLetters(replication_factor=-1),
+        ),
+        (
+            "errors.deadletterqueue.context.headers.enable = false",
+            "dead_letters",
+            DeadLetters(context_headers=False),
+        ),
         ("A.consumer.isolation.level = read_uncommitted", "isolation", Isolation.READ_UNCOMMITTED),
         ("A->B.consumer.auto.offset.reset = latest", "auto_offset_reset", AutoOffsetReset.LATEST),
     ],
 )
 def test_reads_a_setting(load_flow, line, field, value):
     assert getattr(load_flow(line), field) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("compression.gzip.level = 9", 9),
+        ("compression.gzip.level = -1", None),
+        ("compression.lz4.level = 17", 17),
+        ("compression.zstd.level = -131072", -131_072),
+    ],
+)
+def test_reads_how_hard_a_codec_tries(load_flow, line, level):
+    field = line.partition(" ")[0].replace(".", "_")
+    assert getattr(load_flow(f"B.producer.{line}").target.producer, field) == level
+
+
+def test_records_are_put_aside_only_where_the_file_says_so_and_says_where(load_flow):
+    tolerant, name = "errors.tolerance = all", "errors.deadletterqueue.topic.name = dead"
+    assert load_flow(tolerant, name).dead_letters.active
+    assert not any(load_flow(*lines).dead_letters.active for lines in ((), (tolerant,), (name,)))
 
 
 def test_the_new_name_wins_over_the_old_one(load_flow):
@@ -132,6 +168,15 @@ REFUSED = [
     ("refresh.topics.enabled = yes", "neither true nor false"),
     ("shift.max.ms = 10", "at least 1000"),
     ("lane.memory.bytes = 10", "at least 1048576"),
+    ("batch.decompression.max.bytes = 1000", "at least 1048576"),
+    ("batch.decompression.max.bytes = 2147483648", "at most 2147483647"),
+    ("errors.tolerance = some", "possible: none, all"),
+    ("errors.deadletterqueue.topic.name = a/b", "cannot be the name of a topic"),
+    ("errors.deadletterqueue.topic.name = ..", "cannot be the name of a topic"),
+    ("A->B.errors.deadletterqueue.topic.name = __dead", "the name of an internal topic"),
+    ("errors.deadletterqueue.topic.name = sparkmirror.A.B.internal", "the name of an internal topic"),
+    ("errors.deadletterqueue.topic.replication.factor = 0", "cannot be 0"),
+    ("errors.deadletterqueue.context.headers.enable = yes", "neither true nor false"),
     ("topics = *.foo", "cannot be used"),
     ("A->B.topics = foo, ba(r", "ba\\(r"),
     ("topics.exclude = a{1,2}", "cannot be used"),
@@ -142,6 +187,11 @@ REFUSED = [
     ("A.consumer.fetch.min.bytes = x", "is not a whole number"),
     ("A.request.timeout.ms = -1", "at least 1"),
     ("B.producer.compression.type = brotli", "possible: none, gzip, snappy, lz4, zstd"),
+    ("B.producer.compression.gzip.level = 0", "cannot be 0"),
+    ("B.producer.compression.gzip.level = 10", "at most 9"),
+    ("B.producer.compression.lz4.level = 0", "at least 1"),
+    ("B.producer.compression.lz4.level = 18", "at most 17"),
+    ("B.producer.compression.zstd.level = 23", "at most 22"),
     ("B.client.dns.lookup = default", "possible: use_all_dns_ips"),
     ("B.bootstrap.servers = b", "not host:port"),
     ("B.bootstrap.servers = b:0", "not host:port"),

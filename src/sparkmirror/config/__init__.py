@@ -6,6 +6,7 @@ from sparkmirror.config.secret import HIDDEN, Secret
 from sparkmirror.config.settings import (
     AutoOffsetReset,
     ClientSettings,
+    DeadLetters,
     Endpoint,
     FlowConfig,
     Isolation,
@@ -16,12 +17,14 @@ from sparkmirror.config.settings import (
     Security,
     SecurityProtocol,
     TlsVersion,
+    Tolerance,
 )
 
 __all__ = [
     "HIDDEN",
     "AutoOffsetReset",
     "ClientSettings",
+    "DeadLetters",
     "Endpoint",
     "FlowConfig",
     "Isolation",
@@ -34,6 +37,7 @@ __all__ = [
     "Security",
     "SecurityProtocol",
     "TlsVersion",
+    "Tolerance",
     "effective",
     "load",
 ]

@@ -60,6 +60,9 @@ def read_client(reader: Reader, role: str) -> ClientSettings:
         max_partition_fetch_bytes=reader.optional_integer("max.partition.fetch.bytes", low=1),
         batch_size=reader.optional_integer("batch.size", low=0),
         compression_type=_one(reader, "compression.type", _CODECS),
+        compression_gzip_level=_gzip_level(reader),
+        compression_lz4_level=reader.optional_integer("compression.lz4.level", low=1, high=17),
+        compression_zstd_level=reader.optional_integer("compression.zstd.level", low=-131_072, high=22),
         max_request_size=reader.optional_integer("max.request.size", low=1),
         delivery_timeout_ms=reader.integer("delivery.timeout.ms", 120_000, low=1),
     )
@@ -83,6 +86,14 @@ def _server(entry: Entry, server: str) -> str:
     if match is None or not 0 < int(match[2]) <= 65_535:
         raise entry.wrong(f"{entry.shown} holds an address that is not host:port", "such as kafka-1.example.com:9092")
     return f"{match[1]}:{int(match[2])}"
+
+
+def _gzip_level(reader: Reader) -> int | None:
+    """From 1 to 9; -1 is zlib's default and so is not to set it."""
+    level = reader.optional_integer("compression.gzip.level", low=-1, high=9)
+    if level == 0:
+        raise reader.entries["compression.gzip.level"].wrong("cannot be 0", "give a number from 1 to 9, or -1")
+    return None if level == -1 else level
 
 
 def _one(reader: Reader, name: str, options: tuple[str, ...]) -> str | None:

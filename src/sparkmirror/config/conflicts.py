@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from sparkmirror.config.expressions import compile_list
-from sparkmirror.config.settings import FlowConfig, PolicyKind
+from sparkmirror.config.settings import FlowConfig, PolicyKind, Tolerance
 from sparkmirror.errors import ConfigError
 
 
@@ -53,6 +53,16 @@ def cautions(flow: FlowConfig) -> Iterator[str]:
     """What works, but not as people may expect."""
     if not flow.topics:
         yield f"the topics of {flow.name} are an empty list: nothing is copied"
+    if flow.dead_letters.tolerance is Tolerance.ALL and not flow.dead_letters.active:
+        yield (
+            f"errors.tolerance of {flow.name} is all, and errors.deadletterqueue.topic.name is not set: no record is "
+            "dropped for that, and one that the target topic cannot hold stops its partition"
+        )
+    if flow.dead_letters.topic and not flow.dead_letters.active:
+        yield (
+            f"errors.deadletterqueue.topic.name of {flow.name} is without effect while errors.tolerance is none: "
+            "set that to all"
+        )
     separator = flow.policy.separator
     for alias in (flow.source.alias, flow.target.alias):
         if flow.policy.kind is PolicyKind.DEFAULT and separator in alias:

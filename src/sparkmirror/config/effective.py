@@ -16,7 +16,15 @@ from sparkmirror.config.settings import ClientSettings, Endpoint, FlowConfig, Se
 
 _ROLES = ("consumer", "producer", "admin")
 _CONSUMER_ONLY = ("client.rack", "fetch.min.bytes", "fetch.max.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes")
-_PRODUCER_ONLY = ("batch.size", "compression.type", "max.request.size", "delivery.timeout.ms")
+_PRODUCER_ONLY = (
+    "batch.size",
+    "compression.type",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.zstd.level",
+    "max.request.size",
+    "delivery.timeout.ms",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +73,11 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "heartbeats.replication.enabled", _boolean(flow.heartbeats_replication)
     yield "shift.max.ms", str(flow.shift_max_ms)
     yield "lane.memory.bytes", str(flow.memory_per_lane)
+    yield "batch.decompression.max.bytes", str(flow.decompression_limit)
+    yield "errors.tolerance", flow.dead_letters.tolerance.value
+    yield "errors.deadletterqueue.topic.name", flow.dead_letters.topic
+    yield "errors.deadletterqueue.topic.replication.factor", str(flow.dead_letters.replication_factor)
+    yield "errors.deadletterqueue.context.headers.enable", _boolean(flow.dead_letters.context_headers)
     yield "admin.timeout.ms", str(flow.admin_timeout_ms)
 
 

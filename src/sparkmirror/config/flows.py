@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparkmirror.config.clients import read_client
-from sparkmirror.config.entries import LONG_MAX, Entry, Reader, Resolve, one_of
+from sparkmirror.config.entries import INT_MAX, LONG_MAX, Entry, Reader, Resolve, one_of
 from sparkmirror.config.expressions import compile_list
 from sparkmirror.config.keys import CLASSES, FLOW, ROLES, Status
 from sparkmirror.config.layers import client_entries
-from sparkmirror.config.names import check_separator
+from sparkmirror.config.names import check_separator, check_topic
 from sparkmirror.config.settings import (
     CONFIG_PROPERTIES_EXCLUDE,
     TOPICS_EXCLUDE,
     AutoOffsetReset,
     ClientSettings,
+    DeadLetters,
     Endpoint,
     FlowConfig,
     Isolation,
     PolicyChoice,
     PolicyKind,
+    Tolerance,
 )
 from sparkmirror.errors import ConfigError
 from sparkmirror.model import Alias, FlowName
@@ -31,7 +33,13 @@ from sparkmirror.model import Alias, FlowName
 _ISOLATION = {"read_committed": Isolation.READ_COMMITTED, "read_uncommitted": Isolation.READ_UNCOMMITTED}
 _RESET = {reset.value: reset for reset in AutoOffsetReset}
 _MAX_REPLICAS = 32_767
+_TOLERANCE = {tolerance.value: tolerance for tolerance in Tolerance}
 _MIN_LANE_MEMORY = 1024 * 1024
+_MIN_DECOMPRESSION = 1024 * 1024
+_DECOMPRESSION = 256 * 1024 * 1024
+_DECOMPRESSION_TIMES = 10
+"""The decompression limit's default: so many bytes, or so many times what a partition is fetched with."""
+
 _INSTEAD: Mapping[str, str] = {
     "replication.policy.class": "a policy that keeps the names is IdentityReplicationPolicy",
     "topic.filter.class": "choose topics with topics and topics.exclude",
@@ -62,9 +70,10 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
     _check_sides(name, reader)
     consumer = Reader(entries=client_entries(flat, "source", "consumer"), resolve=resolve)
     replication_factor = _replication_factor(reader, "replication.factor", 2)
+    source = _endpoint(name.source, "source", reader, file)
     return FlowConfig(
         name=name,
-        source=_endpoint(name.source, "source", reader, file),
+        source=source,
         target=_endpoint(name.target, "target", reader, file),
         topics=_expressions(reader, "topics", (".*",)),
         topics_exclude=_expressions(reader, "topics.exclude", TOPICS_EXCLUDE),
@@ -84,6 +93,8 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         internal_replication_factor=_replication_factor(
             reader, "internal.topic.replication.factor", replication_factor
         ),
+        decompression_limit=_decompression_limit(reader, source),
+        dead_letters=_dead_letters(reader),
         admin_timeout_ms=reader.integer("admin.timeout.ms", 60_000, low=1, high=LONG_MAX),
         origins=_origins(flat),
     )
@@ -174,6 +185,25 @@ def _replication_factor(reader: Reader, name: str, default: int) -> int:
     if found == 0:
         raise reader.entries[name].wrong("cannot be 0", "give a number from 1, or -1 for the brokers' default")
     return found
+
+
+def _decompression_limit(reader: Reader, source: Endpoint) -> int:
+    fetched = _DECOMPRESSION_TIMES * (source.consumer.max_partition_fetch_bytes or 0)
+    default = min(INT_MAX, max(_DECOMPRESSION, fetched))
+    return reader.integer("batch.decompression.max.bytes", default, low=_MIN_DECOMPRESSION)
+
+
+def _dead_letters(reader: Reader) -> DeadLetters:
+    """Connect's keys of a sink, since here too a record has been read and cannot be written."""
+    topic = reader.text("errors.deadletterqueue.topic.name") or ""
+    if topic:
+        check_topic(reader.entries["errors.deadletterqueue.topic.name"], topic)
+    return DeadLetters(
+        tolerance=reader.choice("errors.tolerance", _TOLERANCE, Tolerance.NONE),
+        topic=topic,
+        replication_factor=_replication_factor(reader, "errors.deadletterqueue.topic.replication.factor", 3),
+        context_headers=reader.boolean("errors.deadletterqueue.context.headers.enable", default=True),
+    )
 
 
 def _origins(flat: Mapping[str, Entry]) -> tuple[tuple[str, str], ...]:

@@ -133,7 +133,11 @@ CONSUMER: Mapping[str, Key] = _table(
 )
 
 PRODUCER: Mapping[str, Key] = _table(
-    (_active(), "batch.size compression.type max.request.size delivery.timeout.ms"),
+    (
+        _active(),
+        """batch.size compression.type compression.gzip.level compression.lz4.level compression.zstd.level
+        max.request.size delivery.timeout.ms""",
+    ),
     (
         _no_meaning("the Java producer's buffer; see lane.memory.bytes"),
         "buffer.memory linger.ms max.block.ms metadata.max.idle.ms",
@@ -151,7 +155,6 @@ PRODUCER: Mapping[str, Key] = _table(
         """partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class
         partitioner.ignore.keys""",
     ),
-    (_later("recompression"), "compression.gzip.level compression.lz4.level compression.zstd.level"),
     (_no_meaning("Java code that does not run here; records are copied unchanged"), "interceptor.classes"),
     (_no_meaning("records are copied as bytes"), "key.serializer value.serializer"),
     base=_CLIENT,
@@ -189,7 +192,9 @@ FLOW: Mapping[str, Key] = _table(
         replication.policy.separator replication.policy.internal.topic.separator.enabled refresh.topics.enabled
         refresh.topics.interval.seconds heartbeats.replication.enabled admin.timeout.ms transforms predicates
         source.cluster.alias target.cluster.alias exactly.once.source.support exactly.once.support
-        shift.max.ms lane.memory.bytes internal.topic.replication.factor""",
+        errors.tolerance errors.deadletterqueue.topic.name errors.deadletterqueue.topic.replication.factor
+        errors.deadletterqueue.context.headers.enable
+        shift.max.ms lane.memory.bytes internal.topic.replication.factor batch.decompression.max.bytes""",
     ),
     (
         _later("topic config sync"),
@@ -217,7 +222,7 @@ FLOW: Mapping[str, Key] = _table(
     (
         _later("Connect worker"),
         """name connector.class connector.plugin.version config.action.reload errors.log.enable
-        errors.log.include.messages errors.retry.delay.max.ms errors.retry.timeout errors.tolerance tasks.max.enforce
+        errors.log.include.messages errors.retry.delay.max.ms errors.retry.timeout tasks.max.enforce
         key.converter.plugin.version value.converter.plugin.version header.converter.plugin.version
         offsets.storage.topic topic.creation.groups transaction.boundary transaction.boundary.interval.ms""",
     ),

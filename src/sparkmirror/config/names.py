@@ -7,6 +7,7 @@ import re
 from sparkmirror.config.entries import Entry
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_TOPIC_MAX = 249
 _ALIAS_MAX = 100
 """Two aliases and the rest of an internal topic's name must fit into Kafka's 249 characters."""
 
@@ -37,3 +38,18 @@ def check_separator(entry: Entry, separator: str) -> None:
             f"{entry.tell(separator)} cannot be part of a topic's name",
             "letters, digits, dots, hyphens and underscores can",
         )
+
+
+def check_topic(entry: Entry, topic: str) -> None:
+    """Sees that a topic can have this name, and that nobody would take it for an internal one.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if not _LEGAL.fullmatch(topic) or topic in (".", "..") or len(topic) > _TOPIC_MAX:
+        raise entry.wrong(
+            f"{entry.tell(topic)} cannot be the name of a topic",
+            f"at most {_TOPIC_MAX} letters, digits, dots, hyphens and underscores can",
+        )
+    if topic.startswith("__") or topic.endswith(".internal"):
+        raise entry.wrong(f"{entry.tell(topic)} is the name of an internal topic", "choose another")

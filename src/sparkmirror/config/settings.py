@@ -80,6 +80,13 @@ class AutoOffsetReset(Enum):
     NONE = "none"
 
 
+class Tolerance(Enum):
+    """Connect's ``errors.tolerance``: what happens to a record that cannot be copied."""
+
+    NONE = "none"
+    ALL = "all"
+
+
 class PolicyKind(Enum):
     """The replication policies of MirrorMaker 2."""
 
@@ -101,6 +108,29 @@ class PolicyChoice:
     kind: PolicyKind = PolicyKind.DEFAULT
     separator: str = "."
     internal_separator_follows: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetters:
+    """Where records go that the target topic cannot hold: the ``errors.*`` keys of Connect.
+
+    Attributes:
+        tolerance: whether copying goes on behind such a record.
+        topic: on the target; "" where the file names none.
+        replication_factor: of the topic, should it have to be created; -1 means the broker's default.
+        context_headers: whether headers tell where a record comes from and why it is there. Connect's default is no; a
+            dead letter that nobody can trace back is of little use.
+    """
+
+    tolerance: Tolerance = Tolerance.NONE
+    topic: str = ""
+    replication_factor: int = 3
+    context_headers: bool = True
+
+    @property
+    def active(self) -> bool:
+        """Whether such a record goes to the topic, and not its partition to a stop."""
+        return self.tolerance is Tolerance.ALL and bool(self.topic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +169,7 @@ class ClientSettings:
     Attributes:
         bootstrap_servers: ``host:port`` each, at least one.
         compression_type: None leaves batches in the codec that they have.
+        compression_gzip_level, compression_lz4_level, compression_zstd_level: of what is compressed anew.
         delivery_timeout_ms: how long a batch may wait for its acknowledgement before its partition is reported.
     """
 
@@ -165,6 +196,9 @@ class ClientSettings:
     max_partition_fetch_bytes: int | None = None
     batch_size: int | None = None
     compression_type: str | None = None
+    compression_gzip_level: int | None = None
+    compression_lz4_level: int | None = None
+    compression_zstd_level: int | None = None
     max_request_size: int | None = None
     delivery_timeout_ms: int = 120_000
 
@@ -193,6 +227,8 @@ class FlowConfig:
         isolation: read_committed unless the file says otherwise. MirrorMaker 2's default is read_uncommitted, which
             copies records of aborted transactions as if they were valid: a default that corrupts is not kept.
         internal_replication_factor: of sparkmirror's own topics; ``replication_factor`` unless set.
+        decompression_limit: the most bytes that one source batch may decompress to.
+        dead_letters: what becomes of records that the target topic cannot hold.
         origins: (setting as ``effective`` names it, key as written in the file), for those that the file sets.
     """
 
@@ -215,6 +251,8 @@ class FlowConfig:
     auto_offset_reset: AutoOffsetReset = AutoOffsetReset.EARLIEST
     heartbeats_replication: bool = True
     internal_replication_factor: int = 2
+    decompression_limit: int = 256 * 1024 * 1024
+    dead_letters: DeadLetters = DeadLetters()
     admin_timeout_ms: int = 60_000
     origins: tuple[tuple[str, str], ...] = ()
 
