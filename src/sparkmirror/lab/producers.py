@@ -22,12 +22,16 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
-    """What an application hands to a producer. A timestamp of None is now."""
+    """What an application hands to a producer. A timestamp of None is now; librdkafka takes 0 for now too.
+
+    A partition of None is chosen by the producer.
+    """
 
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
     timestamp_ms: int | None = None
+    partition: int | None = None
 
 
 class RecordWriter(Protocol):
@@ -86,7 +90,7 @@ class JavaProducer:
             headers = self._known_headers[record.headers] = self._headers()
             for name, value in record.headers:
                 headers.add(name, value)
-        whole = self._record(topic, None, record.timestamp_ms, record.key, record.value, headers)
+        whole = self._record(topic, record.partition, record.timestamp_ms, record.key, record.value, headers)
         self._last = _java(self._producer.send, whole)
 
     def flush(self) -> None:
@@ -118,6 +122,8 @@ class LibrdkafkaProducer:
         given: dict[str, Any] = {"key": record.key, "value": record.value, "headers": list(record.headers)}
         if record.timestamp_ms is not None:
             given["timestamp"] = record.timestamp_ms
+        if record.partition is not None:
+            given["partition"] = record.partition
         try:
             try:
                 self._producer.produce(topic, on_delivery=self._delivered, **given)
