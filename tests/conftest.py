@@ -15,6 +15,8 @@ from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.model import Alias, FlowName
 
 CLUSTERS = ("cluster_a", "cluster_b", "cluster_c")
+LISTENERS = {"cluster_b": ("LINK",)}
+"""Beside PLAINTEXT: the second cluster can be reached as a far one too."""
 
 
 class Clusters:
@@ -28,8 +30,12 @@ class Clusters:
     def get(self, fixture: str) -> LabCluster:
         for each in sorted(self._wanted | {fixture}):
             if each not in self._started:
-                self._started[each] = self._pool.submit(start, each.removeprefix("cluster_"))
+                self._started[each] = self._start(each)
         return self._started[fixture].result()
+
+    def _start(self, fixture: str) -> Future[LabCluster]:
+        security = LISTENERS.get(fixture, ())
+        return self._pool.submit(start, fixture.removeprefix("cluster_"), security=security)
 
     def stop(self) -> None:
         for future in self._started.values():

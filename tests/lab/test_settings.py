@@ -41,3 +41,18 @@ def test_settings_of_the_caller_win() -> None:
 
 def test_addresses_of_all_brokers_are_given_to_clients() -> None:
     assert layout(2).bootstrap_servers(Listener.SASL_PLAIN) == "127.0.0.1:22001,127.0.0.1:22002"
+
+
+def test_clients_of_a_far_listener_are_sent_to_its_link() -> None:
+    far = Layout(
+        controllers={1: 20_001},
+        ports={1: {Listener.PLAINTEXT: 21_001, Listener.LINK: 22_001}},
+        certificates=None,
+        extra={},
+        links={1: 23_001},
+    )
+    settings = server_settings(far, 1, Path("/d"))
+    assert "LINK://127.0.0.1:22001" in settings["listeners"]
+    assert settings["advertised.listeners"] == "PLAINTEXT://127.0.0.1:21001,LINK://127.0.0.1:23001"
+    assert far.bootstrap_servers(Listener.LINK) == "127.0.0.1:23001"
+    assert far.bootstrap_servers(Listener.PLAINTEXT) == "127.0.0.1:21001"

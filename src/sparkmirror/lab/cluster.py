@@ -25,6 +25,7 @@ from sparkmirror.errors import LabError
 from sparkmirror.lab.broker import Broker, Launch, PortTakenError
 from sparkmirror.lab.certificates import write_certificates
 from sparkmirror.lab.jars import KAFKA_VERSION, jars
+from sparkmirror.lab.link import DELAY_MS, Link
 from sparkmirror.lab.listeners import PASSWORDS, Listener, client_settings, needs_certificates, needs_scram, parse
 from sparkmirror.lab.ports import free_ports
 from sparkmirror.lab.settings import Layout, server_settings
@@ -49,11 +50,23 @@ class LabCluster:
     """
 
     def __init__(
-        self, *, name: str, version: str, cluster_id: str, directory: Path, layout: Layout, launch: Launch
+        self,
+        *,
+        name: str,
+        version: str,
+        cluster_id: str,
+        directory: Path,
+        layout: Layout,
+        launch: Launch,
+        link_delay_ms: float = DELAY_MS,
     ) -> None:
         self.name, self.version, self.cluster_id, self.directory = name, version, cluster_id, directory
         self._layout, self._launch = layout, launch
         self.brokers = tuple(self._broker(node) for node in layout.ports)
+        self._links = tuple(
+            Link(layout.ports[node][Listener.LINK], port=port, delay_ms=link_delay_ms)
+            for node, port in layout.links.items()
+        )
 
     @property
     def bootstrap_servers(self) -> str:
@@ -95,6 +108,8 @@ class LabCluster:
 
     def stop(self) -> None:
         """Ends all brokers and removes their data, unless a directory was given. May be called again."""
+        for link in self._links:
+            link.stop()
         if self._launch.removed is None:
             with ThreadPoolExecutor(len(self.brokers)) as pool:
                 list(pool.map(Broker.stop, self.brokers))
@@ -123,6 +138,8 @@ class LabCluster:
         new = [broker for broker in self.brokers if not (broker.directory / "data" / "meta.properties").exists()]
         with ThreadPoolExecutor(len(self.brokers)) as pool:
             list(pool.map(lambda broker: broker.format(self.cluster_id, users), new))
+        for link in self._links:
+            link.start()
         for broker in self.brokers:
             broker.begin()
         everyone = frozenset(broker.node for broker in self.brokers)
@@ -138,6 +155,7 @@ def start(
     security: Collection[str] = frozenset(),
     config: Mapping[str, str] | None = None,
     directory: Path | None = None,
+    link_delay_ms: float = DELAY_MS,
 ) -> LabCluster:
     """Starts a cluster and returns when every broker has answered a request.
 
@@ -149,6 +167,7 @@ def start(
         config: broker settings that win over the lab's.
         directory: for data and logs, kept afterwards and reused when it holds a cluster already; a temporary one
             that goes with the cluster unless given.
+        link_delay_ms: how long every byte is on its way between a broker and a client of its LINK listener.
 
     Raises:
         LabError: it could not be fetched or started; with the end of the broker's log.
@@ -174,6 +193,7 @@ def start(
                 directory=place,
                 layout=_layout(place, brokers, listeners, config or {}),
                 launch=owned,
+                link_delay_ms=link_delay_ms,
             )
         except OSError as problem:
             raise LabError(f"cluster {name}: {problem}: give a directory that can be written") from problem
@@ -237,12 +257,13 @@ def _layout(place: Path, brokers: int, listeners: tuple[Listener, ...], extra: M
     certificates = place / "certificates" if needs_certificates(listeners) else None
     if certificates:
         write_certificates(certificates)
-    width = len(listeners) + 1
+    width = len(listeners) + 1 + (Listener.LINK in listeners)
     ports = free_ports(brokers * width)
     groups = {node: ports[(node - 1) * width : node * width] for node in range(1, brokers + 1)}
     return Layout(
         controllers={node: group[0] for node, group in groups.items()},
-        ports={node: dict(zip(listeners, group[1:], strict=True)) for node, group in groups.items()},
+        ports={node: dict(zip(listeners, group[1:], strict=False)) for node, group in groups.items()},
+        links={node: group[-1] for node, group in groups.items()} if Listener.LINK in listeners else {},
         certificates=certificates,
         extra=dict(extra),
     )

@@ -18,7 +18,11 @@ SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Listener(StrEnum):
-    """A listener's name. MTLS asks every client for a certificate, SSL and SASL_SSL ask none."""
+    """A listener's name.
+
+    MTLS asks every client for a certificate, SSL and SASL_SSL ask none. LINK is plain and far away: its clients reach
+    the broker through a proxy that delays every byte (link.py).
+    """
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -26,6 +30,7 @@ class Listener(StrEnum):
     SASL_PLAIN = "SASL_PLAIN"
     SASL_SCRAM = "SASL_SCRAM"
     SASL_SSL = "SASL_SSL"
+    LINK = "LINK"
 
 
 PROTOCOLS: Mapping[Listener, str] = {
@@ -35,6 +40,7 @@ PROTOCOLS: Mapping[Listener, str] = {
     Listener.SASL_PLAIN: "SASL_PLAINTEXT",
     Listener.SASL_SCRAM: "SASL_PLAINTEXT",
     Listener.SASL_SSL: "SASL_SSL",
+    Listener.LINK: "PLAINTEXT",
 }
 
 MECHANISMS: Mapping[Listener, tuple[str, ...]] = {

@@ -7,7 +7,7 @@ default is set (such as segment or retention settings): topics would report it a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkmirror.lab.listeners import CONTROLLER, PROTOCOLS, Listener, broker_settings
@@ -21,6 +21,7 @@ class Layout:
     Attributes:
         controllers: node id to the port of its controller listener.
         ports: node id to the ports of its listeners.
+        links: node id to the port of the link that stands before its LINK listener; empty without that listener.
         certificates: the directory of certificates.py, None when no listener speaks TLS.
         extra: the caller's own settings, which win over ours.
     """
@@ -29,10 +30,15 @@ class Layout:
     ports: Mapping[int, Mapping[Listener, int]]
     certificates: Path | None
     extra: Mapping[str, str]
+    links: Mapping[int, int] = field(default_factory=dict)
+
+    def advertised(self, node: int, listener: Listener) -> int:
+        """The port at which clients of a listener find a broker."""
+        return self.links[node] if listener is Listener.LINK else self.ports[node][listener]
 
     def bootstrap_servers(self, listener: Listener) -> str:
         """Addresses of all brokers for this listener."""
-        return ",".join(f"{HOST}:{ports[listener]}" for ports in self.ports.values())
+        return ",".join(f"{HOST}:{self.advertised(node, listener)}" for node in self.ports)
 
 
 def server_settings(layout: Layout, node: int, data: Path) -> dict[str, str]:
@@ -40,6 +46,7 @@ def server_settings(layout: Layout, node: int, data: Path) -> dict[str, str]:
     listeners = layout.ports[node]
     replicas = min(3, len(layout.ports))
     addresses = [f"{listener}://{HOST}:{port}" for listener, port in listeners.items()]
+    told = [f"{listener}://{HOST}:{layout.advertised(node, listener)}" for listener in listeners]
     protocols = [f"{listener}:{PROTOCOLS[listener]}" for listener in listeners]
     voters = ",".join(f"{each}@{HOST}:{port}" for each, port in layout.controllers.items())
     return {
@@ -48,7 +55,7 @@ def server_settings(layout: Layout, node: int, data: Path) -> dict[str, str]:
         "controller.quorum.voters": voters,
         "controller.listener.names": CONTROLLER,
         "listeners": ",".join([*addresses, f"{CONTROLLER}://{HOST}:{layout.controllers[node]}"]),
-        "advertised.listeners": ",".join(addresses),
+        "advertised.listeners": ",".join(told),
         "listener.security.protocol.map": ",".join([*protocols, f"{CONTROLLER}:PLAINTEXT"]),
         "inter.broker.listener.name": Listener.PLAINTEXT,
         "log.dirs": str(data),

@@ -1,0 +1,232 @@
+"""A far broker on this machine: a proxy that delivers every byte a while after it came.
+
+A round trip through it takes twice the delay, plus what the two ends take. Nothing else of a long line is imitated:
+there is no limit of bandwidth, no loss, and connecting takes no round trip of its own, since the proxy answers it.
+
+Invariants: bytes arrive whole and in order; the end of one direction leaves the other one open; a connection that
+breaks on one side breaks on the other, after what was on its way; a direction holds at most `MOST_BYTES` and one read
+more, then it stops reading, so that its sender has to wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from enum import Enum
+from types import TracebackType
+from typing import Any, Final, TypeAlias
+
+from sparkmirror.lab.broker import PortTakenError
+from sparkmirror.lab.ports import HOST
+
+DELAY_MS: Final = 50.0
+MOST_BYTES: Final = 64 << 20
+STOP_SECONDS: Final = 10.0
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+
+
+class _Mark(Enum):
+    """What travels beside the bytes."""
+
+    END = "the sender has sent all"
+    BREAK = "the connection is gone"
+
+
+_Load: TypeAlias = bytes | _Mark
+
+
+class Link:
+    """Forwards the connections to one port to another one, late; a context manager. It runs in a thread of its own.
+
+    Args:
+        to_port: where the broker listens.
+        port: where the link does; any free one unless given.
+        delay_ms: how long each byte is on its way, in either direction.
+        most_bytes: how much may be on its way in one direction of a connection.
+
+    Attributes:
+        port: where the link listens, once it is started.
+    """
+
+    def __init__(
+        self, to_port: int, *, port: int = 0, delay_ms: float = DELAY_MS, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self.port = port
+        self._to_port, self._delay_s, self._most = to_port, delay_ms / 1000, most_bytes
+        self._ends: set[_End] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name=f"link to {to_port}", daemon=True)
+        self._listening: Future[int] = Future()
+
+    def start(self) -> Link:
+        """Listens from here on.
+
+        Raises:
+            PortTakenError: the port is not free.
+        """
+        self._thread.start()
+        self.port = self._listening.result(STOP_SECONDS)
+        return self
+
+    def stop(self) -> None:
+        """Breaks what is connected and ends. May be called again."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # its loop has ended
+                self._loop.call_soon_threadsafe(self._stopping.set)
+        if self._thread.ident is not None:
+            self._thread.join(STOP_SECONDS)
+
+    def __enter__(self) -> Link:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        asyncio.run(self._forward())
+
+    async def _forward(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        try:
+            server = await self._loop.create_server(self._accepted, HOST, self.port)
+        except OSError as problem:
+            self._listening.set_exception(PortTakenError(f"the link cannot listen on port {self.port}: {problem}"))
+            return
+        self._listening.set_result(server.sockets[0].getsockname()[1])
+        await self._stopping.wait()
+        server.close()
+        for end in tuple(self._ends):
+            end.break_off()
+        while self._ends:
+            await asyncio.sleep(0)
+
+    def _accepted(self) -> _End:
+        near, far = (_End(self._ends, self._delay_s, self._most) for _ in range(2))
+        near.other, far.other = far, near
+        near.reaching = self._reach(near, far)
+        return near
+
+    async def _reach(self, near: _End, far: _End) -> None:
+        """Connects to the broker; a client of a broker that is away is turned away."""
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.create_connection(lambda: far, HOST, self._to_port)
+        except OSError:
+            near.break_off()
+
+
+class _End(asyncio.Protocol):
+    """One of the two connections that make up a forwarded one, and what came from it and is on its way to the other.
+
+    Attributes:
+        other: the connection that this one's bytes go to.
+        reaching: connects the other one, or None.
+    """
+
+    other: _End
+
+    def __init__(self, ends: set[_End], delay_s: float, most: int) -> None:
+        self.reaching: Coroutine[Any, Any, None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._ends, self._delay_s, self._most = ends, delay_s, most
+        self._transport: asyncio.Transport | None = None
+        self._line: deque[tuple[float, _Load]] = deque()
+        self._held = 0
+        self._full = True  # nothing can be delivered to it before it is connected
+        self._ended = self._told_end = False
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection stands."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._ends.add(self)
+        if self.reaching is not None:
+            self._task = self._loop.create_task(self.reaching)
+        self.resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes begin their way."""
+        self._held += len(data)
+        if self._held > self._most and self._transport is not None:
+            self._transport.pause_reading()
+        self._depart(data)
+
+    def eof_received(self) -> bool:
+        """The sender has sent all; it may still receive."""
+        self._ended = True
+        self._depart(_Mark.END)
+        return not self._told_end
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002  # asyncio gives it
+        """The connection is gone, by our hand or not."""
+        self._ends.discard(self)
+        self._transport, self._full = None, False  # what still comes for it is thrown away
+        if self._told_end and self._ended:
+            return
+        self._depart(_Mark.BREAK)
+
+    def pause_writing(self) -> None:
+        """The receiver is slower than the sender."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """The receiver takes more."""
+        self._full = False
+        self.other._deliver()
+
+    def break_off(self) -> None:
+        """Ends the connection as a crash of the other side would."""
+        if self._transport is not None:
+            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            self._transport.abort()
+
+    def _depart(self, load: _Load) -> None:
+        self._line.append((self._loop.time() + self._delay_s, load))
+        if len(self._line) == 1:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        """Hands over what has been on its way long enough, while the other one takes it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now = self._loop.time()
+        while self._line and not self.other._full:
+            due, load = self._line[0]
+            if due > now:
+                self._timer = self._loop.call_at(due, self._deliver)
+                return
+            self._line.popleft()
+            self.other._take(load)
+            if isinstance(load, bytes):
+                self._arrived(len(load))
+
+    def _arrived(self, size: int) -> None:
+        before, self._held = self._held, self._held - size
+        if self._transport is not None and self._held <= self._most < before:
+            self._transport.resume_reading()
+
+    def _take(self, load: _Load) -> None:
+        if self._transport is None:
+            return
+        if load is _Mark.BREAK:
+            self.break_off()
+        elif load is _Mark.END:
+            self._told_end = True
+            self._transport.write_eof()
+            if self._ended:
+                self._transport.close()
+        else:
+            self._transport.write(load)  # type: ignore[arg-type]  # bytes, since the marks are dealt with
