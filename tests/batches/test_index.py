@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from typing import Any
 
 import crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from sparkmirror.batches import Indexed, index
+from sparkmirror.batches import Codec, Indexed, index
 from tests.batches.building import Rec, Written, log, logs, one, sealed
+from tests.batches.old_messages import Old, message
 
 FIELDS = ">qiibIhiqqqhii"
 
@@ -85,6 +86,7 @@ def patched(at: int, form: str, value: int) -> bytes:
     [
         (patched(57, ">i", 2), "contradict"),
         (patched(57, ">i", -1), "contradict"),
+        (patched(57, ">i", 0), "contradict"),
         (patched(23, ">i", -2), "contradict"),
         (patched(0, ">q", -5), "contradict"),
         (patched(0, ">q", 2**63 - 1)[:23] + b"\x7f\xff\xff\xff" + one(7)[27:], "CRC32C"),
@@ -122,15 +124,67 @@ def test_what_lies_before_a_corrupt_batch_is_there() -> None:
     assert found.error.offset == 2
 
 
-@pytest.mark.parametrize("magic", [0, 1])
-def test_messages_of_old_magic_are_recognised(magic: int) -> None:
-    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
-    for offset in range(3):
-        assert builder.append(offset, 1000 + offset, b"k", b"v") is not None
-    found = index(bytes(builder.build()) + Written(records=(Rec(0, 5),), base_offset=3).encode())
+def test_old_messages_tell_what_their_headers_know() -> None:
+    """A compressed one knows its last record; that it begins where the one before it ends is the least it may do."""
+    two = (Rec(1, 7), Rec(3, 9))
+    log = [
+        Old(records=two, codec=Codec.GZIP),
+        Old(records=two, magic=0, base_offset=4),
+        Old(records=two, base_offset=10, codec=Codec.LZ4),
+        Old(records=two, base_offset=20, append_time=77),
+    ]
+    found = index(b"".join(o.encode() for o in log) + one(30))
     assert found.error is None
-    assert found.magic.tolist() == [magic] * 3 + [2]
-    assert found.base_offset.tolist() == [0, 1, 2, 3]
+    assert found.magic.tolist() == [1, 0, 0, 1, 1, 1, 2]
+    assert found.base_offset.tolist() == [0, 5, 7, 8, 21, 23, 30]
+    assert found.last_offset.tolist() == [3, 5, 7, 13, 21, 23, 30]
+    assert found.count.tolist() == [-1, 1, 1, -1, 1, 1, 1]
+    assert found.max_timestamp.tolist()[:6] == [9, -1, -1, 9, 77, 77]
+    assert found.producer_id.tolist()[:6] == found.leader_epoch.tolist()[:6] == [-1] * 6
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@given(at=st.integers(8, 37), bit=st.integers(0, 7))
+def test_any_flipped_bit_of_an_old_message_is_found(magic: int, at: int, bit: int) -> None:
+    """All but its offset lies inside the checksum; the length shows in other ways."""
+    good, bad = message(magic, 0, 9, b"key", b"value-value"), bytearray(message(magic, 1, 9, b"key", b"value-value"))
+    bad[at] ^= 1 << bit
+    found = index(good + bytes(bad) + message(magic, 2, 9, b"key", b"value-value"))
+    assert found.base_offset.tolist() == [0]
+    assert found.incomplete or (found.error is not None and found.error.offset == 1)
+
+
+def old_patched(at: int, value: int) -> bytes:
+    data = bytearray(message(1, 7, 9, None, b"value"))
+    data[at] = value
+    struct.pack_into(">I", data, 12, zlib.crc32(bytes(data[16:])))
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        (old_patched(17, 4), "codec"),
+        (old_patched(17, 7), "codec"),
+        (old_patched(16, 3), "magic"),
+        (old_patched(0, 0xFF), "not above"),
+        (message(1, 7, 9, None, b"v")[:12] + bytes(5), "longer"),
+        (struct.pack(">qiIbb", 7, 13, 0, 1, 0) + bytes(7), "length"),
+        (message(1, 7, 9, None, b"v")[:12] + bytes(4) + message(1, 7, 9, None, b"v")[16:], "CRC32"),
+    ],
+)
+def test_a_corrupt_old_message_is_named_with_its_offset(bad: bytes, says: str) -> None:
+    error = index(bad).error
+    assert error is not None
+    assert any(word in str(error) for word in says.split("|")), error
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_old_messages_whose_offsets_go_back_are_an_error(codec: Codec) -> None:
+    log = [Old(records=(Rec(0, 1),), base_offset=n, codec=codec).encode() for n in (5, 6, 6)]
+    found = index(b"".join(log))
+    assert found.last_offset.tolist() == [5, 6]
+    assert "not above" in str(found.error)
 
 
 @given(st.binary(max_size=300))

@@ -7,12 +7,13 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkmirror.batches import Codec, Merged, Need, Run, Stamp, TargetTopic, index, keep, merge, needs
-from sparkmirror.errors import BatchError
+from sparkmirror.batches import Codec, Merged, Run, Stamp, TargetTopic, index, keep, merge, merge_all
+from sparkmirror.errors import BatchError, RecordTooLargeError
 from tests.batches.building import (
     CONTROL,
     DELETE_HORIZON,
@@ -158,9 +159,28 @@ def test_a_record_above_the_limit_is_named(codec: Codec) -> None:
     noise = b"".join(struct.pack(">Q", i * 0x9E3779B97F4A7C15 % 2**64) for i in range(1000))
     written = Written(records=(Rec(0, 1, b"k", b""), Rec(1, 1, b"k", noise)), base_offset=500, codec=codec)
     target = TargetTopic(log_append_time=False, max_message_bytes=4000)
-    with pytest.raises(BatchError, match=r"offset 500: record 1 .* max.message.bytes, 4000") as caught:
+    with pytest.raises(
+        RecordTooLargeError, match=r"offset 501: .* max.message.bytes, 4000: .* a batch of 8071 "
+    ) as caught:
         merge([run_of(written.encode())], target, STAMP)
-    assert caught.value.offset == 500
+    assert (caught.value.offset, caught.value.offsets) == (501, (501,))
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_records_above_the_limit_are_named_together_and_can_be_left_out(codec: Codec) -> None:
+    noise = b"".join(struct.pack(">Q", i * 0x9E3779B97F4A7C15 % 2**64) for i in range(1000))
+    sizes = [5, 8000, 2000, 2000, 7000, 9, 6000]
+    records = tuple(Rec(i, 1, b"%d" % i, noise[:size]) for i, size in enumerate(sizes))
+    run = run_of(Written(records=records, base_offset=500, codec=codec).encode())
+    target = TargetTopic(log_append_time=False, max_message_bytes=4000)
+    with pytest.raises(RecordTooLargeError, match="2 more of its source batch") as caught:
+        merge([run], target, STAMP)
+    assert caught.value.offsets == (501, 504, 506)
+    with pytest.raises(RecordTooLargeError) as caught:
+        merge([run], target, STAMP, left_out=frozenset({501, 506}))
+    assert caught.value.offsets == (504,)
+    made = merge([run], target, STAMP, left_out=frozenset({501, 504, 506})).batches
+    check(made, [replace(records[i], offset=500 + i) for i in (0, 2, 3, 5)], target)
 
 
 def test_a_batch_that_passes_is_not_split_for_the_batch_size() -> None:
@@ -262,10 +282,11 @@ def test_records_that_contradict_their_header_are_an_error(bad: bytes) -> None:
     data = index(one(39) + bad)
     assert data.error is None
     run = Run(indexed=data, kept=keep(data, start_offset=0), first=0, stop=2)
+    merging = merge([run], CREATE_TIME, STAMP)
+    assert ([made.count for made in merging.batches], merging.run, merging.column) == ([1], 0, 1)
     with pytest.raises(BatchError, match="offset 40") as caught:
-        drain([run], CREATE_TIME, 1 << 20)
+        merge([replace(run, first=1)], CREATE_TIME, STAMP)
     assert caught.value.offset == 40
-    assert len(merge([replace(run, stop=1)], CREATE_TIME, STAMP).batches) == 1
 
 
 def test_a_bomb_is_an_error_at_its_offset() -> None:
@@ -282,9 +303,36 @@ def test_what_compression_makes_larger_than_allowed_travels_as_it_is() -> None:
     assert read(merged.batch).codec is Codec.NONE
 
 
-def test_old_magic_is_refused_with_a_remedy() -> None:
-    message = bytearray(struct.pack(">qiIbbii", 12, 14, 0, 0, 0, -1, -1))
-    run = run_of(bytes(message))
-    assert needs(run.indexed, run.kept, CREATE_TIME).tolist() == [Need.OLD_MAGIC]
-    with pytest.raises(BatchError, match="offset 12: a message of magic 0"):
-        merge([run], CREATE_TIME, STAMP)
+@settings(max_examples=200)
+@given(logs(bits=LOG_APPEND_TIME | DELETE_HORIZON), st.integers(0, 12), st.integers(62, 3000))
+def test_all_of_a_run_is_written_anew_step_by_step(batches: list[Written], into: int, batch_size: int) -> None:
+    start = batches[0].base_offset + into
+    made: list[Merged] = []
+    column, stamp = 0, STAMP
+    for step in merge_all(run_of(log(batches), start), CREATE_TIME, STAMP, batch_size=batch_size):
+        rest = replace(run_of(log(batches), start), first=column)
+        alone = merge([rest], CREATE_TIME, stamp, batch_size=batch_size)
+        assert [bytes(m.batch) for m in step.batches] == [bytes(m.batch) for m in alone.batches]
+        assert step.column > column
+        column, stamp = step.column, stamp.after(sum(m.count for m in step.batches))
+        made += step.batches
+    assert column == len(batches)
+    check(made, [r for b in batches for r in b.seen() if r.offset >= start], CREATE_TIME)
+
+
+def test_what_was_written_before_a_damaged_batch_is_given() -> None:
+    made = merge_all(run_of(one(38) + one(39) + damage(2, 255) + one(43)), CREATE_TIME, STAMP)
+    first = next(made)
+    assert ([m.count for m in first.batches], first.column) == ([2], 2)
+    with pytest.raises(BatchError, match="offset 40"):
+        next(made)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_batch_that_fills_a_small_part_of_its_memory_gives_the_rest_back(codec: Codec) -> None:
+    """It may wait for a while, counted by its own size."""
+    thin = Written(records=(Rec(0, 1), Rec(2, 1)), codec=codec)
+    (merged,) = merge([run_of(thin.encode())], CREATE_TIME, STAMP).batches
+    assert isinstance(merged.batch.obj, np.ndarray)
+    owner = merged.batch.obj if merged.batch.obj.base is None else merged.batch.obj.base
+    assert owner.nbytes < 3 * len(merged.batch)

@@ -21,10 +21,16 @@ def oracle(batches: list[Written], kept: list[bool], codes: list[int], sizes: tu
         kind = Kind.OPEN if codes[n] else Kind.SMALL if len(batch.encode()) < limit else Kind.LARGE
         count = len(batch.records)
         last = found[-1] if found else None
-        if last and kind is not Kind.OPEN and (last.kind, column, following) == (kind, n - 1, batch.base_offset):
+        behind = [stretch.kind for stretch in found]
+        while behind and behind[-1] is Kind.SMALL:
+            behind.pop()
+        if kind is Kind.OPEN and behind and behind[-1] is Kind.OPEN:
+            del found[len(behind) :]
+            found[-1] = found[-1]._replace(stop=n + 1)
+        elif last and kind is not Kind.OPEN and (last.kind, column, following) == (kind, n - 1, batch.base_offset):
             found[-1] = Stretch(last.first, n + 1, kind, last.records + count)
         else:
-            found.append(Stretch(n, n + 1, kind, count))
+            found.append(Stretch(n, n + 1, kind, 0 if kind is Kind.OPEN else count))
         column, following = n, batch.last_offset + 1
     return found
 

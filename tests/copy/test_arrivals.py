@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror import batches
-from sparkmirror.copy.arrivals import Arrival, Prepared, Run
+from sparkmirror.batches import Codec
+from sparkmirror.copy.arrivals import Arrival, Place, Prepared, Run, arrival
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.records import SEQUENCES
-from tests.batches.building import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, Rec, Written, logs, read
+from tests.batches.building import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, Rec, Written, logs, read, sealed
+from tests.batches.old_messages import Old, old_logs, wrapper
 from tests.copy.making import LARGE, NOW_MS, SOURCE, WRITER, answer, batch, place, rules
 
 PRODUCER = (900, 1, 0)
@@ -202,3 +205,116 @@ def test_items_and_segments_account_for_every_record(written: Sequence[Written],
         assert arrived.end == last + 1
     else:
         assert all(r.offset >= arrived.end for b in written if b not in taken for r in b.seen() if r.offset > position)
+
+
+def prepared(arrived: Arrival) -> list[Prepared]:
+    """The items, all of which were written anew."""
+    assert all(isinstance(item, Prepared) for item in arrived.items)
+    return [item for item in arrived.items if isinstance(item, Prepared)]
+
+
+def thin(base_offset: int, **more: Any) -> Written:
+    """A tiny batch of which compaction took the second of three records."""
+    return replace(batch(base_offset, 3), records=(Rec(0, NOW_MS, b"a"), Rec(2, NOW_MS, b"c")), **more)
+
+
+def test_neighbours_that_must_be_opened_become_one_batch_and_keep_their_holes():
+    arrived = answer([thin(10 * n) for n in range(50)], place())
+    (item,) = prepared(arrived)
+    assert (item.sequence, item.count, item.batches, item.source, item.last_source) == (0, 100, 50, 0, 492)
+    assert segments(arrived) == [(2 * n + half, 10 * n + 2 * half) for n in range(50) for half in (0, 1)]
+    assert (arrived.end, item.end, arrived.next_sequence, arrived.continues_at) == (493, 493, 100, 493)
+
+
+def test_they_fill_batches_up_to_the_batch_size():
+    arrived = answer([thin(10 * n) for n in range(50)], replace(place(), batch_bytes=200))
+    items = prepared(arrived)
+    assert len(items) > 3
+    assert all(len(item.payload) <= 200 for item in items)
+    assert [(item.sequence, item.end) for item in items[1:]] == [
+        (before.sequence + before.count, item.last_source + 1) for before, item in itertools.pairwise(items)
+    ]
+    assert sum(item.batches for item in items) == 50
+
+
+def test_small_batches_between_those_that_must_be_opened_go_with_them():
+    arrived = answer([batch(0), thin(3), batch(6), batch(10), thin(13), batch(16), batch(20)], place())
+    first, opened, *behind = arrived.items
+    assert isinstance(first, Run)
+    assert isinstance(opened, Prepared)
+    assert (first.stop, opened.count, opened.batches, opened.end) == (1, 10, 4, 16)
+    assert [(run.at, run.stop) for run in behind if isinstance(run, Run)] == [(5, 6), (6, 7)]
+    assert segments(arrived) == [(0, 0), (4, 5), (8, 10), (12, 15), (16, 20)]
+
+
+def test_a_large_batch_between_those_that_must_be_opened_is_not():
+    arrived = answer([thin(0), batch(3, size=LARGE), thin(6)], place())
+    assert [type(item) for item in arrived.items] == [Prepared, Run, Prepared]
+
+
+def test_what_is_dropped_between_those_that_must_be_opened_is_not_in_them():
+    arrived = answer([thin(0), marker(3, COMMIT), thin(4), marker(7, COMMIT)], place())
+    (item,) = prepared(arrived)
+    assert (item.count, item.batches, item.end, arrived.end, arrived.dropped) == (4, 2, 7, 8, 2)
+    assert segments(arrived) == [(0, 0), (1, 2), (2, 4), (3, 6)]
+
+
+def test_what_lies_before_a_batch_that_cannot_be_opened_is_taken():
+    bad = bytearray(thin(20).encode())
+    bad[61] = 0
+    records = thin(0).encode() + thin(10).encode() + sealed(bytes(bad)) + thin(30).encode()
+    arrived = arrival(batches.index(records), records, (), place(), rules())
+    (item,) = prepared(arrived)
+    assert (item.count, item.end) == (4, 13)
+    assert (arrived.end, arrived.next_sequence, arrived.continues_at) == (20, 4, 13)
+    assert "offset 20" in str(arrived.obstacle)
+
+
+def old_answer(log: Sequence[Old], here: Place) -> Arrival:
+    records = b"".join(old.encode() for old in log)
+    return arrival(batches.index(records), records, (), here, rules())
+
+
+def test_a_backlog_of_old_messages_becomes_one_batch():
+    recs = tuple(Rec(n, NOW_MS + n, b"%d" % n, b"v" * 100) for n in range(1000))
+    arrived = old_answer([Old(records=recs, magic=0), Old(records=recs, base_offset=1000)], place())
+    (item,) = prepared(arrived)
+    assert (item.count, item.batches, item.end, segments(arrived)) == (2000, 2000, 2000, [(0, 0)])
+
+
+def test_a_position_inside_a_compressed_old_message_trims_it():
+    """Its header tells of its last record alone."""
+    recs = tuple(Rec(n, NOW_MS, b"%d" % n) for n in range(10))
+    log = [Old(records=recs, base_offset=100, codec=Codec.GZIP), Old(records=recs, base_offset=110, codec=Codec.GZIP)]
+    arrived = old_answer(log, place(104))
+    (item,) = prepared(arrived)
+    assert [r.key for r in read(item.payload).records] == [b"%d" % n for n in [*range(4, 10), *range(10)]]
+    assert (item.source, item.last_source, arrived.end, segments(arrived)) == (104, 119, 120, [(0, 104)])
+    assert old_answer(log, place(110)).dropped == 1
+
+
+def test_an_obstacle_among_old_messages_leaves_what_lies_before_it():
+    recs = (Rec(0, NOW_MS), Rec(4, NOW_MS))
+    bad = wrapper(1, 24, b"", Codec.GZIP)
+    for before in (Old(records=recs, base_offset=10, codec=Codec.LZ4), Old(records=recs, base_offset=10)):
+        records = before.encode() + bad + Old(records=recs, base_offset=30).encode()
+        arrived = arrival(batches.index(records), records, (), place(7), rules())
+        (item,) = prepared(arrived)
+        assert (item.count, item.end, arrived.end, segments(arrived)) == (2, 15, 15, [(0, 10), (1, 14)])
+        assert "offset 24: the compressed message holds no messages" in str(arrived.obstacle)
+
+
+@given(old_logs(), st.data())
+def test_items_and_segments_account_for_every_old_record(log: list[Old], data: st.DataObject):
+    position = data.draw(st.integers(log[0].base_offset, log[-1].last_offset))
+    arrived = old_answer(log, replace(place(position), batch_bytes=data.draw(st.integers(62, 500))))
+    wanted = [r.offset for old in log for r in old.seen() if r.offset >= position]
+    points, translated, source = dict(segments(arrived)), [], NO_OFFSET
+    for count in range(arrived.next_sequence):
+        source = points.get(count, source + 1)
+        translated.append(source)
+    assert translated == wanted
+    assert [item.sequence for item in arrived.items] == [0, *itertools.accumulate(i.count for i in prepared(arrived))][
+        :-1
+    ]
+    assert (arrived.end, arrived.obstacle) == (log[-1].last_offset + 1, None)

@@ -7,20 +7,24 @@ The map of the room, in the order in which a batch meets it:
     select          which of them go to the target (``keep``), and what keeps one from passing through (``needs``)
     stretches       neighbours that are treated alike
     pass_through    a new header on a batch that nobody opens
-    merge           small batches into one; trimming, thinned batches, broker time, other codecs, splitting
-    opening         a batch's records, whatever they are compressed with
+    merge           many batches into one, whatever has to be done to each of them
+    reencode        one batch written anew: trimmed, closed up, re-timed, recompressed, or split
+    sealing         how a new batch ends: compressed, with the writer's header
+    opening         a batch's records, whatever they are compressed with and however old they are
+    legacy          messages of magic 0 and 1 as records of magic 2 (``lz4_header``: a defect of their LZ4 frames)
     codecs          compression in the framings of Kafka's clients (``codec``: their numbers)
 
 Files named ``*_kernel`` hold the loops (Numba); ``kernel`` says how they are compiled; they are made of ``crc``,
-``varint`` and ``words``. Each kernel has a plain-Python twin in the tests.
+``crc32``, ``varint`` and ``words``. Each kernel has a plain-Python twin in the tests.
 """
 
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.codecs import DEFAULT_LIMIT
 from sparkmirror.batches.index import Indexed, index
 from sparkmirror.batches.kernel import fill_cache, warm
-from sparkmirror.batches.merge import Merged, Merging, Run, Stamp, merge
+from sparkmirror.batches.merge import Merging, Run, merge, merge_all
 from sparkmirror.batches.pass_through import rewrite
+from sparkmirror.batches.sealing import Merged, Stamp
 from sparkmirror.batches.select import (
     NO_PRODUCERS,
     Kept,
@@ -53,6 +57,7 @@ __all__ = [
     "index",
     "keep",
     "merge",
+    "merge_all",
     "needs",
     "producers",
     "rewrite",

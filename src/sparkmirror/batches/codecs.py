@@ -31,9 +31,11 @@ _XERIAL: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = _XERIAL + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK: Final = 32 * 1024
 _FIRST_GUESS: Final = 64 * 1024
-_GZIP_LEVEL: Final = 6
-_ZSTD_LEVEL: Final = 3
-_LZ4_LEVEL: Final = 1  # the fast kind; level 3 makes JSON a quarter smaller, four times slower
+_LEVELS: Final = {
+    Codec.GZIP: 6,
+    Codec.ZSTD: 3,
+    Codec.LZ4: 1,  # the fast kind; level 3 makes JSON a quarter smaller, four times slower
+}
 _TOO_SMALL: Final = "failed to write whole buffer"
 
 
@@ -78,7 +80,7 @@ def _into_array(read: Callable[[Any, Any], int], payload: Bytes, limit: int) -> 
 
 
 def _bomb(limit: int) -> CodecError:
-    return CodecError(f"it decompresses to more than {limit} bytes")
+    return CodecError(f"it decompresses to more than {limit} bytes, see batch.decompression.max.bytes")
 
 
 def _from_snappy(payload: Bytes, limit: int) -> Bytes:
@@ -115,24 +117,25 @@ def _xerial_blocks(payload: Bytes) -> list[Bytes]:
     return blocks
 
 
-def compress(codec: Codec, records: Bytes) -> bytes | memoryview:
+def compress(codec: Codec, records: Bytes, level: int | None = None) -> bytes | memoryview:
     """Compresses records so that every Kafka client can read them.
 
     Args:
         codec: any but NONE.
         records: the records of a batch, uncompressed.
+        level: as Kafka numbers the codec's levels; None for one that is fast. Snappy has none.
 
     Returns:
         The bytes that follow the batch's header.
     """
-    return _WRITERS[codec](records)
+    return _WRITERS[codec](records, _LEVELS.get(codec, 0) if level is None else level)
 
 
-def _to_gzip(records: Bytes) -> memoryview:
-    return memoryview(cramjam.gzip.compress(records, level=_GZIP_LEVEL))
+def _to_gzip(records: Bytes, level: int) -> memoryview:
+    return memoryview(cramjam.gzip.compress(records, level=level))
 
 
-def _to_snappy(records: Bytes) -> bytes:
+def _to_snappy(records: Bytes, _level: int) -> bytes:
     parts = [_XERIAL_HEADER]
     for at in range(0, records.shape[0], _XERIAL_BLOCK):
         block = bytes(cramjam.snappy.compress_raw(records[at : at + _XERIAL_BLOCK]))
@@ -140,14 +143,14 @@ def _to_snappy(records: Bytes) -> bytes:
     return b"".join(parts)
 
 
-def _to_lz4(records: Bytes) -> memoryview:
-    writer = cramjam.lz4.Compressor(level=_LZ4_LEVEL, block_linked=False, content_checksum=False)
+def _to_lz4(records: Bytes, level: int) -> memoryview:
+    writer = cramjam.lz4.Compressor(level=level, block_linked=False, content_checksum=False)
     writer.compress(records.tobytes())  # this one method takes nothing but bytes
     return memoryview(writer.finish())
 
 
-def _to_zstd(records: Bytes) -> memoryview:
-    return memoryview(cramjam.zstd.compress(records, level=_ZSTD_LEVEL))
+def _to_zstd(records: Bytes, level: int) -> memoryview:
+    return memoryview(cramjam.zstd.compress(records, level=level))
 
 
 _READERS: Final = {
@@ -155,7 +158,7 @@ _READERS: Final = {
     Codec.LZ4: cramjam.lz4.decompress_into,
     Codec.ZSTD: cramjam.zstd.decompress_into,
 }
-_WRITERS: Final[dict[Codec, Callable[[Bytes], bytes | memoryview]]] = {
+_WRITERS: Final[dict[Codec, Callable[[Bytes, int], bytes | memoryview]]] = {
     Codec.GZIP: _to_gzip,
     Codec.SNAPPY: _to_snappy,
     Codec.LZ4: _to_lz4,

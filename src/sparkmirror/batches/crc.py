@@ -44,17 +44,18 @@ def _machine_has_instruction() -> bool:
 INSTRUCTION = _machine_has_instruction()
 
 
-def _tables() -> np.ndarray:
-    tables = np.zeros((8, 256), np.uint32)
+def tables(polynomial: int, slices: int) -> np.ndarray:
+    """What a byte and up to ``slices - 1`` zero bytes behind it do to a state; the polynomial is in reflected form."""
+    made = np.zeros((slices, 256), np.uint32)
     for byte in range(256):
         value = byte
         for _ in range(8):
-            value = (value >> 1) ^ (int(POLYNOMIAL) if value & 1 else 0)
-        tables[0, byte] = value
-    for slice_ in range(1, 8):
-        previous = tables[slice_ - 1]
-        tables[slice_] = (previous >> np.uint32(8)) ^ tables[0][previous & np.uint32(0xFF)]
-    return tables
+            value = (value >> 1) ^ (polynomial if value & 1 else 0)
+        made[0, byte] = value
+    for slice_ in range(1, slices):
+        previous = made[slice_ - 1]
+        made[slice_] = (previous >> np.uint32(8)) ^ made[0][previous & np.uint32(0xFF)]
+    return made
 
 
 def _multiply(a: int, b: int) -> int:
@@ -79,7 +80,7 @@ def _powers() -> np.ndarray:
     return np.array(powers, np.uint32)
 
 
-TABLES = _tables()
+TABLES = tables(int(POLYNOMIAL), 8)
 POWERS = _powers()
 ONE_BLOCK = POWERS[BLOCK.bit_length() - 1]
 

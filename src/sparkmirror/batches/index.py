@@ -4,8 +4,8 @@ Purpose: what every later step works on: a table with a column per batch, over t
 
 Invariants:
     - Nothing is copied, and there is no Python object per batch.
-    - Every batch of magic 2 in the table has a right CRC32C, plausible counts and a known codec. Messages of magic 0
-      and 1 are noted, not checked.
+    - Every batch in the table has a right checksum, plausible counts and a known codec. What a compressed message of
+      magic 0 or 1 holds is checked when it is opened (see ``legacy``).
     - A cut-off last batch is left out (``incomplete``): the next fetch brings it whole.
 
 References: org.apache.kafka.clients.consumer.internals.CompletedFetch; KIP-74 (the first batch always comes whole).
@@ -34,6 +34,7 @@ _REASONS = {
     rows.BAD_CODEC: "the batch names a compression codec that does not exist",
     rows.BAD_ORDER: "the batch's offsets are not above those of the batch before it",
     rows.CUT_SHORT: "the batch is longer than the answer that should hold it whole",
+    rows.BAD_OLD_CRC: "the message is corrupt: its bytes do not match its CRC32",
 }
 _REMEDY = "compare the partition's replicas with kafka-dump-log; a restored replica or a start position behind it helps"
 
@@ -69,7 +70,11 @@ class Indexed:
 
     @property
     def base_offset(self) -> Longs:
-        """The source offset that the batch begins at."""
+        """The source offset that the batch begins at.
+
+        A compressed message of magic 0 or 1 does not tell: there it is the offset after the batch before it, or 0 for
+        the first of an answer. No record of it lies below.
+        """
         return self.table[rows.FIRST]
 
     @property
@@ -135,9 +140,9 @@ class Indexed:
         return BatchError(offset=self._faulty_offset(), reason=_REASONS[self.fault], remedy=_REMEDY)
 
     def _faulty_offset(self) -> int:
-        if len(self):
-            return int(self.table[rows.LAST, -1]) + 1
-        return int.from_bytes(self.data[self.end : self.end + 8].tobytes(), "big", signed=True)
+        """What its header says, unless that cannot be: then the offset after the batch before it."""
+        told = int.from_bytes(self.data[self.end : self.end + 8].tobytes(), "big", signed=True)
+        return max(told, int(self.table[rows.LAST, -1]) + 1) if len(self) else told
 
 
 def index(buffer: Buffer) -> Indexed:

@@ -2,10 +2,14 @@
 
 Purpose: one pass that checks and tabulates every batch of a buffer, with no Python object per batch.
 
-Invariants: no byte outside the buffer is read, whatever its lengths say; a batch enters the table only when its
-length, checksum, counts and codec have been found sound; the walk ends at the first that is not.
+Invariants:
+    - No byte outside the buffer is read, whatever its lengths say. A batch enters the table only when its length,
+      checksum, counts and codec have been found sound; the walk ends at the first that is not.
+    - ``FIRST`` and ``LAST`` ascend, and no record of the batch lies outside them. A compressed message of magic 0 or 1
+      tells of its last record alone, so its ``FIRST`` is the offset after the batch before it, or 0.
 
-References: org.apache.kafka.common.record.ByteBufferLogInputStream, DefaultRecordBatch.ensureValid.
+References: org.apache.kafka.common.record.ByteBufferLogInputStream, DefaultRecordBatch.ensureValid,
+LegacyRecord.ensureValid.
 """
 
 from __future__ import annotations
@@ -14,14 +18,16 @@ import numpy as np
 
 from sparkmirror.batches import layout
 from sparkmirror.batches.crc import crc32c
+from sparkmirror.batches.crc32 import crc32
 from sparkmirror.batches.kernel import BYTES, inner, kernel
-from sparkmirror.batches.words import int_at, long_at, short_at
+from sparkmirror.batches.words import byte_at, int_at, long_at, short_at
 
 START, SIZE, FIRST, LAST, COUNT, ATTRIBUTES, MAGIC = 0, 1, 2, 3, 4, 5, 6
 PRODUCER, EPOCH, SEQUENCE, BASE_TIME, MAX_TIME, LEADER_EPOCH = 7, 8, 9, 10, 11, 12
 COLUMNS = 13
 
 SOUND, BAD_LENGTH, BAD_MAGIC, BAD_CRC, BAD_COUNT, BAD_CODEC, BAD_ORDER, CUT_SHORT = 0, 1, 2, 3, 4, 5, 6, 7
+BAD_OLD_CRC = 8
 
 _MAGIC, _LENGTH, _PREFIX = layout.MAGIC, layout.LENGTH, layout.PREFIX
 _HEADER, _LEGACY = layout.HEADER, layout.LEGACY_MINIMUM
@@ -31,6 +37,8 @@ _ATTRIBUTES, _DELTA, _COUNT = layout.ATTRIBUTES, layout.LAST_OFFSET_DELTA, layou
 _BASE_TIME, _MAX_TIME = layout.BASE_TIMESTAMP, layout.MAX_TIMESTAMP
 _PRODUCER, _EPOCH, _SEQUENCE = layout.PRODUCER_ID, layout.PRODUCER_EPOCH, layout.BASE_SEQUENCE
 _LEADER_EPOCH, _LEGACY_ATTRIBUTES, _LEGACY_TIME = layout.LEADER_EPOCH, layout.LEGACY_ATTRIBUTES, layout.LEGACY_TIMESTAMP
+_LEGACY_CRC, _LEGACY_CRC_FROM = layout.LEGACY_CRC, layout.LEGACY_CRC_FROM
+_LEGACY_LAST_CODEC = layout.LEGACY_LAST_CODEC
 
 
 @inner
@@ -66,7 +74,9 @@ def _read(data, at, size, table, n):
     if (int_at(data, at + _CRC) & 0xFFFFFFFF) != crc32c(data, at + _CRC_FROM, at + size):
         return BAD_CRC
     first, delta, count = long_at(data, at), int_at(data, at + _DELTA), int_at(data, at + _COUNT)
-    if first < 0 or first + delta < first or count < 0 or count > delta + 1:
+    if first < 0 or first + delta + 1 <= first or count < 0 or count > delta + 1:
+        return BAD_COUNT
+    if count == 0 and size > _HEADER:  # what compaction emptied is a header alone; dropped, this would be lost
         return BAD_COUNT
     attributes = short_at(data, at + _ATTRIBUTES)
     if (attributes & _CODEC) > _LAST_CODEC:
@@ -85,17 +95,20 @@ def _read(data, at, size, table, n):
 
 
 @inner
-def _read_legacy(data, at, size, magic, table, n):
-    """Notes a message of magic 0 or 1; what a compressed one holds is not known without opening it."""
-    attributes = np.int64(data[at + _LEGACY_ATTRIBUTES])
-    time = np.int64(-1)
-    if magic == 1:
-        if size < _LEGACY_TIME + 8:
-            return BAD_LENGTH
-        time = long_at(data, at + _LEGACY_TIME)
-    table[FIRST, n] = long_at(data, at)
-    table[LAST, n] = long_at(data, at)
-    table[COUNT, n] = 1 if (attributes & _CODEC) == 0 else -1
+def _read_legacy(data, at, size, magic, before, table, n):
+    """Checks a message of magic 0 or 1 and fills its column; what a compressed one holds is not known unopened."""
+    time = long_at(data, at + _LEGACY_TIME) if magic == 1 else np.int64(-1)
+    if (int_at(data, at + _LEGACY_CRC) & 0xFFFFFFFF) != crc32(data, at + _LEGACY_CRC_FROM, at + size):
+        return BAD_OLD_CRC
+    offset, attributes = long_at(data, at), np.int64(byte_at(data, at + _LEGACY_ATTRIBUTES))
+    codec = attributes & _CODEC
+    if codec > _LEGACY_LAST_CODEC:
+        return BAD_CODEC
+    if offset + 1 <= offset:  # no batch can follow it
+        return BAD_COUNT
+    table[FIRST, n] = offset if codec == 0 else before + 1
+    table[LAST, n] = offset
+    table[COUNT, n] = 1 if codec == 0 else -1
     table[ATTRIBUTES, n] = attributes
     table[PRODUCER, n] = -1
     table[EPOCH, n] = -1
@@ -127,10 +140,10 @@ def walk(data):
         if magic == 2:
             fault = _read(data, at, size, table, n)
         elif magic < 2:
-            fault = _read_legacy(data, at, size, magic, table, n)
+            fault = _read_legacy(data, at, size, magic, before, table, n)
         else:
             fault = BAD_MAGIC
-        if fault == SOUND and table[FIRST, n] <= before:
+        if fault == SOUND and (table[FIRST, n] <= before or table[LAST, n] < table[FIRST, n]):
             fault = BAD_ORDER
         if fault != SOUND:
             return table, n, fault, at

@@ -1,29 +1,73 @@
-"""A batch's records as bytes, whatever it is compressed with.
+"""A batch's records as bytes, whatever it is compressed with and however old it is.
 
-Purpose: the one place where a batch is opened, and where what is wrong with it becomes a BatchError with its offset.
+Purpose: the one place where batches are opened, and where what is wrong with one becomes a BatchError with its offset.
+
+Invariants: what comes out is records of magic 2 without compression, beside a table column that tells of them. Of a
+batch of magic 2 that is the column of the index; messages of magic 0 and 1 get one of their own.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
 
 from sparkmirror.batches import index_kernel as rows
-from sparkmirror.batches import layout
+from sparkmirror.batches import layout, legacy
+from sparkmirror.batches import legacy_kernel as kernels
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.codecs import CodecError, decompress
-from sparkmirror.batches.index import Bytes, Indexed
+from sparkmirror.batches.index import Bytes, Indexed, Longs
+from sparkmirror.batches.select import Kept
 from sparkmirror.errors import BatchError
 
-_OLD_REMEDY: Final = "upgrade the topic's messages, or start behind them"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """Records of magic 2, not compressed.
+
+    Attributes:
+        records: ends with them.
+        at: where they begin.
+        table: tells of them as ``index`` does: first and last offset, count, times.
+        column: which of its columns.
+    """
+
+    records: Bytes
+    at: int
+    table: Longs
+    column: int
+
+    @property
+    def count(self) -> int:
+        """How many records their header tells of."""
+        return int(self.table[rows.COUNT, self.column])
 
 
-def codec_of(indexed: Indexed, column: int) -> Codec:
-    """What a batch is compressed with."""
-    return Codec(int(indexed.table[rows.ATTRIBUTES, column]) & layout.CODEC_MASK)
+class Opener:
+    """Opens batches, and remembers the last one: what did not fit into one new batch is asked for again for the next.
+
+    Args:
+        limit: the most bytes that one batch may decompress to.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._last: tuple[Indexed, int, Opened] | None = None
+
+    def open(self, indexed: Indexed, column: int) -> Opened:
+        """Opens one batch.
+
+        Raises:
+            BatchError: it cannot be decompressed, or is an old message that contradicts itself.
+        """
+        if self._last is not None and self._last[0] is indexed and self._last[1] == column:
+            return self._last[2]
+        opened = open_batch(indexed, column, self._limit)
+        self._last = (indexed, column, opened)
+        return opened
 
 
-def records_of(indexed: Indexed, column: int, limit: int) -> tuple[Bytes, int]:
-    """The records of a batch of magic 2, uncompressed.
+def open_batch(indexed: Indexed, column: int, limit: int) -> Opened:
+    """Opens one batch.
 
     Args:
         indexed: where the batch is.
@@ -31,35 +75,63 @@ def records_of(indexed: Indexed, column: int, limit: int) -> tuple[Bytes, int]:
         limit: the most bytes that it may decompress to.
 
     Returns:
-        (array, start): the records go from there to the array's end. An uncompressed batch is not copied.
+        Its records; those of an uncompressed batch of magic 2 are not copied.
 
     Raises:
-        BatchError: it is of magic 0 or 1, or its compressed data is damaged or exceeds the limit.
+        BatchError: its compressed data is damaged or exceeds the limit, or an old message contradicts itself.
     """
-    if indexed.table[rows.MAGIC, column] < 2:
-        raise legacy(indexed, column)
-    start, size = int(indexed.table[rows.START, column]), int(indexed.table[rows.SIZE, column])
     codec = codec_of(indexed, column)
+    if is_plain_message(indexed, column):
+        return _as_records(*legacy.plain(indexed, column, column + 1))
+    if indexed.table[rows.MAGIC, column] < 2:
+        return _as_records(*legacy.wrapped(indexed, column, limit))
+    start, size = int(indexed.table[rows.START, column]), int(indexed.table[rows.SIZE, column])
     if codec is Codec.NONE:
-        return indexed.data[: start + size], start + layout.HEADER
+        return Opened(
+            records=indexed.data[: start + size], at=start + layout.HEADER, table=indexed.table, column=column
+        )
     try:
-        return decompress(codec, indexed.data[start + layout.HEADER : start + size], limit), 0
+        records = decompress(codec, indexed.data[start + layout.HEADER : start + size], limit)
     except CodecError as error:
-        raise BatchError(offset=offset_of(indexed, column), reason=f"the batch cannot be opened: {error}") from error
+        offset = int(indexed.table[rows.FIRST, column])
+        raise BatchError(offset=offset, reason=f"the batch cannot be opened: {error}") from error
+    return Opened(records=records, at=0, table=indexed.table, column=column)
 
 
-def offset_of(indexed: Indexed, column: int) -> int:
-    """The base offset of a batch in the source."""
-    return int(indexed.table[rows.FIRST, column])
+def open_messages(indexed: Indexed, kept: Kept, first: int, stop: int, most: int) -> Opened:
+    """Opens plain messages of magic 0 or 1 that stand side by side, each of them a batch of the source.
+
+    Args:
+        indexed: where they are.
+        kept: what ``keep`` decided for it.
+        first: the column of the first, which is one.
+        stop: the column to end at.
+        most: how many bytes they may have together; one is opened in any case.
+
+    Returns:
+        Their records; record ``i`` is the batch of column ``first + i``.
+
+    Raises:
+        BatchError: one of them contradicts its length.
+    """
+    last = int(kernels.together(indexed.table, kept.reasons, first, stop, most))
+    return _as_records(*legacy.plain(indexed, first, last))
 
 
-def damaged(indexed: Indexed, column: int) -> BatchError:
+def _as_records(records: Bytes, table: Longs) -> Opened:
+    return Opened(records=records, at=0, table=table, column=0)
+
+
+def is_plain_message(indexed: Indexed, column: int) -> bool:
+    """Whether it is a message of magic 0 or 1 that is not compressed."""
+    return bool(indexed.table[rows.MAGIC, column] < 2) and codec_of(indexed, column) is Codec.NONE
+
+
+def codec_of(indexed: Indexed, column: int) -> Codec:
+    """What a batch is compressed with."""
+    return Codec(int(indexed.table[rows.ATTRIBUTES, column]) & layout.CODEC_MASK)
+
+
+def damaged(table: Longs, column: int) -> BatchError:
     """The error for records that contradict their header or each other."""
-    return BatchError(offset=offset_of(indexed, column), reason="the batch's records do not fit its header")
-
-
-def legacy(indexed: Indexed, column: int) -> BatchError:
-    """The error for messages of magic 0 and 1."""
-    magic = int(indexed.table[rows.MAGIC, column])
-    reason = f"a message of magic {magic}, from before Kafka 0.11, cannot be copied yet"
-    return BatchError(offset=offset_of(indexed, column), reason=reason, remedy=_OLD_REMEDY)
+    return BatchError(offset=int(table[rows.FIRST, column]), reason="the batch's records do not fit its header")

@@ -36,7 +36,7 @@ GROWTH = 17
 LEAST = 7
 """The bytes of the smallest record there is."""
 
-DONE, FULL, MORE_RUNS, COMPRESSED, DAMAGED, LEGACY = 0, 1, 2, 3, 4, 5
+DONE, FULL, MORE_RUNS, CLOSED, DAMAGED = 0, 1, 2, 3, 4
 
 _START, _SIZE, _FIRST, _LAST, _COUNT = rows.START, rows.SIZE, rows.FIRST, rows.LAST, rows.COUNT
 _ATTRIBUTES, _MAGIC, _BASE_TIME, _MAX_TIME = rows.ATTRIBUTES, rows.MAGIC, rows.BASE_TIME, rows.MAX_TIME
@@ -141,7 +141,7 @@ def _copy_state(target, source):
 
 @kernel(BYTES, TABLE, FLAGS, LONG, LONG, LONG, WRITABLE, LONG, LONGS, TABLE)
 def pour_batches(data, table, reasons, first, stop, skip_before, out, room, state, runs):
-    """Pours whole uncompressed batches until the room is full.
+    """Pours whole batches until the room is full, or one has to be opened first (CLOSED: compressed, or of old magic).
 
     Args:
         data: the buffer.
@@ -162,10 +162,8 @@ def pour_batches(data, table, reasons, first, stop, skip_before, out, room, stat
     for n in range(first, stop):
         if reasons[n] != KEPT:
             continue
-        if table[_MAGIC, n] < 2:
-            return n, LEGACY
-        if table[_ATTRIBUTES, n] & _CODEC:
-            return n, COMPRESSED
+        if table[_MAGIC, n] < 2 or table[_ATTRIBUTES, n] & _CODEC:
+            return n, CLOSED
         _copy_state(saved, state)
         start = table[_START, n]
         begin, end = start + _HEADER, start + table[_SIZE, n]
@@ -203,13 +201,15 @@ def pour_records(payload, at, table, n, skip_before, part, most, out, room, stat
 def measure(table, reasons, first, stop):
     """The most bytes that the kept batches of some columns take when poured uncompressed: (bytes, records).
 
-    Compressed ones count as they are; the caller grows the room for them.
+    Compressed ones count as they are; the caller grows the room for them. So do old messages: none takes more, but for
+    what is allowed here for each record.
     """
     size, records = np.int64(0), np.int64(0)
     for n in range(first, stop):
         if reasons[n] == KEPT:
-            size += table[_SIZE, n] - _HEADER
-            records += table[_COUNT, n]
+            is_old = table[_MAGIC, n] < 2
+            size += table[_SIZE, n] - (0 if is_old else _HEADER)
+            records += 1 if is_old else table[_COUNT, n]
     return size + records * GROWTH, records
 
 

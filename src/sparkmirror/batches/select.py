@@ -11,8 +11,8 @@ References: KIP-98 (aborted transactions in fetch answers); design section 3 (wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from functools import cached_property
 
@@ -54,7 +54,7 @@ class Need(IntFlag):
     TOO_LARGE = kernels.TOO_LARGE
     """Above the target topic's max.message.bytes."""
     OLD_MAGIC = kernels.OLD_MAGIC
-    """Written before Kafka 0.11; ``reencode`` refuses it."""
+    """Written before Kafka 0.11: a message of magic 0 or 1, see ``legacy``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +65,21 @@ class TargetTopic:
         log_append_time: whether ``message.timestamp.type`` is LogAppendTime.
         max_message_bytes: the topic's limit for a whole batch.
         codec: what every batch shall be compressed with, or None to leave that as it is.
+        enforced: whether the brokers compress with ``codec`` whatever comes otherwise, and then look at its size.
+        levels: how hard a codec tries, where it is told.
     """
 
     log_append_time: bool
     max_message_bytes: int
     codec: Codec | None = None
+    enforced: bool = False
+    levels: Mapping[Codec, int] = field(default_factory=dict)
+
+    @property
+    def room(self) -> int:
+        """Bytes that a batch may have before compression so that it fits, even if compression makes it grow."""
+        grows = self.enforced and self.codec is not Codec.NONE
+        return self.max_message_bytes - (self.max_message_bytes // 16 if grows else 0)
 
 
 @dataclass(frozen=True, kw_only=True)

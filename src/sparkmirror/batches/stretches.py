@@ -27,11 +27,14 @@ class Kind(IntEnum):
     SMALL = kernels.SMALL
     """They may go as they are, and are better merged."""
     OPEN = kernels.OPEN
-    """A single batch that must be opened."""
+    """They must be opened, or lie between others that must and are better merged with them; with or without holes."""
 
 
 class Stretch(NamedTuple):
-    """Columns ``first`` up to ``stop``, their kind, and how many records their headers tell of."""
+    """Columns ``first`` up to ``stop``, their kind, and how many records their headers tell of.
+
+    Where they are opened that is 0, and dropped batches may lie between them.
+    """
 
     first: int
     stop: int

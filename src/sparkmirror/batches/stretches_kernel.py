@@ -1,4 +1,8 @@
-"""Which neighbouring batches are treated alike: the loop of ``stretches``."""
+"""Which neighbouring batches are treated alike: the loop of ``stretches``.
+
+Invariants: a stretch that is to be opened takes in the small batches between those that are; what lies behind the last
+of them stays apart, since it may go as it is.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,7 @@ def cut(
     """
     found = np.empty((4, table.shape[1]), np.int64)
     count, taken, column, following = 0, 0, -1, np.int64(-1)
+    opened = -1  # the last stretch to be opened, as long as nothing but small batches came behind it
     for n in range(table.shape[1]):
         if reasons[n] != KEPT:
             continue
@@ -38,14 +43,19 @@ def cut(
         kind = OPEN if codes[n] else (SMALL if table[_SIZE, n] < limit else LARGE)
         taken += 1
         joins = count > 0 and kind != OPEN and kind == found[KIND, count - 1]
-        if joins and column == n - 1 and following == table[_FIRST, n]:
+        if kind == OPEN and opened >= 0:
+            found[STOP, opened] = n + 1
+            count = opened + 1
+        elif joins and column == n - 1 and following == table[_FIRST, n]:
             found[STOP, count - 1] = n + 1
             found[RECORDS, count - 1] += table[_COUNT, n]
         else:
             found[FIRST, count] = n
             found[STOP, count] = n + 1
             found[KIND, count] = kind
-            found[RECORDS, count] = table[_COUNT, n]
+            found[RECORDS, count] = 0 if kind == OPEN else table[_COUNT, n]
+            if kind != SMALL:
+                opened = count if kind == OPEN else -1
             count += 1
         column, following = n, table[_LAST, n] + 1
     return found, count, taken

@@ -21,6 +21,7 @@ from sparkmirror.errors import BatchError
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.records import SEQUENCES, Segment
 
+BATCH_BYTES = 1 << 20
 SMALL_BYTES = 32 << 10
 SMALL_COMPRESSED_BYTES = 8 << 10
 """Batches below these sizes are merged when several wait; opening a compressed one costs more than it saves."""
@@ -70,7 +71,7 @@ class Run:
 
 @dataclass(slots=True)
 class Prepared:
-    """One batch that was written anew, with the sequence number in it."""
+    """One batch that was written anew, with the sequence number in it; ``batches``: of so many of the source."""
 
     payload: memoryview
     sequence: int
@@ -80,6 +81,7 @@ class Prepared:
     end: int
     newest_ms: int
     arrived: float
+    batches: int = 1
     ticket: Ticket | None = None
 
     @property
@@ -126,6 +128,7 @@ class Place:
         partition: of the source.
         writer: producer id and epoch.
         left_out: source offsets of records that are too large and have been seen to elsewhere.
+        batch_bytes: how large a batch may become that is made of several.
         small, small_compressed: bytes below which an uncompressed, or a compressed, batch is merged with its neighbours
             when several wait.
     """
@@ -137,6 +140,7 @@ class Place:
     continues_at: int
     writer: Writer
     left_out: frozenset[int] = frozenset()
+    batch_bytes: int = BATCH_BYTES
     small: int = SMALL_BYTES
     small_compressed: int = SMALL_COMPRESSED_BYTES
 
@@ -176,12 +180,7 @@ def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Pla
 
     A batch that cannot be copied is the arrival's ``obstacle``; what lies before it is taken.
     """
-    kept = batches.keep(
-        index,
-        start_offset=place.position,
-        aborted=aborted if rules.read_committed else None,
-        dropped_producers=rules.loops,
-    )
+    index, kept, obstacle = _keep(index, aborted, place, rules)
     codes = batches.needs(index, kept, rules.target)
     found, kept_count = batches.stretches(
         index, kept, codes, small=place.small, small_compressed=place.small_compressed, until=place.until
@@ -189,15 +188,33 @@ def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Pla
     taken = len(index) if place.until == NO_OFFSET else int(np.searchsorted(index.base_offset, place.until))
     made = _Making(index, records, kept, place)
     arrived = made.arrival
+    arrived.obstacle = obstacle
     arrived.end, arrived.dropped = max(place.position, _end(index, taken)), taken - kept_count
     for stretch in found:
         try:
             made.add(stretch, rules)
         except BatchError as error:
             arrived.obstacle = error
-            arrived.end = max(place.position, int(index.base_offset[stretch.first]))
+            arrived.end = max(place.position, int(index.base_offset[made.column]))
             break
     return arrived
+
+
+def _keep(
+    index: batches.Indexed, aborted: Aborted, place: Place, rules: Rules
+) -> tuple[batches.Indexed, batches.Kept, BatchError | None]:
+    """Decides which batches stay; where one makes that impossible, for those before it."""
+
+    def decide(some: batches.Indexed) -> batches.Kept:
+        transactions = aborted if rules.read_committed else None
+        return batches.keep(some, start_offset=place.position, aborted=transactions, dropped_producers=rules.loops)
+
+    try:
+        return index, decide(index), None
+    except BatchError as error:
+        before = int(np.searchsorted(index.base_offset, error.offset))
+        sound = replace(index, table=np.ascontiguousarray(index.table[:, :before]))
+        return sound, decide(sound), error
 
 
 def _end(index: batches.Indexed, taken: int) -> int:
@@ -208,7 +225,7 @@ def _end(index: batches.Indexed, taken: int) -> int:
 
 
 class _Making:
-    """An arrival while it is put together."""
+    """An arrival while it is put together; ``column`` is the first that is not in it."""
 
     def __init__(self, index: batches.Indexed, records: bytes, kept: batches.Kept, place: Place) -> None:
         self._index = index
@@ -216,16 +233,18 @@ class _Making:
         self._kept = kept
         self._place = place
         self._now = time.monotonic()
+        self.column = 0
         self.arrival = Arrival(next_sequence=place.next_sequence, continues_at=place.continues_at)
 
     def add(self, stretch: batches.Stretch, rules: Rules) -> None:
         """Adds a stretch.
 
         Raises:
-            BatchError: it is a batch that must be written anew, and cannot.
+            BatchError: a batch that must be written anew cannot be; those before it are in.
         """
+        self.column = stretch.first
         if stretch.kind == batches.Kind.OPEN:
-            self._prepare(stretch.first, rules)
+            self._open(stretch, rules)
         else:
             self._run(stretch)
 
@@ -248,36 +267,43 @@ class _Making:
         made.next_sequence = (made.next_sequence + stretch.records) % SEQUENCES
         made.continues_at = int(index.last_offset[stretch.stop - 1]) + 1
 
-    def _prepare(self, column: int, rules: Rules) -> None:
-        """Adds one batch that must be written anew, as one or several."""
-        index, made, writer = self._index, self.arrival, self._place.writer
-        alone = batches.Run(indexed=index, kept=self._kept, first=column, stop=column + 1)
-        stamp = batches.Stamp(producer_id=writer.producer_id, epoch=writer.epoch, sequence=made.next_sequence)
-        pieces = batches.merge(
-            [alone],
+    def _open(self, stretch: batches.Stretch, rules: Rules) -> None:
+        """Adds batches that must be written anew, as many in one as fit; one of them may become several."""
+        writer = self._place.writer
+        made = batches.merge_all(
+            batches.Run(indexed=self._index, kept=self._kept, first=stretch.first, stop=stretch.stop),
             rules.target,
-            stamp,
+            batches.Stamp(producer_id=writer.producer_id, epoch=writer.epoch, sequence=self.arrival.next_sequence),
+            batch_size=self._place.batch_bytes,
             decompression_limit=rules.decompression_limit,
             left_out=self._place.left_out,
-        ).batches
-        for number, piece in enumerate(pieces):
-            for record, source in piece.runs.T.tolist():
-                if record or source != made.continues_at:
-                    self._segment((made.next_sequence + record) % SEQUENCES, source)
-            made.items.append(
-                Prepared(
-                    payload=piece.batch,
-                    sequence=made.next_sequence,
-                    count=piece.count,
-                    source=piece.first_offset,
-                    last_source=piece.last_offset,
-                    end=piece.last_offset + 1 if number + 1 < len(pieces) else int(index.last_offset[column]) + 1,
-                    newest_ms=piece.max_timestamp,
-                    arrived=self._now,
-                )
+        )
+        for merging in made:
+            for piece in merging.batches:
+                self._prepared(piece, merging.column, is_last=piece is merging.batches[-1])
+            self.column = merging.column
+
+    def _prepared(self, piece: batches.Merged, stop: int, *, is_last: bool) -> None:
+        """Adds a batch that was written anew from the columns up to ``stop``, the last one of these or not."""
+        made = self.arrival
+        for record, source in piece.runs.T.tolist():
+            if record or source != made.continues_at:
+                self._segment((made.next_sequence + record) % SEQUENCES, source)
+        made.items.append(
+            Prepared(
+                payload=piece.batch,
+                sequence=made.next_sequence,
+                count=piece.count,
+                source=piece.first_offset,
+                last_source=piece.last_offset,
+                end=int(self._index.last_offset[stop - 1]) + 1 if is_last else piece.last_offset + 1,
+                newest_ms=piece.max_timestamp,
+                arrived=self._now,
+                batches=int(self._kept.mask[self.column : stop].sum()),
             )
-            made.next_sequence = (made.next_sequence + piece.count) % SEQUENCES
-            made.continues_at = piece.last_offset + 1
+        )
+        made.next_sequence = (made.next_sequence + piece.count) % SEQUENCES
+        made.continues_at = piece.last_offset + 1
 
     def _segment(self, sequence: int, source: int) -> None:
         """Opens a segment, unless ``source`` continues the one before."""
