@@ -19,8 +19,9 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.lab.jars import mirror_maker_jars
+from sparkmirror.lab.listeners import Listener
 from sparkmirror.spark.java import find_java
-from workloads import PARTITIONS, Workload
+from workloads import LINK_DELAY_MS, PARTITIONS, Workload
 
 ANSWER_S = 30.0
 LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka left its type out
@@ -44,9 +45,14 @@ class Side:
         """Bootstrap servers."""
         return self.cluster.bootstrap_servers
 
-    def create(self, topic: str) -> None:
-        """Makes a topic of PARTITIONS partitions."""
-        _all(self.admin.create_topics([NewTopic(topic, PARTITIONS, 1)]))
+    @property
+    def far_servers(self) -> str:
+        """Bootstrap servers behind the link."""
+        return self.cluster.listener(Listener.LINK)
+
+    def create(self, topic: str, partitions: int = PARTITIONS) -> None:
+        """Makes a topic."""
+        _all(self.admin.create_topics([NewTopic(topic, partitions, 1)]))
 
     def clear(self, keep: str = "") -> None:
         """Deletes every topic but ``keep`` and the brokers' own, and waits until they are gone."""
@@ -77,6 +83,11 @@ class Side:
         except KafkaException:  # a partition is without a leader for a moment; those who wait have a deadline
             return {}
 
+    def log_bytes(self, topic: str) -> int:
+        """Bytes of a topic's batches, as they lie in the broker's log."""
+        (broker,) = self.cluster.brokers
+        return sum(file.stat().st_size for file in (broker.directory / "data").glob(f"{topic}-*/*.log"))
+
     def drop_before(self, topic: str, ends: dict[int, int]) -> None:
         """Frees the disk of the records below these offsets (DeleteRecords)."""
         _all(self.admin.delete_records([TopicPartition(topic, partition, end) for partition, end in ends.items()]))
@@ -84,8 +95,11 @@ class Side:
 
 @contextmanager
 def two_clusters() -> Iterator[tuple[Side, Side]]:
-    """Two fresh single-node clusters, source and target."""
-    with start("source", config=SETTINGS) as source, start("target", config=SETTINGS) as target:
+    """Two fresh single-node clusters, source and target; the target can be reached over a link too."""
+    with (
+        start("source", config=SETTINGS) as source,
+        start("target", config=SETTINGS, security=[Listener.LINK], link_delay_ms=LINK_DELAY_MS) as target,
+    ):
         yield _side(source), _side(target)
 
 

@@ -12,7 +12,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import crc32c
 
@@ -25,6 +25,7 @@ LOADED_S = time.perf_counter() - STARTED
 MIB = 1 << 20
 TARGET = batches.TargetTopic(log_append_time=False, max_message_bytes=8 * MIB)
 STAMP = batches.Stamp(producer_id=1000, epoch=1, sequence=0)
+TIMES = ("ms", "µs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,13 @@ class Figure:
     value: float
     unit: str
     target: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None without one."""
+        if self.target is None:
+            return None
+        return self.value <= self.target if self.unit in TIMES else self.value >= self.target
 
 
 def best(work: Callable[[], object], seconds: float = 0.3) -> float:
@@ -165,7 +173,7 @@ def main() -> None:
     """Prints the table, or JSON."""
     found = figures()
     if "--json" in sys.argv:
-        print(json.dumps([{"what": f.what, "value": f.value, "unit": f.unit, "target": f.target} for f in found]))
+        print(json.dumps([asdict(figure) | {"met": figure.met} for figure in found]))
         return
     for figure in found:
         target = "" if figure.target is None else f"   target {figure.target:g}"

@@ -3,8 +3,9 @@
 Definitions, the same for every peer:
 
 - *start*: from starting the process to the first record that a request for the target's end offsets reports.
-- *rate*: the records that appear after that moment, divided by the time until the last one has appeared; the backlog
-  was there before the process. So it is copying alone, warm-up of compilers included, start-up not.
+- *rate*: the records that appear after that moment, divided by the time until the last one has appeared, or by the time
+  that the workload allows; the backlog was there before the process. So it is copying alone, warm-up of compilers
+  included, start-up not.
 - *CPU per GB*: CPU seconds of the whole process tree between the same two moments, by GB of keys and values.
 - *latency*: from the call that hands a record to the producer on the source to the call that hands its copy out of the
   consumer on the target, by one clock, at a fixed rate that is kept whatever the answers do.
@@ -26,7 +27,7 @@ from peers import Run
 from workloads import PARTITIONS, SCALE, Workload
 
 POLL_S = 0.02
-FIRST_RECORD_S, SILENCE_S = 120.0, 60.0
+FIRST_RECORD_S, SILENCE_S, FOREVER_S = 120.0, 60.0, 1e9
 RATE_PER_S, LATE_S = 200, 30.0
 WARM_UP_S = max(5.0, 30.0 * min(1.0, SCALE))
 STAMP = struct.Struct(">qq")
@@ -49,22 +50,32 @@ class Progress:
     cpu_s: float
 
 
-def rate(run: Run, target: Side, records: int, size: float) -> Figures:
-    """Waits until all records are on the target; figures of the copying."""
+def rate(run: Run, target: Side, workload: Workload, size: float) -> Figures:
+    """Waits until all records are on the target, or the time is over; figures of the copying.
+
+    ``whole`` is 1 when all are there. ``line_share`` is the bytes that went into the target's log each second, by what
+    full batches could bring over the link.
+    """
+    records = workload.scaled_records
     first = _wait(run, target, 1, FIRST_RECORD_S)
     start_s = first.at - run.tree.started
-    last = _wait(run, target, records, SILENCE_S)
+    last = _wait(run, target, records, SILENCE_S, until=first.at + (workload.at_most_s or FOREVER_S))
     if last.records > records:
         raise RunFailedError(f"{run.target_topic} holds {last.records} records, {records} were written")
     copied, seconds = last.records - first.records, last.at - first.at
+    log_mb_per_s = target.log_bytes(run.target_topic) * (copied / last.records) / 1e6 / max(seconds, POLL_S)
     account = run.tree.stop()
+    whole = float(last.records == records)
     if not copied:  # all of it came between two looks: nothing to divide
-        return {"start_s": start_s} | _costs(account)
+        return {"start_s": start_s, "whole": whole} | _costs(account)
+    line = {"log_mb_per_s": log_mb_per_s, "line_share": log_mb_per_s * 1e6 / workload.line_bytes_per_s}
     return {
         "records_per_s": copied / seconds,
         "mb_per_s": copied * size / 1e6 / seconds,
         "cpu_s_per_gb": (last.cpu_s - first.cpu_s) / (copied * size / GB),
         "start_s": start_s,
+        "whole": whole,
+        **(line if workload.link else {}),
     } | _costs(account)
 
 
@@ -105,14 +116,14 @@ def _costs(account: Account) -> Figures:
     }
 
 
-def _wait(run: Run, target: Side, enough: int, silence_s: float) -> Progress:
-    """Looks every POLL_S; a run that has ended, or that copies nothing for ``silence_s``, has failed."""
+def _wait(run: Run, target: Side, enough: int, silence_s: float, until: float = FOREVER_S) -> Progress:
+    """Looks every POLL_S, until there is enough or that moment; a run that ended, or stands still, has failed."""
     seen, last_sign, partitions = 0, time.monotonic(), 0
     while True:
         ends = target.end_offsets(run.target_topic, partitions) if partitions else target.ends(run.target_topic)
         partitions = partitions or len(ends)
         now, count = time.monotonic(), sum(ends.values())
-        if count >= enough:
+        if count >= enough or now >= until:
             return Progress(now, count, run.tree.cpu_s())
         if count > seen:
             seen, last_sign = count, now

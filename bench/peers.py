@@ -16,7 +16,7 @@ from brokers import Side
 from meter import Tree
 from sparkmirror.lab.jars import mirror_maker_jars
 from sparkmirror.spark.java import find_java
-from workloads import PARTITIONS, Peer, Workload
+from workloads import Peer, Workload
 
 HERE = Path(__file__).parent
 
@@ -74,12 +74,14 @@ def launch(peer: Peer, workload: Workload, topic: str, source: Side, target: Sid
     log = directory / f"{number}-{workload.name}-{peer.value}.log"
     environment = {**find_java().environment(), "PYTHONUNBUFFERED": "1"}
     if peer is Peer.RAW:
-        target.create(topic)
-        command = [sys.executable, str(HERE / "raw.py"), source.servers, target.servers, topic, topic, str(PARTITIONS)]
+        target.create(topic, workload.partitions)
+        told = (source.servers, target.servers, topic, topic, str(workload.partitions))
+        command = [sys.executable, str(HERE / "raw.py"), *told]
         return Run(tree=Tree(command, log=log, environment=environment), target_topic=topic)
     aliases = {"source": f"s{number}", "target": f"t{number}"}
     file = directory / f"{number}-mm2.properties"
-    text = FILE.format(topic=topic, source_servers=source.servers, target_servers=target.servers, **aliases)
+    target_servers = target.far_servers if workload.link else target.servers
+    text = FILE.format(topic=topic, source_servers=source.servers, target_servers=target_servers, **aliases)
     file.write_text(text + "".join(f"{key.format(**aliases)} = {value}\n" for key, value in workload.settings.items()))
     if peer is Peer.MIRROR_MAKER:
         main = "org.apache.kafka.connect.mirror.MirrorMaker"

@@ -23,6 +23,8 @@ FIGURES = {
     "records_per_s": ("records/s", "{:,.0f}"),
     "mb_per_s": ("MB/s", "{:,.1f}"),
     "cpu_s_per_gb": ("CPU s per GB", "{:.2f}"),
+    "log_mb_per_s": ("MB/s in the log", "{:,.1f}"),
+    "line_share": ("of full batches", "{:.2f}"),
     "p50_ms": ("latency p50, ms", "{:.2f}"),
     "p99_ms": ("latency p99, ms", "{:.2f}"),
     "p999_ms": ("latency p99.9, ms", "{:.2f}"),
@@ -46,6 +48,22 @@ class Sample:
     round: int
     figures: dict[str, float]
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One figure of kernels.py; ``met`` is None where nothing is aimed at."""
+
+    what: str
+    value: float
+    unit: str
+    target: float | None
+    met: bool | None
+
+    def cells(self) -> tuple[str, str, str]:
+        """Its line of the table."""
+        aim = "" if self.target is None else f"{self.target:g} {self.unit}"
+        return self.what, f"{self.value:,.2f} {self.unit}", aim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +127,31 @@ def _cells(row: Row) -> tuple[str, ...]:
     return label, *figures, *ratios
 
 
-def show(samples: Sequence[Sample], console: Console) -> None:
-    """Prints the table, and what failed."""
+KERNEL_HEADINGS = ("kernel, on one core", "sparkmirror", "aimed at")
+
+
+def show(samples: Sequence[Sample], kernels: Sequence[Kernel], console: Console) -> None:
+    """Prints the tables, and what failed."""
+    if kernels:
+        console.print(_kernel_table(kernels))
+    if samples:
+        console.print(_table(samples))
+    for sample in samples:
+        if sample.problem:
+            console.print(
+                f"[red]{sample.workload}, {sample.peer.value}, round {sample.round}: {sample.problem}", highlight=False
+            )
+
+
+def _kernel_table(kernels: Sequence[Kernel]) -> Table:
+    table = Table(*KERNEL_HEADINGS)
+    for kernel in kernels:
+        what, value, aim = kernel.cells()
+        table.add_row(what, value, aim and f"[{'green' if kernel.met else 'red'}]{aim}[/]")
+    return table
+
+
+def _table(samples: Sequence[Sample]) -> Table:
     table = Table(title=f"SCALE={SCALE:g}, median of {_rounds(samples)} round(s)", title_justify="left")
     for number, heading in enumerate(HEADINGS):
         table.add_column(heading, justify="left" if number in (0, 1, 7) else "right", no_wrap=True)
@@ -122,12 +163,7 @@ def show(samples: Sequence[Sample], console: Console) -> None:
         aims = ", ".join(f"[{'green' if met else 'red'}]{_aim(target)}[/]" for target, met in row.verdicts)
         table.add_row(row.workload.title if new else "", *_cells(row), aims)
         last = row.workload
-    console.print(table)
-    for sample in samples:
-        if sample.problem:
-            console.print(
-                f"[red]{sample.workload}, {sample.peer.value}, round {sample.round}: {sample.problem}", highlight=False
-            )
+    return table
 
 
 def _aim(target: Target) -> str:
@@ -138,7 +174,7 @@ def _rounds(samples: Sequence[Sample]) -> int:
     return max((sample.round for sample in samples), default=0)
 
 
-def write(samples: Sequence[Sample], directory: Path, name: str) -> tuple[Path, Path]:
+def write(samples: Sequence[Sample], kernels: Sequence[Kernel], directory: Path, name: str) -> tuple[Path, Path]:
     """Writes NAME.json with every sample and NAME.md with the table; returns both paths."""
     directory.mkdir(parents=True, exist_ok=True)
     as_json, as_text = directory / f"{name}.json", directory / f"{name}.md"
@@ -157,34 +193,51 @@ def write(samples: Sequence[Sample], directory: Path, name: str) -> tuple[Path, 
             }
             for row in rows(samples)
         ],
+        "kernels": [asdict(kernel) for kernel in kernels],
         "samples": [asdict(sample) | {"peer": sample.peer.value} for sample in samples],
     }
     as_json.write_text(json.dumps(document, indent=1) + "\n")
-    as_text.write_text(_markdown(samples))
+    as_text.write_text(_markdown(samples, kernels))
     return as_json, as_text
 
 
-def _markdown(samples: Sequence[Sample]) -> str:
+def _markdown(samples: Sequence[Sample], kernels: Sequence[Kernel]) -> str:
     about = ", ".join(f"{name} {number}" for name, number in versions().items())
     lines = [
         f"# make bench, SCALE={SCALE:g}, median of {_rounds(samples)} round(s)",
         "",
         f"{machine()}. {about}. How it is measured: [README](../README.md).",
         "",
-        f"| {' | '.join(HEADINGS)} |",
-        f"|{' --- |' * 2}{' ---: |' * 5} --- |",
+        *(_markdown_kernels(kernels) if kernels else ()),
+        *(_markdown_rows(samples) if samples else ()),
     ]
-    last = None
-    for row in rows(samples):
-        aims = ", ".join(f"{_aim(target)} {'✓' if met else '✗'}" for target, met in row.verdicts)
-        lines.append(f"| {' | '.join((row.workload.title if row.workload is not last else '', *_cells(row), aims))} |")
-        last = row.workload
     failed = [
         f"- {sample.workload}, {sample.peer.value}: {sample.problem.splitlines()[0]}"
         for sample in samples
         if sample.problem
     ]
     return "\n".join([*lines, *(["", "Failed:", "", *failed] if failed else []), ""])
+
+
+def _markdown_kernels(kernels: Sequence[Kernel]) -> Iterator[str]:
+    yield from (f"| {' | '.join(KERNEL_HEADINGS)} |", "| --- | ---: | --- |")
+    for kernel in kernels:
+        what, value, aim = kernel.cells()
+        yield f"| {what} | {value} | {aim and f'{aim} {_mark(bool(kernel.met))}'} |"
+    yield ""
+
+
+def _markdown_rows(samples: Sequence[Sample]) -> Iterator[str]:
+    yield from (f"| {' | '.join(HEADINGS)} |", f"|{' --- |' * 2}{' ---: |' * 5} --- |")
+    last = None
+    for row in rows(samples):
+        aims = ", ".join(f"{_aim(target)} {_mark(met)}" for target, met in row.verdicts)
+        yield f"| {' | '.join((row.workload.title if row.workload is not last else '', *_cells(row), aims))} |"
+        last = row.workload
+
+
+def _mark(met: bool) -> str:
+    return "✓" if met else "✗"
 
 
 def machine() -> str:

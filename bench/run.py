@@ -8,7 +8,9 @@ README.md says what is measured and how. The exit code is 1 when a run failed, w
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +29,7 @@ from workloads import SCALE, WORKLOADS, Kind, Peer, Workload, write_json_lines
 
 RESULTS = Path(__file__).parent / "results"
 START_RECORDS = 1_000
+KERNELS, KERNELS_S = "kernels", 600.0
 WRITES_WHILE_IT_RUNS = (Kind.LATENCY, Kind.MEMORY)
 
 
@@ -45,7 +48,7 @@ class Bench:
                 topic = f"bench-{workload.name}"
                 if not size or workload.kind in WRITES_WHILE_IT_RUNS:
                     self.source.clear()
-                    self.source.create(topic)
+                    self.source.create(topic, workload.partitions)
                     size = self._fill(workload, topic)
                 began = time.monotonic()
                 figures, problem = self._run(workload, peer, topic, size, check=number == 1)
@@ -78,7 +81,7 @@ class Bench:
             try:
                 match workload.kind:
                     case Kind.RATE:
-                        figures = measure.rate(run, self.target, workload.scaled_records, size)
+                        figures = measure.rate(run, self.target, workload, size)
                     case Kind.START:
                         figures = measure.start_time(run, self.target)
                     case Kind.LATENCY:
@@ -87,7 +90,7 @@ class Bench:
                         figures = measure.memory(run, self.source, self.target, topic, workload)
             except measure.RunFailedError as failure:
                 return {}, str(failure)
-        if check and workload.kind is Kind.RATE:
+        if check and figures.get("whole"):
             (verdict,) = compare(self.source.servers, self.target.servers, {topic: run.target_topic})
             if not verdict.equal:
                 return {}, f"the copy differs: {verdict.difference}"
@@ -110,10 +113,31 @@ class Bench:
         )
 
 
+def _kernels() -> list[report.Kernel]:
+    """The figures of kernels.py, from a process of its own: what loading them costs is among them."""
+    command = [sys.executable, str(Path(__file__).with_name("kernels.py")), "--json"]
+    run = subprocess.run(command, stdout=subprocess.PIPE, timeout=KERNELS_S, check=True)
+    return [report.Kernel(**figure) for figure in json.loads(run.stdout)]
+
+
+def _replicate(given: argparse.Namespace, directory: Path, console: Console) -> list[report.Sample]:
+    """Runs the workloads that were asked for, if any."""
+    wanted = [w for w in WORKLOADS if (w.name in given.only if given.only else not w.by_name_only)]
+    if not wanted:
+        return []
+    with two_clusters() as (source, target):
+        bench = Bench(source, target, directory, console)
+        for workload in wanted:
+            peers = [peer for peer in workload.peers if not given.peer or peer.value in given.peer]
+            if peers:
+                bench.workload(workload, peers, given.rounds)
+    return bench.samples
+
+
 def main() -> int:
     """Runs what was asked for, shows and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = [workload.name for workload in WORKLOADS]
+    names = [KERNELS, *(workload.name for workload in WORKLOADS)]
     parser.add_argument("--only", action="append", choices=names, help="this workload; may be given several times")
     parser.add_argument("--peer", action="append", choices=[peer.value for peer in Peer], help="this peer; likewise")
     parser.add_argument("--rounds", type=int, default=3 if SCALE >= 0.5 else 1, help="median of so many (%(default)s)")
@@ -121,17 +145,12 @@ def main() -> int:
     given = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 170)
     directory = Path(tempfile.mkdtemp(prefix="sparkmirror-bench-"))
-    with two_clusters() as (source, target):
-        bench = Bench(source, target, directory, console)
-        for workload in WORKLOADS:
-            peers = [peer for peer in workload.peers if not given.peer or peer.value in given.peer]
-            wanted = workload.name in given.only if given.only else not workload.by_name_only
-            if peers and wanted:
-                bench.workload(workload, peers, given.rounds)
-    failed = any(sample.problem for sample in bench.samples)
-    report.show(bench.samples, console)
+    kernels = _kernels() if KERNELS in (given.only or [KERNELS]) else []
+    samples = _replicate(given, directory, console)
+    failed = any(sample.problem for sample in samples)
+    report.show(samples, kernels, console)
     name = f"{datetime.now(UTC):%Y-%m-%d-%H%M}-scale-{SCALE:g}"
-    for path in report.write(bench.samples, given.results, name):
+    for path in report.write(samples, kernels, given.results, name):
         console.print(f"[dim]{path}", highlight=False)
     if failed:
         console.print(f"[dim]logs of the runs are kept in {directory}", highlight=False)

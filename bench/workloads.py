@@ -11,11 +11,16 @@ import random
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 SCALE = float(os.environ.get("SCALE", "1"))
 PARTITIONS = 8
 BATCH_BYTES = 64 * 1024
 JSON_LINES = 20_000
+LINK_DELAY_MS = 50.0
+"""How long a byte is on its way over the link, in either direction."""
+FULL_BATCH_BYTES, IN_FLIGHT = 1 << 20, 5
+"""The largest batch that a topic takes by default, and how many of a partition a broker remembers of a producer."""
 
 
 class Kind(Enum):
@@ -49,7 +54,10 @@ class Workload:
         records: how many, before SCALE.
         size: bytes of one record's value; of JSON, about.
         batch_size, codec: the producer's settings.
+        partitions: of the topic.
         seconds: of a latency run, before SCALE.
+        link: whether the target is reached over the link.
+        at_most_s: copying is measured for so long at most, whatever is left then; 0 for no limit.
         peers: who takes part.
         rounds: at most so many.
         settings: further lines of the configuration file that MirrorMaker 2 and sparkmirror share.
@@ -64,7 +72,10 @@ class Workload:
     batch_size: int = BATCH_BYTES
     codec: str = "none"
     json: bool = False
+    partitions: int = PARTITIONS
     seconds: float = 0.0
+    link: bool = False
+    at_most_s: float = 0.0
     peers: tuple[Peer, ...] = ALL
     rounds: int = 1_000
     settings: dict[str, str] = field(default_factory=dict)
@@ -80,8 +91,29 @@ class Workload:
         """Seconds of this run; several shifts always, as ``shift.max.ms`` is scaled with it."""
         return max(10.0, self.seconds * SCALE)
 
+    @property
+    def line_bytes_per_s(self) -> float:
+        """What full batches could bring over the link: so many in flight of each partition, one round trip each."""
+        return self.partitions * IN_FLIGHT * FULL_BATCH_BYTES / (2 * LINK_DELAY_MS / 1000)
+
 
 SHIFTS = {"shift.max.ms": str(max(2_000, round(60_000 * min(1.0, SCALE))))}
+
+
+def _over_the_link(name: str, title: str, records: int, **more: Any) -> Workload:
+    """A few batches of MirrorMaker 2's size in each round trip tell its rate: it need not copy all of it."""
+    return Workload(
+        name=name,
+        title=f"link of 100 ms: {title}",
+        kind=Kind.RATE,
+        records=records,
+        partitions=1,
+        link=True,
+        at_most_s=30.0,
+        peers=ALL[:2],
+        **more,
+    )
+
 
 WORKLOADS = (
     Workload(name="small", title="5 M records of 100 B", kind=Kind.RATE, records=5_000_000, size=100),
@@ -90,6 +122,14 @@ WORKLOADS = (
         name="json", title="1 M JSON of 640 B, lz4", kind=Kind.RATE, records=1_000_000, size=640, codec="lz4", json=True
     ),
     Workload(name="single", title="300,000 batches of one record", kind=Kind.RATE, records=300_000, batch_size=0),
+    _over_the_link("link-one", "batches of one record of 100 B", 4_000_000, batch_size=0),
+    _over_the_link(
+        "link-one-kib", "batches of one record of 1 KiB", 450_000, size=1024, batch_size=0, by_name_only=True
+    ),
+    _over_the_link("link-16k", "batches of 16 KiB", 400_000, size=1024, batch_size=16 << 10),
+    _over_the_link(
+        "link-16k-lz4", "batches of 16 KiB, lz4", 1_500_000, size=640, batch_size=16 << 10, codec="lz4", json=True
+    ),
     Workload(name="start", title="start to first copied record", kind=Kind.START, peers=ALL[:2]),
     Workload(name="latency", title="200 records/s for 300 s", kind=Kind.LATENCY, seconds=300, settings=SHIFTS),
     Workload(
@@ -139,6 +179,11 @@ def _rate(workload: str, mirror_maker: float, raw: float | None) -> tuple[Target
     )
 
 
+def _link(workload: str) -> tuple[Target, ...]:
+    share = Target(workload=workload, figure="line_share", against=None, limit=0.8, at_least=True)
+    return (*_rate(workload, 5, None), share)
+
+
 def _most(workload: str, figure: str, limit: float, against: Peer | None = Peer.MIRROR_MAKER) -> Target:
     return Target(workload=workload, figure=figure, against=against, limit=limit, at_least=False)
 
@@ -147,7 +192,10 @@ TARGETS = (
     *_rate("small", 5, 0.6),
     *_rate("kib", 2.5, 0.6),
     *_rate("json", 5, 0.6),
-    *_rate("single", 3, None),
+    *_rate("single", 5, None),
+    *_link("link-one"),
+    *_link("link-16k"),
+    *_link("link-16k-lz4"),
     _most("kib", "cpu_s_per_gb", 0.2),
     _most("latency", "p50_ms", 1.0),
     _most("latency", "p99_ms", 1.5),

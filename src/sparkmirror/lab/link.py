@@ -229,4 +229,4 @@ class _End(asyncio.Protocol):
             if self._ended:
                 self._transport.close()
         else:
-            self._transport.write(load)  # type: ignore[arg-type]  # bytes, since the marks are dealt with
+            self._transport.write(load)
