@@ -28,7 +28,7 @@ ONES, MANY, LONE = range(3)
 PARTITIONS: Final = 3
 ACKNOWLEDGED_S = 60.0
 BATCH_BYTES = 900_000
-BULKY = 40
+BULKY = 60
 
 Batches = Mapping[int, Sequence[Sequence[Record]]]
 """Partition to its batches, each with its records."""
@@ -148,7 +148,7 @@ def batches_for(writer: str) -> Batches:
 
 
 def _bulky(now_ms: int) -> list[Record]:
-    """Enough to make a batch large in every codec: half of it cannot be compressed."""
+    """Enough to make a batch of more than 32 KiB in every codec: half of it cannot be compressed."""
     dice = random.Random(7)
     return [
         Record(b"bulky-%d" % number, dice.randbytes(700) + b"the same " * 80, (), now_ms - dice.randrange(1_000_000))
