@@ -12,6 +12,9 @@ The map of the room, in the order in which a batch meets it:
     sealing         how a new batch ends: compressed, with the writer's header
     opening         a batch's records, whatever they are compressed with and however old they are
     legacy          messages of magic 0 and 1 as records of magic 2 (``lz4_header``: a defect of their LZ4 frames)
+    columns         records as an Arrow table: what its columns are
+    decode          batches to columns (``decode_parts``: opened and side by side)
+    encode          columns to batches (``encode_rows``: every kind of Arrow column as one)
     codecs          compression in the framings of Kafka's clients (``codec``: their numbers)
 
 Files named ``*_kernel`` hold the loops (Numba); ``kernel`` says how they are compiled; they are made of ``crc``,
@@ -20,6 +23,9 @@ Files named ``*_kernel`` hold the loops (Numba); ``kernel`` says how they are co
 
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.codecs import DEFAULT_LIMIT
+from sparkmirror.batches.columns import TimestampType, column_schema
+from sparkmirror.batches.decode import decode
+from sparkmirror.batches.encode import NO_WRITER, Encoded, encode
 from sparkmirror.batches.index import Indexed, index
 from sparkmirror.batches.kernel import fill_cache, warm
 from sparkmirror.batches.merge import Merging, Run, merge, merge_all
@@ -41,7 +47,9 @@ from sparkmirror.batches.stretches import Kind, Stretch, stretches
 __all__ = [
     "DEFAULT_LIMIT",
     "NO_PRODUCERS",
+    "NO_WRITER",
     "Codec",
+    "Encoded",
     "Indexed",
     "Kept",
     "Kind",
@@ -53,6 +61,10 @@ __all__ = [
     "Stamp",
     "Stretch",
     "TargetTopic",
+    "TimestampType",
+    "column_schema",
+    "decode",
+    "encode",
     "fill_cache",
     "index",
     "keep",
