@@ -155,6 +155,25 @@ def recompression() -> Iterator[Figure]:
         yield Figure(what=name, value=size / took / 1e6, unit="MB/s", target=wanted)
 
 
+def columns() -> Iterator[Figure]:
+    """Batches of 64 KiB with records of 100 B, to an Arrow table and back."""
+    import pyarrow as pa  # a worker that copies does without it
+
+    count = 60_000
+    times = range(1_700_000_000_000, 1_700_000_000_000 + count)
+    source = pa.table({"timestamp": times, "value": [bytes(100)] * count})
+    made = batches.encode(source, batch_size=64 << 10)
+    data = bytearray()
+    for each in made:
+        data += struct.pack(">q", each.first_row) + each.batch[8:]  # one log; the checksum does not cover the offset
+    found = batches.index(data)
+    table = batches.decode(found)
+    decoded = count / best(lambda: batches.decode(found)) / 1e6
+    yield Figure(what="decode of records of 100 B to columns", value=decoded, unit="M records/s", target=3)
+    encoded = count / best(lambda: batches.encode(table)) / 1e6
+    yield Figure(what="encode of columns to records of 100 B", value=encoded, unit="M records/s", target=2)
+
+
 def process() -> Iterator[Figure]:
     """What loading it all costs a worker."""
     yield Figure(what="import and load of the kernels", value=LOADED_S * 1e3, unit="ms", target=300)
@@ -165,7 +184,7 @@ def process() -> Iterator[Figure]:
 
 def figures() -> list[Figure]:
     """All of them; takes some four seconds."""
-    parts = (process, small_batches, large_batches, lone_records, recompression)
+    parts = (process, small_batches, large_batches, lone_records, recompression, columns)
     return [figure for part in parts for figure in part()]
 
 
