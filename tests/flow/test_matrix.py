@@ -129,7 +129,7 @@ def test_the_source_holds_what_the_producer_was_given(matrix: Matrix, cell: Cell
 def test_a_reader_finds_the_target_equal_to_the_source(matrix: Matrix, cell: Cell, flow: str, reader: str):
     seen = matrix.seen[reader]
     copies = {matrix.topic(cell): matrix.copy(cell, flow)}
-    assert [f"{reader}: {words}" for words in mirror_differences(seen, seen, copies)] == []
+    assert [f"{reader}, flow {flow}: {words}" for words in mirror_differences(seen, seen, copies)] == []
 
 
 def test_both_readers_see_the_same_everywhere(matrix: Matrix):

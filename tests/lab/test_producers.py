@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkmirror.errors import LabError
 from sparkmirror.lab.cluster import LabCluster
@@ -54,6 +55,22 @@ def test_java_writes_every_part_of_a_record(
 def test_librdkafka_writes_every_part_of_a_record(cluster_a: LabCluster, topic_name: str) -> None:
     _write(LibrdkafkaProducer(cluster_a.bootstrap_servers, {"compression.type": "zstd"}), topic_name)
     assert _read(cluster_a, topic_name) == ROWS
+
+
+def test_a_record_goes_to_the_partition_that_it_names(gateway: Gateway, cluster_a: LabCluster, topic_name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster_a.bootstrap_servers})
+    for future in admin.create_topics([NewTopic(topic_name, 3, 1)]).values():
+        future.result(30)
+    for writer in (
+        JavaProducer(gateway, cluster_a.bootstrap_servers, {}),
+        LibrdkafkaProducer(cluster_a.bootstrap_servers, {}),
+    ):
+        for partition in (2, 0, 2):
+            writer.write(topic_name, Record(b"key", b"value", partition=partition))
+        writer.flush()
+        writer.close()
+    found = extents(cluster_a.bootstrap_servers, topic_name)
+    assert {partition: extent.end for partition, extent in found.items()} == {0: 2, 1: 0, 2: 4}
 
 
 def test_aborted_records_lie_in_the_log_and_are_not_read(
