@@ -30,6 +30,17 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class Copied(NamedTuple):
+    """What a run did with a partition so far: records and bytes that it copied, and records that it put aside."""
+
+    records: int = 0
+    bytes: int = 0
+    dead_letters: int = 0
+
+
+NOTHING = Copied()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowName:
     """One source to target replication, written ``source->target``."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparkmirror.copy import control
 from sparkmirror.copy.control import ControlState, Handed, drain_key, handover_entries, lost_key, ready_key, spent_keys
 from sparkmirror.kafka.journal import Entry
-from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.model import Copied, TopicPartition, Writer
 
 RUN = "run-1"
 
@@ -33,7 +33,7 @@ def handed(position: int) -> Handed:
         writer=Writer(producer_id=9, epoch=1),
         opened=True,
         last=(6, position - 1, 3),
-        copied=(5, 50),
+        copied=Copied(5, 50, 2),
     )
 
 
@@ -45,7 +45,7 @@ _handed = st.builds(
     writer=st.builds(Writer, producer_id=_longs, epoch=st.integers(0, 32_767)),
     opened=st.booleans(),
     last=st.tuples(_longs, _longs, _longs),
-    copied=st.tuples(_longs, _longs),
+    copied=st.builds(Copied, _longs, _longs, _longs),
     error=st.text(max_size=20),
 )
 _handovers = st.dictionaries(st.builds(TopicPartition, st.text(max_size=8), st.integers(0, 99)), _handed, max_size=8)

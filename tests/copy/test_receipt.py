@@ -29,6 +29,13 @@ def test_a_receipt_holds_where_the_next_shift_goes_on():
     assert receipt.latency_ms[0] >= 0
 
 
+def test_a_receipt_counts_what_was_put_aside():
+    copy = copied()
+    copy.put_aside(7, "offset 7 went elsewhere")
+    (receipt,) = receipts([copy], started=True)
+    assert (receipt.records, receipt.dead_letters, receipt.events) == (3, 1, ("offset 7 went elsewhere",))
+
+
 def test_a_partition_at_its_end_is_done():
     assert receipts([copied(until=3)], started=True)[0].outcome is Outcome.DONE
 

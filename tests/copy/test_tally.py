@@ -69,6 +69,17 @@ def test_batches_are_counted_by_what_was_done_with_them():
     assert 900 < tally.latency.quantile(0.5) < 1_300
 
 
+def test_dead_letters_are_all_counted_and_only_the_first_and_every_tenfold_are_told():
+    tally = Tally()
+    for number in range(1, 1_235):
+        tally.put_aside(f"offset {number} is there")
+    assert tally.dead_letters == 1_234
+    assert tally.events == [
+        *(f"offset {number} is there" for number in range(1, 6)),
+        *(f"offset {number} is there; {number} of them in this shift so far" for number in (10, 100, 1_000)),
+    ]
+
+
 def test_the_same_event_in_a_row_is_kept_once_and_old_ones_go():
     tally = Tally()
     for event in ["a", "a", "b", *map(str, range(30)), "29"]:

@@ -8,7 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from sparkmirror.config import ClientSettings, Endpoint, FlowConfig, PolicyChoice, PolicyKind
+from sparkmirror.config import (
+    ClientSettings,
+    DeadLetters,
+    Endpoint,
+    FlowConfig,
+    PolicyChoice,
+    PolicyKind,
+    Tolerance,
+)
 from sparkmirror.duties.topics import (
     AddPartitions,
     CreateTopic,
@@ -74,6 +82,15 @@ def test_partitions_are_added_when_the_source_has_more_and_left_when_it_has_fewe
     assert decide(_observed({"grown": 4, "wide": 1}, {"A.grown": 3, "A.wide": 9})) == (
         AddPartitions(source="grown", target="A.grown", present=3, total=4),
     )
+
+
+def test_nothing_is_copied_onto_the_flows_own_dead_letters() -> None:
+    topics = {"dead": _topic(1), "A.dead": _topic(1), "orders": _topic(1)}
+    letters = DeadLetters(tolerance=Tolerance.ALL, topic="A.dead")
+    assert list(choose(replace(FLOW, dead_letters=letters), topics)) == ["A.dead", "orders"]
+    assert list(choose(replace(IDENTITY, dead_letters=letters), topics)) == ["dead", "orders"]
+    inactive = replace(letters, tolerance=Tolerance.NONE)
+    assert list(choose(replace(FLOW, dead_letters=inactive), topics)) == ["A.dead", "dead", "orders"]
 
 
 def test_identity_keeps_the_name_but_not_that_of_heartbeats() -> None:

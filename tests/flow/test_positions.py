@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sparkmirror.copy.plan import group_of
 from sparkmirror.flow.positions import Known, Start, TargetFacts, decide_start
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
@@ -26,7 +26,7 @@ KNOWN = Known(
     starts={SOURCE: 20},
     oldest={SOURCE: 10},
     ends={},
-    targets={"A.orders": TargetFacts(max_message_bytes=5_000, log_append_time=True)},
+    targets={"A.orders": TargetFacts(max_message_bytes=5_000, log_append_time=True, codec="gzip")},
     writers=WRITERS,
     copied={},
 )
@@ -76,6 +76,6 @@ def test_a_copy_for_once_ends_at_the_ends_of_the_start():
 
 
 def test_the_plan_knows_what_the_target_topic_asks():
-    plan = start(copied={SOURCE: (4, 40)}).plan
-    assert (plan.target, plan.max_message_bytes, plan.log_append_time) == (TARGET, 5_000, True)
-    assert plan.copied == (4, 40)
+    plan = start(copied={SOURCE: Copied(4, 40, 1)}).plan
+    assert (plan.target, plan.max_message_bytes, plan.log_append_time, plan.codec) == (TARGET, 5_000, True, "gzip")
+    assert plan.copied == Copied(4, 40, 1)

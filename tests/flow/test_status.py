@@ -71,6 +71,11 @@ def test_a_running_flow_tells_lag_and_rates_of_its_partitions():
     assert flow.updated_ms == NOW_MS - 1_000
 
 
+def test_dead_letters_are_added_up():
+    flow = status(RECORD, LIFE, replace(PROGRESS, dead_letters=3), replace(PROGRESS, partition=TopicPartition("b", 0)))
+    assert ([one.dead_letters for one in flow.partitions], flow.dead_letters) == ([0, 3], 3)
+
+
 def test_names_on_the_target_follow_the_policy():
     identity = replace(FLOW, policy=PolicyChoice(kind=PolicyKind.IDENTITY))
     assert status(RECORD, LIFE, PROGRESS, flow=identity).partitions[0].target_topic == "orders"

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from sparkmirror.config import Secret
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
-from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.model import Copied, TopicPartition, Writer
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
 
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _longs = st.integers(-1, 2**63 - 1)
 _counts = st.integers(0, 2**63 - 1)
-_pairs = st.tuples(_counts, _counts)
 _floats = st.floats(-1, 1e9)
 _partitions = st.builds(TopicPartition, _texts, st.integers(0, 2**31 - 1))
 _writers = st.builds(Writer, producer_id=_counts, epoch=st.integers(0, 32_767))
@@ -43,7 +42,8 @@ _plans = st.builds(
             after=_texts,
             max_message_bytes=_counts,
             log_append_time=st.booleans(),
-            copied=_pairs,
+            codec=_texts,
+            copied=st.builds(Copied, _counts, _counts, _counts),
         ),
         min_size=1,
         max_size=4,
@@ -76,6 +76,7 @@ _receipts = st.builds(
     merged=_counts,
     reencoded=_counts,
     dropped=_counts,
+    dead_letters=_counts,
     newest_ms=_longs,
     latency_ms=st.tuples(_floats, _floats),
     end=_longs,
@@ -112,7 +113,8 @@ def _column_for(field: str, renamed: dict[str, set[str]]) -> set[str]:
 def test_every_field_has_its_columns():
     """A field that is added to a plan or a receipt, and forgotten here, would silently fall back to its default."""
     place, writer = {"topic", "partition"}, {"producer_id", "epoch"}
-    of_plan = {"source": place, "writer": writer, "copied": {"copied_records", "copied_bytes"}}
+    so_far = {"copied_records", "copied_bytes", "copied_dead_letters"}
+    of_plan = {"source": place, "writer": writer, "copied": so_far}
     of_receipt = {"source": place, "writer": writer, "latency_ms": {"latency_p50_ms", "latency_p99_ms"}}
     plan_columns = set().union(*(_column_for(f.name, of_plan) for f in fields(PartitionPlan)), {"shift"})
     receipt_columns = set().union(*(_column_for(f.name, of_receipt) for f in fields(Receipt)))

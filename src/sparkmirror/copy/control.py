@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkmirror.kafka.journal import Entry
-from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.model import NOTHING, Copied, TopicPartition, Writer
 
 EVERY_SHIFT = "*"
 PARTITIONS_PER_RECORD = 2_000
@@ -29,7 +29,7 @@ class Handed:
     """One partition of a handover.
 
     Attributes:
-        copied: (records, bytes) of the run so far.
+        copied: what the run did with it so far.
         error: why it stands still, or "".
     """
 
@@ -38,7 +38,7 @@ class Handed:
     writer: Writer
     opened: bool
     last: tuple[int, int, int]
-    copied: tuple[int, int] = (0, 0)
+    copied: Copied = NOTHING
     error: str = ""
 
 
@@ -146,7 +146,7 @@ def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
         writer=Writer(producer_id=producer_id, epoch=epoch),
         opened=opened,
         last=(last[0], last[1], last[2]),
-        copied=(copied[0], copied[1]),
+        copied=Copied(*copied),
         error=error,
     )
     return TopicPartition(topic, partition), handed

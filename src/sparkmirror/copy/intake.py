@@ -5,15 +5,17 @@ Invariant: an answer that is not taken changes nothing; the same offset is fetch
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sparkmirror import batches
 from sparkmirror.config.settings import AutoOffsetReset, FlowConfig, Isolation
 from sparkmirror.copy.arrivals import Ticket, arrival
+from sparkmirror.copy.dead_letters import DeadLetterTopic
 from sparkmirror.copy.origins import Origins
 from sparkmirror.copy.partition import PartitionCopy
-from sparkmirror.errors import BatchError, SparkmirrorError
+from sparkmirror.errors import BatchError, RecordTooLargeError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, Advice, advice, broker_error
 from sparkmirror.kafka.fetching import Fetched
@@ -26,6 +28,8 @@ from sparkmirror.naming import WRITERS_TOPIC
 if TYPE_CHECKING:
     from sparkmirror.copy.lane import Lane
 
+log = logging.getLogger(__name__)
+
 Question: TypeAlias = Coroutine[Any, Any, None]
 
 
@@ -35,15 +39,23 @@ class Intake:
     Args:
         lane: whose partitions they are.
         source: for questions about its log.
+        target: where records go that the target topics cannot hold, if the flow says so.
         config: of the flow.
+
+    Attributes:
+        putting_aside: partitions with a record on its way to the dead-letter topic.
     """
 
-    def __init__(self, lane: Lane, source: Cluster, config: FlowConfig) -> None:
+    def __init__(self, lane: Lane, source: Cluster, target: Cluster, config: FlowConfig) -> None:
         self._lane = lane
         self._source = source
         self._config = config
         self._by_source = {p.source: p for p in lane.partitions}
         self._asking: set[TopicPartition] = set()
+        self.putting_aside = 0
+        self._dead_letters: DeadLetterTopic | None = None
+        if config.dead_letters.active:
+            self._dead_letters = DeadLetterTopic(target, lane.plan.flow, config.dead_letters)
         self._origins: Origins | None = None
         if lane.plan.loops_by_writer:
             self._origins = Origins(Journal(source, WRITERS_TOPIC), lane.plan.source_id, lane.plan.target_id)
@@ -59,7 +71,8 @@ class Intake:
             self._note(partition, fetched)
             if fetched.records and fetched.partition not in self._asking:
                 self._arrived(partition, fetched)
-        self._lane.fetcher.update(partition)
+        if fetched.partition not in self._asking:
+            self._lane.fetcher.update(partition)
 
     def _note(self, partition: PartitionCopy, fetched: Fetched) -> None:
         committed = self._config.isolation is Isolation.READ_COMMITTED and fetched.last_stable >= 0
@@ -81,6 +94,8 @@ class Intake:
         except BatchError as error:
             self._stop(partition, error)
             return
+        if fetched.partition in self._asking:
+            return
         if index.error is not None and partition.fetch_offset >= index.error.offset:
             self._stop(partition, index.error)
 
@@ -98,12 +113,33 @@ class Intake:
         ticket = Ticket()
         partition.take(came, ticket)
         if came.obstacle is not None:
-            self._stop(partition, came.obstacle)
+            self._meet(partition, came.obstacle, index)
         if len(index):
             partition.leader_epoch = int(index.leader_epoch[-1])
         if came.segments:
             self._lane.watch.write_ahead(came.segments, ticket, partition)
         self._lane.appender.offer(partition)
+
+    def _meet(self, partition: PartitionCopy, obstacle: BatchError, index: batches.Indexed) -> None:
+        """What cannot be copied stops its partition; what is only too large may be put aside."""
+        if self._dead_letters is not None and isinstance(obstacle, RecordTooLargeError):
+            self._ask(partition, self._put_aside(self._dead_letters, partition, obstacle, index))
+        else:
+            self._stop(partition, obstacle)
+
+    async def _put_aside(
+        self, topic: DeadLetterTopic, partition: PartitionCopy, refusal: RecordTooLargeError, index: batches.Indexed
+    ) -> None:
+        held = len(index.data)
+        self._lane.load.bytes += held
+        self.putting_aside += 1
+        try:
+            await topic.put_aside(partition, index, refusal)
+        except BatchError as error:
+            self._stop(partition, error)
+        finally:
+            self._lane.load.bytes -= held
+            self.putting_aside -= 1
 
     def _stop(self, partition: PartitionCopy, error: BatchError) -> None:
         partition.fail_after_sending(str(error.at(*partition.source)))
@@ -123,16 +159,21 @@ class Intake:
             partition.source_node = NO_LEADER
 
     def _ask(self, partition: PartitionCopy, question: Question) -> None:
-        """Runs a question about a partition beside the copy; until it is answered nothing of it is taken."""
+        """Runs a question about a partition beside the copy; until it is answered nothing of it is fetched."""
         if partition.source in self._asking:
+            question.close()
             return
         self._asking.add(partition.source)
+        self._lane.fetcher.forget(partition)
 
         async def ask() -> None:
             try:
                 await question
             except SparkmirrorError as failure:
                 partition.stop(str(failure))
+            except Exception as defect:
+                log.exception("%s: a question about %s failed", self._lane.plan.shift, partition.source)
+                partition.stop(f"{type(defect).__name__}: {defect}")  # or it would be asked again for ever
             finally:
                 self._asking.discard(partition.source)
                 self._lane.fetcher.refetch(partition)

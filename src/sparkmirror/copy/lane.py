@@ -60,7 +60,7 @@ class Lane:
         self.appender = Appender(target, self.signal.set)
         self.handover = Handover(plan, target)
         self.watch = Watch(self, target)
-        self.intake = Intake(self, source, config)
+        self.intake = Intake(self, source, target, config)
 
     async def copy(self) -> tuple[Receipt, ...]:
         """Copies until the shift ends, then hands over; one receipt for each partition."""
@@ -99,12 +99,17 @@ class Lane:
         if not self.watch.draining:
             self.fetcher.request_more(self.load.bytes)
 
+    @property
+    def _owed(self) -> bool:
+        """Whether the target owes an answer that would move a position."""
+        return bool(self.intake.putting_aside) or any(not p.idle for p in self.partitions if not p.error)
+
     async def _drain(self) -> None:
         """Waits for the answers that are owed; what was never sent is fetched again by whoever goes on."""
         deadline = time.monotonic() + DRAIN_SECONDS
         for partition in self.partitions:
             partition.abandon()
-        while time.monotonic() < deadline and any(not p.idle for p in self.partitions if not p.error):
+        while time.monotonic() < deadline and self._owed:
             self.appender.send_ready()
             await self.signal.wait(0.05)
         for partition in self.partitions:
@@ -129,13 +134,23 @@ def _partitions(plan: ShiftPlan, config: FlowConfig, load: Load) -> Sequence[Par
 
 
 def _rules(plan: PartitionPlan, config: FlowConfig) -> Rules:
-    codec = config.target.producer.compression_type
+    producer = config.target.producer
+    # The topic's own codec wins: its brokers would compress anew whatever comes in another.
+    codec = plan.codec or producer.compression_type
+    levels = {
+        batches.Codec.GZIP: producer.compression_gzip_level,
+        batches.Codec.LZ4: producer.compression_lz4_level,
+        batches.Codec.ZSTD: producer.compression_zstd_level,
+    }
     return Rules(
         target=batches.TargetTopic(
             log_append_time=plan.log_append_time,
             max_message_bytes=plan.max_message_bytes,
-            codec=None if codec is None else batches.Codec[codec.upper()],
+            codec=batches.Codec[codec.upper()] if codec else None,
+            enforced=bool(plan.codec),
+            levels={known: level for known, level in levels.items() if level is not None},
         ),
         read_committed=config.isolation is Isolation.READ_COMMITTED,
         loops=batches.NO_PRODUCERS,
+        decompression_limit=config.decompression_limit,
     )

@@ -26,7 +26,7 @@ from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.tally import Tally
 from sparkmirror.kafka.codes import Advice, advice, broker_error
 from sparkmirror.kafka.metadata import NO_LEADER
-from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition
 from sparkmirror.offsets.records import SEQUENCES, Segment
 
 IN_FLIGHT_PER_PARTITION = 5
@@ -63,7 +63,8 @@ class PartitionCopy:
         error: why it stands still, or "".
         obstacle: why it will stand still once what waits is acknowledged, or "".
         load: the lane's sum of ``held``, shared by its partitions.
-        base: (records, bytes) that the run copied before this shift.
+        base: what the run did before this shift.
+        left_out: source offsets, from the position on, of records that became dead letters.
         held: bytes of batches that wait or are in flight.
         settled: segments whose target offset became known, to be written with the next progress.
         lost_leader: the target's leader must be learnt anew.
@@ -90,7 +91,8 @@ class PartitionCopy:
     error: str = ""
     obstacle: str = ""
     load: Load = field(default_factory=Load)
-    base: tuple[int, int] = (0, 0)
+    base: Copied = NOTHING
+    left_out: frozenset[int] = frozenset()
     held: int = 0
     lost_leader: bool = False
     tally: Tally = field(default_factory=Tally)
@@ -131,9 +133,10 @@ class PartitionCopy:
         return bool(self.error) or reached
 
     @property
-    def copied(self) -> tuple[int, int]:
-        """(records, bytes) of the run so far."""
-        return (self.base[0] + self.tally.records, self.base[1] + self.tally.bytes)
+    def copied(self) -> Copied:
+        """What the run did with it so far."""
+        base, tally = self.base, self.tally
+        return Copied(base.records + tally.records, base.bytes + tally.bytes, base.dead_letters + tally.dead_letters)
 
     def _hold(self, size: int) -> None:
         self.held += size
@@ -155,6 +158,7 @@ class PartitionCopy:
             next_sequence=self._next_sequence,
             continues_at=self._continues_at,
             writer=self.plan.writer,
+            left_out=self.left_out,
         )
 
     def take(self, arrival: Arrival, ticket: Ticket) -> None:
@@ -267,6 +271,12 @@ class PartitionCopy:
         self.obstacle = error
         self._settle_position()
 
+    def put_aside(self, offset: int, event: str) -> None:
+        """Leaves out a record that has become a dead letter, when its batch is taken again."""
+        self.left_out = frozenset(known for known in self.left_out if known >= self.position) | {offset}
+        self.tally.put_aside(event)
+        self._settle_position()
+
     def abandon(self) -> None:
         """Forgets what waits and was never sent, and an obstacle behind it: whoever goes on fetches it again.
 
@@ -297,6 +307,9 @@ class PartitionCopy:
     def _settle_position(self) -> None:
         if self.idle and not self.error:
             self.position = max(self.position, self.fetch_offset)
+            while self.position in self.left_out:
+                self.position += 1
+            self.fetch_offset = max(self.position, self.fetch_offset)
             if self.obstacle:
                 self.stop(self.obstacle)
 

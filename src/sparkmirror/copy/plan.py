@@ -13,7 +13,7 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition, Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,8 @@ class PartitionPlan:
         after: the shift that hands the partition over, or "".
         max_message_bytes: the target topic's limit for a batch.
         log_append_time: whether the target topic sets its own timestamps.
-        copied: (records, bytes) that the run copied of it before.
+        codec: what the target topic's brokers compress every batch with, or "" if they leave that as it comes.
+        copied: what the run did with it before.
     """
 
     source: TopicPartition
@@ -46,7 +47,8 @@ class PartitionPlan:
     after: str = ""
     max_message_bytes: int = 1_048_588
     log_append_time: bool = False
-    copied: tuple[int, int] = (0, 0)
+    codec: str = ""
+    copied: Copied = NOTHING
 
     @property
     def target(self) -> TopicPartition:

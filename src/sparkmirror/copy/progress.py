@@ -13,7 +13,7 @@ from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.signal import Signal
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Copied, TopicPartition
 from sparkmirror.offsets.records import Progress, Segment
 
 EVERY_SECONDS = 1.0
@@ -26,7 +26,7 @@ class _Mark:
     """What was published of a partition, and when on the monotonic clock."""
 
     moves: tuple[int, int, int, str]
-    copied: tuple[int, int]
+    copied: Copied
     at: float
     flowing: bool = False
 
@@ -40,8 +40,8 @@ def _rate(partition: PartitionCopy, before: _Mark | None) -> tuple[float, float]
     if before is None:
         return (0.0, 0.0)
     seconds = max(time.monotonic() - before.at, 0.001)
-    records, size = partition.copied
-    return ((records - before.copied[0]) / seconds, (size - before.copied[1]) / seconds)
+    now = partition.copied
+    return ((now.records - before.copied.records) / seconds, (now.bytes - before.copied.bytes) / seconds)
 
 
 class Publisher:
@@ -99,7 +99,7 @@ class Publisher:
 
     def _progress(self, partition: PartitionCopy, before: _Mark | None) -> Progress:
         sequence, source, target = partition.last
-        records, size = partition.copied
+        copied = partition.copied
         return Progress(
             partition=partition.source,
             writer=partition.plan.writer,
@@ -112,8 +112,9 @@ class Publisher:
             end=partition.end,
             leader_epoch=partition.leader_epoch,
             topic_id=partition.plan.topic_id,
-            records=records,
-            bytes=size,
+            records=copied.records,
+            bytes=copied.bytes,
+            dead_letters=copied.dead_letters,
             rate=_rate(partition, before),
             newest_ms=partition.tally.newest_ms,
             time_ms=int(time.time() * 1000),

@@ -10,6 +10,8 @@ from sparkmirror.model import NO_OFFSET
 
 BUCKETS_PER_DOUBLING = 4
 BUCKETS = 80
+LETTERS_TOLD = 5
+"""Dead letters of a shift that are events of their own; all of them are counted."""
 
 
 @dataclass(slots=True)
@@ -46,6 +48,7 @@ class Tally:
     merged: int = 0
     reencoded: int = 0
     dropped: int = 0
+    dead_letters: int = 0
     newest_ms: int = -1
     first_source: int = NO_OFFSET
     last_source: int = NO_OFFSET
@@ -69,6 +72,14 @@ class Tally:
             self.first_source, self.first_target = batch.source, batch.base_offset
         self.last_source, self.last_target = batch.last_source, batch.base_offset + batch.count - 1
         self.latency.add((now - batch.arrived) * 1000)
+
+    def put_aside(self, event: str) -> None:
+        """Counts a record that became a dead letter. The first few are events, then one in ten, a hundred and so on."""
+        self.dead_letters += 1
+        if self.dead_letters <= LETTERS_TOLD:
+            self.note(event)
+        elif math.log10(self.dead_letters).is_integer():
+            self.note(f"{event}; {self.dead_letters} of them in this shift so far")
 
     def note(self, event: str, most: int = 20) -> None:
         """Keeps an event, the newest ``most`` of them, and one of the same kind in a row only once."""

@@ -172,11 +172,18 @@ def observe(flow: FlowConfig, source: Cluster, target: Cluster) -> Observed:
 def choose(flow: FlowConfig, topics: Mapping[str, TopicDescription]) -> dict[str, TopicDescription]:
     """The topics of the source that the flow copies, by name in order.
 
+    None is copied onto the flow's own dead letters: under identity naming two flows between the same clusters may give
+    one name to theirs.
+
     Raises:
         ConfigError: an expression of the flow cannot be used.
     """
     policy, chosen = policy_for(flow.policy, flow.source.alias), topic_filter(flow)
-    return {name: topics[name] for name in sorted(topics) if should_replicate(name, flow, policy, chosen).replicate}
+    wanted = [name for name in sorted(topics) if should_replicate(name, flow, policy, chosen).replicate]
+    if flow.dead_letters.active:
+        reserved = flow.dead_letters.topic
+        wanted = [name for name in wanted if policy.format_remote_topic(flow.source.alias, name) != reserved]
+    return {name: topics[name] for name in wanted}
 
 
 def remote_topic(flow: FlowConfig, topic: str) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, group_of, lane_count, pack
 from sparkmirror.copy.receipt import Outcome, Receipt
+from sparkmirror.duties.dead_letters import ensure_dead_letter_topic
 from sparkmirror.duties.topics import Round, replicate_topics
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.lanes import Ended, Lanes
@@ -30,7 +31,7 @@ from sparkmirror.flow.view import FlowView
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Copied, TopicPartition
 from sparkmirror.naming import control_topic
 from sparkmirror.offsets.records import Life, Progress, Stopped
 
@@ -316,6 +317,7 @@ class Copying:
         found = self._round = replicate_topics(self._config, self._source, self._target)
         for problem in found.problems:
             self._note(f"{problem.action.source}: {problem.reason}")
+        ensure_dead_letter_topic(found.observed, self._source, self._target)
         self._pairs = dict(found.pairs)
         return found.pairs
 
@@ -323,7 +325,11 @@ class Copying:
         """Decides where partitions begin; those that cannot begin now rest."""
         assert self._round is not None  # topics are found first
         progress = self._opened.store.state.progress
-        mine = {p: (r.records, r.bytes) for p, r in progress.items() if r.generation == self._opened.generation}
+        mine = {
+            p: Copied(r.records, r.bytes, r.dead_letters)
+            for p, r in progress.items()
+            if r.generation == self._opened.generation
+        }
         starts, failed = starts_of(
             self._config,
             self._source,

@@ -10,10 +10,13 @@ from sparkmirror.flow.positions import Known, Start, TargetFacts, decide_start
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.model import Copied, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
 Pairs = Sequence[tuple[TopicPartition, TopicPartition]]
+
+_CODECS = {"uncompressed": "none", **{name: name for name in ("gzip", "snappy", "lz4", "zstd")}}
+"""A topic's ``compression.type`` as its batches have it; ``producer`` leaves them as they come."""
 
 
 def starts_of(
@@ -25,7 +28,7 @@ def starts_of(
     *,
     progress: Mapping[TopicPartition, Progress],
     writers: Sequence[Writer],
-    copied: Mapping[TopicPartition, tuple[int, int]],
+    copied: Mapping[TopicPartition, Copied],
     once: bool,
 ) -> tuple[tuple[Start, ...], dict[TopicPartition, str]]:
     """Decides where each pair begins.
@@ -38,7 +41,7 @@ def starts_of(
         observed: the round of the topics duty that found them.
         progress: the newest of each partition.
         writers: one for each group.
-        copied: (records, bytes) of this run so far.
+        copied: what this run did so far.
         once: whether the copy ends at the source's present end.
 
     Returns:
@@ -78,6 +81,7 @@ def _facts(config: FlowConfig, target: Cluster, topics: Sequence[str]) -> dict[s
         name: TargetFacts(
             max_message_bytes=int(entries["max.message.bytes"].value or 1_048_588),
             log_append_time=entries["message.timestamp.type"].value == "LogAppendTime",
+            codec=_CODECS.get(entries["compression.type"].value or "", ""),
         )
         for name, entries in described.found.items()
     }

@@ -10,16 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.copy.plan import PartitionPlan, group_of
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFacts:
-    """What a target topic asks of a batch: bytes, and whether it sets timestamps itself."""
+    """What a target topic asks of a batch: bytes, whether it sets timestamps itself, and its codec, "" for any."""
 
     max_message_bytes: int
     log_append_time: bool
+    codec: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Known:
         ends: where to stop, for a copy that ends; empty otherwise.
         targets: target topic → facts.
         writers: one for each group of partitions.
-        copied: (records, bytes) that this run copied of a partition already.
+        copied: what this run did with a partition already.
     """
 
     progress: Mapping[TopicPartition, Progress]
@@ -44,7 +45,7 @@ class Known:
     ends: Mapping[TopicPartition, int]
     targets: Mapping[str, TargetFacts]
     writers: Sequence[Writer]
-    copied: Mapping[TopicPartition, tuple[int, int]]
+    copied: Mapping[TopicPartition, Copied]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,8 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         writer=known.writers[group_of(source, len(known.writers))],
         max_message_bytes=facts.max_message_bytes,
         log_append_time=facts.log_append_time,
-        copied=known.copied.get(source, (0, 0)),
+        codec=facts.codec,
+        copied=known.copied.get(source, NOTHING),
     )
     return Start(plan=plan, event=event)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
-from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.model import NO_OFFSET, Copied, TopicPartition
 
 Receipts = tuple[Receipt, ...]
 RunShift = Callable[[ShiftPlan], Receipts]
@@ -82,7 +82,12 @@ def after(plan: PartitionPlan, shift: str) -> PartitionPlan:
 
 def going_on(plan: PartitionPlan, receipt: Receipt) -> PartitionPlan:
     """The same partition, from where its receipt says that it was left."""
-    copied = (plan.copied[0] + receipt.records, plan.copied[1] + receipt.bytes)
+    before = plan.copied
+    copied = Copied(
+        records=before.records + receipt.records,
+        bytes=before.bytes + receipt.bytes,
+        dead_letters=before.dead_letters + receipt.dead_letters,
+    )
     return replace(
         plan, position=receipt.position, sequence=receipt.sequence, opened=receipt.opened, after="", copied=copied
     )

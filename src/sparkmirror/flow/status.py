@@ -88,6 +88,7 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
         lag_records=_sum([one.lag_records for one in partitions]),
         lag_ms=max((one.lag_ms for one in partitions if one.lag_ms is not None), default=None),
         updated_ms=max(moments, default=None),
+        dead_letters=_sum([one.dead_letters for one in partitions]),
         partitions=partitions,
         events=_events(known),
     )
@@ -119,6 +120,7 @@ def _partition(progress: Progress, target_topic: str, now_ms: int) -> PartitionS
         records_per_s=progress.rate[0] if fresh else 0.0,
         bytes_per_s=progress.rate[1] if fresh else 0.0,
         updated_ms=progress.time_ms,
+        dead_letters=progress.dead_letters,
         event=progress.error or (progress.events[-1] if progress.events else ""),
     )
 

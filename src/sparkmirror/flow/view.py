@@ -55,6 +55,7 @@ class PartitionStatus:
         records_per_s: records acknowledged per second.
         bytes_per_s: bytes acknowledged per second.
         updated_ms: when the progress was published, milliseconds since 1970.
+        dead_letters: records that this run put aside, because the target topic cannot hold them.
         event: the newest event or error of this partition, or "".
     """
 
@@ -69,6 +70,7 @@ class PartitionStatus:
     records_per_s: float | None = None
     bytes_per_s: float | None = None
     updated_ms: int | None = None
+    dead_letters: int | None = None
     event: str = ""
 
 
@@ -84,6 +86,7 @@ class FlowStatus:
         lag_records: sum over the partitions; ``None`` when one of them is not known.
         lag_ms: the greatest of the partitions.
         updated_ms: when the newest progress was published, milliseconds since 1970.
+        dead_letters: sum over the partitions.
         partitions: each partition, in the order of topic and number.
         events: what the operator should know, the newest last.
     """
@@ -95,5 +98,6 @@ class FlowStatus:
     lag_records: int | None = None
     lag_ms: int | None = None
     updated_ms: int | None = None
+    dead_letters: int | None = None
     partitions: tuple[PartitionStatus, ...] = ()
     events: tuple[str, ...] = ()

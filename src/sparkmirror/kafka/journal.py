@@ -60,6 +60,17 @@ class Journal:
         for batch in _batches(entries):
             await self._until(deadline, lambda payload=batch: self._produce(payload))
 
+    async def append_batch(self, batch: memoryview, timeout_ms: int = CALL_MS) -> int:
+        """Writes one batch as it is and returns its offset when all in-sync replicas have it.
+
+        Raises:
+            BrokerError: the broker refuses for good.
+            LinkError: no acknowledgement before the deadline.
+        """
+        deadline = time.monotonic() + timeout_ms / 1000
+        offset: int = await self._until(deadline, lambda: self._produce(bytes(batch)))
+        return offset
+
     async def read(self, offset: int, max_wait_ms: int = 0, timeout_ms: int = CALL_MS) -> tuple[list[Entry], int, int]:
         """Reads on from ``offset``.
 
@@ -106,12 +117,13 @@ class Journal:
             raise broker_error(view.code or 5, self.cluster.alias, topic=self.topic, partition=0)
         self._leader, self._topic_id = leader.node, view.topic_id
 
-    async def _produce(self, payload: bytes) -> None:
+    async def _produce(self, payload: bytes) -> int:
         request = _produce_request(self.topic, self._topic_id, payload, 20_000)
         answer = await self.cluster.exchange(request, self._leader)
-        code = answer.responses[0].partition_responses[0].error_code
-        if code != 0:
-            raise broker_error(code, self.cluster.alias, topic=self.topic, partition=0)
+        part = answer.responses[0].partition_responses[0]
+        if part.error_code != 0:
+            raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=0)
+        return int(part.base_offset)
 
     async def _fetch(self, offset: int, max_wait_ms: int) -> tuple[list[Entry], int, int]:
         answer = await self.cluster.exchange(

@@ -88,6 +88,7 @@ class Progress:
         leader_epoch: of the source's batch at the position's left, or -1.
         topic_id: of the source topic, or "".
         records, bytes: copied since this run first took the partition.
+        dead_letters: records put aside since then, because the target topic cannot hold them.
         rate: (records, bytes) per second over the second before.
         newest_ms: the newest record timestamp copied, or -1.
         error: why the partition stands still, or "".
@@ -107,6 +108,7 @@ class Progress:
     topic_id: str = ""
     records: int = 0
     bytes: int = 0
+    dead_letters: int = 0
     rate: tuple[float, float] = (0.0, 0.0)
     newest_ms: int = -1
     time_ms: int = 0
@@ -133,6 +135,7 @@ class Progress:
                 "topic_id": self.topic_id,
                 "records": self.records,
                 "bytes": self.bytes,
+                "dead_letters": self.dead_letters,
                 "rate": [round(self.rate[0], 1), round(self.rate[1], 1)],
                 "newest_ms": self.newest_ms,
                 "time_ms": self.time_ms,
@@ -262,6 +265,7 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         topic_id=data["topic_id"],
         records=data["records"],
         bytes=data["bytes"],
+        dead_letters=data.get("dead_letters", 0),
         rate=(data["rate"][0], data["rate"][1]),
         newest_ms=data["newest_ms"],
         time_ms=data["time_ms"],

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
-from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.model import Copied, TopicPartition, Writer
 
 PLAN = pa.schema(
     [
@@ -35,8 +35,10 @@ PLAN = pa.schema(
         ("after", pa.string()),
         ("max_message_bytes", pa.int64()),
         ("log_append_time", pa.bool_()),
+        ("codec", pa.string()),
         ("copied_records", pa.int64()),
         ("copied_bytes", pa.int64()),
+        ("copied_dead_letters", pa.int64()),
     ]
 )
 
@@ -60,6 +62,7 @@ RECEIPT = pa.schema(
         ("merged", pa.int64()),
         ("reencoded", pa.int64()),
         ("dropped", pa.int64()),
+        ("dead_letters", pa.int64()),
         ("newest_ms", pa.int64()),
         ("latency_p50_ms", pa.float64()),
         ("latency_p99_ms", pa.float64()),
@@ -117,8 +120,10 @@ def _plan_row(shift: str, plan: PartitionPlan) -> dict[str, Any]:
         "after": plan.after,
         "max_message_bytes": plan.max_message_bytes,
         "log_append_time": plan.log_append_time,
-        "copied_records": plan.copied[0],
-        "copied_bytes": plan.copied[1],
+        "codec": plan.codec,
+        "copied_records": plan.copied.records,
+        "copied_bytes": plan.copied.bytes,
+        "copied_dead_letters": plan.copied.dead_letters,
     }
 
 
@@ -126,7 +131,7 @@ def _partition(row: dict[str, Any]) -> PartitionPlan:
     return PartitionPlan(
         source=TopicPartition(row["topic"], row["partition"]),
         writer=Writer(producer_id=row["producer_id"], epoch=row["epoch"]),
-        copied=(row["copied_records"], row["copied_bytes"]),
+        copied=Copied(row["copied_records"], row["copied_bytes"], row["copied_dead_letters"]),
         **{
             name: row[name]
             for name in (
@@ -139,6 +144,7 @@ def _partition(row: dict[str, Any]) -> PartitionPlan:
                 "after",
                 "max_message_bytes",
                 "log_append_time",
+                "codec",
             )
         },
     )
