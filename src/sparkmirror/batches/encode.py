@@ -22,7 +22,7 @@ from sparkmirror.batches import encode_kernel as kernels
 from sparkmirror.batches import pour_kernel as pouring
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.encode_kernel import Rows
-from sparkmirror.batches.encode_rows import rows_of
+from sparkmirror.batches.encode_rows import check_names, rows_of
 from sparkmirror.batches.index import Longs
 from sparkmirror.batches.sealing import Stamp, new_state, seal
 from sparkmirror.errors import RecordTooLargeError
@@ -91,6 +91,7 @@ def encode(
 
     if min(batch_size, max_message_bytes) <= layout.HEADER:
         raise ValueError(f"batches have to be larger than {layout.HEADER} bytes, the size of a header")
+    check_names(table.schema.names)
     parts = [table] if isinstance(table, pa.RecordBatch) else table.to_batches()
     encoder = _Encoder(table, codec, min(batch_size, max_message_bytes), max_message_bytes, stamp)
     return encoder.encode([rows_of(part) for part in parts])

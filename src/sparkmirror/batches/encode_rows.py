@@ -34,15 +34,28 @@ _NEEDED: Final = (columns.TIMESTAMP, columns.VALUE)
 _NO_TIMESTAMP: Final = -1
 
 
-def rows_of(part: pa.RecordBatch) -> Rows:
-    """The columns of a piece of a table.
+def check_names(names: list[str]) -> None:
+    """Looks at the names of a table's columns.
 
     Raises:
-        ValueError: a column is missing, unknown or there twice, or of a type that cannot be meant.
+        ValueError: a column is missing, unknown or there twice.
+    """
+    unknown = [name for name in names if name not in _KNOWN]
+    missing = [name for name in _NEEDED if name not in names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    for what, found in (("unknown columns", unknown), ("missing columns", missing), ("columns twice", twice)):
+        if found:
+            raise ValueError(f"the table has {what}: {', '.join(found)}; a record has {', '.join(_KNOWN)}")
+
+
+def rows_of(part: pa.RecordBatch) -> Rows:
+    """The columns of a piece of a table, whose names ``check_names`` has found right.
+
+    Raises:
+        ValueError: a column is of a type that cannot be meant, or contradicts itself.
     """
     import pyarrow as pa
 
-    _check_names(part.schema.names)
     part.validate()
     nulls = pa.nulls(part.num_rows)
     given = dict(zip(part.schema.names, part.columns, strict=True))
@@ -56,15 +69,6 @@ def rows_of(part: pa.RecordBatch) -> Rows:
         header_key=header_key,
         header_value=header_value,
     )
-
-
-def _check_names(names: list[str]) -> None:
-    unknown = [name for name in names if name not in _KNOWN]
-    missing = [name for name in _NEEDED if name not in names]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    for what, found in (("unknown columns", unknown), ("missing columns", missing), ("columns twice", twice)):
-        if found:
-            raise ValueError(f"the table has {what}: {', '.join(found)}; a record has {', '.join(_KNOWN)}")
 
 
 def _timestamps(array: pa.Array) -> Longs:
