@@ -20,8 +20,6 @@ import numpy as np
 
 from sparkmirror import batches
 from sparkmirror.batches.columns import HEADERS, OFFSET
-from sparkmirror.batches.decode import decode
-from sparkmirror.batches.encode import encode
 from sparkmirror.batches.opening import codec_of
 from sparkmirror.config.settings import DeadLetters
 from sparkmirror.copy.partition import PartitionCopy
@@ -107,7 +105,7 @@ def letters(
 
     column = int(np.searchsorted(index.base_offset, offsets[0], side="right")) - 1
     alone = replace(index, table=np.ascontiguousarray(index.table[:, column : column + 1]))
-    records = decode(alone, decompression_limit=decompression_limit)
+    records = batches.decode(alone, decompression_limit=decompression_limit)
     known = records.column(OFFSET).to_numpy()
     for offset, row in zip(offsets, np.searchsorted(known, offsets).tolist(), strict=True):
         (record,) = records.slice(row, 1).to_pylist()
@@ -116,7 +114,7 @@ def letters(
         table = pa.Table.from_pylist([record], schema=records.schema)
         # As at the source: what fits there only because it is compressed has to fit here too.
         codec = codec_of(index, column)
-        (made,) = encode(table, codec=codec, max_message_bytes=_LARGEST)
+        (made,) = batches.encode(table, codec=codec, max_message_bytes=_LARGEST)
         yield Letter(offset=offset, batch=made.batch)
 
 
