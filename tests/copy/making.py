@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
+
+from kafka.protocol.producer import ProduceResponse
 
 from sparkmirror import batches
+from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.copy.arrivals import Aborted, Arrival, Place, Rules, Ticket, arrival
+from sparkmirror.copy.lane import Lane
 from sparkmirror.copy.partition import Load, PartitionCopy
-from sparkmirror.copy.plan import PartitionPlan
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
+from sparkmirror.kafka.cluster import Cluster, new_loop
+from sparkmirror.kafka.fetching import Fetched
+from sparkmirror.kafka.producing import BatchesRequest
+from sparkmirror.kafka.producing import Load as Sent
+from sparkmirror.model import NO_OFFSET, Alias, FlowName, TopicPartition, Writer
 from tests.batches.building import Rec, Written, log
 
 WRITER = Writer(producer_id=4_000, epoch=3)
@@ -63,3 +72,95 @@ def take(copy: PartitionCopy, *written: Written, on_record: bool = True) -> Tick
     ticket = Ticket(acknowledged=on_record)
     copy.take(answer(written, copy.place()), ticket)
     return ticket
+
+
+class WillingTarget(Cluster):
+    """A target that takes every batch and keeps the requests; nothing is connected."""
+
+    def __init__(self, settings: ClientSettings, loop: Any) -> None:
+        super().__init__("B", settings, role="test", loop=loop)
+        self.requests: list[list[Sent]] = []
+
+    def can_send(self, node: int) -> bool:  # noqa: ARG002 - as of any cluster
+        return True
+
+    def send(
+        self,
+        request: BatchesRequest,
+        node: int,  # noqa: ARG002 - as of any cluster
+        done: Callable[[Any], None],
+        timeout_ms: int | None = None,  # noqa: ARG002 - as of any cluster
+    ) -> None:
+        sent = [load for loads in request._topics.values() for load in loads]
+        self.requests.append(sent)
+        topic = ProduceResponse.TopicProduceResponse
+        part = topic.PartitionProduceResponse
+        done(
+            ProduceResponse(
+                responses=[
+                    topic(
+                        name=load.partition.topic,
+                        partition_responses=[
+                            part(index=load.partition.partition, error_code=0, base_offset=0, error_message=None)
+                        ],
+                    )
+                    for load in sent
+                ]
+            )
+        )
+
+    def written(self, partition: int) -> list[memoryview]:
+        """The batches of one partition, in order."""
+        return [load.payload for sent in self.requests for load in sent if load.partition.partition == partition]
+
+
+BEGIN = 10
+
+
+class Bench:
+    """A lane whose answers are made by hand; its partitions 0 and so on go on at `BEGIN` without a hole before it."""
+
+    def __init__(self, partitions: int, **settings: int) -> None:
+        client = ClientSettings(bootstrap_servers=("127.0.0.1:1",), **settings)  # type: ignore[arg-type]  # its numbers
+        self._loop = new_loop("bench")
+        self._source = Cluster("A", client, role="test", loop=self._loop)
+        self.target = WillingTarget(client, self._loop)
+        config = FlowConfig(
+            name=FlowName(source=Alias("A"), target=Alias("B")),
+            source=Endpoint(alias=Alias("A"), consumer=client, producer=client, admin=client),
+            target=Endpoint(alias=Alias("B"), consumer=client, producer=client, admin=client),
+        )
+        plans = tuple(
+            plan(source=TopicPartition("orders", number), max_message_bytes=64 << 20) for number in range(partitions)
+        )
+        shift = ShiftPlan(flow="A->B", run="run", shift="lane-0.0", generation=1, partitions=plans)
+        self.lane = Lane(shift, config, self._source, self.target)
+        for partition in self.lane.partitions:
+            partition.begin(BEGIN, BEGIN, (BEGIN - 1, BEGIN - 1, BEGIN - 1), opened=True)
+            partition.source_node = partition.target_leader = 1
+
+    def __getitem__(self, partition: int) -> PartitionCopy:
+        return self.lane.partitions[partition]
+
+    def bring(self, partition: int, records: bytes, *, aborted: Aborted = (), code: int = 0) -> None:
+        """Brings an answer, and sends what is ready then."""
+        fetched = Fetched(
+            partition=TopicPartition("orders", partition),
+            code=code,
+            records=records,
+            aborted=aborted,
+            high_watermark=1 << 40,
+            last_stable=1 << 40,
+            log_start=0,
+            preferred_node=-1,
+        )
+        self.lane.intake.take(fetched)
+
+    def send(self) -> None:
+        """Sends whatever waits."""
+        self.lane.appender.send_ready()
+
+    def close(self) -> None:
+        self._source.close()
+        self.target.close()
+        self._loop.close()

@@ -4,9 +4,9 @@ Each partition has a queue (`PartitionCopy`); this module takes what is ready fr
 partitions, sends it as one Produce request with at most one batch for each partition, and hands answers back to the
 queues.
 
-Invariants: at most five requests in flight on a connection, so at most five unacknowledged batches for a partition (the
-broker remembers the last five of a producer); a retry repeats exactly the same bytes, in order, and only when every
-earlier answer of that partition is known.
+Invariants: a partition has at most five unacknowledged batches (the broker remembers the last five of a producer); a
+request is no larger than it may be unless a single batch is (brokers hang up on one above socket.request.max.bytes); a
+retry repeats exactly the same bytes, in order, and only when every earlier answer of that partition is known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.partition import PartitionCopy
@@ -25,7 +25,11 @@ from sparkmirror.kafka.producing import BatchesRequest, Load, produced
 from sparkmirror.model import TopicPartition
 
 REQUEST_BYTES = 8 << 20
+"""What a request holds at most unless ``max.request.size`` is set; a batch above it goes alone."""
+
 NETWORK_EXCEPTION = 13
+
+Loads: TypeAlias = list[tuple[PartitionCopy, Outgoing]]
 
 
 @dataclass(slots=True)
@@ -47,6 +51,7 @@ class Appender:
     def __init__(self, cluster: Cluster, wake: Callable[[], None]) -> None:
         self._cluster = cluster
         self._wake = wake
+        self._request_bytes = cluster.settings.max_request_size or REQUEST_BYTES
         self._brokers: dict[int, _Broker] = defaultdict(_Broker)
         self._defect: Exception | None = None
 
@@ -65,14 +70,15 @@ class Appender:
             raise self._defect
         for node, broker in tuple(self._brokers.items()):  # `_take` may add one
             while broker.waiting and broker.in_flight < IN_FLIGHT and self._cluster.can_send(node):
-                loads = self._take(node, broker)
-                if not loads:
+                requests = self._take(node, broker)
+                if not requests:
                     break
-                self._send(node, broker, loads)
+                for loads in requests:
+                    self._send(node, broker, loads)
 
-    def _take(self, node: int, broker: _Broker) -> list[tuple[PartitionCopy, Outgoing]]:
-        """The next batch of each partition that is ready, up to the size of a request; partitions take turns."""
-        loads: list[tuple[PartitionCopy, Outgoing]] = []
+    def _take(self, node: int, broker: _Broker) -> list[Loads]:
+        """The next batch of each partition that is ready, in one request or, where the last batch is too much, two."""
+        requests: list[Loads] = []
         size = 0
         for target in list(broker.waiting):
             partition = broker.waiting.pop(target)
@@ -82,15 +88,17 @@ class Appender:
             batch = _next(partition)
             if batch is None:
                 continue
-            loads.append((partition, batch))
             size += len(batch.payload)
+            if not requests or size > self._request_bytes:
+                requests.append([])
+            requests[-1].append((partition, batch))
             if partition.has_more():
-                broker.waiting[target] = partition
-            if size >= REQUEST_BYTES:
+                broker.waiting[target] = partition  # behind the others: partitions take turns
+            if size >= self._request_bytes:
                 break
-        return loads
+        return requests
 
-    def _send(self, node: int, broker: _Broker, loads: list[tuple[PartitionCopy, Outgoing]]) -> None:
+    def _send(self, node: int, broker: _Broker, loads: Loads) -> None:
         timeout_ms = self._cluster.settings.request_timeout_ms
         request = BatchesRequest(
             (Load(partition.target, partition.target_id, batch.payload) for partition, batch in loads), timeout_ms
@@ -139,7 +147,7 @@ def _next(partition: PartitionCopy) -> Outgoing | None:
     try:
         return partition.next_batch()
     except BatchError as error:
-        partition.stop(str(error.at(*partition.source)))
+        partition.fail_before_waiting(str(error.at(*partition.source)))
         return None
 
 

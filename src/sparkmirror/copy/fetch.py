@@ -16,12 +16,14 @@ from typing import Any
 from sparkmirror.config.settings import ClientSettings, Isolation
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.errors import LinkError
-from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.cluster import FRAME_LIMIT, Cluster
 from sparkmirror.kafka.fetching import Fetched, FetchLimits, FetchSession, Wanted
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.model import TopicPartition
 
 MAX_BYTES = 8 << 20
+LARGEST_BYTES = FRAME_LIMIT // 2
+"""Above it an answer could be larger than what a connection takes."""
 PARTITION_MAX_BYTES = 1 << 20
 MAX_WAIT_MS = 500
 RETRY_SECONDS = 0.1
@@ -30,7 +32,7 @@ RETRY_SECONDS = 0.1
 def limits_of(settings: ClientSettings, isolation: Isolation, memory: int) -> FetchLimits:
     """What the configuration asks for, and our defaults where it is silent; never more than a quarter of the memory."""
     return FetchLimits(
-        max_bytes=min(settings.fetch_max_bytes or MAX_BYTES, max(memory // 4, 1 << 20)),
+        max_bytes=min(settings.fetch_max_bytes or MAX_BYTES, max(memory // 4, 1 << 20), LARGEST_BYTES),
         partition_max_bytes=settings.max_partition_fetch_bytes or PARTITION_MAX_BYTES,
         min_bytes=settings.fetch_min_bytes or 1,
         max_wait_ms=MAX_WAIT_MS if settings.fetch_max_wait_ms is None else settings.fetch_max_wait_ms,
@@ -79,8 +81,8 @@ class Fetcher:
         crowded = partition.held > self._memory // 2
         if crowded:
             self._crowded[partition.source] = partition
-        reached = partition.plan.until != -1 and partition.fetch_offset >= partition.plan.until
-        if partition.error or partition.obstacle or crowded or reached or partition.source_node == NO_LEADER:
+        stopped = partition.error or partition.obstacle or partition.source_node == NO_LEADER
+        if stopped or crowded or partition.fetched_all:
             self.forget(partition)
         else:
             self.want(partition)

@@ -63,7 +63,7 @@ class Intake:
     def take(self, fetched: Fetched) -> None:
         """Takes one partition's part of an answer."""
         partition = self._by_source.get(fetched.partition)
-        if partition is None or partition.error or self._lane.watch.draining:
+        if partition is None or partition.error or partition.obstacle or self._lane.watch.draining:
             return
         if fetched.code != 0:
             self._refused(partition, fetched)
@@ -96,7 +96,7 @@ class Intake:
             return
         if fetched.partition in self._asking:
             return
-        if index.error is not None and partition.fetch_offset >= index.error.offset:
+        if index.error is not None and not partition.obstacle and not partition.fetched_all:
             self._stop(partition, index.error)
 
     def _queue(self, partition: PartitionCopy, index: batches.Indexed, fetched: Fetched) -> None:
@@ -142,6 +142,8 @@ class Intake:
             self.putting_aside -= 1
 
     def _stop(self, partition: PartitionCopy, error: BatchError) -> None:
+        if error.offset < 0:  # not even the batch's header can be believed
+            error = BatchError(offset=partition.fetch_offset, reason=error.reason, remedy=error.remedy)
         partition.fail_after_sending(str(error.at(*partition.source)))
 
     def _refused(self, partition: PartitionCopy, fetched: Fetched) -> None:
@@ -153,7 +155,7 @@ class Intake:
             error = broker_error(
                 fetched.code, self._source.alias, topic=topic, partition=number, offset=partition.fetch_offset
             )
-            partition.stop(str(error))
+            partition.fail_after_sending(str(error))
         else:
             self._lane.fetcher.forget(partition)
             partition.source_node = NO_LEADER

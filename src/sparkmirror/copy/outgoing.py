@@ -9,8 +9,11 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import islice
 
+import numpy as np
+
 from sparkmirror import batches
 from sparkmirror.copy.arrivals import Item, Prepared, Rules, Run
+from sparkmirror.errors import BatchError
 from sparkmirror.model import NO_OFFSET, Writer
 from sparkmirror.offsets.records import SEQUENCES
 
@@ -56,7 +59,7 @@ def next_outgoing(waiting: deque[Item], writer: Writer, rules: Rules, limit: int
         limit: bytes that a merged batch may have.
 
     Raises:
-        BatchError: a batch cannot be merged.
+        BatchError: the batch at the head cannot be merged; one further behind ends the batch that is made before it.
     """
     head = waiting[0]
     if isinstance(head, Prepared):
@@ -123,17 +126,12 @@ def _passed(waiting: deque[Item], run: Run, writer: Writer) -> Outgoing:
 def _merged(waiting: deque[Item], together: int, writer: Writer, rules: Rules, limit: int) -> Outgoing:
     runs = [item for item in islice(waiting, together) if isinstance(item, Run)]
     first, sequence = runs[0], runs[0].sequence
-    merging = batches.merge(
-        [batches.Run(indexed=run.index, kept=run.kept, first=run.at, stop=run.stop) for run in runs],
-        rules.target,
-        batches.Stamp(producer_id=writer.producer_id, epoch=writer.epoch, sequence=sequence),
-        batch_size=limit,
-        decompression_limit=rules.decompression_limit,
-    )
+    stamp = batches.Stamp(producer_id=writer.producer_id, epoch=writer.epoch, sequence=sequence)
+    pieces, merging = _merge(runs, stamp, rules, limit)
     made = merging.batches[0]
     taken = held = end = 0
-    for place, run in enumerate(runs[: merging.run + 1]):
-        stop = run.stop if place < merging.run else merging.column
+    for place, run in enumerate(runs[: min(merging.run + 1, len(pieces))]):
+        stop = pieces[place].stop if place < merging.run else merging.column
         if stop > run.at:
             before = run.held
             taken, end = taken + stop - run.at, int(run.index.last_offset[stop - 1]) + 1
@@ -155,3 +153,33 @@ def _merged(waiting: deque[Item], together: int, writer: Writer, rules: Rules, l
         newest_ms=made.max_timestamp,
         arrived=first.arrived,
     )
+
+
+def _merge(
+    runs: list[Run], stamp: batches.Stamp, rules: Rules, limit: int
+) -> tuple[list[batches.Run], batches.Merging]:
+    """Merges what is sound: a batch that cannot be opened ends it, and is met again when it is the first."""
+
+    def together(pieces: list[batches.Run]) -> batches.Merging:
+        return batches.merge(
+            pieces, rules.target, stamp, batch_size=limit, decompression_limit=rules.decompression_limit
+        )
+
+    pieces = [batches.Run(indexed=run.index, kept=run.kept, first=run.at, stop=run.stop) for run in runs]
+    try:
+        return pieces, together(pieces)
+    except BatchError as error:
+        sound = _up_to(error.offset, runs)
+        if not sound:
+            raise
+        return sound, together(sound)
+
+
+def _up_to(offset: int, runs: list[Run]) -> list[batches.Run]:
+    """The batches that begin below a source offset."""
+    found = []
+    for run in runs:
+        stop = run.at + int(np.searchsorted(run.index.base_offset[run.at : run.stop], offset))
+        if stop > run.at:
+            found.append(batches.Run(indexed=run.index, kept=run.kept, first=run.at, stop=stop))
+    return found

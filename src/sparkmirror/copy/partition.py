@@ -133,6 +133,11 @@ class PartitionCopy:
         return bool(self.error) or reached
 
     @property
+    def fetched_all(self) -> bool:
+        """Whether ``until`` has been fetched; what lies behind it is left to the next copy."""
+        return self.plan.until != NO_OFFSET and self.fetch_offset >= self.plan.until
+
+    @property
     def copied(self) -> Copied:
         """What the run did with it so far."""
         base, tally = self.base, self.tally
@@ -197,7 +202,7 @@ class PartitionCopy:
         """The next batch to send, or None.
 
         Raises:
-            BatchError: the waiting batches cannot be merged; the partition must be stopped.
+            BatchError: the first batch that waits cannot be merged; see `fail_before_waiting`.
         """
         if not self.has_more():
             return None
@@ -276,6 +281,11 @@ class PartitionCopy:
         self.left_out = frozenset(known for known in self.left_out if known >= self.position) | {offset}
         self.tally.put_aside(event)
         self._settle_position()
+
+    def fail_before_waiting(self, error: str) -> None:
+        """Stops once what was sent has been acknowledged: the first batch that waits cannot be copied."""
+        self.abandon()
+        self.fail_after_sending(error)
 
     def abandon(self) -> None:
         """Forgets what waits and was never sent, and an obstacle behind it: whoever goes on fetches it again.
