@@ -30,7 +30,7 @@ from sparkmirror.batches.index import Bytes, Indexed, Longs
 from sparkmirror.errors import BatchError
 
 _REASONS: Final = {
-    kernels.CUT_SHORT: "a message is longer than what should hold it whole",
+    kernels.CUT_SHORT: "the compressed message holds one that is cut short",
     kernels.BAD_CRC: "the message is corrupt: its bytes do not match its CRC32",
     kernels.BAD_MAGIC: "a message inside a compressed one has an unknown magic byte",
     kernels.NESTED: "a message inside a compressed one is compressed itself",
@@ -62,7 +62,7 @@ def wrapped(indexed: Indexed, column: int, limit: int) -> tuple[Bytes, Longs]:
     if count == 0:
         raise BatchError(offset=offset, reason="the compressed message holds no messages")
     if not 0 <= last <= offset:
-        raise BatchError(offset=offset, reason=f"its last message's offset, {last}, contradicts its own")
+        raise BatchError(offset=offset, reason=f"the compressed message's offset does not fit that of its last one, {last}")
     base = offset - int(last) if is_relative else 0
     is_stamped = is_relative and attributes & layout.LOG_APPEND_TIME != 0
     records, table = _converted(messages, 0, len(messages), (base, 1, int(is_stamped), time))
