@@ -31,6 +31,19 @@ def test_others_read_what_is_compressed(codec: Codec, data: bytes) -> None:
     assert unpack(codec, bytes(compress(codec, array(data)))) == data
 
 
+@pytest.mark.parametrize(
+    ("codec", "level"),
+    [
+        *((Codec.GZIP, level) for level in (1, 9)),
+        *((Codec.LZ4, level) for level in (1, 9, 17)),
+        *((Codec.ZSTD, level) for level in (-131_072, -1, 22)),
+    ],
+)
+def test_others_read_every_level(codec: Codec, level: int) -> None:
+    data = b"".join(b"%d," % (n * n) for n in range(20_000))
+    assert unpack(codec, bytes(compress(codec, array(data), level))) == data
+
+
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("codec", PACKED)
 @given(data=ANY.filter(len))

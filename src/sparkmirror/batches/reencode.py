@@ -55,7 +55,7 @@ def _refusal(too_large: dict[int, int], limit: int) -> RecordTooLargeError:
         offsets=offsets,
         reason=f"the record is larger than the target topic's max.message.bytes, {limit}: "
         f"by itself it takes a batch of {size} bytes{more}",
-        remedy="raise max.message.bytes on the target topic",
+        remedy="raise max.message.bytes on the target topic, or name a topic for dead letters",
     )
 
 
@@ -98,7 +98,7 @@ class _Parts:
 
     def _pour(self, out: Bytes, part: int, most: int) -> tuple[Longs, Longs, int]:
         opened = self._opened
-        state, runs = new_state(), np.empty((2, min(most, len(out))), np.int64)
+        state, runs = new_state(), np.empty((2, min(most, len(out) // kernels.LEAST + 1)), np.int64)
         source = opened.records, opened.at, opened.table, opened.column
         why, reached = kernels.pour_records(*source, self._skip, part, most, out, len(out), state, runs)
         if why == kernels.DAMAGED:
