@@ -62,7 +62,8 @@ def wrapped(indexed: Indexed, column: int, limit: int) -> tuple[Bytes, Longs]:
     if count == 0:
         raise BatchError(offset=offset, reason="the compressed message holds no messages")
     if not 0 <= last <= offset:
-        raise BatchError(offset=offset, reason=f"the compressed message's offset does not fit that of its last one, {last}")
+        reason = f"the compressed message's offset does not fit that of its last one, {last}"
+        raise BatchError(offset=offset, reason=reason)
     base = offset - int(last) if is_relative else 0
     is_stamped = is_relative and attributes & layout.LOG_APPEND_TIME != 0
     records, table = _converted(messages, 0, len(messages), (base, 1, int(is_stamped), time))
