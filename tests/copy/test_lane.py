@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -16,6 +18,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.copy.control import drain_key
 from sparkmirror.copy.lane import Lane
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
+from sparkmirror.copy.progress import Publisher
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
@@ -23,6 +26,7 @@ from sparkmirror.kafka.cluster import Cluster, new_loop
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.producer_ids import acquire_writer
+from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress, Segment, parse
 
@@ -147,11 +151,13 @@ class Stage:
         cluster = self.clusters("B")
         cluster.run(Journal(cluster, self.control).append, [(drain_key("run", shift), "{}")])
 
-    def produce(self, count: int, *, size: int = 100, **settings: str | int) -> None:
+    def produce(self, count: int, *, size: int = 100, values: Sequence[bytes] = (), **settings: str | int) -> None:
         """Numbered records over all partitions, small batches among them."""
+        values = values or [b"x" * size]
         producer = Producer({"bootstrap.servers": self.source_servers, "linger.ms": 2, **settings})
         for number in range(count):
-            producer.produce(self.topic, b"%d" % number + b"x" * size, b"%d" % number, number % PARTITIONS)
+            value = b"%d" % number + values[number % len(values)]
+            producer.produce(self.topic, value, b"%d" % number, number % PARTITIONS)
             if number % 500 == 0:
                 producer.poll(0)
         assert producer.flush(60) == 0
@@ -371,3 +377,54 @@ def test_a_fenced_writer_gives_its_partitions_back(stage: Stage):
     assert all("INVALID_PRODUCER_EPOCH" in receipt.error for receipt in receipts)
     assert all((receipt.position, receipt.records) == (0, 0) for receipt in receipts)
     assert admin.list_offsets(stage.clusters("B"), list(before), OffsetSpec.LATEST) == before
+
+
+@pytest.fixture
+def far(stage: Stage, cluster_b: LabCluster) -> FlowConfig:
+    """The flow with its target behind the link: 100 ms to get there and back."""
+    producer = replace(stage.config.target.producer, bootstrap_servers=(cluster_b.listener("LINK"),))
+    return replace(stage.config, target=replace(stage.config.target, producer=producer))
+
+
+@pytest.mark.parametrize(
+    ("count", "settings"),
+    [
+        (6_000, {"linger.ms": 0, "batch.num.messages": 1}),
+        (12_000, {"linger.ms": 50, "batch.num.messages": 60, "compression.type": "lz4"}),
+    ],
+    ids=["one record", "16 KiB of lz4"],
+)
+def test_over_a_far_line_small_batches_are_merged(stage: Stage, far: FlowConfig, count: int, settings: dict[str, Any]):
+    """The compressed ones are too large to be worth it for a near target: five in each round trip are too few here."""
+    chance = random.Random(3)
+    values = [b"a text that all of them hold, " * 8 + chance.randbytes(90).hex().encode() for _ in range(500)]
+    stage.produce(count, values=values, **settings)
+    ends = stage.ends()
+    plans = tuple(replace(plan, until=ends[plan.source]) for plan in stage.plans())
+    receipts = stage.run(stage.shift("lane-0.0", plans, once=True), far)
+    assert [(r.outcome, r.records) for r in receipts] == [(Outcome.DONE, count // PARTITIONS)] * PARTITIONS
+    assert all(receipt.merged >= 60 and receipt.passed <= 3 for receipt in receipts)
+    stage.assert_equal()
+
+
+def test_over_a_far_line_holes_of_several_partitions_go_on_record_together(
+    stage: Stage, far: FlowConfig, monkeypatch: pytest.MonkeyPatch
+):
+    """Each write takes a round trip, and a connection carries few requests at a time."""
+    writes: list[list[Segment]] = []
+    write_ahead = Publisher.write_ahead
+
+    async def counted(self: Publisher, segments: Iterable[Segment]) -> None:
+        writes.append(list(segments))
+        await write_ahead(self, writes[-1])
+
+    monkeypatch.setattr(Publisher, "write_ahead", counted)
+    write_transactions(stage)
+    ends = stage.ends()
+    plans = tuple(replace(plan, until=ends[plan.source]) for plan in stage.plans())
+    consumer = replace(stage.config.source.consumer, fetch_max_bytes=500)  # an answer for each few batches
+    small = replace(far, source=replace(far.source, consumer=consumer))
+    receipts = stage.run(stage.shift("lane-0.0", plans, once=True), small)
+    assert {receipt.outcome for receipt in receipts} == {Outcome.DONE}
+    assert_segments_translate(stage.on_record()[1], stage.assert_equal())
+    assert any(len({segment.partition for segment in write}) > 1 for write in writes)

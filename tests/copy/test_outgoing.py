@@ -21,21 +21,21 @@ RULES = rules()
 _limits, _sequences = st.sampled_from([300, 2_000, 1 << 20]), st.sampled_from([0, SEQUENCES - 5])
 
 
-def queue(*answers: Sequence[Written], sequence: int = 0, start: int = 0) -> deque[Item]:
+def queue(*answers: Sequence[Written], sequence: int = 0, start: int = 0, **limits: int) -> deque[Item]:
     """What waits after answers came one after the other."""
     waiting: deque[Item] = deque()
-    here = place(start, next_sequence=sequence)
+    here = place(start, next_sequence=sequence, **limits)
     for written in answers:
         arrived = answer(written, here)
         waiting += arrived.items
-        here = place(arrived.end, next_sequence=arrived.next_sequence, continues_at=arrived.continues_at)
+        here = place(arrived.end, next_sequence=arrived.next_sequence, continues_at=arrived.continues_at, **limits)
     return waiting
 
 
-def drained(waiting: deque[Item], limit: int = 1 << 20, asked: Rules = RULES) -> list[Outgoing]:
+def drained(waiting: deque[Item], limit: int = 1 << 20, asked: Rules = RULES, room: int = 0) -> list[Outgoing]:
     sent = []
     while waiting:
-        sent.append(next_outgoing(waiting, WRITER, asked, limit))
+        sent.append(next_outgoing(waiting, WRITER, asked, limit, room))
     return sent
 
 
@@ -144,3 +144,33 @@ def test_whatever_waits_is_sent_once_and_in_order(answers: list[list[Written]], 
 
 def _moved(written: Written, gap: int) -> Written:
     return replace(written, base_offset=written.base_offset + gap)
+
+
+def compressible(count: int) -> list[Written]:
+    """Batches of one record each, compressed, which shrink to about a tenth when they are merged."""
+    return [batch(n, 1, size=2_000, codec=batches.Codec.LZ4) for n in range(count)]
+
+
+def test_more_goes_into_a_batch_that_compression_makes_small_enough():
+    plain = drained(queue(compressible(60), small_compressed=1 << 20), limit=20_000)
+    roomy = drained(queue(compressible(60), small_compressed=1 << 20), limit=20_000, room=100_000)
+    assert len(roomy) < len(plain) / 3
+    assert all(len(one.payload) <= 20_000 for one in roomy)
+    assert [record.key for one in roomy for record in read(one.payload).records] == [b"%d" % n for n in range(60)]
+    assert [one.poured for one in roomy] == [100_000] * (len(roomy) - 1) + [0], "the last one was not full"
+
+
+def test_a_batch_that_comes_out_too_large_is_made_again_without_the_room():
+    """Records that do not shrink: the guess was wrong, and the target must not see it."""
+    written = [batch(n, 1, size=1_000) for n in range(40)]
+    sent = drained(queue(written), limit=10_000, room=40_000)
+    assert all(len(one.payload) <= 10_000 for one in sent)
+    assert [record.key for one in sent for record in read(one.payload).records] == [b"%d" % n for n in range(40)]
+    assert sent[0].poured == 10_000
+
+
+def test_headers_do_not_count_when_small_batches_fill_a_large_one():
+    """Of a batch of one record of ten bytes most is header: several answers go in one."""
+    answers = [[batch(100 * number + n, 1, size=5) for n in range(100)] for number in range(4)]
+    first, *_ = drained(queue(*answers), limit=8_000)
+    assert first.batches > 200

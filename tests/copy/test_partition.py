@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from sparkmirror.copy import partition as module
+from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
 from sparkmirror.copy.outgoing import Outgoing
-from sparkmirror.copy.partition import IN_FLIGHT_PER_PARTITION, PartitionCopy
+from sparkmirror.copy.partition import Load, PartitionCopy
 from sparkmirror.offsets.records import Segment
 from tests.batches.building import CONTROL
 from tests.copy.making import LARGE, WRITER, batch, partition, take
@@ -300,3 +301,32 @@ def test_a_batch_that_goes_on_elsewhere_says_so():
     copy.acknowledged(only, 3)
     assert copy.tally.events == ["offsets 0 to 39 were not copied"]
     assert [(s.source, s.target) for s in copy.settled] == [(40, 3)]
+
+
+def test_what_is_small_depends_on_how_far_the_target_is():
+    copy = taken(0)
+    near = copy.place()
+    assert (near.small, near.small_compressed) == (32 << 10, 8 << 10)
+    copy.round_trip = 0.1
+    far = copy.place()
+    assert (far.small, far.small_compressed) == (1 << 19, 1 << 19)
+
+
+def test_partitions_that_are_limited_together_share_the_lanes_time():
+    """Each of them counts while five of its batches are in flight, and no longer, also when it stops."""
+    load = Load()
+    copies = [taken(7), taken(7), taken(1)]
+    for copy in copies:
+        copy.load, copy.round_trip = load, 0.1
+    alone = copies[2].place().small_compressed
+    sent = [send_all(copy) for copy in copies]
+    assert load.limited == 2
+    assert copies[2].place().small_compressed < alone
+    assert copies[0].place().small_compressed > copies[2].place().small_compressed, "one of the two is itself"
+    copies[0].acknowledged(sent[0][0], 100)
+    assert load.limited == 1
+    copies[0].next_batch()
+    assert load.limited == 2
+    copies[0].stop("the target is full")
+    copies[1].acknowledged(sent[1][0], 100)
+    assert load.limited == 0

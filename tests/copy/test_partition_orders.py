@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sparkmirror.copy import partition as module
 from sparkmirror.copy.arrivals import Ticket
+from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
 from sparkmirror.copy.outgoing import Outgoing
-from sparkmirror.copy.partition import IN_FLIGHT_PER_PARTITION
 from sparkmirror.kafka.codes import Advice, advice
 from sparkmirror.offsets.records import SEQUENCES, Segment
 from tests.batches.building import CONTROL, read

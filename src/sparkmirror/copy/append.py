@@ -109,6 +109,7 @@ class Appender:
         def done(answer: Any) -> None:
             try:
                 self._answered(broker, sent, answer)
+                self._measure(node, sent)
             except Exception as defect:  # noqa: BLE001  # kafka-python would log it and go on
                 self._defect = defect
             self._wake()
@@ -127,6 +128,11 @@ class Appender:
         for partition, _ in sent.values():
             if partition.has_more():
                 self.offer(partition)
+
+    def _measure(self, node: int, sent: dict[TopicPartition, tuple[PartitionCopy, Outgoing]]) -> None:
+        round_trip = self._cluster.round_trip(node)
+        for partition, _ in sent.values():
+            partition.round_trip = round_trip
 
     def _spread(self, sent: dict[TopicPartition, tuple[PartitionCopy, Outgoing]], answer: Any) -> None:
         names = {p.target_id: p.target.topic for p, _ in sent.values() if p.target_id is not None}

@@ -69,6 +69,7 @@ class Leaders:
         partition.target_leader = view.leaders[partition.target.partition].node
         partition.target_id = view.topic_id
         partition.lost_leader = partition.target_leader == NO_LEADER
+        partition.round_trip = self.target.round_trip(partition.target_leader)
 
     def _unusable(self, partition: PartitionCopy, cluster: Cluster, view: TopicView, number: int) -> bool:
         """Whether the topic cannot be used now; stops the partition where waiting will not help."""

@@ -6,7 +6,7 @@ Pure. Waiting decides, there is no linger: a lone batch goes at once as it is; s
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -16,6 +16,9 @@ from sparkmirror.copy.arrivals import Item, Prepared, Rules, Run
 from sparkmirror.errors import BatchError
 from sparkmirror.model import NO_OFFSET, Writer
 from sparkmirror.offsets.records import SEQUENCES
+
+LEAST_USE = 4
+"""Of batches of one small record, no more than a fourth may be left when they are merged; the rest were headers."""
 
 
 @dataclass(slots=True)
@@ -32,6 +35,7 @@ class Outgoing:
         arrived: when its oldest part was fetched, on the monotonic clock.
         base_offset: the target's answer, or `NO_OFFSET`.
         sent: whether an answer is owed.
+        poured: bytes before compression, if it was merged until it was full, else 0.
     """
 
     payload: memoryview
@@ -47,9 +51,10 @@ class Outgoing:
     opened: bool = False
     base_offset: int = NO_OFFSET
     sent: bool = True
+    poured: int = 0
 
 
-def next_outgoing(waiting: deque[Item], writer: Writer, rules: Rules, limit: int) -> Outgoing:
+def next_outgoing(waiting: deque[Item], writer: Writer, rules: Rules, limit: int, room: int = 0) -> Outgoing:
     """Takes the next batch from ``waiting``, which must not be empty and whose first ticket is acknowledged.
 
     Args:
@@ -57,6 +62,7 @@ def next_outgoing(waiting: deque[Item], writer: Writer, rules: Rules, limit: int
         writer: producer id and epoch for the header.
         rules: what the flow asks.
         limit: bytes that a merged batch may have.
+        room: bytes before compression, if that is more; a guess, so what comes out too large is made anew.
 
     Raises:
         BatchError: the batch at the head cannot be merged; one further behind ends the batch that is made before it.
@@ -65,9 +71,10 @@ def next_outgoing(waiting: deque[Item], writer: Writer, rules: Rules, limit: int
     if isinstance(head, Prepared):
         waiting.popleft()
         return _prepared(head)
-    together = _together(waiting, limit)
+    room = max(room, limit)
+    together = _together(waiting, LEAST_USE * room)
     if together > 1 or (head.stop - head.at > 1 and head.small):
-        return _merged(waiting, together, writer, rules, limit)
+        return _merged(waiting, together, writer, rules, limit, room)
     return _passed(waiting, head, writer)
 
 
@@ -91,7 +98,7 @@ def _prepared(item: Prepared) -> Outgoing:
         source=item.source,
         last_source=item.last_source,
         end=item.end,
-        batches=1,
+        batches=item.batches,
         held=item.held,
         newest_ms=item.newest_ms,
         arrived=item.arrived,
@@ -123,11 +130,14 @@ def _passed(waiting: deque[Item], run: Run, writer: Writer) -> Outgoing:
     return batch
 
 
-def _merged(waiting: deque[Item], together: int, writer: Writer, rules: Rules, limit: int) -> Outgoing:
+def _merged(waiting: deque[Item], together: int, writer: Writer, rules: Rules, limit: int, room: int) -> Outgoing:
     runs = [item for item in islice(waiting, together) if isinstance(item, Run)]
     first, sequence = runs[0], runs[0].sequence
     stamp = batches.Stamp(producer_id=writer.producer_id, epoch=writer.epoch, sequence=sequence)
-    pieces, merging = _merge(runs, stamp, rules, limit)
+    pieces, merging = _merge(runs, stamp, _with_room(rules, room), room)
+    if room > limit and len(merging.batches[0].batch) > limit:
+        room = limit
+        pieces, merging = _merge(runs, stamp, rules, limit)
     made = merging.batches[0]
     taken = held = end = 0
     for place, run in enumerate(runs[: min(merging.run + 1, len(pieces))]):
@@ -152,7 +162,15 @@ def _merged(waiting: deque[Item], together: int, writer: Writer, rules: Rules, l
         held=held,
         newest_ms=made.max_timestamp,
         arrived=first.arrived,
+        poured=room if merging.run < len(pieces) else 0,
     )
+
+
+def _with_room(rules: Rules, room: int) -> Rules:
+    """The same rules as if the target took larger batches; what is made by them must be looked at."""
+    if room <= rules.target.max_message_bytes:
+        return rules
+    return replace(rules, target=replace(rules.target, max_message_bytes=room))
 
 
 def _merge(

@@ -20,7 +20,9 @@ import uuid
 from collections import deque
 from dataclasses import dataclass, field
 
+from sparkmirror.copy import distance
 from sparkmirror.copy.arrivals import Arrival, Item, Place, Rules, Ticket
+from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
 from sparkmirror.copy.outgoing import Outgoing, next_outgoing
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.tally import Tally
@@ -29,17 +31,20 @@ from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition
 from sparkmirror.offsets.records import SEQUENCES, Segment
 
-IN_FLIGHT_PER_PARTITION = 5
-"""Brokers remember the last five batches of a producer (``ProducerStateEntry.NUM_BATCHES_TO_RETAIN``)."""
-
 RETRY_SECONDS = 0.1
 
 
 @dataclass(slots=True)
 class Load:
-    """Bytes of batches that a lane holds."""
+    """What the partitions of a lane have together.
+
+    Attributes:
+        bytes: of batches that they hold.
+        limited: how many of them have as many batches in flight as they may.
+    """
 
     bytes: int = 0
+    limited: int = 0
 
 
 @dataclass(slots=True)
@@ -62,12 +67,13 @@ class PartitionCopy:
         end, log_start: of the source, as seen last.
         error: why it stands still, or "".
         obstacle: why it will stand still once what waits is acknowledged, or "".
-        load: the lane's sum of ``held``, shared by its partitions.
+        load: the sums of the lane, shared by its partitions.
         base: what the run did before this shift.
         left_out: source offsets, from the position on, of records that became dead letters.
         held: bytes of batches that wait or are in flight.
         settled: segments whose target offset became known, to be written with the next progress.
         lost_leader: the target's leader must be learnt anew.
+        round_trip: seconds to the target's leader and back.
     """
 
     plan: PartitionPlan
@@ -95,6 +101,7 @@ class PartitionCopy:
     left_out: frozenset[int] = frozenset()
     held: int = 0
     lost_leader: bool = False
+    round_trip: float = 0.0
     tally: Tally = field(default_factory=Tally)
     settled: list[Segment] = field(default_factory=list)
     _next_sequence: int = 0
@@ -105,6 +112,8 @@ class PartitionCopy:
     _retrying: bool = False
     _retry_at: float = 0.0
     _refused_since: float = 0.0
+    _limited: bool = False
+    _room: int = 0
 
     @property
     def source(self) -> TopicPartition:
@@ -156,6 +165,8 @@ class PartitionCopy:
 
     def place(self) -> Place:
         """Where the next answer begins."""
+        others = self.load.limited - self._limited
+        small = distance.small(self.round_trip, others + 1, self.batch_bytes)
         return Place(
             partition=self.source,
             position=self.fetch_offset,
@@ -164,6 +175,9 @@ class PartitionCopy:
             continues_at=self._continues_at,
             writer=self.plan.writer,
             left_out=self.left_out,
+            batch_bytes=self.batch_bytes,
+            small=small.plain,
+            small_compressed=small.compressed,
         )
 
     def take(self, arrival: Arrival, ticket: Ticket) -> None:
@@ -208,9 +222,18 @@ class PartitionCopy:
             return None
         if self._retrying:
             return self._again()
-        batch = next_outgoing(self._waiting, self.plan.writer, self.rules, self.batch_bytes)
+        room = self._room if distance.is_far(self.round_trip) else 0
+        batch = next_outgoing(self._waiting, self.plan.writer, self.rules, self.batch_bytes, room)
+        if batch.poured:
+            self._room = distance.room(self.batch_bytes, batch.poured, len(batch.payload))
         self._unacknowledged.append(batch)
+        self._mark_limited()
         return batch
+
+    def _mark_limited(self) -> None:
+        limited = len(self._unacknowledged) >= IN_FLIGHT_PER_PARTITION and not self.error
+        self.load.limited += limited - self._limited
+        self._limited = limited
 
     def _again(self) -> Outgoing:
         unsent = self._unsent()
@@ -228,6 +251,7 @@ class PartitionCopy:
         while self._unacknowledged and self._unacknowledged[0].base_offset != NO_OFFSET:
             self._count(self._unacknowledged.popleft())
             self._refused_since = 0.0
+        self._mark_limited()
         self._retrying = self._retrying and bool(self._unsent())
         self._settle_position()
 
@@ -262,6 +286,7 @@ class PartitionCopy:
         if not self.error:
             self.error = error
             self.tally.note(error)
+            self._mark_limited()
         self._let_go()
         self.abandon()
 

@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from sparkmirror.copy.arrivals import Ticket
 from sparkmirror.copy.partition import PartitionCopy
@@ -30,7 +30,11 @@ log = logging.getLogger(__name__)
 
 CONTROL_SECONDS = 1.0
 LEADER_SECONDS = 0.2
+WRITES_AT_ONCE = 2
 NEVER = 1e9
+
+Ahead: TypeAlias = tuple[list[Segment], Ticket, PartitionCopy]
+"""Segments to be written ahead, what waits for them, and whose they are."""
 
 
 class Watch:
@@ -48,6 +52,8 @@ class Watch:
         self._began = 0.0
         self._parent = os.getppid()
         self._stopped = False
+        self._ahead: list[Ahead] = []
+        self._writing = 0
         self.draining = False
 
     @property
@@ -79,19 +85,35 @@ class Watch:
         self._stopped = True
 
     def write_ahead(self, segments: list[Segment], ticket: Ticket, partition: PartitionCopy) -> None:
-        """Puts segments on record, then lets the batches behind them go."""
+        """Puts segments on record, then lets the batches behind them go.
 
-        async def write() -> None:
-            try:
-                await self.publisher.write_ahead(segments)
-            except SparkmirrorError as failure:
+        What comes while others are being written waits for its turn, and goes in one record batch: to a far target a
+        write takes long, however much is in it, and a connection carries few of them at a time.
+        """
+        self._ahead.append((segments, ticket, partition))
+        if self._writing < WRITES_AT_ONCE:
+            self._writing += 1
+            self._loop.call_soon(self._write)
+
+    async def _write(self) -> None:
+        try:
+            while self._ahead:
+                ahead, self._ahead = self._ahead, []
+                await self._put_on_record(ahead)
+        finally:
+            self._writing -= 1
+
+    async def _put_on_record(self, ahead: list[Ahead]) -> None:
+        try:
+            await self.publisher.write_ahead(segment for segments, _, _ in ahead for segment in segments)
+        except SparkmirrorError as failure:
+            for _, _, partition in ahead:
                 partition.stop(f"the offset map cannot be written: {failure}")
-            else:
+        else:
+            for _, ticket, partition in ahead:
                 ticket.acknowledged = True
                 self._lane.appender.offer(partition)
-            self._lane.signal.set()
-
-        self._loop.call_soon(write)
+        self._lane.signal.set()
 
     def _repeat(self, work: Callable[[], Awaitable[None]], seconds: float) -> None:
         async def repeat() -> None:

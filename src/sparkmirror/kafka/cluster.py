@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 BOOTSTRAP_MS = 30_000
 CALL_MS = 30_000
 IN_FLIGHT = 5
+"""Produce requests with batches that a broker may owe an answer."""
+BESIDE = 3
+"""Further requests on the same connection, such as those that look after a lane."""
 FRAME_LIMIT = 256 << 20
 
 BOOTSTRAP_HINT = "are the bootstrap servers right and up, and is security.protocol what the listener expects?"
@@ -59,7 +62,7 @@ class Cluster:
             client_id=client_id,
             client_software_name="sparkmirror",
             receive_message_max_bytes=FRAME_LIMIT,
-            max_in_flight_requests_per_connection=IN_FLIGHT + 1,
+            max_in_flight_requests_per_connection=IN_FLIGHT + BESIDE,
             **_timings(settings),
             **connection_options(settings, alias),
         )
@@ -123,6 +126,15 @@ class Cluster:
         if connection is not None and connection.paused:
             return False
         return not self.connections.connection_delay(node)
+
+    def round_trip(self, node: int) -> float:
+        """Seconds to a broker and back; of the nearest one that is known while this one never answered, or 0."""
+        known = {
+            place: connection.round_trip
+            for place, connection in self.connections._conns.items()
+            if getattr(connection, "round_trip", None) is not None
+        }
+        return float(known.get(node) or min(known.values(), default=0.0))
 
     def send(self, request: Any, node: int, done: Callable[[Any], None], timeout_ms: int | None = None) -> None:
         """Sends without waiting: ``done`` gets the answer, or the exception. On the loop's thread only."""

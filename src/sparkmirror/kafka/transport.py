@@ -11,6 +11,7 @@ kafka-python 3. Its manager has no hook for the class of a connection, hence `Co
 from __future__ import annotations
 
 import ssl
+import time
 from typing import Any
 
 from kafka.net.connection import KafkaConnection
@@ -172,9 +173,15 @@ class _Frame:
 
 
 class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries no types
-    """A connection with the protocol above."""
+    """A connection with the protocol above.
+
+    Attributes:
+        round_trip: seconds that the quickest answer took, the handshake among them; None before there was one. Requests
+            that wait behind others only make it later, so the least of all is how far away the broker is.
+    """
 
     parser: Any
+    round_trip: float | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Called when the socket is there."""
@@ -184,6 +191,15 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
             receive_message_max_bytes=self.config["receive_message_max_bytes"],
             ident=self.parser._ident,
         )
+
+    def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
+        sent = time.monotonic()
+        answer = super()._send_request(request, future=future, timeout_at=timeout_at)
+        answer.add_callback(lambda _: self._took(time.monotonic() - sent))
+        return answer
+
+    def _took(self, seconds: float) -> None:
+        self.round_trip = seconds if self.round_trip is None else min(seconds, self.round_trip)
 
 
 class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python carries no types
