@@ -11,6 +11,7 @@ import random
 import struct
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
@@ -105,6 +106,16 @@ def small_batches() -> Iterator[Figure]:
     yield Figure(what="merge of one-record batches of 100 B", value=merged, unit="M records/s", target=5)
 
 
+def old_messages() -> Iterator[Figure]:
+    """A mebibyte of plain messages of magic 1 of 100 B: indexed and made into one batch."""
+    data, count = bytearray(), 7000
+    for offset in range(count):
+        body = struct.pack(">bbqii", 1, 0, 1_700_000_000_000 + offset, -1, 100) + bytes(100)
+        data += struct.pack(">qiI", offset, 4 + len(body), zlib.crc32(body)) + body
+    converted = count / best(lambda: list(batches.merge_all(run_of(data), TARGET, STAMP))) / 1e6
+    yield Figure(what="old messages of 100 B, checked and converted", value=converted, unit="M records/s", target=1)
+
+
 def large_batches() -> Iterator[Figure]:
     """16 batches of 64 KiB: checked, and rewritten."""
     data = log([bytes(64 << 10)] * 16)
@@ -184,7 +195,7 @@ def process() -> Iterator[Figure]:
 
 def figures() -> list[Figure]:
     """All of them; takes some four seconds."""
-    parts = (process, small_batches, large_batches, lone_records, recompression, columns)
+    parts = (process, small_batches, old_messages, large_batches, lone_records, recompression, columns)
     return [figure for part in parts for figure in part()]
 
 
