@@ -39,6 +39,7 @@ _PRODUCER, _EPOCH, _SEQUENCE = layout.PRODUCER_ID, layout.PRODUCER_EPOCH, layout
 _LEADER_EPOCH, _LEGACY_ATTRIBUTES, _LEGACY_TIME = layout.LEADER_EPOCH, layout.LEGACY_ATTRIBUTES, layout.LEGACY_TIMESTAMP
 _LEGACY_CRC, _LEGACY_CRC_FROM = layout.LEGACY_CRC, layout.LEGACY_CRC_FROM
 _LEGACY_LAST_CODEC = layout.LEGACY_LAST_CODEC
+_GREATEST = 2**63 - 2  # an offset that another follows; no sum here may wrap, compilers take it that none does
 
 
 @inner
@@ -74,7 +75,7 @@ def _read(data, at, size, table, n):
     if (int_at(data, at + _CRC) & 0xFFFFFFFF) != crc32c(data, at + _CRC_FROM, at + size):
         return BAD_CRC
     first, delta, count = long_at(data, at), int_at(data, at + _DELTA), int_at(data, at + _COUNT)
-    if first < 0 or first + delta + 1 <= first or count < 0 or count > delta + 1:
+    if first < 0 or delta < 0 or first > _GREATEST - delta or not 0 <= count <= delta + 1:
         return BAD_COUNT
     if count == 0 and size > _HEADER:  # what compaction emptied is a header alone; dropped, this would be lost
         return BAD_COUNT
@@ -104,7 +105,7 @@ def _read_legacy(data, at, size, magic, before, table, n):
     codec = attributes & _CODEC
     if codec > _LEGACY_LAST_CODEC:
         return BAD_CODEC
-    if offset + 1 <= offset:  # no batch can follow it
+    if offset > _GREATEST:
         return BAD_COUNT
     table[FIRST, n] = offset if codec == 0 else before + 1
     table[LAST, n] = offset

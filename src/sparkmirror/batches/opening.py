@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout, legacy
 from sparkmirror.batches import legacy_kernel as kernels
@@ -109,13 +111,19 @@ def open_messages(indexed: Indexed, kept: Kept, first: int, stop: int, most: int
         most: how many bytes they may have together; one is opened in any case.
 
     Returns:
-        Their records; record ``i`` is the batch of column ``first + i``.
+        Their records, up to the first that cannot be read; record ``i`` is the batch of column ``first + i``.
 
     Raises:
-        BatchError: one of them contradicts its length.
+        BatchError: the first contradicts its length.
     """
     last = int(kernels.together(indexed.table, kept.reasons, first, stop, most))
-    return _as_records(*legacy.plain(indexed, first, last))
+    try:
+        return _as_records(*legacy.plain(indexed, first, last))
+    except BatchError as error:
+        sound = int(np.searchsorted(indexed.base_offset[first:last], error.offset))
+        if not sound:
+            raise
+        return _as_records(*legacy.plain(indexed, first, first + sound))
 
 
 def _as_records(records: Bytes, table: Longs) -> Opened:

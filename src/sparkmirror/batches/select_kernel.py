@@ -61,7 +61,7 @@ def _marker(data, start, stop):
         value, at = read(data, at, stop)
         if at < 0:
             return -1
-    if value < 4 or at + value > stop or short_at(data, at) < 0:
+    if value < 4 or value > stop - at or short_at(data, at) < 0:
         return -1
     return short_at(data, at + 2)
 
