@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, replace
 from itertools import islice
-
-import numpy as np
+from typing import TypeAlias
 
 from sparkmirror import batches
-from sparkmirror.copy.arrivals import Item, Prepared, Rules, Run
-from sparkmirror.errors import BatchError
+from sparkmirror.copy.arrivals import Item, Prepared, Rules, Run, Ticket
 from sparkmirror.model import NO_OFFSET, Writer
 from sparkmirror.offsets.records import SEQUENCES
 
@@ -53,8 +51,17 @@ class Outgoing:
     sent: bool = True
     poured: int = 0
 
+    @property
+    def ticket(self) -> Ticket | None:
+        """Nothing, since what it waited for was on record before it was made."""
+        return None
 
-def next_outgoing(waiting: deque[Item], writer: Writer, rules: Rules, limit: int, room: int = 0) -> Outgoing:
+
+Waiting: TypeAlias = Item | Outgoing
+"""What waits in a queue; only its head may be a batch that was made ahead."""
+
+
+def next_outgoing(waiting: deque[Waiting], writer: Writer, rules: Rules, limit: int, room: int = 0) -> Outgoing:
     """Takes the next batch from ``waiting``, which must not be empty and whose first ticket is acknowledged.
 
     Args:
@@ -68,22 +75,25 @@ def next_outgoing(waiting: deque[Item], writer: Writer, rules: Rules, limit: int
         BatchError: the batch at the head cannot be merged; one further behind ends the batch that is made before it.
     """
     head = waiting[0]
+    if isinstance(head, Outgoing):
+        waiting.popleft()
+        return head
     if isinstance(head, Prepared):
         waiting.popleft()
         return _prepared(head)
-    room = max(room, limit)
+    room = limit if rules.target.enforced else max(room, limit)  # brokers that compress anew look at the size again
     together = _together(waiting, LEAST_USE * room)
     if together > 1 or (head.stop - head.at > 1 and head.small):
         return _merged(waiting, together, writer, rules, limit, room)
     return _passed(waiting, head, writer)
 
 
-def _together(waiting: deque[Item], limit: int) -> int:
+def _together(waiting: deque[Waiting], limit: int) -> int:
     """How many items at the head may be merged into one batch: small runs that wait for nothing."""
     count = size = 0
     for item in waiting:
         ready = item.ticket is None or item.ticket.acknowledged
-        if isinstance(item, Prepared) or not item.small or not ready or size >= limit:
+        if not isinstance(item, Run) or not item.small or not ready or size >= limit:
             break
         size += item.held
         count += 1
@@ -106,7 +116,7 @@ def _prepared(item: Prepared) -> Outgoing:
     )
 
 
-def _passed(waiting: deque[Item], run: Run, writer: Writer) -> Outgoing:
+def _passed(waiting: deque[Waiting], run: Run, writer: Writer) -> Outgoing:
     """The next batch of ``run``, its header rewritten in a copy: the answer's bytes belong to other batches too."""
     index, at = run.index, run.at
     start, size, count = int(index.start[at]), int(index.size[at]), int(index.count[at])
@@ -130,18 +140,18 @@ def _passed(waiting: deque[Item], run: Run, writer: Writer) -> Outgoing:
     return batch
 
 
-def _merged(waiting: deque[Item], together: int, writer: Writer, rules: Rules, limit: int, room: int) -> Outgoing:
+def _merged(waiting: deque[Waiting], together: int, writer: Writer, rules: Rules, limit: int, room: int) -> Outgoing:
     runs = [item for item in islice(waiting, together) if isinstance(item, Run)]
     first, sequence = runs[0], runs[0].sequence
     stamp = batches.Stamp(producer_id=writer.producer_id, epoch=writer.epoch, sequence=sequence)
-    pieces, merging = _merge(runs, stamp, _with_room(rules, room), room)
+    merging = _merge(runs, stamp, _with_room(rules, room), room)
     if room > limit and len(merging.batches[0].batch) > limit:
         room = limit
-        pieces, merging = _merge(runs, stamp, rules, limit)
+        merging = _merge(runs, stamp, rules, limit)
     made = merging.batches[0]
     taken = held = end = 0
-    for place, run in enumerate(runs[: min(merging.run + 1, len(pieces))]):
-        stop = pieces[place].stop if place < merging.run else merging.column
+    for place, run in enumerate(runs[: merging.run + 1]):
+        stop = run.stop if place < merging.run else merging.column
         if stop > run.at:
             before = run.held
             taken, end = taken + stop - run.at, int(run.index.last_offset[stop - 1]) + 1
@@ -162,7 +172,7 @@ def _merged(waiting: deque[Item], together: int, writer: Writer, rules: Rules, l
         held=held,
         newest_ms=made.max_timestamp,
         arrived=first.arrived,
-        poured=room if merging.run < len(pieces) else 0,
+        poured=room if merging.run < len(runs) else 0,
     )
 
 
@@ -173,31 +183,11 @@ def _with_room(rules: Rules, room: int) -> Rules:
     return replace(rules, target=replace(rules.target, max_message_bytes=room))
 
 
-def _merge(
-    runs: list[Run], stamp: batches.Stamp, rules: Rules, limit: int
-) -> tuple[list[batches.Run], batches.Merging]:
-    """Merges what is sound: a batch that cannot be opened ends it, and is met again when it is the first."""
-
-    def together(pieces: list[batches.Run]) -> batches.Merging:
-        return batches.merge(
-            pieces, rules.target, stamp, batch_size=limit, decompression_limit=rules.decompression_limit
-        )
-
-    pieces = [batches.Run(indexed=run.index, kept=run.kept, first=run.at, stop=run.stop) for run in runs]
-    try:
-        return pieces, together(pieces)
-    except BatchError as error:
-        sound = _up_to(error.offset, runs)
-        if not sound:
-            raise
-        return sound, together(sound)
-
-
-def _up_to(offset: int, runs: list[Run]) -> list[batches.Run]:
-    """The batches that begin below a source offset."""
-    found = []
-    for run in runs:
-        stop = run.at + int(np.searchsorted(run.index.base_offset[run.at : run.stop], offset))
-        if stop > run.at:
-            found.append(batches.Run(indexed=run.index, kept=run.kept, first=run.at, stop=stop))
-    return found
+def _merge(runs: list[Run], stamp: batches.Stamp, rules: Rules, limit: int) -> batches.Merging:
+    return batches.merge(
+        [batches.Run(indexed=run.index, kept=run.kept, first=run.at, stop=run.stop) for run in runs],
+        rules.target,
+        stamp,
+        batch_size=limit,
+        decompression_limit=rules.decompression_limit,
+    )
