@@ -61,7 +61,7 @@ def wrapped(indexed: Indexed, column: int, limit: int) -> tuple[Bytes, Longs]:
         raise BatchError(offset=offset, reason=_REASONS[kernels.CUT_SHORT])
     if count == 0:
         raise BatchError(offset=offset, reason="the compressed message holds no messages")
-    if not 0 <= last <= offset:
+    if not 0 <= last <= offset:  # some clients send 0 as the outer offset, but the broker sets it: no log has that
         reason = f"the compressed message's offset does not fit that of its last one, {last}"
         raise BatchError(offset=offset, reason=reason)
     base = offset - int(last) if is_relative else 0
