@@ -27,8 +27,8 @@ NOW_MS = 1_700_000_000_000
 
 
 def rules(**more: object) -> Rules:
-    known = {"target": batches.TargetTopic(log_append_time=False, max_message_bytes=1 << 20)}
-    wanted = Rules(read_committed=True, loops=batches.NO_PRODUCERS, **known)
+    target = batches.TargetTopic(log_append_time=False, max_message_bytes=1 << 20)
+    wanted = Rules(target=target, read_committed=True, loops=batches.NO_PRODUCERS)
     return replace(wanted, **more)  # type: ignore[arg-type]  # the fields of Rules
 
 

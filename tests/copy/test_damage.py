@@ -186,9 +186,8 @@ def test_a_decompression_bomb_is_not_let_off(bench: Bench):
 
 
 def test_an_unreadable_end_of_an_aborted_transaction_stops_its_partition_behind_what_is_sound(bench: Bench):
-    producer = {"producer": (900, 1, 0)}
     marker = Written(records=batch(19, 1).records, base_offset=19, bits=CONTROL | TRANSACTIONAL, producer=(900, 1, -1))
-    doomed = batch(16, 3, bits=TRANSACTIONAL, **producer)
+    doomed = batch(16, 3, bits=TRANSACTIONAL, producer=(900, 1, 0))
     records = log([batch(10, 3), batch(13, 3), doomed]) + with_body(zeroed)(marker.encode()) + batch(20, 2).encode()
     bench.bring(0, records, aborted=((900, 16),))
     bench.send()

@@ -50,8 +50,17 @@ def segments(entries: dict[tuple[Any, ...], dict[str, Any]], topic: str) -> dict
 
 def check(source: LabCluster, target: LabCluster, topic: str, target_topic: str, internal: str) -> int:
     """Translates the offset of every record and compares; gives how many were compared."""
-    here, there = offsets(source, topic), offsets(target, target_topic)
     pieces = segments(journal(target, internal), topic)
+    return translate(topic, pieces, offsets(source, topic), offsets(target, target_topic))
+
+
+def translate(
+    topic: str,
+    pieces: dict[int, list[tuple[int, int | None]]],
+    here: dict[int, list[int]],
+    there: dict[int, list[int]],
+) -> int:
+    """Translates the source offsets ``here`` and compares with those that the same records have ``there``."""
     compared = 0
     for partition, source_offsets in here.items():
         assert len(source_offsets) == len(there[partition]), f"{topic}-{partition}: the logs differ"
@@ -67,3 +76,15 @@ def check(source: LabCluster, target: LabCluster, topic: str, target_topic: str,
             )
             compared += 1
     return compared
+
+
+def check_entries(
+    topic: str, pieces: dict[int, list[tuple[int, int | None]]], here: dict[int, list[int]], runs: int
+) -> None:
+    """One entry where the records begin and one behind each hole; each run after the first may begin with one more."""
+    for partition, offsets_here in here.items():
+        wanted = [b for a, b in zip([None, *offsets_here], offsets_here, strict=False) if a is None or b != a + 1]
+        starts = [piece[0] for piece in pieces.get(partition, [])]
+        assert set(wanted) <= set(starts), f"{topic}-{partition}: no entry at {sorted(set(wanted) - set(starts))[:10]}"
+        spare = len(starts) - len(wanted)
+        assert 0 <= spare < runs, f"{topic}-{partition}: {spare} entries too many, {starts[:20]} for {wanted[:20]}"

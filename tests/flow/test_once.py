@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from sparkmirror.lab.referee import compare
-from tests.flow.running import Running, admin_of, count, create_topic, until, write_file
+from tests.flow.running import Running, admin_of, count, create_topic, write_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -35,61 +35,6 @@ def produce(cluster, topic, settings=None, *, records=RECORDS, partitions=1, siz
     assert producer.flush(30) == 0
 
 
-def compacted(cluster, name):
-    """A topic whose first segment has holes: the cleaner has been there."""
-    admin = admin_of(cluster)
-    broker = ConfigResource(
-        ConfigResource.Type.BROKER,
-        str(cluster.brokers[0].node),
-        incremental_configs=[ConfigEntry("log.cleaner.backoff.ms", "200", incremental_operation=AlterConfigOpType.SET)],
-    )
-    for future in admin.incremental_alter_configs([broker]).values():
-        future.result(30)
-    settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.bytes": "1048576"}
-    create_topic(cluster, name, 1, settings)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 5, "compression.type": "lz4"})
-    for number in range(60_000):  # the active segment is never cleaned: several must fill
-        key = b"only-%d" % number if number % 10 == 0 else b"often-%d" % (number % 7)
-        producer.produce(name, b"%d-" % number + number.to_bytes(8, "big") * 9, key)
-        producer.poll(0)
-    assert producer.flush(30) == 0
-    directory = cluster.brokers[0].directory / "data"
-    until(lambda: _cleaned(directory, name), f"the cleaner has been at {name}", 60)
-
-
-def _cleaned(directory, name):
-    """The checkpoint says up to which offset the log is clean: ``topic partition offset``."""
-    lines = (directory / "cleaner-offset-checkpoint").read_text().splitlines()
-    return any(line.startswith(f"{name} 0 ") and int(line.split()[2]) > 0 for line in lines)
-
-
-def transactional(cluster, name):
-    producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name, "compression.type": "zstd"}
-    )
-    producer.init_transactions(30)
-    for turn in range(20):
-        producer.begin_transaction()
-        for number in range(turn + 1):
-            producer.produce(name, b"%d-%d" % (turn, number))
-        producer.flush(30)
-        if turn % 2:
-            producer.abort_transaction(30)
-        else:
-            producer.commit_transaction(30)
-
-
-def corrupt(cluster, topic, marker):
-    """Turns one bit of a record on the disk of a stopped broker, as a bad disk would."""
-    cluster.brokers[0].stop()
-    (segment,) = (cluster.brokers[0].directory / "data" / f"{topic}-0").glob("*.log")
-    data = bytearray(segment.read_bytes())
-    place = data.index(marker)
-    data[place] ^= 1
-    segment.write_bytes(data)
-    cluster.brokers[0].start()
-
-
 def test_what_a_reader_sees_arrives_and_what_cannot_be_copied_stops_its_partition_alone(
     cluster_a, cluster_b, topic, tmp_path
 ):
@@ -100,25 +45,13 @@ def test_what_a_reader_sees_arrives_and_what_cannot_be_copied_stops_its_partitio
         copies[name] = f"a.{name}"
         create_topic(cluster_a, name, 2)
         produce(cluster_a, name, {"compression.type": codec}, partitions=2)
-    stamped = f"{stem}-stamped"
-    create_topic(cluster_a, stamped, 1, {"message.timestamp.type": "LogAppendTime"})
-    create_topic(cluster_b, f"a.{stamped}", 1)
-    produce(cluster_a, stamped, {"compression.type": "gzip"})
-    compacted(cluster_a, f"{stem}-compacted")
-    create_topic(cluster_a, f"{stem}-transactional", 1)
-    transactional(cluster_a, f"{stem}-transactional")
-    copies |= {f"{stem}-{kind}": f"a.{stem}-{kind}" for kind in ("stamped", "compacted", "transactional")}
-    # Two that stop: a record that the target does not take, and a batch that the disk has spoilt.
-    large, broken = f"{stem}-large", f"{stem}-broken"
-    for name in (large, broken):
-        create_topic(cluster_a, name, 2)
+    # One that stops: a record that the target does not take.
+    large = f"{stem}-large"
+    create_topic(cluster_a, large, 2)
     create_topic(cluster_b, f"a.{large}", 2, {"max.message.bytes": "2000"})
     produce(cluster_a, large, records=40, partitions=2)
     produce(cluster_a, large, records=1, size=30_000, first=44)
     produce(cluster_a, large, records=40, partitions=2, first=50)
-    for first, size in ((1, 20), (1001, 40), (2001, 20)):
-        produce(cluster_a, broken, records=20, partitions=2, size=size, first=first)
-    corrupt(cluster_a, broken, b"v1002-")
 
     file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "b": cluster_b}, {"a->b": f"{stem}-.*"})
     with Running(file, log=tmp_path / "run.log", options=("--once",)) as mirror:
@@ -126,14 +59,11 @@ def test_what_a_reader_sees_arrives_and_what_cannot_be_copied_stops_its_partitio
         output = " ".join(mirror.output.split())
     results = compare(cluster_a.bootstrap_servers, cluster_b.bootstrap_servers, copies)
     assert {result.topic: result.difference for result in results if result.difference} == {}
-    assert results[-1].records == sum(range(1, 21, 2))
+    assert sum(result.records for result in results) == RECORDS * len(CODECS)
     # What lies before the obstacle is copied, and the other partition wholly.
     assert count(cluster_b, f"a.{large}") == 20 + 40
-    assert count(cluster_b, f"a.{broken}") == 10 + 30
     assert f"{large}-0 at offset 20" in output
     assert "max.message.bytes" in output
-    assert f"{broken}-0 at offset 10" in output
-    assert "CRC" in output or "corrupt" in output
 
     # A second run copies nothing twice, and says the same again.
     with Running(file, log=tmp_path / "again.log", options=("--once",)) as mirror:
