@@ -18,7 +18,7 @@ from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.records import SEQUENCES
 from tests.batches.building import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, Rec, Written, logs, read, sealed
 from tests.batches.old_messages import Old, old_logs, wrapper
-from tests.copy.making import LARGE, NOW_MS, SOURCE, WRITER, answer, batch, place, rules
+from tests.copy.making import LARGE, NOW_MS, SOURCE, WRITER, answer, batch, partition, place, rules, take
 
 PRODUCER = (900, 1, 0)
 ABORT, COMMIT = 0, 1
@@ -318,3 +318,14 @@ def test_items_and_segments_account_for_every_old_record(log: list[Old], data: s
         :-1
     ]
     assert (arrived.end, arrived.obstacle) == (log[-1].last_offset + 1, None)
+
+
+def test_a_partition_has_what_must_be_opened_merged_up_to_its_batch_size():
+    copy = replace(partition(), batch_bytes=250)
+    copy.begin(0, 0, (NO_OFFSET, NO_OFFSET, NO_OFFSET), opened=True)
+    take(copy, *(thin(10 * n) for n in range(50)))
+    sent = [copy.next_batch() for _ in range(3)]
+    assert [0 < 250 - len(batch.payload) < 70 for batch in sent if batch] == [True] * 3
+    last = [batch for batch in sent if batch][-1]
+    assert (last.opened, last.end) == (True, last.last_source + 1)
+    assert last.batches > 3
