@@ -33,12 +33,14 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import Copied, TopicPartition
 from sparkmirror.naming import control_topic
-from sparkmirror.offsets.records import Life, Progress, Stopped
+from sparkmirror.offsets.records import Life, Stopped
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 LIFE_SECONDS = 3.0
+EVENTS_KEPT = 50
+"""Of a partition, to know which were told: a shift keeps 20, and its last come when the next one has begun."""
 
 Note = Callable[[str], None]
 
@@ -210,15 +212,15 @@ class Copying:
             if p.error and lane is not None and p.partition in lane.partitions and not self._desk.once:
                 self._lanes.give_away(p.partition)
                 self._rest(p.partition, p.error, now)
-            self._tell(p)
+            self._tell(p.partition, p.events, p.error)
 
-    def _tell(self, progress: Progress) -> None:
-        """Notes the events of a partition that were not noted before."""
-        told = self._told.get(progress.partition, ())
-        self._told[progress.partition] = progress.events
-        for event in progress.events:
-            if event != progress.error and event not in told:
-                self._note(f"{progress.partition}: {event}")
+    def _tell(self, partition: TopicPartition, events: Sequence[str], error: str) -> None:
+        """Notes the events of a partition that were not noted before; errors are noted when it rests."""
+        told = self._told.get(partition, ())
+        new = [event for event in events if event != error and event not in told]
+        self._told[partition] = (*told, *new)[-EVENTS_KEPT:]
+        for event in new:
+            self._note(f"{partition}: {event}")
 
     def _settle(self, ended: Ended, now: float) -> None:
         """Takes back what a shift handed back; what it could not hand back rests."""
@@ -229,6 +231,7 @@ class Copying:
             return
         onward: dict[TopicPartition, PartitionPlan] = {}
         for receipt in ended.receipts:
+            self._tell(receipt.source, receipt.events, receipt.error)  # its last progress may not have been read
             if receipt.source not in lane.partitions:
                 continue
             following = _onward(plans[receipt.source], receipt, lane.left)
