@@ -19,6 +19,7 @@ from sparkmirror.kafka.fetching import Fetched
 from sparkmirror.kafka.producing import BatchesRequest
 from sparkmirror.kafka.producing import Load as Sent
 from sparkmirror.model import NO_OFFSET, Alias, FlowName, TopicPartition, Writer
+from sparkmirror.offsets.records import Segment
 from tests.batches.building import Rec, Written, log
 
 WRITER = Writer(producer_id=4_000, epoch=3)
@@ -75,11 +76,17 @@ def take(copy: PartitionCopy, *written: Written, on_record: bool = True) -> Tick
 
 
 class WillingTarget(Cluster):
-    """A target that takes every batch and keeps the requests; nothing is connected."""
+    """A target that takes every batch and keeps the requests; nothing is connected.
+
+    Attributes:
+        slow: whether it answers only when `answer` is called.
+    """
 
     def __init__(self, settings: ClientSettings, loop: Any) -> None:
         super().__init__("B", settings, role="test", loop=loop)
         self.requests: list[list[Sent]] = []
+        self.slow = False
+        self._owed: list[Callable[[], None]] = []
 
     def can_send(self, node: int) -> bool:  # noqa: ARG002 - as of any cluster
         return True
@@ -95,19 +102,24 @@ class WillingTarget(Cluster):
         self.requests.append(sent)
         topic = ProduceResponse.TopicProduceResponse
         part = topic.PartitionProduceResponse
-        done(
-            ProduceResponse(
-                responses=[
-                    topic(
-                        name=load.partition.topic,
-                        partition_responses=[
-                            part(index=load.partition.partition, error_code=0, base_offset=0, error_message=None)
-                        ],
-                    )
-                    for load in sent
-                ]
+        responses = [
+            topic(
+                name=load.partition.topic,
+                partition_responses=[
+                    part(index=load.partition.partition, error_code=0, base_offset=0, error_message=None)
+                ],
             )
-        )
+            for load in sent
+        ]
+        self._owed.append(lambda: done(ProduceResponse(responses=responses)))
+        if not self.slow:
+            self.answer()
+
+    def answer(self) -> None:
+        """Gives every answer that is owed."""
+        owed, self._owed = self._owed, []
+        for give in owed:
+            give()
 
     def written(self, partition: int) -> list[memoryview]:
         """The batches of one partition, in order."""
@@ -135,9 +147,14 @@ class Bench:
         )
         shift = ShiftPlan(flow="A->B", run="run", shift="lane-0.0", generation=1, partitions=plans)
         self.lane = Lane(shift, config, self._source, self.target)
+        self.lane.watch.write_ahead = self._put_on_record  # type: ignore[method-assign]  # no internal topic is there
         for partition in self.lane.partitions:
             partition.begin(BEGIN, BEGIN, (BEGIN - 1, BEGIN - 1, BEGIN - 1), opened=True)
             partition.source_node = partition.target_leader = 1
+
+    def _put_on_record(self, segments: Sequence[Segment], ticket: Ticket, partition: PartitionCopy) -> None:
+        ticket.acknowledged = bool(segments)
+        self.lane.appender.offer(partition)
 
     def __getitem__(self, partition: int) -> PartitionCopy:
         return self.lane.partitions[partition]

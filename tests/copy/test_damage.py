@@ -102,6 +102,11 @@ def test_a_damaged_batch_that_begins_an_answer_is_told_even_behind_a_hole(bench:
     assert (bench[0].position, bench.target.requests) == (10, [])
 
 
+def test_a_batch_that_tells_no_offset_is_named_with_the_one_that_was_asked_for(bench: Bench):
+    bench.bring(0, with_field(0, ">q", -5)(batch(10, 3).encode()))
+    assert bench[0].error.startswith("orders-0 at offset 10: "), bench[0].error
+
+
 @pytest.mark.parametrize("length", [1_000, 1 << 20, 2**31 - 1])
 def test_a_batch_longer_than_its_answer_waits_for_the_next_one_and_stops_there(bench: Bench, length: int):
     """A broker gives the first batch of an answer whole: one that is cut off again has a length that lies."""
@@ -165,13 +170,18 @@ def test_a_batch_with_damaged_records_stops_its_partition_only(bench: Bench, kin
     assert bench[0].held == 0, "its memory is given back"
 
 
-def test_what_is_fetched_behind_a_damaged_batch_is_not_taken(bench: Bench):
-    """Its answer may be on its way when the batch is opened."""
-    bench.bring(0, around(RECORDS["a varint that never ends"][1](batch(16, 3).encode())))
-    for number in (22, 25):
-        bench.bring(0, batch(number, 3).encode())
-        bench.send()
-    assert (bench[0].position, keys(bench.target.written(0))) == (16, BEFORE)
+def test_a_damaged_batch_stops_its_partition_when_what_lies_before_it_is_acknowledged(bench: Bench):
+    """Until then it has not stopped: whoever goes on would copy again what is on its way."""
+    bench.target.slow = True
+    spoilt = RECORDS["a varint that never ends"][1](batch(16, 3).encode())
+    bench.bring(0, batch(10, 3, size=LARGE).encode() + batch(13, 3).encode() + spoilt + batch(19, 3).encode())
+    bench.send()
+    bench.bring(0, batch(22, 3).encode())  # was on its way when the damaged one was opened
+    bench.send()
+    assert (bench[0].error, bench[0].position) == ("", 10)
+    bench.target.answer()
+    assert bench[0].error.startswith("orders-0 at offset 16: "), bench[0].error
+    assert (bench[0].position, bench[0].held, keys(bench.target.written(0))) == (16, 0, BEFORE)
 
 
 def test_a_decompression_bomb_is_not_let_off(bench: Bench):
