@@ -1,122 +1,112 @@
-"""Damaged batches through every kernel, for as many rounds as asked: ``python -m tests.batches.fuzz ROUNDS [SEED]``.
+"""Damaged batches through every kernel, compared with plain Python: see docs/batches.md.
 
-The damage is sealed with a right checksum, so that it reaches the kernels behind the index. With
-``NUMBA_BOUNDSCHECK=1`` in the environment each access outside an array ends the run with an IndexError; without it only
-the machine's memory protection does. Prints how many batches went through and how many were refused.
+    python -m tests.batches.fuzz run EXECUTIONS [--seed N]        until the kernels have run that often
+    python -m tests.batches.fuzz collect EXECUTIONS [--seed N]    the same, then stores the cases worth keeping
+    python -m tests.batches.fuzz replay                           the stored cases, and what is different now
+
+With ``NUMBA_BOUNDSCHECK=1`` in the environment each access outside an array is an IndexError; without it only the
+machine's memory protection notices. Kernels compiled one way take the other's place in Numba's cache: give such a run a
+``NUMBA_CACHE_DIR`` of its own.
 """
 
 from __future__ import annotations
 
-import random
+import argparse
+import resource
 import sys
-from collections import Counter
+import time
 
-from sparkmirror.batches import (
-    Codec,
-    Run,
-    Stamp,
-    TargetTopic,
-    index,
-    keep,
-    merge,
-    needs,
-    producers,
-    rewrite,
-    stretches,
-    unknown_producers,
-    warm,
-)
-from sparkmirror.errors import BatchError
-from tests.batches.building import Rec, Written, sealed
+import numpy as np
+from numba.core import config
 
-STAMP = Stamp(producer_id=1, epoch=0, sequence=0)
-SPECIAL = (0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF)
+from sparkmirror.batches import words
+from tests.batches.building import compiled
+from tests.batches.fuzzing import corpus
+from tests.batches.fuzzing.case import Case, Setting
+from tests.batches.fuzzing.corpus import Known
+from tests.batches.fuzzing.loop import DefectError, Figures, Fuzz, cases_of, limit_memory
+from tests.batches.fuzzing.seeds import seeds, transactions
+from tests.batches.fuzzing.trial import Trial
 
 
-def seeds() -> list[list[bytes]]:
-    """Answers of up to four sound batches of every kind."""
-    rng = random.Random(1)
-    made = []
-    for codec in Codec:
-        for bits in (0, 8, 16, 32, 48, 64, 80):
-            batches, offset = [], 0
-            for size in (1, 4, 2, 1):
-                records = tuple(
-                    Rec(
-                        i * rng.choice([1, 1, 2]),
-                        rng.choice([5, 1 << 40]),
-                        b"\0\0\0\0",
-                        b"v" * i,
-                        (("h", None),) * (i % 3),
-                    )
-                    for i in range(size)
-                )
-                batch = Written(records=records, base_offset=offset, codec=codec, bits=bits, producer=(7, 0, 0))
-                batches.append(batch.encode())
-                offset = batch.last_offset + 1 + rng.randint(0, 2)
-            made.append(batches)
-    return made
+@compiled
+def _outside(data: np.ndarray) -> int:
+    return words.byte_at(data, data.shape[0])
 
 
-def damaged(batches: list[bytes], rng: random.Random) -> bytes:
-    """The answer with some bytes of some batches changed, and often with checksums that fit."""
-    out = b""
-    for batch in batches[rng.randint(0, 3) :]:
-        data = bytearray(batch)
-        for _ in range(rng.choice([0, 1, 1, 2, 5])):
-            at = rng.choice([rng.randrange(12, len(data)), rng.randrange(57, min(len(data), 80))])
-            data[at] = rng.choice([*SPECIAL, rng.randrange(256)])
-        if rng.random() < 0.1:
-            data = data[: rng.randrange(61, len(data) + 1)]
-        data[16] = batch[16] if rng.random() < 0.98 else data[16]
-        out += sealed(bytes(data)) if rng.random() < 0.95 else bytes(data)
-    return out[: rng.randrange(len(out) + 1)] if rng.random() < 0.05 else out
-
-
-def once(data: bytes, rng: random.Random, seen: Counter[str]) -> None:
-    """Every kernel on one answer."""
-    found = index(data)
-    seen["batches"] += len(found)
-    seen["answers cut short by a fault"] += found.error is not None
-    unknown_producers(found, producers({7}))
+def bounds_are_checked() -> bool:
+    """Whether an access outside an array is seen; tried, not believed."""
     try:
-        kept = keep(found, start_offset=rng.randint(0, 6), aborted=[(7, 0)] if rng.random() < 0.3 else None)
-    except BatchError:
-        seen["refused by keep"] += 1
-        return
-    limit = rng.choice([80, 150, 1 << 20])
-    codec = rng.choice([None, None, Codec.NONE, Codec.LZ4])
-    target = TargetTopic(log_append_time=rng.random() < 0.3, max_message_bytes=limit, codec=codec)
-    codes = needs(found, kept, target)
-    stretches(found, kept, codes, small=100, small_compressed=90)
-    place, column = 0, 0
-    while place == 0 and column < len(found):
-        try:
-            run = Run(indexed=found, kept=kept, first=column, stop=len(found))
-            merging = merge(
-                [run], target, STAMP, batch_size=rng.choice([100, 200, 1 << 20]), decompression_limit=1 << 20
-            )
-        except BatchError:
-            seen["refused by merge"] += 1
-            break
-        for merged in merging.batches:
-            assert index(merged.batch).error is None
-            seen["records"] += merged.count
-        place, column = merging.run, merging.column
-    if len(found):
-        start, size = int(found.start[-1]), int(found.size[-1])
-        rewrite(bytearray(data), start, size, producer_id=1, epoch=1, sequence=1) if found.magic[-1] == 2 else None
+        _outside(np.zeros(3, np.uint8))
+    except IndexError:
+        return True
+    return False
 
 
-def fuzz(rounds: int, seed: int) -> Counter[str]:
-    """Runs the rounds and counts what happened."""
-    rng, seen, sources = random.Random(seed), Counter[str](), seeds()
-    for _ in range(rounds):
-        once(damaged(rng.choice(sources), rng), rng, seen)
-    return seen
+def known_cases() -> list[Known]:
+    """What a run starts from: sound answers of every kind, and the stored cases."""
+    aborting = Setting(aborted=((7, 0), (8, 0)))
+    ended: list[Known] = [(Case(data=data, setting=aborting), ()) for data in transactions()]
+    return cases_of(seeds()) + ended + corpus.load()
+
+
+def replay() -> list[str]:
+    """The stored cases whose facts are not those on record."""
+    changed = []
+    for number, (case, facts) in enumerate(corpus.load(), start=1):
+        now = Trial(case).run()
+        if now != facts:
+            changed.append(f"line {number}: was {'; '.join(facts)}\n        is {'; '.join(now)}")
+    return changed
+
+
+def report(figures: Figures, seconds: float) -> str:
+    """The figures of a run in words."""
+    refused = [(fact, count) for fact, count in figures.facts.most_common() if "Error: " in fact]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    made = f"{figures.answers} answers, {figures.batches} batches, {figures.records} records compared in new batches"
+    lines = [
+        f"{figures.executions.total()} kernel executions, {made}",
+        f"{seconds:.0f} s, slowest answer {figures.slowest * 1000:.0f} ms of CPU, peak memory {memory} MiB",
+        *(f"{count:>10} {name}" for name, count in figures.executions.most_common()),
+        "refusals:",
+        *(f"{count:>10} {fact}" for fact, count in refused),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _run(executions: int, seed: int) -> Fuzz:
+    fuzz, began = Fuzz(seed=seed, pool=known_cases()), time.monotonic()
+    sys.stdout.write(f"seed {seed}, bounds are {'' if bounds_are_checked() else 'not '}checked\n")
+    sys.stdout.flush()
+    try:
+        fuzz.run(1)  # everything is loaded now, and what comes is held against that
+        limit_memory()
+        figures = fuzz.run(executions)
+    except DefectError as defect:
+        sys.exit(f"after {fuzz.figures.answers} answers: {defect}")
+    sys.stdout.write(report(figures, time.monotonic() - began))
+    return fuzz
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.batches.fuzz")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for name in ("run", "collect"):
+        verb = verbs.add_parser(name)
+        verb.add_argument("executions", type=int)
+        verb.add_argument("--seed", type=int, default=0)
+    verbs.add_parser("replay")
+    asked = parser.parse_args(arguments)
+    if bool(config.BOUNDSCHECK) != bounds_are_checked():
+        sys.exit("NUMBA_BOUNDSCHECK is set, and an access outside an array was not seen")
+    if asked.verb == "replay":
+        changed = replay()
+        sys.exit("\n".join(changed) if changed else 0)
+    fuzz = _run(asked.executions, asked.seed)
+    if asked.verb == "collect":
+        corpus.store(corpus.chosen(fuzz.pool))
 
 
 if __name__ == "__main__":
-    warm()
-    rounds, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    sys.stdout.write(f"{rounds} answers from seed {seed}: {dict(fuzz(rounds, seed))}\n")
+    main(sys.argv[1:])

@@ -1,0 +1,98 @@
+"""A lane's intake on a case: the arrival, its queue, and every batch that would leave for the target.
+
+What may happen: batches leave, or the partition has an obstacle. Whatever leaves indexes soundly, is allowed on the
+target, and carries on the sequence numbers; nothing but a BatchError is ever raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sparkmirror import batches
+from sparkmirror.copy.arrivals import Arrival, Place, Rules, Ticket, arrival
+from sparkmirror.copy.outgoing import Outgoing
+from sparkmirror.copy.partition import Load, PartitionCopy
+from sparkmirror.copy.plan import PartitionPlan
+from sparkmirror.errors import BatchError
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.records import SEQUENCES
+from tests.batches import oracle
+from tests.batches.fuzzing.case import Case
+
+WRITER = Writer(producer_id=4_000, epoch=3)
+SOURCE = TopicPartition("orders", 2)
+
+
+class Lane:
+    """One partition of a lane, and the target that takes whatever it sends."""
+
+    def __init__(self, case: Case, target: batches.TargetTopic) -> None:
+        self.case, self.limit = case, target.max_message_bytes
+        setting = case.setting
+        self.rules = Rules(
+            target=target,
+            read_committed=bool(setting.aborted),
+            loops=batches.producers(setting.loops),
+            decompression_limit=setting.decompression_limit,
+        )
+        plan = PartitionPlan(
+            source=SOURCE,
+            target_topic="A.orders",
+            topic_id="",
+            position=setting.start,
+            writer=WRITER,
+            until=setting.until,
+        )
+        self.partition = PartitionCopy(
+            plan=plan, rules=self.rules, batch_bytes=min(setting.batch_size, self.limit), patience_s=60.0, load=Load()
+        )
+        self.partition.begin(setting.start, setting.sequence, (NO_OFFSET, NO_OFFSET, NO_OFFSET), opened=True)
+        self.sequence, self.position, self.end = setting.sequence, setting.start, 0
+        self.sent: list[Outgoing] = []
+
+    def run(self, tell: Callable[..., None], kind: Callable[[BatchError], str]) -> None:
+        """Takes the answer and sends what comes of it; what stops the partition is told."""
+        index = batches.index(self.case.data)
+        try:
+            came = self._arrived(index)
+            self.partition.take(came, Ticket(acknowledged=True))
+            tell(
+                "arrival", *sorted({type(item).__name__ for item in came.items}), "segments", min(len(came.segments), 4)
+            )
+            if came.obstacle is not None:
+                tell("obstacle:", kind(came.obstacle))
+            while (batch := self.partition.next_batch()) is not None:
+                self._leaves(batch)
+                self.partition.acknowledged(batch, self.end)
+                self.end += batch.count
+        except BatchError as error:
+            tell("lane:", kind(error))
+            return
+        self._settled(came)
+
+    def _arrived(self, index: batches.Indexed) -> Arrival:
+        place: Place = self.partition.place()
+        return arrival(index, self.case.data, self.case.setting.aborted, place, self.rules)
+
+    def _leaves(self, batch: Outgoing) -> None:
+        """A batch as a broker would look at it."""
+        data = bytes(batch.payload)
+        rows, fault, _ = oracle.walk(data)
+        if fault or len(rows) != 1 or len(data) > self.limit or batches.index(data).error is not None:
+            raise AssertionError(f"a batch left that no broker would take: {len(data)} bytes, {rows}")
+        (row,) = rows
+        head = row.first, row.last + 1, row.producer, row.epoch, row.sequence, row.attributes & ~7
+        if head != (0, batch.count, WRITER.producer_id, WRITER.epoch, self.sequence, 0) or row.count != batch.count:
+            raise AssertionError(f"a batch left with a wrong header: {row}")
+        if not self.position <= batch.source <= batch.last_source < batch.end:
+            raise AssertionError(f"source offsets {batch.source} to {batch.last_source} after {self.position}")
+        self.sequence = (self.sequence + batch.count) % SEQUENCES
+        self.position = batch.end
+        self.sent.append(batch)
+
+    def _settled(self, came: Arrival) -> None:
+        """All that was promised has left, and the position is behind it."""
+        if self.sequence != came.next_sequence or self.partition.load.bytes or self.partition.held:
+            raise AssertionError(f"sequence {self.sequence} of {came.next_sequence}, {self.partition.held} bytes held")
+        if came.obstacle is None and self.partition.position != max(self.case.setting.start, came.end):
+            raise AssertionError(f"position {self.partition.position} of {came.end}")
