@@ -30,12 +30,13 @@ THREE = (Rec(0, NOW, b"a", b"1"), Rec(1, NOW + 5, None, None), Rec(2, NOW - 7, b
     st.integers(0, 12),
     st.integers(62, 3000),
     st.sampled_from([None, *Codec]),
+    st.booleans(),
 )
 def test_records_arrive_as_a_reader_of_the_source_sees_them(
-    answers: list[list[Old]], into: int, batch_size: int, codec: Codec | None
+    answers: list[list[Old]], into: int, batch_size: int, codec: Codec | None, broker_time: bool
 ) -> None:
     """Both magics and every codec, thinned or not, with a position anywhere, merged or split to any size."""
-    target = TargetTopic(log_append_time=False, max_message_bytes=5000, codec=codec)
+    target = TargetTopic(log_append_time=broker_time, max_message_bytes=5000, codec=codec)
     runs, expected = [], []
     for answer in answers:
         start = answer[0].base_offset + into

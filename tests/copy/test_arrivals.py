@@ -329,3 +329,11 @@ def test_a_partition_has_what_must_be_opened_merged_up_to_its_batch_size():
     last = [batch for batch in sent if batch][-1]
     assert (last.opened, last.end) == (True, last.last_source + 1)
     assert last.batches > 3
+
+
+def test_old_messages_from_until_on_are_not_taken():
+    recs = tuple(Rec(n, NOW_MS) for n in range(5))
+    log = [Old(records=recs, base_offset=5 * n, codec=Codec.GZIP) for n in range(4)]
+    for until, end in ((10, 10), (9, 10), (11, 15)):
+        arrived = old_answer(log, place(3, until=until))
+        assert (arrived.end, arrived.next_sequence, arrived.dropped) == (end, end - 3, 0)
