@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sparkmirror.copy.arrivals import SMALL_BYTES, SMALL_COMPRESSED_BYTES
 from sparkmirror.copy.distance import FULL, IN_FLIGHT_PER_PARTITION, MOST_ROOM, NEAR, is_far, room, small
@@ -72,3 +74,10 @@ def test_the_next_batch_is_poured_so_that_it_comes_out_nearly_full(poured: int, 
 
 def test_as_many_are_in_flight_as_a_broker_remembers():
     assert IN_FLIGHT_PER_PARTITION == 5
+
+
+@given(st.integers(1, 2 * MIB), st.integers(1, 16 * MIB), st.integers(1, 16 * MIB))
+def test_a_guess_that_was_too_large_is_followed_by_a_smaller_one(limit: int, poured: int, sealed: int):
+    """So that making a batch anew comes to an end."""
+    if poured > limit < sealed:
+        assert limit <= room(limit, poured, sealed) < poured

@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.control import drain_key
 from sparkmirror.copy.lane import Lane
+from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.progress import Publisher
 from sparkmirror.copy.receipt import Outcome, Receipt
@@ -394,8 +395,23 @@ def far(stage: Stage, cluster_b: LabCluster) -> FlowConfig:
     ],
     ids=["one record", "16 KiB of lz4"],
 )
-def test_over_a_far_line_small_batches_are_merged(stage: Stage, far: FlowConfig, count: int, settings: dict[str, Any]):
-    """The compressed ones are too large to be worth it for a near target: five in each round trip are too few here."""
+def test_over_a_far_line_small_batches_are_merged(
+    stage: Stage, far: FlowConfig, count: int, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    """The compressed ones are too large to be worth it for a near target: five in each round trip are too few here.
+
+    Batches of 50,000 bytes are full ones here, so that many of them are needed: some are made while answers are owed.
+    """
+    made_ahead: list[bool] = []
+    make_ahead = PartitionCopy.make_ahead
+
+    def counted(self: PartitionCopy) -> None:
+        made_ahead.append(self.may_make_ahead)
+        make_ahead(self)
+
+    monkeypatch.setattr(PartitionCopy, "make_ahead", counted)
+    producer = replace(far.target.producer, batch_size=50_000)
+    far = replace(far, target=replace(far.target, producer=producer))
     chance = random.Random(3)
     values = [b"a text that all of them hold, " * 8 + chance.randbytes(90).hex().encode() for _ in range(500)]
     stage.produce(count, values=values, **settings)
@@ -404,6 +420,7 @@ def test_over_a_far_line_small_batches_are_merged(stage: Stage, far: FlowConfig,
     receipts = stage.run(stage.shift("lane-0.0", plans, once=True), far)
     assert [(r.outcome, r.records) for r in receipts] == [(Outcome.DONE, count // PARTITIONS)] * PARTITIONS
     assert all(receipt.merged >= 60 and receipt.passed <= 3 for receipt in receipts)
+    assert any(made_ahead)
     stage.assert_equal()
 
 

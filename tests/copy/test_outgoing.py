@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror import batches
-from sparkmirror.copy.arrivals import Item, Rules, Ticket
-from sparkmirror.copy.outgoing import Outgoing, next_outgoing
+from sparkmirror.copy.arrivals import Rules, Ticket
+from sparkmirror.copy.outgoing import Outgoing, Waiting, next_outgoing
 from sparkmirror.offsets.records import SEQUENCES
 from tests.batches.building import Rec, Written, logs, read
 from tests.copy.making import LARGE, NOW_MS, WRITER, answer, batch, place, rules
@@ -21,9 +21,9 @@ RULES = rules()
 _limits, _sequences = st.sampled_from([300, 2_000, 1 << 20]), st.sampled_from([0, SEQUENCES - 5])
 
 
-def queue(*answers: Sequence[Written], sequence: int = 0, start: int = 0, **limits: int) -> deque[Item]:
+def queue(*answers: Sequence[Written], sequence: int = 0, start: int = 0, **limits: int) -> deque[Waiting]:
     """What waits after answers came one after the other."""
-    waiting: deque[Item] = deque()
+    waiting: deque[Waiting] = deque()
     here = place(start, next_sequence=sequence, **limits)
     for written in answers:
         arrived = answer(written, here)
@@ -32,7 +32,7 @@ def queue(*answers: Sequence[Written], sequence: int = 0, start: int = 0, **limi
     return waiting
 
 
-def drained(waiting: deque[Item], limit: int = 1 << 20, asked: Rules = RULES, room: int = 0) -> list[Outgoing]:
+def drained(waiting: deque[Waiting], limit: int = 1 << 20, asked: Rules = RULES, room: int = 0) -> list[Outgoing]:
     sent = []
     while waiting:
         sent.append(next_outgoing(waiting, WRITER, asked, limit, room))
@@ -174,3 +174,12 @@ def test_headers_do_not_count_when_small_batches_fill_a_large_one():
     answers = [[batch(100 * number + n, 1, size=5) for n in range(100)] for number in range(4)]
     first, *_ = drained(queue(*answers), limit=8_000)
     assert first.batches > 200
+
+
+def test_there_is_no_room_where_brokers_compress_anew_and_look_at_the_size_then():
+    target = batches.TargetTopic(
+        log_append_time=False, max_message_bytes=20_000, codec=batches.Codec.LZ4, enforced=True
+    )
+    sent = drained(queue(compressible(60), small_compressed=1 << 20), 20_000, rules(target=target), room=100_000)
+    assert all(one.poured <= 20_000 for one in sent)
+    assert len(sent) >= 60 * 2_000 / 20_000

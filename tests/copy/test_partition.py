@@ -330,3 +330,64 @@ def test_partitions_that_are_limited_together_share_the_lanes_time():
     copies[0].stop("the target is full")
     copies[1].acknowledged(sent[1][0], 100)
     assert load.limited == 0
+
+
+def far_and_limited(answers: int = 6) -> tuple[PartitionCopy, list[Outgoing]]:
+    """Each answer is more than a batch; five batches are in flight, and the others wait."""
+    copy = partition()
+    copy.round_trip = 0.1
+    for number in range(answers):
+        take(copy, *(batch(40 * number + n, 1, size=30_000) for n in range(40)))
+    return copy, send_all(copy)
+
+
+def test_the_next_batch_is_made_while_answers_are_owed():
+    copy, sent = far_and_limited(answers=10)
+    held = copy.held
+    assert copy.may_make_ahead
+    copy.make_ahead()
+    assert not copy.may_make_ahead, "one is enough"
+    copy.make_ahead()
+    assert (copy.next_batch(), copy.held, copy.load.bytes) == (None, held, held)
+    copy.acknowledged(sent[0], 0)
+    ahead = copy.next_batch()
+    assert ahead is not None
+    assert ahead.poured
+    assert (ahead.source, ahead.sequence) == (sent[-1].last_source + 1, sent[-1].sequence + sent[-1].count)
+    sources = [one.source for one in sent] + [ahead.source]
+    for before, after in zip(sent[1:], [*sent[2:], ahead], strict=True):
+        copy.acknowledged(before, before.source)
+        assert after.source == before.end
+    copy.acknowledged(ahead, ahead.source)
+    assert (copy.position, sources) == (ahead.end, sorted(sources))
+
+
+def test_nothing_is_made_ahead_of_a_near_target_or_of_too_little():
+    copy, _ = far_and_limited(answers=10)
+    copy.round_trip = 0.001
+    assert not copy.may_make_ahead
+    few, _ = far_and_limited(answers=6)
+    assert not few.may_make_ahead, "what comes meanwhile would go into it"
+
+
+def test_a_batch_made_ahead_is_forgotten_with_what_waits():
+    copy, sent = far_and_limited(answers=10)
+    copy.make_ahead()
+    copy.abandon()
+    assert (copy.fetch_offset, copy.held) == (sent[-1].end, sum(one.held for one in sent))
+    for one in sent:
+        copy.acknowledged(one, one.source)
+    assert (copy.idle, copy.held, copy.load.bytes, copy.position) == (True, 0, 0, sent[-1].end)
+
+
+def test_a_batch_made_ahead_waits_for_what_was_refused():
+    copy, sent = far_and_limited(answers=10)
+    copy.make_ahead()
+    for one in sent:
+        copy.refused(one, NETWORK, "")
+    for one in sent:
+        assert copy.next_batch() is one
+        copy.acknowledged(one, one.source)
+    following = copy.next_batch()
+    assert following is not None
+    assert following.source == sent[-1].end

@@ -11,7 +11,7 @@ retry repeats exactly the same bytes, in order, and only when every earlier answ
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -26,6 +26,9 @@ from sparkmirror.model import TopicPartition
 
 REQUEST_BYTES = 8 << 20
 """What a request holds at most unless ``max.request.size`` is set; a batch above it goes alone."""
+
+SENDING_SECONDS = 0.002
+"""Until a request has left the process."""
 
 NETWORK_EXCEPTION = 13
 
@@ -53,6 +56,7 @@ class Appender:
         self._wake = wake
         self._request_bytes = cluster.settings.max_request_size or REQUEST_BYTES
         self._brokers: dict[int, _Broker] = defaultdict(_Broker)
+        self._ahead: deque[PartitionCopy] = deque()
         self._defect: Exception | None = None
 
     def offer(self, partition: PartitionCopy) -> None:
@@ -94,9 +98,22 @@ class Appender:
             requests[-1].append((partition, batch))
             if partition.has_more():
                 broker.waiting[target] = partition  # behind the others: partitions take turns
+            elif partition.may_make_ahead:
+                self._plan_ahead(partition)
             if size >= self._request_bytes:
                 break
         return requests
+
+    def _plan_ahead(self, partition: PartitionCopy) -> None:
+        self._ahead.append(partition)
+        if len(self._ahead) == 1:
+            self._cluster.loop.call_soon(self._work_ahead)
+
+    async def _work_ahead(self) -> None:
+        """Makes the next batches of partitions that wait for an answer, one at a time; what was sent goes out first."""
+        while self._ahead:
+            await self._cluster.loop.sleep(SENDING_SECONDS)
+            self._ahead.popleft().make_ahead()
 
     def _send(self, node: int, broker: _Broker, loads: Loads) -> None:
         timeout_ms = self._cluster.settings.request_timeout_ms

@@ -27,7 +27,7 @@ MERGED_PER_SECOND = 300_000_000
 RECOMPRESSED_PER_SECOND = 45_000_000
 """Bytes of batches, as they lie in the source, that one lane merges; the second of compressed ones."""
 
-FULL = 0.96
+FULL = 0.98
 MOST_ROOM = 8
 
 

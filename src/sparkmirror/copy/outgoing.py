@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from sparkmirror import batches
+from sparkmirror.copy import distance
 from sparkmirror.copy.arrivals import Item, Prepared, Rules, Run, Ticket
 from sparkmirror.model import NO_OFFSET, Writer
 from sparkmirror.offsets.records import SEQUENCES
@@ -34,6 +35,7 @@ class Outgoing:
         base_offset: the target's answer, or `NO_OFFSET`.
         sent: whether an answer is owed.
         poured: bytes before compression, if it was merged until it was full, else 0.
+        ticket: None, since what it waited for was on record before it was made.
     """
 
     payload: memoryview
@@ -50,11 +52,7 @@ class Outgoing:
     base_offset: int = NO_OFFSET
     sent: bool = True
     poured: int = 0
-
-    @property
-    def ticket(self) -> Ticket | None:
-        """Nothing, since what it waited for was on record before it was made."""
-        return None
+    ticket: Ticket | None = None
 
 
 Waiting: TypeAlias = Item | Outgoing
@@ -145,9 +143,9 @@ def _merged(waiting: deque[Waiting], together: int, writer: Writer, rules: Rules
     first, sequence = runs[0], runs[0].sequence
     stamp = batches.Stamp(producer_id=writer.producer_id, epoch=writer.epoch, sequence=sequence)
     merging = _merge(runs, stamp, _with_room(rules, room), room)
-    if room > limit and len(merging.batches[0].batch) > limit:
-        room = limit
-        merging = _merge(runs, stamp, rules, limit)
+    while room > limit and len(merging.batches[0].batch) > limit:
+        room = distance.room(limit, room, len(merging.batches[0].batch))
+        merging = _merge(runs, stamp, _with_room(rules, room), room)
     made = merging.batches[0]
     taken = held = end = 0
     for place, run in enumerate(runs[: merging.run + 1]):

@@ -18,14 +18,16 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sparkmirror.copy import distance
-from sparkmirror.copy.arrivals import Arrival, Item, Place, Rules, Ticket
+from sparkmirror.copy.arrivals import Arrival, Place, Rules, Run, Ticket
 from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
-from sparkmirror.copy.outgoing import Outgoing, next_outgoing
+from sparkmirror.copy.outgoing import LEAST_USE, Outgoing, Waiting, next_outgoing
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.tally import Tally
+from sparkmirror.errors import BatchError
 from sparkmirror.kafka.codes import Advice, advice, broker_error
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition
@@ -106,7 +108,7 @@ class PartitionCopy:
     settled: list[Segment] = field(default_factory=list)
     _next_sequence: int = 0
     _continues_at: int = NO_OFFSET
-    _waiting: deque[Item] = field(default_factory=deque)
+    _waiting: deque[Waiting] = field(default_factory=deque)
     _unacknowledged: deque[Outgoing] = field(default_factory=deque)
     _ahead: deque[Segment] = field(default_factory=deque)
     _retrying: bool = False
@@ -222,13 +224,33 @@ class PartitionCopy:
             return None
         if self._retrying:
             return self._again()
+        batch = self._make()
+        self._unacknowledged.append(batch)
+        self._mark_limited()
+        return batch
+
+    def _make(self) -> Outgoing:
         room = self._room if distance.is_far(self.round_trip) else 0
         batch = next_outgoing(self._waiting, self.plan.writer, self.rules, self.batch_bytes, room)
         if batch.poured:
             self._room = distance.room(self.batch_bytes, batch.poured, len(batch.payload))
-        self._unacknowledged.append(batch)
-        self._mark_limited()
         return batch
+
+    @property
+    def may_make_ahead(self) -> bool:
+        """Whether the next batch can be merged before there is a place in flight: it will not get fuller by waiting."""
+        if not self._limited or not distance.is_far(self.round_trip) or not self._waiting:
+            return False
+        head = self._waiting[0]
+        waits = self.held - sum(batch.held for batch in self._unacknowledged)
+        ready = head.ticket is None or head.ticket.acknowledged
+        return isinstance(head, Run) and head.small and ready and waits >= LEAST_USE * self.batch_bytes
+
+    def make_ahead(self) -> None:
+        """Merges the next batch, so that it can go at the moment that an answer comes."""
+        if self.may_make_ahead:
+            with suppress(BatchError):  # met again when the batch is to be sent
+                self._waiting.appendleft(self._make())
 
     def _mark_limited(self) -> None:
         limited = len(self._unacknowledged) >= IN_FLIGHT_PER_PARTITION and not self.error
