@@ -1,12 +1,13 @@
 """A lane's intake on a case: the arrival, its queue, and every batch that would leave for the target.
 
 What may happen: batches leave, or the partition has an obstacle. Whatever leaves indexes soundly, is allowed on the
-target, and carries on the sequence numbers; nothing but a BatchError is ever raised.
+target, carries on the sequence numbers, and holds the source's records; nothing but a BatchError is ever raised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from sparkmirror import batches
 from sparkmirror.copy.arrivals import Arrival, Place, Rules, Ticket, arrival
@@ -17,7 +18,9 @@ from sparkmirror.errors import BatchError
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.records import SEQUENCES
 from tests.batches import oracle
-from tests.batches.fuzzing.case import Case
+from tests.batches.fuzzing.case import LIMIT, Case, same
+from tests.batches.fuzzing.reading import opened
+from tests.batches.oracle import Record
 
 WRITER = Writer(producer_id=4_000, epoch=3)
 SOURCE = TopicPartition("orders", 2)
@@ -49,6 +52,7 @@ class Lane:
         self.partition.begin(setting.start, setting.sequence, (NO_OFFSET, NO_OFFSET, NO_OFFSET), opened=True)
         self.sequence, self.position, self.end = setting.sequence, setting.start, 0
         self.sent: list[Outgoing] = []
+        self.is_settled = False
 
     def run(self, tell: Callable[..., None], kind: Callable[[BatchError], str]) -> None:
         """Takes the answer and sends what comes of it; what stops the partition is told."""
@@ -69,6 +73,7 @@ class Lane:
             tell("lane:", kind(error))
             return
         self._settled(came)
+        self.is_settled = came.obstacle is None
 
     def _arrived(self, index: batches.Indexed) -> Arrival:
         place: Place = self.partition.place()
@@ -89,6 +94,31 @@ class Lane:
         self.sequence = (self.sequence + batch.count) % SEQUENCES
         self.position = batch.end
         self.sent.append(batch)
+
+    def compare(self, wanted: Sequence[list[Record] | None]) -> None:
+        """What left are the records of the source's batches, in order; ``wanted`` has None for those that are damaged.
+
+        A damaged batch may leave unopened, as it is: then its records cannot be told, nor those behind it.
+        """
+        known = list(takewhile(lambda found: found is not None, wanted))
+        expected = [(record.offset, *self._seen(record)) for found in known for record in found or ()]
+        got: list[tuple[object, ...]] = []
+        for batch in self.sent:
+            data = bytes(batch.payload)
+            (row,), _, _ = oracle.walk(data)
+            payload = opened(row.codec, data[61:], LIMIT)
+            records = None if payload is None or len(got) == len(expected) else oracle.records(row, payload)
+            if records is None:
+                break
+            same(records[0].offset, 0, "the first offset of a batch that left")
+            offsets = [offset for offset, *_ in expected[len(got) : len(got) + len(records)]]
+            same((batch.source, batch.last_source), (offsets[0], offsets[-1]), "the ends of a batch that left")
+            got += [(offset, *self._seen(r)) for offset, r in zip(offsets, records, strict=False)]
+        whole = self.is_settled and len(known) == len(wanted)
+        same(got, expected if whole else expected[: len(got)], "the records that left")
+
+    def _seen(self, record: Record) -> tuple[object, ...]:
+        return (0 if self.case.setting.broker_time else record.time, record.attributes, record.tail)
 
     def _settled(self, came: Arrival) -> None:
         """All that was promised has left, and the position is behind it."""

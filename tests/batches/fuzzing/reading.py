@@ -20,7 +20,7 @@ class Reader:
     """Reads a case batch by batch; each is read once."""
 
     def __init__(self, case: Case, rows: Sequence[Row]) -> None:
-        self._case, self._rows = case, rows
+        self._case, self._rows, self._limit = case, rows, case.setting.decompression_limit
         self._known: dict[int, list[Record] | None] = {}
 
     def records(self, column: int) -> list[Record] | None:
@@ -35,7 +35,7 @@ class Reader:
     def payload(self, column: int) -> bytes | None:
         """The records of a batch of magic 2, uncompressed; None where they cannot be."""
         row = self._rows[column]
-        return self._opened(row.codec, self._case.data[row.start + 61 : row.start + row.size])
+        return opened(row.codec, self._case.data[row.start + 61 : row.start + row.size], self._limit)
 
     def _new(self, column: int) -> list[Record] | None:
         payload = self.payload(column)
@@ -50,17 +50,18 @@ class Reader:
         if at < 0 or size < 0:
             return None
         value = data[at : at + size]
-        messages = self._opened(row.codec, _mended(value) if row.magic == 0 else value)
+        messages = opened(row.codec, _mended(value) if row.magic == 0 else value, self._limit)
         return None if messages is None else oracle_old.unwrapped(row, messages)
 
-    def _opened(self, codec: int, stream: bytes) -> bytes | None:
-        if not codec:
-            return stream
-        limit = self._case.setting.decompression_limit
-        try:
-            return decompress(Codec(codec), np.frombuffer(stream, np.uint8), limit).tobytes()
-        except CodecError:
-            return None
+
+def opened(codec: int, stream: bytes, limit: int) -> bytes | None:
+    """What a stream decompresses to; None for one that is damaged or holds more than the limit."""
+    if not codec:
+        return stream
+    try:
+        return decompress(Codec(codec), np.frombuffer(stream, np.uint8), limit).tobytes()
+    except CodecError:
+        return None
 
 
 def _mended(frame: bytes) -> bytes:

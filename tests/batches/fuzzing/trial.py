@@ -66,8 +66,16 @@ class Trial:
         Merger(self, indexed, kept).run()
         Direct(self.case, indexed, self.reader).run(self.rows)
         Table(indexed, kept, self.setting, self.tell).run(self.rows, self.reader.records, kind)
-        Lane(self.case, self.target).run(self.tell, kind)
+        lane = Lane(self.case, self.target)
+        lane.run(self.tell, kind)
+        if not any(fact.startswith("keep:") for fact in self.facts):  # else it stops before the marker
+            lane.compare([self.reader.records(n) for n in self._taken(kept)])
         return tuple(dict.fromkeys(self.facts))
+
+    def _taken(self, kept: Kept) -> list[int]:
+        """The columns that a lane has to copy."""
+        until = self.setting.until
+        return [n for n, row in enumerate(self.rows) if not kept.reasons[n] and (until < 0 or row.first < until)]
 
     def index(self) -> Indexed:
         """The walk, and what is read from the table."""
