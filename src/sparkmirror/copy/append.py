@@ -160,7 +160,7 @@ class Appender:
             if result.code == 0:
                 partition.acknowledged(batch, result.base_offset)
             else:
-                partition.refused(batch, result.code, result.message)
+                partition.refused(batch, result.code, result.message, result.record)
         for target in _missing(sent, told):
             partition, batch = sent[target]
             partition.refused(batch, NETWORK_EXCEPTION, "the broker's answer does not mention the partition")

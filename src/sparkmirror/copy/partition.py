@@ -277,8 +277,8 @@ class PartitionCopy:
         self._retrying = self._retrying and bool(self._unsent())
         self._settle_position()
 
-    def refused(self, batch: Outgoing, code: int, message: str) -> None:
-        """The target, or the connection, did not take ``batch``.
+    def refused(self, batch: Outgoing, code: int, message: str, record: int = 0) -> None:
+        """The target, or the connection, did not take ``batch``, maybe because of one of its records.
 
         Only the oldest batch can tell the cause: what follows it is refused for being out of order.
         """
@@ -293,15 +293,24 @@ class PartitionCopy:
         oldest = self._unacknowledged[0] is batch
         self.lost_leader = self.lost_leader or what is Advice.REFRESH
         if oldest and what in (Advice.GIVE_BACK, Advice.GIVE_UP):
-            self.stop(self._explain(batch, code, message))
+            self.stop(self._explain(batch, code, message, record))
         elif now - self._refused_since > self.patience_s:
-            self.stop(f"{self._explain(batch, code, message)}; refused for {self.patience_s:.0f} s")
+            self.stop(f"{self._explain(batch, code, message, record)}; refused for {self.patience_s:.0f} s")
         else:
             self._retrying, self._retry_at = True, now + RETRY_SECONDS
 
-    def _explain(self, batch: Outgoing, code: int, message: str) -> str:
+    def _explain(self, batch: Outgoing, code: int, message: str, record: int) -> str:
         error = broker_error(code, self.target_alias, topic=self.target.topic, partition=self.target.partition)
-        return f"source offset {batch.source}: {error}" + (f" [{message}]" if message else "")
+        return f"source offset {self._source_of(batch, record)}: {error}" + (f" [{message}]" if message else "")
+
+    def _source_of(self, batch: Outgoing, record: int) -> int:
+        """The source offset of a record of a batch that is not acknowledged: from the newest hole before it on."""
+        offset = batch.source + record
+        for ahead in self._ahead:
+            before = (ahead.sequence - batch.sequence) % SEQUENCES
+            if before <= record:
+                offset = ahead.source + record - before
+        return offset
 
     def stop(self, error: str) -> None:
         """Stands still from here on; what is in flight may still be acknowledged."""

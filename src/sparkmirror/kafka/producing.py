@@ -30,12 +30,16 @@ class Load(NamedTuple):
 
 
 class Produced(NamedTuple):
-    """The broker's answer for one batch: the error code and, for 0, the offset of its first record."""
+    """The broker's answer for one batch: the error code and, for 0, the offset of its first record.
+
+    Where a record is the cause of an error, ``record`` is its index in the batch (KIP-467), else 0.
+    """
 
     partition: TopicPartition
     code: int
     base_offset: int
     message: str
+    record: int
 
 
 class BatchesRequest:
@@ -160,6 +164,12 @@ def produced(answer: Any, names: dict[uuid.UUID, str]) -> Iterator[Produced]:
     for topic in answer.responses:
         name = topic.name or names.get(topic.topic_id, "")
         for part in topic.partition_responses:
-            yield Produced(
-                TopicPartition(name, part.index), part.error_code, part.base_offset, part.error_message or ""
-            )
+            message, record = _cause(part)
+            yield Produced(TopicPartition(name, part.index), part.error_code, part.base_offset, message, record)
+
+
+def _cause(part: Any) -> tuple[str, int]:
+    """What the broker says of an error: of the first record that caused it, or of the batch."""
+    for record in getattr(part, "record_errors", None) or ():
+        return record.batch_index_error_message or part.error_message or "", int(record.batch_index)
+    return part.error_message or "", 0
