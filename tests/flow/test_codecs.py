@@ -22,7 +22,7 @@ LIMIT = 2_000
 NOW_MS = int(time.time() * 1000)
 BOMB_BYTES = 300 << 20
 CHUNK = bytes(4 << 20)
-MOST_MEMORY = 900 << 20
+MOST_MEMORY = 640 << 20
 """Of a lane's worker: what it has without data, lane.memory.bytes, and the 256 MiB that a batch may decompress to."""
 
 

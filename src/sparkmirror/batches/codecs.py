@@ -74,6 +74,7 @@ def _into_array(read: Callable[[Any, Any], int], payload: Bytes, limit: int) -> 
         except cramjam.DecompressionError as error:
             if _TOO_SMALL not in str(error):
                 raise
+        del records  # before there is a larger one beside it, or an error that keeps this frame
         if size == limit:
             raise _bomb(limit)
         size = min(limit, 4 * size)
