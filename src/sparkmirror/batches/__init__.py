@@ -18,7 +18,7 @@ The map of the room, in the order in which a batch meets it:
     codecs          compression in the framings of Kafka's clients (``codec``: their numbers)
 
 Files named ``*_kernel`` hold the loops (Numba); ``kernel`` says how they are compiled; they are made of ``crc``,
-``crc32``, ``varint`` and ``words``. Each kernel has a plain-Python twin in the tests.
+``crc32``, ``deltas``, ``varint`` and ``words``. Each kernel has a plain-Python twin in the tests.
 """
 
 from sparkmirror.batches.codec import Codec

@@ -22,6 +22,7 @@ from numba import types
 
 from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout
+from sparkmirror.batches.deltas import time_of
 from sparkmirror.batches.index import Bytes, Longs
 from sparkmirror.batches.kernel import BYTES, FLAGS, LONG, LONGS, TABLE, WRITABLE, inner, kernel
 from sparkmirror.batches.pour_kernel import parse
@@ -257,7 +258,7 @@ def _fill(data, stop, table, n, place, low, high, row, until, columns):
         offset = first + delta
         if low <= offset <= high:
             columns.offset[row] = offset
-            columns.timestamp[row] = newest if fixed else base + since
+            columns.timestamp[row] = newest if fixed else time_of(base, since)
             columns.timestamp_type[row] = kind
             _put_record(data, rest, end, columns, row)
             row += 1

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from sparkmirror.batches.deltas import delta_of
 from sparkmirror.batches.index import Bytes, Longs
 from sparkmirror.batches.kernel import BYTES, LONG, LONGS, WRITABLE, inner, kernel
 from sparkmirror.batches.pour_kernel import AT, BASE, NEWEST, RECORDS
@@ -167,7 +168,7 @@ def pack(rows, row, stop, out, state):
         if strings < 0:
             return i, CONTRADICTORY, np.int64(0)
         delta = state[RECORDS]
-        since = time - state[BASE] if delta > 0 else np.int64(0)
+        since = delta_of(time, state[BASE]) if delta > 0 else np.int64(0)
         length = 1 + size_of(since) + size_of(delta) + strings
         size = size_of(length) + length
         if size > out.shape[0] - state[AT]:

@@ -20,6 +20,7 @@ import numpy as np
 from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout
 from sparkmirror.batches.crc32 import crc32
+from sparkmirror.batches.deltas import delta_of
 from sparkmirror.batches.kernel import BYTES, FLAGS, LONG, TABLE, inner, kernel
 from sparkmirror.batches.select_kernel import KEPT
 from sparkmirror.batches.varint import size_of, write
@@ -176,7 +177,7 @@ def convert(data, at, stop, base, is_checked, is_stamped, stamp):
         size = _size(data, at, stop)
         if size < 0:
             return CUT_SHORT, before + 1, out, facts
-        end, offset = at + size, base + long_at(data, at)
+        end, offset = at + size, np.int64(np.uint64(base) + np.uint64(long_at(data, at)))  # may wrap, see ``deltas``
         why = _fault(data, at, end, is_checked)
         if why == DONE and offset <= before:
             why = BAD_ORDER
@@ -189,7 +190,7 @@ def convert(data, at, stop, base, is_checked, is_stamped, stamp):
         if byte_at(data, at + _MAGIC) == 1:
             time = stamp if is_stamped else long_at(data, at + _TIMESTAMP)
         _note(facts, offset, time)
-        place = _put(out, place, data, fields, time - facts[BASE_TIME], offset - facts[FIRST])
+        place = _put(out, place, data, fields, delta_of(time, facts[BASE_TIME]), offset - facts[FIRST])
         before, at = offset, end
     facts[SIZE] = place
     return DONE, before, out, facts

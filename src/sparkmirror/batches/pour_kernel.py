@@ -21,6 +21,7 @@ import numpy as np
 from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout
 from sparkmirror.batches.crc import crc32c
+from sparkmirror.batches.deltas import delta_of, time_of
 from sparkmirror.batches.kernel import BYTES, FLAGS, LONG, LONGS, TABLE, WRITABLE, inner, kernel
 from sparkmirror.batches.select_kernel import KEPT
 from sparkmirror.batches.varint import read, size_of, write
@@ -84,7 +85,7 @@ def _put(data, body, rest, end, time, out, room, state):
     if state[RECORDS] == 0:
         state[BASE] = time
         state[NEWEST] = time
-    since = time - state[BASE]
+    since = delta_of(time, state[BASE])
     tail = end - rest
     length = 1 + size_of(since) + size_of(state[RECORDS]) + tail
     at = state[AT]
@@ -123,7 +124,7 @@ def _pour(data, at, stop, table, n, skip_before, part, most, out, room, state, r
         is_new_run = state[RECORDS] == 0 or offset != state[LAST_OFFSET] + 1
         if is_new_run and state[RUNS] == runs.shape[1]:
             return MORE_RUNS, i
-        time = table[_MAX_TIME, n] if fixed else table[_BASE_TIME, n] + since
+        time = table[_MAX_TIME, n] if fixed else time_of(table[_BASE_TIME, n], since)
         if not _put(data, body, rest, end, time, out, room, state):
             return FULL, i
         if is_new_run:
