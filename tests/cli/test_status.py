@@ -107,5 +107,6 @@ def test_json_holds_every_field_under_its_name():
         "records_per_s": 5000.0,
         "bytes_per_s": 2500000.0,
         "updated_ms": 1700000000000,
+        "dead_letters": None,
         "event": "",
     }

@@ -88,6 +88,19 @@ def origins(letters):
     return found
 
 
+def assert_letters(found, wanted, target):
+    """The records that are wanted are there, and nothing else; they say why."""
+    assert found.keys() == wanted.keys()
+    for place, (*content, told) in found.items():
+        assert tuple(content) == (wanted[place].time, wanted[place].key, wanted[place].value, wanted[place].headers)
+        assert told == {
+            "connector.name": "a->b",
+            "stage": "KAFKA_PRODUCE",
+            "exception.class.name": "org.apache.kafka.common.errors.RecordTooLargeException",
+            "exception.message": f"the record is larger than max.message.bytes of the topic {target}, {LIMIT}",
+        }
+
+
 def test_what_cannot_fit_is_put_aside_with_its_origin_and_copying_goes_on_behind_it(
     cluster_a, cluster_b, lab_cluster, topic, tmp_path
 ):
@@ -110,17 +123,8 @@ def test_what_cannot_fit_is_put_aside_with_its_origin_and_copying_goes_on_behind
     kept = {number: [record for record in records if not is_large(record)] for number, records in here.items()}
     for number, case in enumerate(CASES):
         assert [record[1:] for record in there[number]] == [record[1:] for record in kept[number]], case
-    found = origins(read(cluster_b, letters)[0])
     wanted = {(name, number, r.offset): r for number, records in here.items() for r in records if is_large(r)}
-    assert found.keys() == wanted.keys()
-    for place, (*content, told) in found.items():
-        assert tuple(content) == (wanted[place].time, wanted[place].key, wanted[place].value, wanted[place].headers)
-        assert told == {
-            "connector.name": "a->b",
-            "stage": "KAFKA_PRODUCE",
-            "exception.class.name": "org.apache.kafka.common.errors.RecordTooLargeException",
-            "exception.message": f"the record is larger than max.message.bytes of the topic a.{name}, {LIMIT}",
-        }
+    assert_letters(origins(read(cluster_b, letters)[0]), wanted, f"a.{name}")
 
     entries = offset_map.journal(cluster_b, "sparkmirror.a.b.internal")
     pieces = offset_map.segments(entries, name)
