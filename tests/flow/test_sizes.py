@@ -16,6 +16,7 @@ from tests.flow.running import Running, create_topic, write_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
+KINDS = ("split", "exact", "wide", "huge", "plain", "packed")
 LIMIT = 20_000
 HUGE = 17 << 20
 HUGE_LIMIT = 40 << 20
@@ -59,14 +60,9 @@ def sized(goal, records, codec):
         size += goal - len(batch)
 
 
-def test_whatever_its_size_a_batch_arrives_or_stops_its_partition_alone(
-    cluster_a, cluster_b, lab_cluster, topic, tmp_path
-):
-    stem = topic("sizes")
-    a, b = lab_cluster("A"), lab_cluster("B")
-    split, exact, wide, huge, plain, packed = (
-        f"{stem}-{kind}" for kind in ("split", "exact", "wide", "huge", "plain", "packed")
-    )
+def write_logs(cluster_a, cluster_b, a, stem):
+    """One topic of each kind, and for most the topic on the target."""
+    split, exact, wide, huge, plain, packed = (f"{stem}-{kind}" for kind in KINDS)
     create_topic(cluster_a, split, 4)
     create_topic(cluster_b, f"a.{split}", 4, {"max.message.bytes": str(LIMIT)})
     produce(cluster_a, split, 0, some(900, 250), together=300)
@@ -94,6 +90,13 @@ def test_whatever_its_size_a_batch_arrives_or_stops_its_partition_alone(
         create_topic(cluster_b, f"a.{name}", 1, {"max.message.bytes": str(LIMIT), "compression.type": codec})
         produce(cluster_a, name, 0, some(300, 1_000), codec="zstd", together=100)
 
+
+def test_whatever_its_size_a_batch_arrives_or_stops_its_partition_alone(
+    cluster_a, cluster_b, lab_cluster, topic, tmp_path
+):
+    stem = topic("sizes")
+    split, exact, wide, huge, plain, packed = (f"{stem}-{kind}" for kind in KINDS)
+    write_logs(cluster_a, cluster_b, lab_cluster("A"), stem)
     file = write_file(
         tmp_path / "mm2.properties",
         {"a": cluster_a, "b": cluster_b},
@@ -116,6 +119,7 @@ def test_whatever_its_size_a_batch_arrives_or_stops_its_partition_alone(
     assert [difference(here[number], there[number]) for number in (0, 1)] == ["", ""]
     assert [record.value for record in there[2]] == [here[2][0].value]
 
+    b = lab_cluster("B")
     sides = ((split, 4), (exact, 2), (plain, 1), (packed, 1))
     kept = {(name, number): raw(b, f"a.{name}", number) for name, count in sides for number in range(count)}
     assert all(batch.size <= LIMIT for batches in kept.values() for batch in batches)
