@@ -299,8 +299,10 @@ def _in_wrapped(message: bytes, at: int, codec: int, rng: random.Random) -> byte
         what = rng.random()
         if what < 0.6 and len(parts[n]) >= 26:
             parts[n] = _in_message(parts[n], rng)
-        elif what < 0.8:
+        elif what < 0.75:
             parts = [part for i, part in enumerate(parts) if i != n]
+        elif what < 0.9:
+            parts.insert(n, parts[n])
         else:
             parts.insert(n, rng.choice([parts[-1], parts[0][: rng.randrange(len(parts[0]) + 1)], message]))
         stream = _packed(codec, b"".join(parts), rng)

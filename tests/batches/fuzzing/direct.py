@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import random
+import zlib
+
 import numpy as np
 
-from sparkmirror.batches import Indexed, layout, legacy_kernel, pass_through_kernel, pour_kernel
+from sparkmirror.batches import (
+    NO_PRODUCERS,
+    Indexed,
+    index_kernel,
+    layout,
+    legacy_kernel,
+    pass_through_kernel,
+    pour_kernel,
+    select_kernel,
+)
 from tests.batches import oracle, oracle_old
 from tests.batches.fuzzing.case import Case, same
 from tests.batches.fuzzing.reading import Reader
@@ -12,6 +24,8 @@ from tests.batches.oracle import Row
 
 WRITER = 4_000, 3, 2**31 - 1
 MARGIN = 64
+CUTS = 6
+ABORTED = np.array([[0, 0, 0], [7, 8, 9]], np.int64)
 LARGEST_ROOM = 4_000
 
 
@@ -53,6 +67,7 @@ class Direct:
             else:
                 self._convert(row)
         self._restamp(rows)
+        self._cut_short(rows)
 
     def _pour(self, n: int, row: Row) -> None:
         payload = self.reader.payload(n)
@@ -108,3 +123,27 @@ class Direct:
             same(bool(pass_through_kernel.restamp(own, row.start, row.size, *WRITER)), True, "restamp")
             wanted = data[: row.start] + oracle.restamp(data[row.start : stop], WRITER) + data[stop:]
             same(own.tobytes(), wanted, "a batch with another header")
+
+    def _cut_short(self, rows: list[Row]) -> None:
+        """The same bytes, ending anywhere: what a kernel reads behind the end shows under bounds checking."""
+        data, rng = np.frombuffer(self.case.data, np.uint8), random.Random(zlib.crc32(self.case.data))
+        payloads = [(n, self.reader.payload(n)) for n, row in enumerate(rows) if row.magic == 2][:3]
+        vessel = Vessel(rng.randint(61, 400), 1 + len(rows))
+        for _ in range(CUTS):
+            at, stop = sorted((rng.randint(0, len(data)), rng.randint(0, len(data))))
+            table, count, _, _ = index_kernel.walk(data[:stop])
+            same(table[0, :count].tolist(), [row.start for row in rows[:count]], "walk of a shorter answer")
+            select_kernel.drop(data[:stop], np.ascontiguousarray(table[:, :count]), at, NO_PRODUCERS, ABORTED)
+            legacy_kernel.survey(data, at, stop)
+            legacy_kernel.value_of(data, at, stop)
+            legacy_kernel.convert(data, at, stop, at, at & 1, stop & 1, stop)
+            for n, payload in payloads:
+                if payload is not None:
+                    self._pour_short(n, np.frombuffer(payload, np.uint8)[: rng.randint(0, len(payload))], vessel)
+
+    def _pour_short(self, n: int, payload: np.ndarray, vessel: Vessel) -> None:
+        """Pours on where the last one ended, until the vessel is full."""
+        pour_kernel.pour_records(
+            payload, 0, self.indexed.table, n, 0, 0, 2**62, vessel.out, vessel.room, vessel.state, vessel.runs
+        )
+        same(bool((vessel.out[vessel.room :] == 0xAA).all()), True, "the margin behind the room")
