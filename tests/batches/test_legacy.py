@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.legacy_records import LegacyRecordBatch, LegacyRecordBatchBuilder
 
-from sparkmirror.batches import Codec, TargetTopic, index
+from sparkmirror.batches import Codec, TargetTopic, index, merge
 from sparkmirror.batches.codecs import DEFAULT_LIMIT
 from sparkmirror.batches.opening import open_batch
 from sparkmirror.errors import BatchError, RecordTooLargeError
 from tests.batches.building import Rec, Written, one, read
 from tests.batches.old_messages import CODECS, PACKED, Old, message, old_logs, wrapper
 from tests.batches.streams import lz4, xxh32
-from tests.batches.test_merge import CREATE_TIME, check, drain, offsets, run_of
+from tests.batches.test_merge import CREATE_TIME, STAMP, check, drain, offsets, run_of
 
 NOW = 1_700_000_000_000
 THREE = (Rec(0, NOW, b"a", b"1"), Rec(1, NOW + 5, None, None), Rec(2, NOW - 7, b"", b"x" * 300))
@@ -249,3 +250,13 @@ def test_a_single_old_message_is_opened_too() -> None:
     opened = open_batch(index(message(0, 5, -1, b"k", b"v")), 0, DEFAULT_LIMIT)
     assert opened.count == 1
     assert opened.records.tobytes() == b"\x10\0\0\0\x02k\x02v\0"
+
+
+def test_what_lies_before_a_plain_message_that_contradicts_itself_goes_first() -> None:
+    sound = [message(1, n, NOW, b"key", b"value") for n in (0, 3, 4)]
+    run = run_of(b"".join(sound) + sealed(message(1, 7, NOW, b"key", b"value")[:-1]) + message(1, 9, NOW, None, b"v"))
+    merging = merge([run], CREATE_TIME, STAMP)
+    check(merging.batches, [Rec(n, NOW, b"key", b"value") for n in (0, 3, 4)], CREATE_TIME)
+    assert (merging.run, merging.column) == (0, 3)
+    with pytest.raises(BatchError, match="offset 7: the message's key and value do not fit its length"):
+        merge([replace(run, first=3)], CREATE_TIME, STAMP)
