@@ -81,7 +81,7 @@ class Fetcher:
         crowded = partition.held > self._memory // 2
         if crowded:
             self._crowded[partition.source] = partition
-        stopped = partition.error or partition.obstacle or partition.source_node == NO_LEADER
+        stopped = partition.error or partition.obstacle or partition.asked or partition.source_node == NO_LEADER
         if stopped or crowded or partition.fetched_all:
             self.forget(partition)
         else:

@@ -22,7 +22,6 @@ from sparkmirror.kafka.fetching import Fetched
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.log_range import log_range
 from sparkmirror.kafka.metadata import NO_LEADER
-from sparkmirror.model import TopicPartition
 from sparkmirror.naming import WRITERS_TOPIC
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ class Intake:
         self._source = source
         self._config = config
         self._by_source = {p.source: p for p in lane.partitions}
-        self._asking: set[TopicPartition] = set()
         self.putting_aside = 0
         self._dead_letters: DeadLetterTopic | None = None
         if config.dead_letters.active:
@@ -69,10 +67,9 @@ class Intake:
             self._refused(partition, fetched)
         else:
             self._note(partition, fetched)
-            if fetched.records and fetched.partition not in self._asking:
+            if fetched.records and not partition.asked:
                 self._arrived(partition, fetched)
-        if fetched.partition not in self._asking:
-            self._lane.fetcher.update(partition)
+        self._lane.fetcher.update(partition)
 
     def _note(self, partition: PartitionCopy, fetched: Fetched) -> None:
         committed = self._config.isolation is Isolation.READ_COMMITTED and fetched.last_stable >= 0
@@ -94,7 +91,7 @@ class Intake:
         except BatchError as error:
             self._stop(partition, error)
             return
-        if fetched.partition in self._asking:
+        if partition.asked:
             return
         if index.error is not None and not partition.obstacle and not partition.fetched_all:
             self._stop(partition, index.error)
@@ -162,11 +159,11 @@ class Intake:
 
     def _ask(self, partition: PartitionCopy, question: Question) -> None:
         """Runs a question about a partition beside the copy; until it is answered nothing of it is fetched."""
-        if partition.source in self._asking:
+        if partition.asked:
             question.close()
             return
-        self._asking.add(partition.source)
-        self._lane.fetcher.forget(partition)
+        partition.asked = True
+        self._lane.fetcher.update(partition)
 
         async def ask() -> None:
             try:
@@ -177,7 +174,7 @@ class Intake:
                 log.exception("%s: a question about %s failed", self._lane.plan.shift, partition.source)
                 partition.stop(f"{type(defect).__name__}: {defect}")  # or it would be asked again for ever
             finally:
-                self._asking.discard(partition.source)
+                partition.asked = False
                 self._lane.fetcher.refetch(partition)
                 self._lane.signal.set()
 

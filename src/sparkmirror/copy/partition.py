@@ -69,6 +69,7 @@ class PartitionCopy:
         end, log_start: of the source, as seen last.
         error: why it stands still, or "".
         obstacle: why it will stand still once what waits is acknowledged, or "".
+        asked: whether a question about it is open, whose answer decides what is fetched next.
         load: the sums of the lane, shared by its partitions.
         base: what the run did before this shift.
         left_out: source offsets, from the position on, of records that became dead letters.
@@ -98,6 +99,7 @@ class PartitionCopy:
     leader_epoch: int = -1
     error: str = ""
     obstacle: str = ""
+    asked: bool = False
     load: Load = field(default_factory=Load)
     base: Copied = NOTHING
     left_out: frozenset[int] = frozenset()
