@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numba.core.dispatcher import Dispatcher
 
 from sparkmirror import batches
 from sparkmirror.batches import (
@@ -22,13 +24,14 @@ from sparkmirror.batches import (
 )
 from tests.batches import oracle, oracle_old
 from tests.batches.building import Written, compiled
-from tests.batches.fuzzing.counting import kernels
+from tests.batches.fuzzing.counting import ROOM, kernels
 from tests.batches.fuzzing.damage import damaged
 from tests.batches.fuzzing.direct import Vessel
 from tests.batches.fuzzing.seeds import seeds
 from tests.batches.fuzzing.trial import rows_of
 from tests.batches.kinds import encode, every_kind, logs_of_every_kind
 from tests.batches.oracle import Row
+from tests.batches.test_words import READERS, WRITERS
 
 SEEDS = seeds()
 WRITER = 4_000, 3, 2**31 - 1
@@ -54,6 +57,16 @@ TWINS = {
     "encode_kernel.pack",
 }
 """Those that are compared here, and the loops of columns, which ``fuzzing.tables`` reads with ``oracle.fields``."""
+
+PARTS = {
+    "crc": {"append_by_instruction", "append_by_table", "crc32c", "multiply", "shift"},
+    "crc32": {"crc32"},
+    "deltas": {"delta_of", "time_of"},
+    "pour_kernel": {"parse"},
+    "varint": {"read", "size_of", "write"},
+    "words": {*READERS, *WRITERS, "copy", "reach"},
+}
+"""What kernels share: compared here, or in the test file of that name. The rest is private to one file's kernels."""
 
 sound = logs_of_every_kind().map(lambda log: b"".join(encode(batch, stream) for batch, stream in log))
 broken = st.builds(lambda answer, seed: damaged(answer, SEEDS, random.Random(seed)), sound, st.integers(0, 2**32))
@@ -87,6 +100,17 @@ def array(data: bytes) -> np.ndarray:
 
 def test_every_kernel_has_a_twin() -> None:
     assert set(kernels()) == TWINS
+
+
+def test_everything_that_kernels_share_is_compared_by_itself() -> None:
+    found: dict[str, set[str]] = {}
+    for name, module in list(sys.modules.items()):
+        for function in vars(module).values() if name.startswith(ROOM) else ():
+            is_own = isinstance(function, Dispatcher) and function.__module__ == name
+            short = name.removeprefix(f"{ROOM}.")
+            if is_own and function.__name__[0] != "_" and f"{short}.{function.__name__}" not in TWINS:
+                found.setdefault(short, set()).add(function.__name__)
+    assert found == PARTS
 
 
 @given(answers)
