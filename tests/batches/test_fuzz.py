@@ -25,8 +25,8 @@ def test_stored_cases_take_the_way_that_is_on_record() -> None:
 
 def test_the_stored_cases_are_few_and_different() -> None:
     stored = corpus.load()
-    assert corpus.PATH.stat().st_size < 300 * 1024
-    assert len(stored) == len({facts for _, facts in stored}) > 100
+    assert sum(file.stat().st_size for file in corpus.ROOM.iterdir()) < 300 * 1024
+    assert len({case for case, _ in stored}) == len(stored) > 100
 
 
 def test_damaged_answers_are_copied_or_refused() -> None:

@@ -1,8 +1,8 @@
-"""The stored cases: each took a way through the code that no smaller one did.
+"""The stored cases: those that took a way through the code that no smaller one did, and those that once did harm.
 
-A line of ``corpus/cases.jsonl`` is a case (see ``case.Case.to_json``) and its facts (see ``trial``), so that a test
-sees when a batch is treated in another way than it was. Written by ``python -m tests.batches.fuzz collect``, and by
-nothing else but those who add a case that once did harm.
+A line is a case (see ``case.Case.to_json``) and its facts (see ``trial``), so that a test sees when a batch is treated
+in another way than it was. ``cases.jsonl`` is written by ``python -m tests.batches.fuzz collect``. ``harm.jsonl`` is
+written by hand: what the fuzz prints of a defect, once that is mended.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ from typing import Final
 
 from tests.batches.fuzzing.case import Case
 
-PATH: Final = Path(__file__).parents[1] / "corpus" / "cases.jsonl"
+ROOM: Final = Path(__file__).parents[1] / "corpus"
+COLLECTED: Final = ROOM / "cases.jsonl"
+HARMFUL: Final = ROOM / "harm.jsonl"
 BUDGET: Final = 250 * 1024
-"""Bytes that the file may have."""
+"""Bytes that the collected cases may have."""
 
 Facts = tuple[str, ...]
 Known = tuple[Case, Facts]
 
 
-def load() -> list[Known]:
-    """The stored cases with the facts that are on record."""
-    lines = PATH.read_text(encoding="utf-8").splitlines() if PATH.exists() else []
+def load(*paths: Path) -> list[Known]:
+    """The stored cases, of some files or of all, with the facts that are on record."""
+    lines = [line for path in paths or (COLLECTED, HARMFUL) for line in path.read_text(encoding="utf-8").splitlines()]
     told = map(json.loads, lines)
     return [(Case.from_json(line), tuple(line["facts"])) for line in told]
 
 
 def store(cases: Iterable[Known]) -> None:
-    """Writes the file anew."""
-    PATH.parent.mkdir(exist_ok=True)
-    PATH.write_text("".join(map(_line, cases)), encoding="utf-8")
+    """Writes the collected ones anew."""
+    COLLECTED.write_text("".join(map(_line, cases)), encoding="utf-8")
 
 
 def _line(known: Known) -> str:
@@ -49,7 +50,8 @@ def ways(facts: Facts) -> Iterator[tuple[str, ...]]:
 
 def chosen(cases: Iterable[Known]) -> list[Known]:
     """The smallest cases that have every fact, then those that have most pairs of facts, as many as may be stored."""
-    ordered = sorted(cases, key=lambda known: len(_line(known)))
+    harmful = {case for case, _ in load(HARMFUL)}
+    ordered = sorted((known for known in cases if known[0] not in harmful), key=lambda known: len(_line(known)))
     seen: set[tuple[str, ...]] = set()
     found: list[Known] = []
     size = 0

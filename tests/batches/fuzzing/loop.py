@@ -36,7 +36,7 @@ class DefectError(Exception):
     def __init__(self, case: Case, cause: BaseException) -> None:
         self.case = case
         told = "".join(traceback.format_exception(cause))
-        super().__init__(f"{told}\n{json.dumps(case.to_json())}")
+        super().__init__(f"{told}\n{json.dumps({'facts': [], **case.to_json()})}")
 
 
 @dataclass(slots=True)
