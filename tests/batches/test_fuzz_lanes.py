@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkmirror.batches import Codec, TargetTopic
+from sparkmirror.batches import Codec
 from tests.batches import oracle
 from tests.batches.building import CONTROL, TRANSACTIONAL, Rec, Written, pack
 from tests.batches.fuzzing.case import Case, Setting
@@ -26,10 +26,8 @@ SEEDS = seeds()
 
 def intake(case: Case) -> tuple[Lane, list[str]]:
     """Leads a case through a lane, which looks at every batch that leaves; and what was told."""
-    codec = None if case.setting.codec < 0 else Codec(case.setting.codec)
-    limit, told = case.setting.limit, []
-    target = TargetTopic(log_append_time=case.setting.broker_time, max_message_bytes=limit, codec=codec)
-    lane = Lane(case, target)
+    told: list[str] = []
+    lane = Lane(case, case.setting.target())
     lane.run(lambda *words: told.append(" ".join(map(str, words))), kind)
     return lane, told
 

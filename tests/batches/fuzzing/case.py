@@ -11,7 +11,7 @@ import zlib
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
-from sparkmirror.batches import Codec
+from sparkmirror.batches import Codec, TargetTopic
 
 LIMIT: Final = 1 << 20
 
@@ -27,6 +27,8 @@ class Setting:
         loops: producer ids whose batches are dropped.
         broker_time: whether the target sets the time itself.
         codec: what the target's batches are compressed with; -1 leaves that as it is.
+        enforced: whether the target's broker compresses with it what comes otherwise.
+        is_far: whether the target is a tenth of a second away.
         limit: max.message.bytes of the target.
         batch_size: of merging.
         decompression_limit: the most bytes that a batch may decompress to.
@@ -40,12 +42,23 @@ class Setting:
     loops: tuple[int, ...] = ()
     broker_time: bool = False
     codec: int = -1
+    enforced: bool = False
+    is_far: bool = False
     limit: int = LIMIT
     batch_size: int = LIMIT
     decompression_limit: int = LIMIT
     sequence: int = 0
     part: int = 0
     most: int = 3
+
+    def target(self) -> TargetTopic:
+        """The topic that the batches are made for."""
+        return TargetTopic(
+            log_append_time=self.broker_time,
+            max_message_bytes=self.limit,
+            codec=None if self.codec < 0 else Codec(self.codec),
+            enforced=self.enforced and self.codec >= 0,
+        )
 
     @classmethod
     def drawn(cls, rng: random.Random) -> Setting:
@@ -58,6 +71,8 @@ class Setting:
             loops=rng.choice([(), (), (), (7,), (8, 9)]),
             broker_time=rng.random() < 0.3,
             codec=rng.choice([-1, -1, -1, *Codec]),
+            enforced=rng.random() < 0.2,
+            is_far=rng.random() < 0.2,
             limit=rng.choice([80, 150, 300, 3000, LIMIT, LIMIT]),
             batch_size=rng.choice([62, 100, 200, 600, LIMIT, LIMIT]),
             decompression_limit=rng.choice([10, 400, LIMIT, LIMIT, LIMIT]),

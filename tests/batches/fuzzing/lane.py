@@ -49,6 +49,7 @@ class Lane:
         self.partition = PartitionCopy(
             plan=plan, rules=self.rules, batch_bytes=min(setting.batch_size, self.limit), patience_s=60.0, load=Load()
         )
+        self.partition.round_trip = 0.1 if setting.is_far else 0.0
         self.partition.begin(setting.start, setting.sequence, (NO_OFFSET, NO_OFFSET, NO_OFFSET), opened=True)
         self.sequence, self.position, self.end = setting.sequence, setting.start, 0
         self.sent: list[Outgoing] = []

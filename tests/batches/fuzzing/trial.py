@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sparkmirror import batches
-from sparkmirror.batches import Codec, Indexed, Kept, Merged, Need, Reason, Run, Stamp, TargetTopic
+from sparkmirror.batches import Codec, Indexed, Kept, Merged, Need, Reason, Run, Stamp
 from sparkmirror.errors import BatchError, RecordTooLargeError
 from tests.batches import oracle
 from tests.batches.building import unpack
@@ -49,10 +49,7 @@ class Trial:
         self.case, self.setting = case, case.setting
         self.facts: list[str] = []
         self.batches = self.records = 0
-        codec = Codec(self.setting.codec) if self.setting.codec >= 0 else None
-        self.target = TargetTopic(
-            log_append_time=self.setting.broker_time, max_message_bytes=self.setting.limit, codec=codec
-        )
+        self.target = case.setting.target()
 
     def tell(self, *words: object) -> None:
         self.facts.append(" ".join(str(word) for word in words))
@@ -216,8 +213,9 @@ class Merger:
     def _opened(self, merged: Merged) -> list[Record]:
         """The records of a new batch, with the source offsets that are told for them; its header is as it should be."""
         data = bytes(merged.batch)
-        if len(data) > self.setting.limit:
-            raise AssertionError(f"a batch of {len(data)} bytes for a topic that allows {self.setting.limit}")
+        limit = self.setting.limit if data[22] & 7 else self.trial.target.room
+        if len(data) > limit:
+            raise AssertionError(f"a batch of {len(data)} bytes for a topic that allows {limit}")
         (row,), fault, _ = oracle.walk(data)
         found = oracle.records(row, unpack(Codec(row.codec), data[61:]))
         if fault or found is None:
