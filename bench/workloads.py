@@ -101,7 +101,7 @@ SHIFTS = {"shift.max.ms": str(max(2_000, round(60_000 * min(1.0, SCALE))))}
 
 
 def _over_the_link(name: str, title: str, records: int, **more: Any) -> Workload:
-    """A few batches of MirrorMaker 2's size in each round trip tell its rate: it need not copy all of it."""
+    """MirrorMaker 2 sends a batch in each round trip: its rate is soon known, and it need not copy everything."""
     return Workload(
         name=name,
         title=f"link of 100 ms: {title}",

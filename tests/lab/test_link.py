@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import socket
 import struct
@@ -44,9 +45,11 @@ def answering(serve: Callable[[socket.socket], None]) -> Iterator[int]:
 
         accepting = threading.Thread(target=accept)
         accepting.start()
-        yield server.getsockname()[1]
-        server.shutdown(socket.SHUT_RDWR)
-        accepting.join(TIMEOUT)
+        try:
+            yield server.getsockname()[1]
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            accepting.join(TIMEOUT)
         for each in served:
             each.result(TIMEOUT)
 
@@ -137,6 +140,27 @@ def test_a_client_that_breaks_off_is_told_to_the_server():
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         connection.close()
         assert broken.wait(TIMEOUT)
+
+
+def test_a_server_that_ends_and_then_breaks_off_leaves_nothing_behind(caplog: pytest.LogCaptureFixture):
+    """The link does not read from it any more, so it meets the break when it has something to deliver."""
+    ended, broken = threading.Event(), threading.Event()
+
+    def end_and_break(connection: socket.socket) -> None:
+        connection.shutdown(socket.SHUT_WR)
+        assert ended.wait(TIMEOUT)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        connection.close()
+        broken.set()
+
+    with answering(end_and_break) as port, Link(port, delay_ms=5) as link, connect(link) as connection:
+        assert connection.recv(16) == b""
+        ended.set()
+        assert broken.wait(TIMEOUT)
+        connection.shutdown(socket.SHUT_WR)
+        with connect(link) as later, suppress(ConnectionResetError):  # what was to be delivered before has been by then
+            assert later.recv(16) == b""
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 def test_a_broker_that_is_away_turns_the_client_away():

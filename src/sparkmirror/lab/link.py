@@ -224,9 +224,17 @@ class _End(asyncio.Protocol):
         if load is _Mark.BREAK:
             self.break_off()
         elif load is _Mark.END:
-            self._told_end = True
-            self._transport.write_eof()
-            if self._ended:
-                self._transport.close()
+            self._end()
         else:
             self._transport.write(load)
+
+    def _end(self) -> None:
+        assert self._transport is not None
+        self._told_end = True
+        try:
+            self._transport.write_eof()
+        except OSError:  # it broke after it had sent all: nobody reads from it any more, so nobody noticed
+            self.break_off()
+        else:
+            if self._ended:
+                self._transport.close()
