@@ -387,6 +387,17 @@ def far(stage: Stage, cluster_b: LabCluster) -> FlowConfig:
     return replace(stage.config, target=replace(stage.config.target, producer=producer))
 
 
+def test_how_far_a_broker_is_is_known_before_anything_is_sent(far: FlowConfig):
+    cluster = Cluster("B", far.target.producer, role="test")
+    try:
+        assert cluster.round_trip(1) == 0.0
+        cluster.run(cluster.ping, 1)
+        assert cluster.round_trip(1) >= 0.1
+        assert cluster.round_trip(2) == cluster.round_trip(1), "one that never answered may be as far away"
+    finally:
+        cluster.close()
+
+
 @pytest.mark.parametrize(
     ("count", "settings"),
     [

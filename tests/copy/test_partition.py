@@ -391,3 +391,13 @@ def test_a_batch_made_ahead_waits_for_what_was_refused():
     following = copy.next_batch()
     assert following is not None
     assert following.source == sent[-1].end
+
+
+def test_a_target_that_only_seemed_far_away_changes_nothing_for_what_waits():
+    """What was cut as small then is looked at again when it is sent; what is small anyway is merged."""
+    copy = partition()
+    copy.round_trip = 0.1
+    take(copy, *(batch(n, 1, size=100_000) for n in range(3)))
+    take(copy, *(batch(3 + n, 1, size=100) for n in range(3)))
+    copy.round_trip = 0.001
+    assert [one.batches for one in send_all(copy)] == [1, 1, 1, 3]

@@ -20,7 +20,7 @@ from sparkmirror.copy.arrivals import SMALL_BYTES, SMALL_COMPRESSED_BYTES
 IN_FLIGHT_PER_PARTITION = 5
 """Brokers remember the last five batches of a producer (``ProducerStateEntry.NUM_BATCHES_TO_RETAIN``)."""
 
-FAR_SECONDS = 0.010
+FAR_SECONDS = 0.020
 """From this round trip on a target is far. Below it a busy broker takes longer than the line."""
 
 MERGED_PER_SECOND = 300_000_000

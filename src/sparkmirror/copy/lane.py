@@ -84,6 +84,7 @@ class Lane:
         """Connects, learns the leaders, and takes the partitions over; False if there is nothing to take."""
         batches.warm()
         await self.leaders.learn(self.partitions)
+        await self.leaders.measure(self.partitions)
         if not await self.handover.take_over(self.partitions):
             return False
         for partition in self.partitions:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from sparkmirror.copy.distance import is_far
 from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.errors import LinkError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION, Advice, advice, broker_error
 from sparkmirror.kafka.metadata import NO_LEADER, TopicView, describe_topics
+
+PINGS, MEASURE_SECONDS = 4, 1.0
 
 GONE_SECONDS = 10.0
 """How long a topic may be unknown before its partitions stop: metadata of a new topic takes a moment to spread."""
@@ -42,6 +47,19 @@ class Leaders:
         for partition in alive:
             self._learn_source(partition, source[partition.source.topic])
             self._learn_target(partition, target[partition.target.topic])
+
+    async def measure(self, partitions: Sequence[PartitionCopy]) -> None:
+        """Asks the brokers of the target that seem far away again: one that was only busy answers sooner then."""
+        deadline = time.monotonic() + MEASURE_SECONDS
+        for node in {p.target_leader for p in partitions} - {NO_LEADER}:
+            with suppress(LinkError):  # found out when it is written to
+                for _ in range(PINGS):
+                    left_ms = int((deadline - time.monotonic()) * 1000)
+                    if left_ms <= 0 or not is_far(self.target.round_trip(node)):
+                        break
+                    await self.target.ping(node, left_ms)
+        for partition in partitions:
+            partition.round_trip = self.target.round_trip(partition.target_leader)
 
     def _learn_source(self, partition: PartitionCopy, view: TopicView) -> None:
         if self._unusable(partition, self.source, view, partition.source.partition):

@@ -16,6 +16,7 @@ from sparkmirror.copy.arrivals import Item, Prepared, Rules, Run, Ticket
 from sparkmirror.model import NO_OFFSET, Writer
 from sparkmirror.offsets.records import SEQUENCES
 
+CODEC_MASK = 7
 LEAST_USE = 4
 """Of batches of one small record, no more than a fourth may be left when they are merged; the rest were headers."""
 
@@ -59,7 +60,9 @@ Waiting: TypeAlias = Item | Outgoing
 """What waits in a queue; only its head may be a batch that was made ahead."""
 
 
-def next_outgoing(waiting: deque[Waiting], writer: Writer, rules: Rules, limit: int, room: int = 0) -> Outgoing:
+def next_outgoing(
+    waiting: deque[Waiting], writer: Writer, rules: Rules, limit: int, room: int = 0, far: bool = True
+) -> Outgoing:
     """Takes the next batch from ``waiting``, which must not be empty and whose first ticket is acknowledged.
 
     Args:
@@ -68,6 +71,7 @@ def next_outgoing(waiting: deque[Waiting], writer: Writer, rules: Rules, limit: 
         rules: what the flow asks.
         limit: bytes that a merged batch may have.
         room: bytes before compression, if that is more; a guess, so what comes out too large is made anew.
+        far: whether the target is; if not, what was held to be small for that reason is looked at again.
 
     Raises:
         BatchError: the batch at the head cannot be merged; one further behind ends the batch that is made before it.
@@ -81,7 +85,7 @@ def next_outgoing(waiting: deque[Waiting], writer: Writer, rules: Rules, limit: 
         return _prepared(head)
     room = limit if rules.target.enforced else max(room, limit)  # brokers that compress anew look at the size again
     together = _together(waiting, LEAST_USE * room)
-    if together > 1 or (head.stop - head.at > 1 and head.small):
+    if (together > 1 or (head.stop - head.at > 1 and head.small)) and (far or _is_small_for_a_near_target(head)):
         return _merged(waiting, together, writer, rules, limit, room)
     return _passed(waiting, head, writer)
 
@@ -96,6 +100,12 @@ def _together(waiting: deque[Waiting], limit: int) -> int:
         size += item.held
         count += 1
     return count
+
+
+def _is_small_for_a_near_target(run: Run) -> bool:
+    compressed = int(run.index.attributes[run.at]) & CODEC_MASK
+    limit = distance.NEAR.compressed if compressed else distance.NEAR.plain
+    return run.held < limit * (run.stop - run.at)
 
 
 def _prepared(item: Prepared) -> Outgoing:

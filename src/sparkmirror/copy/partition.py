@@ -232,8 +232,9 @@ class PartitionCopy:
         return batch
 
     def _make(self) -> Outgoing:
-        room = self._room if distance.is_far(self.round_trip) else 0
-        batch = next_outgoing(self._waiting, self.plan.writer, self.rules, self.batch_bytes, room)
+        far = distance.is_far(self.round_trip)
+        room = self._room if far else 0
+        batch = next_outgoing(self._waiting, self.plan.writer, self.rules, self.batch_bytes, room, far)
         if batch.poured:
             self._room = distance.room(self.batch_bytes, batch.poured, len(batch.payload))
         return batch

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kafka.net.selector import NetworkSelector
+from kafka.protocol.metadata import ApiVersionsRequest
 
 from kafka import errors as kafka_errors
 from sparkmirror.config.settings import ClientSettings
@@ -126,6 +127,15 @@ class Cluster:
         if connection is not None and connection.paused:
             return False
         return not self.connections.connection_delay(node)
+
+    async def ping(self, node: int, timeout_ms: int = CALL_MS) -> None:
+        """Asks a broker for nothing that matters; its `round_trip` is the better known for it.
+
+        Raises:
+            LinkError: it does not answer.
+        """
+        names = {"client_software_name": "sparkmirror", "client_software_version": "1"}
+        await self.exchange(ApiVersionsRequest(**names), node, timeout_ms)
 
     def round_trip(self, node: int) -> float:
         """Seconds to a broker and back; of the nearest one that is known while this one never answered, or 0."""
