@@ -19,7 +19,7 @@ import time
 import numpy as np
 from numba.core import config
 
-from sparkmirror.batches import words
+from sparkmirror.batches.kernels import words
 from tests.batches.building import compiled
 from tests.batches.fuzzing import corpus
 from tests.batches.fuzzing.case import Case, Setting

@@ -17,8 +17,8 @@ The map of the room, in the order in which a batch meets it:
     encode          columns to batches (``encode_rows``: every kind of Arrow column as one)
     codecs          compression in the framings of Kafka's clients (``codec``: their numbers)
 
-Files named ``*_kernel`` hold the loops (Numba); ``kernel`` says how they are compiled; they are made of ``crc``,
-``crc32``, ``deltas``, ``varint`` and ``words``. Each kernel has a plain-Python twin in the tests.
+The loops are Numba functions in ``kernels``, one file for each of the names above that has some. Each has a
+plain-Python twin in the tests.
 """
 
 from sparkmirror.batches.codec import Codec
@@ -27,7 +27,7 @@ from sparkmirror.batches.columns import TimestampType, column_schema
 from sparkmirror.batches.decode import decode
 from sparkmirror.batches.encode import NO_WRITER, Encoded, encode
 from sparkmirror.batches.index import Indexed, index
-from sparkmirror.batches.kernel import fill_cache, warm
+from sparkmirror.batches.kernels.compiling import fill_cache, warm
 from sparkmirror.batches.merge import Merging, Run, merge, merge_all
 from sparkmirror.batches.pass_through import rewrite
 from sparkmirror.batches.sealing import Merged, Stamp

@@ -26,7 +26,7 @@ from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from sparkmirror.batches import decode_kernel as kernels
+from sparkmirror.batches.kernels import decode as kernels
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkmirror.batches import columns
-from sparkmirror.batches import decode_kernel as kernels
 from sparkmirror.batches.codecs import DEFAULT_LIMIT
-from sparkmirror.batches.decode_kernel import Blobs, Columns
 from sparkmirror.batches.decode_parts import Part, parts_of
 from sparkmirror.batches.index import Indexed, Longs
+from sparkmirror.batches.kernels import decode as kernels
+from sparkmirror.batches.kernels.decode import Blobs, Columns
 from sparkmirror.batches.opening import damaged
 from sparkmirror.batches.select import Kept, keep
 

@@ -15,12 +15,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout, legacy
 from sparkmirror.batches.index import Bytes, Indexed, Longs
+from sparkmirror.batches.kernels import index as rows
+from sparkmirror.batches.kernels.select import KEPT
 from sparkmirror.batches.opening import open_batch
 from sparkmirror.batches.select import Kept
-from sparkmirror.batches.select_kernel import KEPT
 
 _SHELF: Final = 1024 * 1024
 
@@ -33,8 +33,8 @@ class Part(NamedTuple):
     Attributes:
         data: the array.
         spans: two rows, where in it the records of each batch begin and end.
-        table: as ``index_kernel.walk`` gives it; of converted messages the magic and who set the time are their own.
-        reasons: as ``select_kernel.drop`` has them; dropped batches are passed over.
+        table: as ``kernels.index.walk`` gives it; of converted messages the magic and who set the time are their own.
+        reasons: as ``kernels.select.drop`` has them; dropped batches are passed over.
         first: the first batch's column.
         stop: the column after the last one.
     """

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sparkmirror.batches import columns, layout
-from sparkmirror.batches import encode_kernel as kernels
-from sparkmirror.batches import pour_kernel as pouring
 from sparkmirror.batches.codec import Codec
-from sparkmirror.batches.encode_kernel import Rows
 from sparkmirror.batches.encode_rows import check_names, rows_of
 from sparkmirror.batches.index import Longs
+from sparkmirror.batches.kernels import encode as kernels
+from sparkmirror.batches.kernels import pour as pouring
+from sparkmirror.batches.kernels.encode import Rows
 from sparkmirror.batches.sealing import Stamp, new_state, seal
 from sparkmirror.errors import RecordTooLargeError
 

@@ -1,4 +1,4 @@
-"""The columns of an Arrow table as the arrays that ``encode_kernel`` reads.
+"""The columns of an Arrow table as the arrays that ``kernels.encode`` reads.
 
 Purpose: every kind of column that can be meant becomes one kind of array; the rest is refused by name.
 
@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkmirror.batches import columns
-from sparkmirror.batches.encode_kernel import Rows, Strings
 from sparkmirror.batches.index import Bytes, Longs
+from sparkmirror.batches.kernels.encode import Rows, Strings
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sparkmirror.batches import index_kernel as rows
+from sparkmirror.batches.kernels import index as rows
 from sparkmirror.errors import BatchError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -46,7 +46,7 @@ class Indexed:
     Attributes:
         data: the whole buffer as uint8.
         table: int64, one row per header field; the properties below name the rows.
-        fault: why the walk ended early, a code of ``index_kernel``; see ``error``.
+        fault: why the walk ended early, a code of ``kernels.index``; see ``error``.
         end: where in the buffer the walk ended.
     """
 

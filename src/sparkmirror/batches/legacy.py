@@ -21,12 +21,12 @@ from typing import Final
 
 import numpy as np
 
-from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout, lz4_header
-from sparkmirror.batches import legacy_kernel as kernels
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.codecs import CodecError, decompress
 from sparkmirror.batches.index import Bytes, Indexed, Longs
+from sparkmirror.batches.kernels import index as rows
+from sparkmirror.batches.kernels import legacy as kernels
 from sparkmirror.errors import BatchError
 
 _REASONS: Final = {

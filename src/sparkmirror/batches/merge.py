@@ -22,12 +22,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout
-from sparkmirror.batches import pour_kernel as kernels
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.codecs import DEFAULT_LIMIT
 from sparkmirror.batches.index import Indexed, Longs
+from sparkmirror.batches.kernels import index as rows
+from sparkmirror.batches.kernels import pour as kernels
 from sparkmirror.batches.opening import Opened, Opener, codec_of, damaged, is_plain_message, open_messages
 from sparkmirror.batches.pass_through import rewrite
 from sparkmirror.batches.reencode import reencode

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout, legacy
-from sparkmirror.batches import legacy_kernel as kernels
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.codecs import CodecError, decompress
 from sparkmirror.batches.index import Bytes, Indexed, Longs
+from sparkmirror.batches.kernels import index as rows
+from sparkmirror.batches.kernels import legacy as kernels
 from sparkmirror.batches.select import Kept
 from sparkmirror.errors import BatchError
 

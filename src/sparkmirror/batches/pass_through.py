@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkmirror.batches.pass_through_kernel import restamp
+from sparkmirror.batches.kernels.pass_through import restamp
 from sparkmirror.errors import BatchError
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from sparkmirror.batches import layout
-from sparkmirror.batches import pour_kernel as kernels
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.index import Bytes, Longs
+from sparkmirror.batches.kernels import pour as kernels
 from sparkmirror.batches.opening import Opened, damaged
 from sparkmirror.batches.sealing import Merged, Stamp, new_state, seal
 from sparkmirror.batches.select import TargetTopic

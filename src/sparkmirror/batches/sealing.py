@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparkmirror.batches import layout
-from sparkmirror.batches import pour_kernel as kernels
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.codecs import compress
 from sparkmirror.batches.index import Bytes, Longs
+from sparkmirror.batches.kernels import pour as kernels
 
 _SEQUENCES = 2**31
 
@@ -60,7 +60,7 @@ class Merged:
 
 
 def new_state() -> Longs:
-    """The state (see ``pour_kernel``) of a batch that nothing has been poured into."""
+    """The state (see ``kernels.pour``) of a batch that nothing has been poured into."""
     state = np.zeros(kernels.STATE, np.int64)
     state[kernels.AT] = layout.HEADER
     return state

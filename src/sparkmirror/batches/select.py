@@ -19,10 +19,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sparkmirror.batches import index_kernel as rows
-from sparkmirror.batches import select_kernel as kernels
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.index import Indexed, Longs
+from sparkmirror.batches.kernels import index as rows
+from sparkmirror.batches.kernels import select as kernels
 from sparkmirror.errors import BatchError
 
 

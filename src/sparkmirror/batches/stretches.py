@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparkmirror.batches import stretches_kernel as kernels
 from sparkmirror.batches.index import Indexed
+from sparkmirror.batches.kernels import stretches as kernels
 from sparkmirror.batches.select import Kept
 
 

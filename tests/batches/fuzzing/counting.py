@@ -13,16 +13,18 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from sparkmirror.batches import kernel, warm
+from sparkmirror.batches import warm
+from sparkmirror.batches.kernels import compiling
 
 ROOM = "sparkmirror.batches"
+KERNELS = f"{ROOM}.kernels"
 
 
 def kernels() -> dict[str, Any]:
     """Every kernel that Python calls, by ``module.name``."""
     return {
-        f"{dispatcher.__module__.removeprefix(ROOM + '.')}.{dispatcher.__name__}": dispatcher
-        for dispatcher, _ in kernel._entries
+        f"{dispatcher.__module__.removeprefix(KERNELS + '.')}.{dispatcher.__name__}": dispatcher
+        for dispatcher, _ in compiling._entries
     }
 
 

@@ -7,16 +7,12 @@ import zlib
 
 import numpy as np
 
-from sparkmirror.batches import (
-    NO_PRODUCERS,
-    Indexed,
-    index_kernel,
-    layout,
-    legacy_kernel,
-    pass_through_kernel,
-    pour_kernel,
-    select_kernel,
-)
+from sparkmirror.batches import NO_PRODUCERS, Indexed, layout
+from sparkmirror.batches.kernels import index as index_kernel
+from sparkmirror.batches.kernels import legacy as legacy_kernel
+from sparkmirror.batches.kernels import pass_through as pass_through_kernel
+from sparkmirror.batches.kernels import pour as pour_kernel
+from sparkmirror.batches.kernels import select as select_kernel
 from tests.batches import oracle, oracle_old
 from tests.batches.fuzzing.case import Case, same
 from tests.batches.fuzzing.reading import Reader

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout
-from sparkmirror.batches.crc32 import crc32
-from sparkmirror.batches.deltas import delta_of
-from sparkmirror.batches.kernel import BYTES, FLAGS, LONG, TABLE, inner, kernel
-from sparkmirror.batches.select_kernel import KEPT
-from sparkmirror.batches.varint import size_of, write
-from sparkmirror.batches.words import byte_at, copy, int_at, long_at, put_byte
+from sparkmirror.batches.kernels import index as rows
+from sparkmirror.batches.kernels.compiling import BYTES, FLAGS, LONG, TABLE, inner, kernel
+from sparkmirror.batches.kernels.crc32 import crc32
+from sparkmirror.batches.kernels.deltas import delta_of
+from sparkmirror.batches.kernels.select import KEPT
+from sparkmirror.batches.kernels.varint import size_of, write
+from sparkmirror.batches.kernels.words import byte_at, copy, int_at, long_at, put_byte
 
 COUNT, FIRST, LAST, BASE_TIME, NEWEST, SIZE = 0, 1, 2, 3, 4, 5
 FACTS = 6
@@ -201,8 +201,8 @@ def together(table, reasons, first, stop, most):
     """The column after the plain messages of magic 0 and 1 that stand side by side from column ``first`` on.
 
     Args:
-        table: as ``index_kernel.walk`` gives it.
-        reasons: as ``select_kernel.drop`` gives them; a dropped one ends them.
+        table: as ``kernels.index.walk`` gives it.
+        reasons: as ``kernels.select.drop`` gives them; a dropped one ends them.
         first: the first, which is one.
         stop: the column to end at.
         most: how many bytes they may have, unless the first alone has more.

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from sparkmirror.batches import layout
-from sparkmirror.batches.crc import append, shift
-from sparkmirror.batches.kernel import LONG, WRITABLE, inner, kernel
-from sparkmirror.batches.words import int_at, put_int, put_long, put_short, short_at
+from sparkmirror.batches.kernels.compiling import LONG, WRITABLE, inner, kernel
+from sparkmirror.batches.kernels.crc import append, shift
+from sparkmirror.batches.kernels.words import int_at, put_int, put_long, put_short, short_at
 
 _BASE_OFFSET, _LEADER_EPOCH, _CRC, _CRC_FROM = layout.BASE_OFFSET, layout.LEADER_EPOCH, layout.CRC, layout.CRC_FROM
 _ATTRIBUTES, _CODEC, _HEADER = layout.ATTRIBUTES, layout.CODEC_MASK, layout.HEADER

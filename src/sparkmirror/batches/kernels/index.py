@@ -17,10 +17,10 @@ from __future__ import annotations
 import numpy as np
 
 from sparkmirror.batches import layout
-from sparkmirror.batches.crc import crc32c
-from sparkmirror.batches.crc32 import crc32
-from sparkmirror.batches.kernel import BYTES, inner, kernel
-from sparkmirror.batches.words import byte_at, int_at, long_at, short_at
+from sparkmirror.batches.kernels.compiling import BYTES, inner, kernel
+from sparkmirror.batches.kernels.crc import crc32c
+from sparkmirror.batches.kernels.crc32 import crc32
+from sparkmirror.batches.kernels.words import byte_at, int_at, long_at, short_at
 
 START, SIZE, FIRST, LAST, COUNT, ATTRIBUTES, MAGIC = 0, 1, 2, 3, 4, 5, 6
 PRODUCER, EPOCH, SEQUENCE, BASE_TIME, MAX_TIME, LEADER_EPOCH = 7, 8, 9, 10, 11, 12

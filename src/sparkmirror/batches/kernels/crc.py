@@ -27,8 +27,8 @@ from numba import types
 from numba.core import config
 from numba.extending import intrinsic
 
-from sparkmirror.batches.kernel import inner
-from sparkmirror.batches.words import byte_at, load32, load64
+from sparkmirror.batches.kernels.compiling import inner
+from sparkmirror.batches.kernels.words import byte_at, load32, load64
 
 POLYNOMIAL = np.uint32(0x82F63B78)
 BLOCK = 4096

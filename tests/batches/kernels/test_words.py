@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.batches import words
+from sparkmirror.batches.kernels import words
 from tests.batches.building import compiled
 
 READERS = {"long_at": ">q", "int_at": ">i", "short_at": ">h", "byte_at": "B", "load64": "=Q", "load32": "=I"}

@@ -13,7 +13,11 @@ from typing import Any
 import pytest
 
 import sparkmirror.batches
-from sparkmirror.batches import fill_cache, index_kernel, kernel, pour_kernel, select_kernel
+from sparkmirror.batches import fill_cache
+from sparkmirror.batches.kernels import compiling
+from sparkmirror.batches.kernels import index as index_kernel
+from sparkmirror.batches.kernels import pour as pour_kernel
+from sparkmirror.batches.kernels import select as select_kernel
 
 SOURCES = Path(sparkmirror.batches.__file__).parent
 
@@ -26,9 +30,9 @@ def test_a_kernel_is_as_new_as_its_callees_in_other_files(tmp_path: Path) -> Non
     """Numba itself looks at the file of the kernel only; what is stamped here covers the room."""
     copied = Path(shutil.copytree(SOURCES, tmp_path / "batches", ignore=shutil.ignore_patterns("__pycache__")))
     stamped = WALK._cache._cache_file._source_stamp
-    assert stamped == kernel.stamp(SOURCES) == kernel.stamp(copied)
-    (copied / "varint.py").write_text("# changed")
-    assert kernel.stamp(copied) != stamped
+    assert stamped == compiling.stamp(SOURCES) == compiling.stamp(copied)
+    (copied / "kernels" / "varint.py").write_text("# changed")
+    assert compiling.stamp(copied) != stamped
 
 
 def test_each_kernel_has_one_form_for_all_kinds_of_buffers() -> None:
@@ -52,4 +56,4 @@ def test_loading_the_kernels_is_quick_once_they_are_compiled() -> None:
 def test_the_cache_is_filled_by_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     fill_cache()
-    assert len(list(tmp_path.rglob("*.nbc"))) == len(kernel._entries)
+    assert len(list(tmp_path.rglob("*.nbc"))) == len(compiling._entries)

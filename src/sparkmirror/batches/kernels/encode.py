@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from sparkmirror.batches.deltas import delta_of
 from sparkmirror.batches.index import Bytes, Longs
-from sparkmirror.batches.kernel import BYTES, LONG, LONGS, WRITABLE, inner, kernel
-from sparkmirror.batches.pour_kernel import AT, BASE, NEWEST, RECORDS
-from sparkmirror.batches.varint import size_of, write
-from sparkmirror.batches.words import copy, put_byte
+from sparkmirror.batches.kernels.compiling import BYTES, LONG, LONGS, WRITABLE, inner, kernel
+from sparkmirror.batches.kernels.deltas import delta_of
+from sparkmirror.batches.kernels.pour import AT, BASE, NEWEST, RECORDS
+from sparkmirror.batches.kernels.varint import size_of, write
+from sparkmirror.batches.kernels.words import copy, put_byte
 
 DONE, FULL, CONTRADICTORY = 0, 1, 2
 
@@ -158,7 +158,7 @@ def pack(rows, row, stop, out, state):
         row: the first row to write.
         stop: the row after the last.
         out: the new batch; it is full where this array ends.
-        state: see ``pour_kernel.STATE``, of which this uses AT, RECORDS, BASE and NEWEST; changed in place.
+        state: see ``kernels.pour.STATE``, of which this uses AT, RECORDS, BASE and NEWEST; changed in place.
 
     Returns:
         (row, why, size): the first row that is not in; DONE, FULL or CONTRADICTORY; when FULL, the bytes that it takes.

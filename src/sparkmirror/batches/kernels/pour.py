@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout
-from sparkmirror.batches.crc import crc32c
-from sparkmirror.batches.deltas import delta_of, time_of
-from sparkmirror.batches.kernel import BYTES, FLAGS, LONG, LONGS, TABLE, WRITABLE, inner, kernel
-from sparkmirror.batches.select_kernel import KEPT
-from sparkmirror.batches.varint import read, size_of, write
-from sparkmirror.batches.words import byte_at, copy, put_byte, put_int, put_long, put_short
+from sparkmirror.batches.kernels import index as rows
+from sparkmirror.batches.kernels.compiling import BYTES, FLAGS, LONG, LONGS, TABLE, WRITABLE, inner, kernel
+from sparkmirror.batches.kernels.crc import crc32c
+from sparkmirror.batches.kernels.deltas import delta_of, time_of
+from sparkmirror.batches.kernels.select import KEPT
+from sparkmirror.batches.kernels.varint import read, size_of, write
+from sparkmirror.batches.kernels.words import byte_at, copy, put_byte, put_int, put_long, put_short
 
 AT, RECORDS, BASE, NEWEST, FIRST_OFFSET, LAST_OFFSET, RUNS = 0, 1, 2, 3, 4, 5, 6
 STATE = 7
@@ -146,8 +146,8 @@ def pour_batches(data, table, reasons, first, stop, skip_before, out, room, stat
 
     Args:
         data: the buffer.
-        table: as ``index_kernel.walk`` gives it.
-        reasons: as ``select_kernel.drop`` has them; dropped batches are passed over.
+        table: as ``kernels.index.walk`` gives it.
+        reasons: as ``kernels.select.drop`` has them; dropped batches are passed over.
         first: the first column to pour.
         stop: the column after the last one.
         skip_before: records with source offsets below it are left out.
@@ -182,7 +182,7 @@ def pour_records(payload, at, table, n, skip_before, part, most, out, room, stat
     Args:
         payload: ends with the batch's records, uncompressed.
         at: where they begin.
-        table: as ``index_kernel.walk`` gives it.
+        table: as ``kernels.index.walk`` gives it.
         n: the batch's column in it.
         skip_before: records with source offsets below it are left out.
         part: the first record to pour, counted from 0 in the source batch.

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkmirror.batches.kernel import inner
-from sparkmirror.batches.words import byte_at, put_byte
+from sparkmirror.batches.kernels.compiling import inner
+from sparkmirror.batches.kernels.words import byte_at, put_byte
 
 MOST = 10
 """Bytes that the longest varlong takes."""

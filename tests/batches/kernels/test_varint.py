@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.util import decode_varint, encode_varint
 
-from sparkmirror.batches import varint
+from sparkmirror.batches.kernels import varint
 from tests.batches.building import compiled
 
 

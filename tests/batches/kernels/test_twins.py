@@ -12,49 +12,46 @@ from hypothesis import strategies as st
 from numba.core.dispatcher import Dispatcher
 
 from sparkmirror import batches
-from sparkmirror.batches import (
-    Codec,
-    Indexed,
-    index_kernel,
-    legacy_kernel,
-    pass_through_kernel,
-    pour_kernel,
-    select_kernel,
-    stretches_kernel,
-)
+from sparkmirror.batches import Codec, Indexed
+from sparkmirror.batches.kernels import index as index_kernel
+from sparkmirror.batches.kernels import legacy as legacy_kernel
+from sparkmirror.batches.kernels import pass_through as pass_through_kernel
+from sparkmirror.batches.kernels import pour as pour_kernel
+from sparkmirror.batches.kernels import select as select_kernel
+from sparkmirror.batches.kernels import stretches as stretches_kernel
 from tests.batches import oracle, oracle_old
 from tests.batches.building import Written, compiled
-from tests.batches.fuzzing.counting import ROOM, kernels
+from tests.batches.fuzzing.counting import KERNELS, kernels
 from tests.batches.fuzzing.damage import damaged
 from tests.batches.fuzzing.direct import Vessel
 from tests.batches.fuzzing.seeds import seeds
 from tests.batches.fuzzing.trial import rows_of
+from tests.batches.kernels.test_words import READERS, WRITERS
 from tests.batches.kinds import encode, every_kind, logs_of_every_kind
 from tests.batches.oracle import Row
-from tests.batches.test_words import READERS, WRITERS
 
 SEEDS = seeds()
 WRITER = 4_000, 3, 2**31 - 1
 UNLIMITED = 2**62
 
 TWINS = {
-    "index_kernel.walk",
-    "select_kernel.drop",
-    "select_kernel.classify",
-    "select_kernel.strangers",
-    "stretches_kernel.cut",
-    "pour_kernel.measure",
-    "pour_kernel.pour_batches",
-    "pour_kernel.pour_records",
-    "pour_kernel.seal",
-    "pass_through_kernel.restamp",
-    "legacy_kernel.survey",
-    "legacy_kernel.value_of",
-    "legacy_kernel.convert",
-    "legacy_kernel.together",
-    "decode_kernel.measure",
-    "decode_kernel.fill",
-    "encode_kernel.pack",
+    "index.walk",
+    "select.drop",
+    "select.classify",
+    "select.strangers",
+    "stretches.cut",
+    "pour.measure",
+    "pour.pour_batches",
+    "pour.pour_records",
+    "pour.seal",
+    "pass_through.restamp",
+    "legacy.survey",
+    "legacy.value_of",
+    "legacy.convert",
+    "legacy.together",
+    "decode.measure",
+    "decode.fill",
+    "encode.pack",
 }
 """Those that are compared here, and the loops of columns, which ``fuzzing.tables`` reads with ``oracle.fields``."""
 
@@ -62,7 +59,7 @@ PARTS = {
     "crc": {"append_by_instruction", "append_by_table", "crc32c", "multiply", "shift"},
     "crc32": {"crc32"},
     "deltas": {"delta_of", "time_of"},
-    "pour_kernel": {"parse"},
+    "pour": {"parse"},
     "varint": {"read", "size_of", "write"},
     "words": {*READERS, *WRITERS, "copy", "reach"},
 }
@@ -105,9 +102,9 @@ def test_every_kernel_has_a_twin() -> None:
 def test_everything_that_kernels_share_is_compared_by_itself() -> None:
     found: dict[str, set[str]] = {}
     for name, module in list(sys.modules.items()):
-        for function in vars(module).values() if name.startswith(ROOM) else ():
+        for function in vars(module).values() if name.startswith(KERNELS) else ():
             is_own = isinstance(function, Dispatcher) and function.__module__ == name
-            short = name.removeprefix(f"{ROOM}.")
+            short = name.removeprefix(f"{KERNELS}.")
             if is_own and function.__name__[0] != "_" and f"{short}.{function.__name__}" not in TWINS:
                 found.setdefault(short, set()).add(function.__name__)
     assert found == PARTS

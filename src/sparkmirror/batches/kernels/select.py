@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout
-from sparkmirror.batches.kernel import BYTES, FLAGS, LONG, LONGS, TABLE, inner, kernel
-from sparkmirror.batches.varint import read
-from sparkmirror.batches.words import short_at
+from sparkmirror.batches.kernels import index as rows
+from sparkmirror.batches.kernels.compiling import BYTES, FLAGS, LONG, LONGS, TABLE, inner, kernel
+from sparkmirror.batches.kernels.varint import read
+from sparkmirror.batches.kernels.words import short_at
 
 KEPT, BEFORE, CONTROL, EMPTY, LOOP, ABORTED = 0, 1, 2, 3, 4, 5
 
@@ -85,7 +85,7 @@ def drop(data, table, from_offset, loops, aborted):
 
     Args:
         data: the buffer.
-        table: as ``index_kernel.walk`` gives it.
+        table: as ``kernels.index.walk`` gives it.
         from_offset: the position; batches that end below it have been copied before.
         loops: ascending producer ids whose batches came from the target.
         aborted: two rows, the first offset (ascending) and the producer id of each aborted transaction.
@@ -130,7 +130,7 @@ def classify(table, reasons, from_offset, log_append_time, codec, limit):
     """Says for each kept batch what keeps it from passing through as it is.
 
     Args:
-        table: as ``index_kernel.walk`` gives it.
+        table: as ``kernels.index.walk`` gives it.
         reasons: as ``drop`` gives them.
         from_offset: the position.
         log_append_time: 1 when the target topic sets the time itself, else 0.

@@ -20,7 +20,7 @@ from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
-from sparkmirror.batches.kernel import inner
+from sparkmirror.batches.kernels.compiling import inner
 
 CHECKED = bool(config.BOUNDSCHECK)
 

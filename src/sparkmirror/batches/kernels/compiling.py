@@ -43,12 +43,12 @@ _entries: list[tuple[Any, tuple[Any, ...]]] = []
 def stamp(room: Path) -> tuple[str, bool]:
     """What compiled kernels depend on: all sources of the room, and whether bounds are checked."""
     sources = hashlib.sha256()
-    for file in sorted(room.glob("*.py")):
-        sources.update(file.name.encode() + b"\0" + file.read_bytes())
+    for file in sorted(room.rglob("*.py")):
+        sources.update(str(file.relative_to(room)).encode() + b"\0" + file.read_bytes())
     return sources.hexdigest(), bool(config.BOUNDSCHECK)
 
 
-_STAMP = stamp(Path(__file__).parent)
+_STAMP = stamp(Path(__file__).parent.parent)
 
 
 def kernel(*arguments: Any) -> Callable[[Function], Function]:

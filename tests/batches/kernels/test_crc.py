@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.batches import crc
+from sparkmirror.batches.kernels import crc
 from tests.batches.building import compiled
 
 ONES = np.uint32(0xFFFFFFFF)

@@ -20,15 +20,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout
-from sparkmirror.batches.deltas import time_of
 from sparkmirror.batches.index import Bytes, Longs
-from sparkmirror.batches.kernel import BYTES, FLAGS, LONG, LONGS, TABLE, WRITABLE, inner, kernel
-from sparkmirror.batches.pour_kernel import parse
-from sparkmirror.batches.select_kernel import KEPT
-from sparkmirror.batches.varint import read
-from sparkmirror.batches.words import copy
+from sparkmirror.batches.kernels import index as rows
+from sparkmirror.batches.kernels.compiling import BYTES, FLAGS, LONG, LONGS, TABLE, WRITABLE, inner, kernel
+from sparkmirror.batches.kernels.deltas import time_of
+from sparkmirror.batches.kernels.pour import parse
+from sparkmirror.batches.kernels.select import KEPT
+from sparkmirror.batches.kernels.varint import read
+from sparkmirror.batches.kernels.words import copy
 
 ROWS, READ, KEYS, VALUES, HEADERS, HEADER_KEYS, HEADER_VALUES = 0, 1, 2, 3, 4, 5, 6
 NULL_KEYS, NULL_VALUES, NULL_HEADER_VALUES = 7, 8, 9
@@ -183,8 +183,8 @@ def measure(data, spans, table, reasons, place, stop, low, high, limit, totals):
     Args:
         data: holds the records, uncompressed.
         spans: two rows, where in ``data`` the records of each batch begin and end.
-        table: as ``index_kernel.walk`` gives it.
-        reasons: as ``select_kernel.drop`` has them; dropped batches are passed over.
+        table: as ``kernels.index.walk`` gives it.
+        reasons: as ``kernels.select.drop`` has them; dropped batches are passed over.
         place: see ``PLACE``, where to begin; at the return, where the walk was left.
         stop: the column after the last batch.
         low: records with source offsets below it are left out.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkmirror.batches.kernel import inner
+from sparkmirror.batches.kernels.compiling import inner
 
 
 @inner

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkmirror.batches.crc import tables
-from sparkmirror.batches.kernel import inner
-from sparkmirror.batches.words import byte_at, load64
+from sparkmirror.batches.kernels.compiling import inner
+from sparkmirror.batches.kernels.crc import tables
+from sparkmirror.batches.kernels.words import byte_at, load64
 
 POLYNOMIAL = 0xEDB88320
 TABLES = tables(POLYNOMIAL, 16)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.batches import crc32
+from sparkmirror.batches.kernels import crc32
 from tests.batches.building import compiled
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkmirror.batches import index_kernel as rows
 from sparkmirror.batches import layout
 from sparkmirror.batches.index import Bytes, Longs
-from sparkmirror.batches.kernel import FLAGS, LONG, TABLE, kernel
-from sparkmirror.batches.select_kernel import KEPT
+from sparkmirror.batches.kernels import index as rows
+from sparkmirror.batches.kernels.compiling import FLAGS, LONG, TABLE, kernel
+from sparkmirror.batches.kernels.select import KEPT
 
 LARGE, SMALL, OPEN = 0, 1, 2
 FIRST, STOP, KIND, RECORDS = 0, 1, 2, 3

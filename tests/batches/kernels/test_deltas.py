@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparkmirror.batches import deltas
+from sparkmirror.batches.kernels import deltas
 from tests.batches.building import compiled
 from tests.batches.oracle import wrapped
 
