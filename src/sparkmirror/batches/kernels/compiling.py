@@ -80,7 +80,7 @@ def inner(function: Function) -> Function:
 def warm() -> None:
     """Loads every kernel of the room, compiling those that the cache does not hold.
 
-    A worker calls it once before its first batch: about 0.1 s from the cache, some 6 s and 60 MiB more without.
+    A worker calls it once before its first batch: about 0.3 s from the cache, some 10 s and 60 MiB more without.
     Without it kernels load one by one at their first use, which a reader sees as latency. May be called again; that
     costs nothing.
     """
