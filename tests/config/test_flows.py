@@ -25,7 +25,7 @@ def test_defaults_are_those_of_mm2_but_for_aborted_transactions(load_flow):
     assert flow.refresh_topics_interval_s == 600
     assert flow.auto_offset_reset is AutoOffsetReset.EARLIEST
     assert flow.isolation is Isolation.READ_COMMITTED
-    assert flow.source.producer.receive_buffer_bytes == 32_768
+    assert flow.source.producer.receive_buffer_bytes == -1
     assert flow.source.admin.connections_max_idle_ms == 300_000
 
 

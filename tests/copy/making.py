@@ -11,8 +11,9 @@ from kafka.protocol.producer import ProduceResponse
 from sparkmirror import batches
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.copy.arrivals import Aborted, Arrival, Place, Rules, Ticket, arrival
+from sparkmirror.copy.backoff import Backoff
 from sparkmirror.copy.lane import Lane
-from sparkmirror.copy.partition import Load, PartitionCopy
+from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.kafka.cluster import Cluster, new_loop
 from sparkmirror.kafka.fetching import Fetched
@@ -25,6 +26,7 @@ from tests.batches.building import Rec, Written, log
 WRITER = Writer(producer_id=4_000, epoch=3)
 SOURCE = TopicPartition("orders", 2)
 NOW_MS = 1_700_000_000_000
+AT_ONCE = Backoff(first=0.0, most=0.0)
 
 
 def rules(**more: object) -> Rules:
@@ -47,7 +49,7 @@ def plan(**more: object) -> PartitionPlan:
 
 def partition(*, position: int = 0, sequence: int = 0, opened: bool = True, **more: object) -> PartitionCopy:
     """A partition that has begun; ``opened`` unless a test is about the first batch of an epoch."""
-    copy = PartitionCopy(plan=plan(**more), rules=rules(), batch_bytes=1 << 20, patience_s=60.0, load=Load())
+    copy = PartitionCopy(plan=plan(**more), rules=rules(), batch_bytes=1 << 20, patience_s=60.0, backoff=AT_ONCE)
     copy.begin(position, sequence, (NO_OFFSET, NO_OFFSET, NO_OFFSET), opened=opened)
     return copy
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from sparkmirror.copy import partition as module
 from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.partition import Load, PartitionCopy
@@ -15,11 +14,6 @@ from tests.batches.building import CONTROL
 from tests.copy.making import LARGE, WRITER, batch, partition, take
 
 NOT_LEADER, TIMED_OUT, NETWORK, NO_REPLICAS, OUT_OF_ORDER, DUPLICATE, FENCED, TOO_LARGE = 6, 7, 13, 19, 45, 46, 47, 10
-
-
-@pytest.fixture(autouse=True)
-def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
 
 
 def taken(count: int, *, size: int = LARGE, **more: Any) -> PartitionCopy:

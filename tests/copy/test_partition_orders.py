@@ -14,7 +14,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sparkmirror.copy import partition as module
 from sparkmirror.copy.arrivals import Ticket
 from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
 from sparkmirror.copy.outgoing import Outgoing
@@ -63,7 +62,6 @@ class Copying(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pause, module.RETRY_SECONDS = module.RETRY_SECONDS, 0.0
         self.broker = Broker()
         self.flying: deque[tuple[Outgoing, int, int]] = deque()
         """(batch, code, base offset): what will be answered, in the order in which it was sent."""
@@ -71,9 +69,6 @@ class Copying(RuleBasedStateMachine):
         self.tickets: list[Ticket] = []
         self.wanted: list[int] = []
         """Source offsets that have to arrive, in order."""
-
-    def teardown(self) -> None:
-        module.RETRY_SECONDS = self.pause
 
     @initialize(sequence=st.sampled_from([0, SEQUENCES - 4]), position=st.integers(0, 5), opened=st.booleans())
     def begins(self, sequence: int, position: int, opened: bool) -> None:

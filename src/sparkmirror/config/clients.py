@@ -12,7 +12,6 @@ from sparkmirror.config.settings import ClientSettings
 _SERVER = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?(\[[0-9a-fA-F:%.]+\]|[0-9a-zA-Z\-%._]+):([0-9]{1,5})")
 """As ``Utils.getHost`` and ``getPort`` of Kafka read it; a listener name in front is dropped."""
 
-_RECEIVE_BUFFER: Mapping[str, int] = {"consumer": 65_536, "producer": 32_768, "admin": 65_536}
 _MAX_IDLE: Mapping[str, int] = {"consumer": 540_000, "producer": 540_000, "admin": 300_000}
 _DNS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -38,7 +37,6 @@ def read_client(reader: Reader, role: str) -> ClientSettings:
         client_rack=reader.text("client.rack") or "",
         security=read_security(reader),
         request_timeout_ms=reader.integer("request.timeout.ms", 30_000, low=1),
-        default_api_timeout_ms=reader.integer("default.api.timeout.ms", 60_000, low=1),
         retry_backoff_ms=millis("retry.backoff.ms", 100),
         retry_backoff_max_ms=millis("retry.backoff.max.ms", 1_000),
         reconnect_backoff_ms=millis("reconnect.backoff.ms", 50),
@@ -51,8 +49,8 @@ def read_client(reader: Reader, role: str) -> ClientSettings:
         socket_connection_setup_timeout_max_ms=reader.integer(
             "socket.connection.setup.timeout.max.ms", 30_000, low=1, high=LONG_MAX
         ),
-        receive_buffer_bytes=reader.integer("receive.buffer.bytes", _RECEIVE_BUFFER[role], low=-1),
-        send_buffer_bytes=reader.integer("send.buffer.bytes", 131_072, low=-1),
+        receive_buffer_bytes=reader.integer("receive.buffer.bytes", -1, low=-1),
+        send_buffer_bytes=reader.integer("send.buffer.bytes", -1, low=-1),
         client_dns_lookup=_one(reader, "client.dns.lookup", _DNS) or _DNS[0],
         fetch_min_bytes=reader.optional_integer("fetch.min.bytes", low=0),
         fetch_max_bytes=reader.optional_integer("fetch.max.bytes", low=1),

@@ -117,8 +117,9 @@ CONSUMER: Mapping[str, Key] = _table(
     (
         _active(),
         """client.rack isolation.level auto.offset.reset fetch.min.bytes fetch.max.bytes fetch.max.wait.ms
-        max.partition.fetch.bytes default.api.timeout.ms""",
+        max.partition.fetch.bytes""",
     ),
+    (_no_meaning("the Java clients' deadlines"), "default.api.timeout.ms"),
     (
         _no_meaning("consumer groups; positions are kept without one"),
         """group.id group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms session.timeout.ms
@@ -161,7 +162,7 @@ PRODUCER: Mapping[str, Key] = _table(
 )
 
 ADMIN: Mapping[str, Key] = _table(
-    (_active(), "default.api.timeout.ms"),
+    (_no_meaning("the Java clients' deadlines"), "default.api.timeout.ms"),
     (_no_meaning("the Java admin client's retries"), "retries"),
     (_no_meaning("controllers are reached through the brokers"), "bootstrap.controllers"),
     base=_CLIENT,

@@ -178,7 +178,6 @@ class ClientSettings:
     client_rack: str = ""
     security: Security = Security()
     request_timeout_ms: int = 30_000
-    default_api_timeout_ms: int = 60_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     reconnect_backoff_ms: int = 50
@@ -187,8 +186,8 @@ class ClientSettings:
     metadata_max_age_ms: int = 300_000
     socket_connection_setup_timeout_ms: int = 10_000
     socket_connection_setup_timeout_max_ms: int = 30_000
-    receive_buffer_bytes: int = 65_536
-    send_buffer_bytes: int = 131_072
+    receive_buffer_bytes: int = -1
+    send_buffer_bytes: int = -1
     client_dns_lookup: str = "use_all_dns_ips"
     fetch_min_bytes: int | None = None
     fetch_max_bytes: int | None = None

@@ -26,7 +26,6 @@ LARGEST_BYTES = FRAME_LIMIT // 2
 """Above it an answer could be larger than what a connection takes."""
 PARTITION_MAX_BYTES = 1 << 20
 MAX_WAIT_MS = 500
-RETRY_SECONDS = 0.1
 
 
 def limits_of(settings: ClientSettings, isolation: Isolation, memory: int) -> FetchLimits:
@@ -120,7 +119,9 @@ class Fetcher:
             if isinstance(answer, LinkError):
                 session.reset()
                 self.unreachable[session.node] = answer
-                self._cluster.loop.call_later(RETRY_SECONDS, lambda session=session: self._release(session))
+                self._cluster.loop.call_later(
+                    self._cluster.retry_seconds, lambda session=session: self._release(session)
+                )
             else:
                 session.busy = False
                 self.unreachable.pop(session.node, None)

@@ -20,6 +20,7 @@ from sparkmirror import batches
 from sparkmirror.config.settings import FlowConfig, Isolation
 from sparkmirror.copy.append import Appender
 from sparkmirror.copy.arrivals import Rules
+from sparkmirror.copy.backoff import Backoff
 from sparkmirror.copy.fetch import Fetcher, limits_of
 from sparkmirror.copy.handover import Handover
 from sparkmirror.copy.intake import Intake
@@ -119,14 +120,16 @@ class Lane:
 
 
 def _partitions(plan: ShiftPlan, config: FlowConfig, load: Load) -> Sequence[PartitionCopy]:
-    wanted = config.target.producer.batch_size or 1 << 20
-    patience = config.target.producer.delivery_timeout_ms / 1000
+    producer = config.target.producer
+    wanted = producer.batch_size or 1 << 20
+    backoff = Backoff(first=producer.retry_backoff_ms / 1000, most=producer.retry_backoff_max_ms / 1000)
     return tuple(
         PartitionCopy(
             plan=p,
             rules=_rules(p, config),
             batch_bytes=min(wanted, p.max_message_bytes),
-            patience_s=patience,
+            patience_s=producer.delivery_timeout_ms / 1000,
+            backoff=backoff,
             target_alias=config.target.alias,
             load=load,
         )

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from sparkmirror.copy import distance
 from sparkmirror.copy.arrivals import Arrival, Place, Rules, Run, Ticket
+from sparkmirror.copy.backoff import Backoff
 from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
 from sparkmirror.copy.outgoing import LEAST_USE, Outgoing, Waiting, next_outgoing
 from sparkmirror.copy.plan import PartitionPlan
@@ -32,8 +33,6 @@ from sparkmirror.kafka.codes import Advice, advice, broker_error
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition
 from sparkmirror.offsets.records import SEQUENCES, Segment
-
-RETRY_SECONDS = 0.1
 
 
 @dataclass(slots=True)
@@ -58,6 +57,7 @@ class PartitionCopy:
         rules: what the flow asks of every batch.
         batch_bytes: how large a merged batch may become.
         patience_s: how long the target may refuse before the partition stops.
+        backoff: how long a refused batch waits.
         target_alias: the target's name, for messages.
         position: the next source offset to copy; exact.
         sequence: the sequence number after the last acknowledged record.
@@ -83,6 +83,7 @@ class PartitionCopy:
     rules: Rules
     batch_bytes: int
     patience_s: float
+    backoff: Backoff = field(default_factory=Backoff)
     target_alias: str = "target"
     position: int = NO_OFFSET
     sequence: int = 0
@@ -116,6 +117,7 @@ class PartitionCopy:
     _retrying: bool = False
     _retry_at: float = 0.0
     _refused_since: float = 0.0
+    _refusals: int = 0
     _limited: bool = False
     _room: int = 0
 
@@ -275,7 +277,7 @@ class PartitionCopy:
         batch.sent, batch.base_offset = False, base_offset
         while self._unacknowledged and self._unacknowledged[0].base_offset != NO_OFFSET:
             self._count(self._unacknowledged.popleft())
-            self._refused_since = 0.0
+            self._refused_since, self._refusals = 0.0, 0
         self._mark_limited()
         self._retrying = self._retrying and bool(self._unsent())
         self._settle_position()
@@ -300,7 +302,8 @@ class PartitionCopy:
         elif now - self._refused_since > self.patience_s:
             self.stop(f"{self._explain(batch, code, message, record)}; refused for {self.patience_s:.0f} s")
         else:
-            self._retrying, self._retry_at = True, now + RETRY_SECONDS
+            self._refusals += oldest
+            self._retrying, self._retry_at = True, now + self.backoff.after(max(1, self._refusals))
 
     def _explain(self, batch: Outgoing, code: int, message: str, record: int) -> str:
         error = broker_error(code, self.target_alias, topic=self.target.topic, partition=self.target.partition)

@@ -10,6 +10,7 @@ Reference: ``kafka.net`` of kafka-python 3 (``KafkaConnectionManager``, ``Networ
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 
 BOOTSTRAP_MS = 30_000
 CALL_MS = 30_000
+LEAST_RETRY_MS = 10
 IN_FLIGHT = 5
 """Produce requests with batches that a broker may owe an answer."""
 BESIDE = 3
@@ -74,6 +76,11 @@ class Cluster:
     def address(self) -> str:
         """The bootstrap servers, as written."""
         return ",".join(self.settings.bootstrap_servers)
+
+    @property
+    def retry_seconds(self) -> float:
+        """The pause before something is tried again that failed in passing: ``retry.backoff.ms``, but never none."""
+        return max(LEAST_RETRY_MS, self.settings.retry_backoff_ms) / 1000
 
     def call(self, request: Any, node: int | None = None, timeout_ms: int = CALL_MS) -> Any:
         """Sends one request and returns its answer; for threads of a driver.
@@ -183,9 +190,21 @@ def _timings(settings: ClientSettings) -> dict[str, Any]:
         "connections_max_idle_ms": settings.connections_max_idle_ms,
         "metadata_max_age_ms": settings.metadata_max_age_ms,
         "socket_connection_setup_timeout_ms": settings.socket_connection_setup_timeout_ms,
+        "socket_connection_setup_timeout_max_ms": settings.socket_connection_setup_timeout_max_ms,
+        "socket_options": _socket_options(settings),
         "client_dns_lookup": settings.client_dns_lookup,
     }
     return {key: value for key, value in given.items() if value is not None}
+
+
+def _socket_options(settings: ClientSettings) -> list[tuple[int, int, int]]:
+    """What is set on each socket before it connects; a buffer of -1 bytes is left to the system, which adapts it."""
+    buffers = ((socket.SO_RCVBUF, settings.receive_buffer_bytes), (socket.SO_SNDBUF, settings.send_buffer_bytes))
+    return [
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        *((socket.SOL_SOCKET, name, size) for name, size in buffers if size >= 0),
+    ]
 
 
 def _hint(failure: BaseException, text: str) -> str:

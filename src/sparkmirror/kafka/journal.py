@@ -106,9 +106,9 @@ class Journal:
             except LinkError as broken:
                 failure = broken
             self._leader = NO_LEADER
-            if time.monotonic() + 0.1 > deadline:
+            if time.monotonic() + self.cluster.retry_seconds > deadline:
                 raise failure
-            await self.cluster.loop.sleep(0.1)
+            await self.cluster.loop.sleep(self.cluster.retry_seconds)
 
     async def _find_leader(self, timeout_ms: int) -> None:
         view = (await describe_topics(self.cluster, [self.topic], timeout_ms))[self.topic]
