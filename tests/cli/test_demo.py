@@ -101,6 +101,7 @@ def test_nothing_is_left_running_when_it_is_ended_early(number: signal.Signals, 
         env={**os.environ, **mark},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # ignored behind "&"
     )
     deadline = time.monotonic() + 120
     while not any(b"sparkmirror\0run\0" in command_line for command_line in _marked(tmp_path)):

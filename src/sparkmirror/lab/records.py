@@ -21,6 +21,10 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from sparkmirror.errors import LabError
 
+IN_PASSING = (5, 6, 74, 75, 78)
+"""What a broker answers that comes up: no leader, not the leader, another leader epoch, no offsets yet."""
+LOOK_SECONDS = 0.2
+
 QUEUE_KILOBYTES = 16 * 1024
 BATCH_BYTES = 8 * 1024 * 1024
 FIRST_BATCH, LARGEST_BATCH = 64, 10_000
@@ -72,12 +76,18 @@ def extents(bootstrap_servers: str, topic: str, *, timeout_s: float = 30.0) -> d
 def _list_offsets(
     admin: AdminClient, places: list[TopicPartition], spec: OffsetSpec, timeout_s: float
 ) -> dict[int, int]:
-    if not places:
-        return {}
-    futures = admin.list_offsets(
-        dict.fromkeys(places, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=timeout_s
-    )
-    return {place.partition: int(future.result(timeout_s).offset) for place, future in futures.items()}
+    deadline = time.monotonic() + timeout_s
+    while places:
+        futures = admin.list_offsets(
+            dict.fromkeys(places, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=timeout_s
+        )
+        try:
+            return {place.partition: int(future.result(timeout_s).offset) for place, future in futures.items()}
+        except KafkaException as error:
+            if error.args[0].code() not in IN_PASSING or time.monotonic() > deadline:
+                raise
+            time.sleep(LOOK_SECONDS)
+    return {}
 
 
 class Reader:
