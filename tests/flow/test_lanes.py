@@ -14,6 +14,8 @@ import pytest
 from sparkmirror.config import Endpoint, FlowConfig
 from sparkmirror.config.settings import ClientSettings
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
+from sparkmirror.copy.receipt import Outcome, Receipt
+from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.lanes import Lanes
 from sparkmirror.flow.shift import Receipts
 from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
@@ -29,13 +31,22 @@ class Shifts:
     def __init__(self) -> None:
         self.plans: list[ShiftPlan] = []
         self._ends: dict[str, threading.Event] = {}
+        self._receipts: dict[str, Receipts] = {}
 
     def run(self, plan: ShiftPlan) -> Receipts:
         self.plans.append(plan)
         assert self._ends.setdefault(plan.shift, threading.Event()).wait(30)
-        return ()
+        if plan.shift not in self._receipts:
+            raise SparkmirrorError("killed")
+        return self._receipts[plan.shift]
 
-    def end(self, shift: str) -> None:
+    def end(self, shift: str, outcome: Outcome = Outcome.HANDED_ON, position: int = 0) -> None:
+        self._receipts[shift] = (
+            Receipt(source=PLAN.source, outcome=outcome, position=position, sequence=position, writer=PLAN.writer),
+        )
+        self._ends.setdefault(shift, threading.Event()).set()
+
+    def die(self, shift: str) -> None:
         self._ends.setdefault(shift, threading.Event()).set()
 
     def end_all(self) -> None:
@@ -102,7 +113,39 @@ def test_every_shift_of_a_lane_gets_a_successor_that_takes_over_from_it(lanes: L
 def test_a_successor_that_gave_up_is_replaced(lanes: Lanes, shifts: Shifts) -> None:
     lanes.start([PLAN])
     until(lambda: succeeded(lanes, shifts, 2))
-    shifts.end("lane-0.1")
+    shifts.end("lane-0.1", Outcome.NOT_STARTED)
     until(lambda: not list(lanes.ended()) and next(iter(lanes)).successor is None)
     until(lambda: succeeded(lanes, shifts, 3))
     assert shifts.plans[2].predecessors == {"lane-0.0"}
+
+
+def test_what_a_successor_copied_counts_when_its_end_is_told_before_that_of_its_predecessor(
+    lanes: Lanes, shifts: Shifts
+) -> None:
+    lanes.start([PLAN])
+    until(lambda: succeeded(lanes, shifts, 2))
+    (lane,) = lanes
+    shifts.end("lane-0.1", position=7)
+    until(lambda: lane.successor is not None and lane.successor.job.done())
+    assert not list(lanes.ended())
+    shifts.end("lane-0.0", position=3)
+    seen: list[tuple[str, int]] = []
+
+    def collect() -> bool:
+        seen.extend((ended.shift.plan.shift, ended.receipts[0].position) for ended in lanes.ended())
+        return len(seen) == 2
+
+    until(collect)
+    assert seen == [("lane-0.0", 3), ("lane-0.1", 7)]
+
+
+def test_a_successor_that_died_is_not_forgotten_since_it_may_have_begun(lanes: Lanes, shifts: Shifts) -> None:
+    lanes.start([PLAN])
+    until(lambda: succeeded(lanes, shifts, 2))
+    (lane,) = lanes
+    shifts.die("lane-0.1")
+    until(lambda: lane.successor is not None and lane.successor.job.done())
+    assert not list(lanes.ended())
+    shifts.end("lane-0.0")
+    until(lambda: [ended.error for ended in lanes.ended()] == [""])
+    until(lambda: [ended.error for ended in lanes.ended()] == ["killed"])

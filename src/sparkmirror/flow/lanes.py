@@ -105,8 +105,9 @@ class Lanes:
     def ended(self) -> Iterable[Ended]:
         """Collects the shifts that have ended since the last call; a lane's successor, if any, becomes its current."""
         for lane in tuple(self._lanes):
-            if lane.successor is not None and lane.successor.job.done() and not lane.current.job.done():
-                lane.successor = None  # it gave up waiting; another one will be started
+            # One that has begun counts, even where Spark tells of its end first: its receipts are the newer ones.
+            if lane.successor is not None and lane.successor.gave_up and not lane.current.job.done():
+                lane.successor = None  # another one will be started
             if lane.current.job.done():
                 shift = lane.current
                 if lane.successor is not None:

@@ -31,6 +31,13 @@ class Shift:
     control_end: int
     began: float = field(default_factory=time.monotonic)
 
+    @property
+    def gave_up(self) -> bool:
+        """Whether it ended without having begun a partition. One that died may have begun some."""
+        if not self.job.done() or self.job.exception() is not None:
+            return False
+        return all(receipt.outcome is Outcome.NOT_STARTED for receipt in self.job.result())
+
 
 @dataclass(slots=True)
 class LaneOfShifts:
