@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +18,12 @@ from sparkmirror.model import Alias, FlowName
 CLUSTERS = ("cluster_a", "cluster_b", "cluster_c")
 LISTENERS = {"cluster_b": ("LINK",)}
 """Beside PLAINTEXT: the second cluster can be reached as a far one too."""
+
+
+def pytest_configure() -> None:
+    """Says at once what would fail in many places otherwise."""
+    if sys.platform != "linux":
+        raise pytest.UsageError(f"the tests look at processes through /proc and need Linux; this is {sys.platform}")
 
 
 class Clusters:

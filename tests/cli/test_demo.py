@@ -92,7 +92,6 @@ def test_a_mirror_that_failed_shows_its_log_and_the_exit_code_is_1(demo: Demo) -
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_running_when_it_is_ended_early(number: signal.Signals, tmp_path: Path) -> None:
     mark = {"SPARKMIRROR_TEST_MARK": str(tmp_path)}

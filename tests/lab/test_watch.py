@@ -33,17 +33,14 @@ def begin_owner(directory: str = "") -> tuple[subprocess.Popen[str], int, int]:
 
 
 def is_alive(pid: int) -> bool:
-    state = Path(f"/proc/{pid}/stat")
-    if Path("/proc/self/stat").exists():
-        return state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return True
+    return state.rsplit(")", 1)[1].split()[0] != "Z"
 
 
-def assert_gone(*pids: int, seconds: float = 10.0) -> None:
+def assert_gone(*pids: int, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not any(map(is_alive, pids)):
@@ -64,7 +61,6 @@ def test_the_command_and_its_watcher_end_when_the_owner_is_killed(tmp_path: Path
     assert not data.exists()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
 def test_the_command_ends_when_its_watcher_is_killed() -> None:
     owner, watcher, broker = begin_owner()
     os.kill(watcher, signal.SIGKILL)
