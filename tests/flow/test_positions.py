@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkmirror.copy.plan import group_of
-from sparkmirror.flow.positions import Known, Start, TargetFacts, decide_start
+from sparkmirror.flow.positions import Known, Resumed, Start, TargetFacts, decide_start
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
@@ -68,6 +68,21 @@ def test_sequences_begin_at_nought_in_the_epoch_of_the_partitions_group():
     plan = start(progress={SOURCE: PROGRESS}).plan
     assert plan.writer == WRITERS[group_of(SOURCE, 8)]
     assert (plan.sequence, plan.opened, plan.after) == (0, False, "")
+
+
+def test_a_partition_that_was_handed_out_before_goes_on_where_that_ended():
+    writer = Writer(producer_id=9, epoch=9)
+    plan = start(progress={SOURCE: PROGRESS}, resumed={SOURCE: Resumed(position=600, writer=writer, sequence=88)}).plan
+    assert (plan.position, plan.writer, plan.sequence, plan.opened) == (600, writer, 88, False)
+    resumed = Resumed(position=600, writer=writer, sequence=88, opened=True, event="told")
+    begun = start(progress={SOURCE: PROGRESS}, resumed={SOURCE: resumed})
+    assert (begun.plan.opened, begun.event) == (True, "told")
+
+
+def test_a_topic_made_anew_begins_at_its_oldest_record_also_when_it_was_handed_out_before():
+    resumed = Resumed(position=600, writer=Writer(producer_id=9, epoch=9), sequence=88, opened=True)
+    begun = start(progress={SOURCE: PROGRESS}, resumed={SOURCE: resumed}, topic_ids={"orders": "bb"})
+    assert (begun.plan.position, begun.plan.sequence) == (10, 88)
 
 
 def test_a_copy_for_once_ends_at_the_ends_of_the_start():

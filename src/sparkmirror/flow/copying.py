@@ -342,6 +342,7 @@ class Copying:
             progress=progress,
             writers=self._writers,
             copied=mine,
+            resumed={},
             once=self._desk.once,
         )
         for partition, reason in failed.items():

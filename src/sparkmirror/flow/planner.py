@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sparkmirror.config import AutoOffsetReset, FlowConfig
 from sparkmirror.duties.topics import Round
-from sparkmirror.flow.positions import Known, Start, TargetFacts, decide_start
+from sparkmirror.flow.positions import Known, Resumed, Start, TargetFacts, decide_start
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
@@ -29,6 +29,7 @@ def starts_of(
     progress: Mapping[TopicPartition, Progress],
     writers: Sequence[Writer],
     copied: Mapping[TopicPartition, Copied],
+    resumed: Mapping[TopicPartition, Resumed],
     once: bool,
 ) -> tuple[tuple[Start, ...], dict[TopicPartition, str]]:
     """Decides where each pair begins.
@@ -42,6 +43,7 @@ def starts_of(
         progress: the newest of each partition.
         writers: one for each group.
         copied: what this run did so far.
+        resumed: where those go on that were handed out before.
         once: whether the copy ends at the source's present end.
 
     Returns:
@@ -62,6 +64,7 @@ def starts_of(
         targets=_facts(config, target, sorted({there.topic for _, there in pairs})),
         writers=writers,
         copied=copied,
+        resumed=resumed,
     )
     failed = {p: str(error) for p, error in (*oldest.failed.items(), *ends.failed.items())}
     starts = tuple(

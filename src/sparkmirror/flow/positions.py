@@ -1,13 +1,14 @@
 """Where each partition begins when a flow starts, or when partitions are added to it: pure.
 
-Rules, in order: the newest progress on record, if the source topic is still the one it was written for; else the start
-that the configuration says. A topic that was deleted and made anew begins at its oldest record, with an event.
+Rules, in order: where a takeover or a settled stop says; the newest progress on record; else the start that the
+configuration says. The first two hold if the source topic is still the one they were written for: a topic that was
+deleted and made anew begins at its oldest record, with an event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparkmirror.copy.plan import PartitionPlan, group_of
 from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition, Writer
@@ -24,6 +25,25 @@ class TargetFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """Where a partition goes on that was handed out before, as a takeover or its own settled stop tells.
+
+    Attributes:
+        position: the next source offset to copy.
+        writer: producer id and epoch to go on with.
+        sequence: the next sequence number of that epoch.
+        opened: whether the epoch's opening segment is on record.
+        event: what its operator should know of it, or "".
+    """
+
+    position: int
+    writer: Writer
+    sequence: int = 0
+    opened: bool = False
+    event: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What is known when positions are decided.
 
@@ -36,6 +56,7 @@ class Known:
         targets: target topic → facts.
         writers: one for each group of partitions.
         copied: what this run did with a partition already.
+        resumed: partitions that were handed out before in this run, or were taken over.
     """
 
     progress: Mapping[TopicPartition, Progress]
@@ -46,6 +67,7 @@ class Known:
     targets: Mapping[str, TargetFacts]
     writers: Sequence[Writer]
     copied: Mapping[TopicPartition, Copied]
+    resumed: Mapping[TopicPartition, Resumed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +82,16 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
     """Decides where ``source`` begins, with the first sequence number of its writer's new epoch."""
     position, event = _position(source, known)
     facts = known.targets[target.topic]
+    resumed = known.resumed.get(source)
     plan = PartitionPlan(
         source=source,
         target_topic=target.topic,
         topic_id=known.topic_ids.get(source.topic, ""),
         position=position,
         until=known.ends.get(source, NO_OFFSET),
-        writer=known.writers[group_of(source, len(known.writers))],
+        writer=resumed.writer if resumed else known.writers[group_of(source, len(known.writers))],
+        sequence=resumed.sequence if resumed else 0,
+        opened=resumed is not None and resumed.opened,
         max_message_bytes=facts.max_message_bytes,
         log_append_time=facts.log_append_time,
         codec=facts.codec,
@@ -76,14 +101,15 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
 
 
 def _position(source: TopicPartition, known: Known) -> tuple[int, str]:
-    progress = known.progress.get(source)
-    if progress is None or progress.position == NO_OFFSET:
+    progress, resumed = known.progress.get(source), known.resumed.get(source)
+    position = resumed.position if resumed else progress.position if progress else NO_OFFSET
+    if position == NO_OFFSET:
         return known.starts[source], ""
     now = known.topic_ids.get(source.topic, "")
-    if progress.topic_id and now and progress.topic_id != now:
+    if progress is not None and progress.topic_id and now and progress.topic_id != now:
         event = (
-            f"{source}: the source topic was deleted and made anew since offset {progress.position}; "
+            f"{source}: the source topic was deleted and made anew since offset {position}; "
             f"going on from its oldest record, offset {known.oldest[source]}"
         )
         return known.oldest[source], event
-    return progress.position, ""
+    return position, resumed.event if resumed else ""
