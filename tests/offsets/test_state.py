@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.model import TopicPartition, Writer
-from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Life, Progress, Segment, Stopped
+from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Later, Life, Progress, Segment, Stopped
 from sparkmirror.offsets.state import JournalState, state_of
 
 PLACE = TopicPartition("orders", 1)
@@ -29,9 +29,8 @@ def progress(generation: int, epoch: int, position: int, partition: TopicPartiti
 
 _histories = st.lists(
     st.builds(
-        progress,
-        st.integers(1, 3),
-        st.integers(0, 3),
+        lambda epoch, position, partition: progress(epoch // 2, epoch, position, partition),
+        st.integers(0, 5),
         st.integers(0, 20),
         st.sampled_from([PLACE, TopicPartition("t", 0)]),
     ),
@@ -54,6 +53,11 @@ def test_the_greatest_order_wins_whatever_the_order_in_the_log(history: list[Pro
 
 
 @given(_histories)
+def test_compaction_changes_nothing(history: list[Progress]):
+    assert state_of(compacted(history)).progress == state_of(history).progress
+
+
+@given(_histories)
 def test_outdated_keys_can_be_deleted_without_changing_what_is_known(history: list[Progress]):
     left = compacted(history)
     state = state_of(left)
@@ -64,9 +68,17 @@ def test_outdated_keys_can_be_deleted_without_changing_what_is_known(history: li
     assert state.outdated == set()
 
 
-def test_the_last_of_equal_order_wins():
-    first, second = progress(1, 1, 5), replace(progress(1, 1, 5), records=9)
+def test_of_one_writer_the_last_wins_even_where_it_went_back():
+    first, second = progress(1, 1, 5), progress(1, 1, 4)
     assert state_of([first, second]).progress[PLACE] is second
+
+
+def test_a_record_of_a_later_release_stays_known_until_it_is_gone():
+    state = state_of([])
+    state.take(Later('["flow"]', 2))
+    assert state.later == {'["flow"]': 2}
+    state.forget('["flow"]')
+    assert not state.later
 
 
 def test_a_record_of_an_old_lane_does_not_count():

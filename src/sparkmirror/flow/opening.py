@@ -96,6 +96,14 @@ def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Stor
     policy = config.policy
     naming = policy.kind.value if policy.kind is PolicyKind.IDENTITY else f"{policy.kind.value} {policy.separator}"
     known = store.state.flow
+    if store.state.later:
+        key, version = next(iter(store.state.later.items()))
+        raise ConfigError(
+            file=file,
+            key=str(config.name),
+            reason=f"{internal_topic(config.name)} holds records of a later release: {key} with version {version}",
+            remedy="run this flow with that release, which knows its positions",
+        )
     if known is not None and (known.source_id, known.target_id, known.naming) != (source_id, target_id, naming):
         raise ConfigError(
             file=file,

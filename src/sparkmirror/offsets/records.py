@@ -13,8 +13,10 @@ Invariants:
     * A segment says: a record with sequence ``q + n`` of that writer epoch has source offset ``source + n`` and, once
       ``target`` is known, target offset ``target + n``; until the next segment of that epoch. It is written before a
       record beyond a hole is sent, so sequence numbers found in the target's log always translate back.
+    * Within one writer epoch source offsets grow with the sequence: a copy that goes back takes a new epoch.
     * Topic and partition are those of the source; sequences count records, modulo 2**31.
     * A progress never covers a record that the target has not acknowledged.
+    * Records of a later version are neither read nor replaced nor removed: `parse` gives `Later` for them.
 """
 
 from __future__ import annotations
@@ -32,7 +34,14 @@ SEQUENCES = 1 << 31
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRecord:
-    """Whose topic it is. A flow that finds another pair of clusters here is refused."""
+    """Whose topic it is. A flow that finds another pair of clusters here is refused.
+
+    Attributes:
+        source_alias, source_id, target_alias, target_id: the clusters.
+        naming: the replication policy.
+        generation: counts the starts of the driver, and its changes of a producer id.
+        run: the run that wrote it; a driver that finds another run's behind its own has lost the flow to it.
+    """
 
     source_alias: str
     source_id: str
@@ -40,30 +49,46 @@ class FlowRecord:
     target_id: str
     naming: str
     generation: int
+    run: str = ""
 
     @property
     def key(self) -> str:
         """The record's key."""
-        return _text(["flow"])
+        return FLOW_KEY
 
     def value(self) -> str:
         """The record's value."""
         source = {"alias": self.source_alias, "cluster": self.source_id}
         target = {"alias": self.target_alias, "cluster": self.target_id}
         return _text(
-            {"v": VERSION, "source": source, "target": target, "naming": self.naming, "generation": self.generation}
+            {
+                "v": VERSION,
+                "source": source,
+                "target": target,
+                "naming": self.naming,
+                "generation": self.generation,
+                "run": self.run,
+            }
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """One straight piece of the offset map; ``target`` is `NO_OFFSET` until the broker has answered."""
+    """One straight piece of the offset map.
+
+    Attributes:
+        partition: of the source.
+        writer: whose sequence numbers count.
+        sequence, source, target: of the first record; ``target`` is `NO_OFFSET` until the broker has answered.
+        unguarded: from here on batches are too old for the broker's memory of the producer, see ``copy.retries``.
+    """
 
     partition: TopicPartition
     writer: Writer
     sequence: int
     source: int
     target: int = NO_OFFSET
+    unguarded: bool = False
 
     @property
     def key(self) -> str:
@@ -72,7 +97,10 @@ class Segment:
 
     def value(self) -> str:
         """The record's value."""
-        return _text({"v": VERSION, "source": self.source, "target": None if self.target < 0 else self.target})
+        value = {"v": VERSION, "source": self.source, "target": None if self.target < 0 else self.target}
+        if self.unguarded:
+            value["unguarded"] = True
+        return _text(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +108,15 @@ class Progress:
     """How far the copy of one partition got, as of ``time_ms``.
 
     Attributes:
-        generation: which start of the driver handed the partition out; a greater one is newer.
+        generation: of the flow record when the driver handed the partition out; a greater one is newer.
         position: the next source offset to copy; all below it is on the target or was dropped on purpose.
         next_sequence: the sequence number of the next record in this writer epoch.
         sequence, source, target: of the last acknowledged record, or `NO_OFFSET`.
         end: the source's end as the lane saw it last (the last stable offset under read_committed).
         leader_epoch: of the source's batch at the position's left, or -1.
         topic_id: of the source topic, or "".
+        target_id: of the target topic, or "".
+        settled: whether nothing was unacknowledged: ``position`` and ``next_sequence`` are exact.
         records, bytes: copied since this run first took the partition.
         dead_letters: records put aside since then, because the target topic cannot hold them.
         rate: (records, bytes) per second over the second before.
@@ -106,6 +136,8 @@ class Progress:
     end: int = NO_OFFSET
     leader_epoch: int = -1
     topic_id: str = ""
+    target_id: str = ""
+    settled: bool = False
     records: int = 0
     bytes: int = 0
     dead_letters: int = 0
@@ -133,6 +165,8 @@ class Progress:
                 "end": self.end,
                 "leader_epoch": self.leader_epoch,
                 "topic_id": self.topic_id,
+                "target_id": self.target_id,
+                "settled": self.settled,
                 "records": self.records,
                 "bytes": self.bytes,
                 "dead_letters": self.dead_letters,
@@ -146,9 +180,9 @@ class Progress:
         )
 
     @property
-    def order(self) -> tuple[int, int, int]:
-        """Orders the progress records of one partition: the greatest is the newest."""
-        return (self.generation, self.writer.epoch, self.position)
+    def order(self) -> tuple[int, int]:
+        """Orders the progress records of different writers, the greatest is the newest; of one writer, the last is."""
+        return (self.generation, self.writer.epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +234,14 @@ class Stopped:
 Record = FlowRecord | Segment | Progress | Life | Stopped
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A record of a kind that we know, in a version of a later release: not ours to read, replace or remove."""
+
+    key: str
+    version: int
+
+
 def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
@@ -208,8 +250,8 @@ FLOW_KEY = _text(["flow"])
 STOPPED_KEY = _text(["stopped"])
 
 
-def parse(key: str, value: str) -> Record | None:
-    """Reads one record; None for a kind, or a version, that a later release may have written.
+def parse(key: str, value: str) -> Record | Later | None:
+    """Reads one record; None for a kind that a later release added, which does no harm to those we know.
 
     Raises:
         ValueError: the record is not one of ours.
@@ -217,12 +259,20 @@ def parse(key: str, value: str) -> Record | None:
     try:
         name = json.loads(key)
         data = json.loads(value)
-        reader = _READERS.get(name[0])
-        if reader is None or data["v"] != VERSION:
+        reader, version = _READERS.get(name[0]), data["v"]
+        if reader is None:
             return None
+        if version != VERSION:
+            return Later(key, _later(version))
         return reader(name, data)
     except (KeyError, IndexError, TypeError, ValueError) as failure:
         raise ValueError(f"not a record of an internal topic of sparkmirror: key {key[:200]}") from failure
+
+
+def _later(version: object) -> int:
+    if not isinstance(version, int) or version < VERSION:
+        raise ValueError(f"no release wrote version {version}")
+    return version
 
 
 def _flow(_name: list[Any], data: dict[str, Any]) -> FlowRecord:
@@ -234,6 +284,7 @@ def _flow(_name: list[Any], data: dict[str, Any]) -> FlowRecord:
         target_id=target["cluster"],
         naming=data["naming"],
         generation=data["generation"],
+        run=data.get("run", ""),
     )
 
 
@@ -245,6 +296,7 @@ def _segment(name: list[Any], data: dict[str, Any]) -> Segment:
         sequence=sequence,
         source=data["source"],
         target=NO_OFFSET if data["target"] is None else data["target"],
+        unguarded=data.get("unguarded", False),
     )
 
 
@@ -263,6 +315,8 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         end=data["end"],
         leader_epoch=data["leader_epoch"],
         topic_id=data["topic_id"],
+        target_id=data.get("target_id", ""),
+        settled=data.get("settled", False),
         records=data["records"],
         bytes=data["bytes"],
         dead_letters=data.get("dead_letters", 0),

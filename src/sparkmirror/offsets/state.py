@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Life, Progress, Record, Segment, Stopped
+from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Later, Life, Progress, Record, Segment, Stopped
 
 
 @dataclass(slots=True)
@@ -20,6 +20,7 @@ class JournalState:
         segments: how many segments there are.
         life: the driver's newest sign.
         stopped: whether the last run ended cleanly.
+        later: keys of records that a later release wrote, with their version: a driver must not go on over them.
     """
 
     flow: FlowRecord | None = None
@@ -28,10 +29,13 @@ class JournalState:
     segments: int = 0
     life: Life | None = None
     stopped: Stopped | None = None
+    later: dict[str, int] = field(default_factory=dict)
 
-    def take(self, record: Record) -> None:
+    def take(self, record: Record | Later) -> None:
         """Adds one record."""
         match record:
+            case Later():
+                self.later[record.key] = record.version
             case FlowRecord():
                 self.flow = record
             case Stopped():
@@ -46,16 +50,18 @@ class JournalState:
     def forget(self, key: str) -> None:
         """Takes a tombstone."""
         self.outdated.discard(key)
+        self.later.pop(key, None)
         if key == STOPPED_KEY:
             self.stopped = None
 
     def _take_progress(self, record: Progress) -> None:
         known = self.progress.get(record.partition)
-        if known is None or record.order >= known.order:
+        if known is None or known.writer == record.writer:
             self.progress[record.partition] = record
-            if known is not None and known.key != record.key:
-                self.outdated.add(known.key)
-        elif known.key != record.key:
+        elif record.order >= known.order:
+            self.progress[record.partition] = record
+            self.outdated.add(known.key)
+        else:
             self.outdated.add(record.key)
 
 

@@ -32,7 +32,7 @@ class TailBatch(NamedTuple):
     producer_id: int
     epoch: int
     sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # the word of the rest of the code; nobody counts in a header
     control: bool
     newest_ms: int
 
