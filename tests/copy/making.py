@@ -11,10 +11,10 @@ from kafka.protocol.producer import ProduceResponse
 from sparkmirror import batches
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.copy.arrivals import Aborted, Arrival, Place, Rules, Ticket, arrival
-from sparkmirror.copy.backoff import Backoff
 from sparkmirror.copy.lane import Lane
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
+from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.cluster import Cluster, new_loop
 from sparkmirror.kafka.fetching import Fetched
 from sparkmirror.kafka.producing import BatchesRequest

@@ -18,6 +18,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import BATCH_BYTES, Entry, Journal, _batches, decode
 from sparkmirror.lab.cluster import LabCluster, start
 from tests.batches.building import CONTROL, Rec, Written
+from tests.kafka.unreachable import Unreachable, assert_paused
 
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 _pairs = st.lists(st.tuples(_texts, st.none() | _texts), max_size=20)
@@ -193,6 +194,16 @@ def test_appending_and_reading_follow_the_leader(three: LabCluster, topic_name: 
         newest, _ = cluster.run(journal.read_all, 60_000)
         assert list(newest) == ["before", *(f"after {number}" for number in range(5))]
         leader.start()
+    finally:
+        cluster.close()
+
+
+def test_attempts_are_as_far_apart_as_the_settings_say():
+    cluster = Unreachable()
+    try:
+        with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+            cluster.run(Journal(cluster, "t").append, [("a", "1")], 60_000)
+        assert_paused(cluster.asked)
     finally:
         cluster.close()
 

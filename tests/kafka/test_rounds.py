@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 
 import pytest
 
 from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.rounds import Answer, Deadline, chunks, explained, repeat
+from tests.kafka.unreachable import PAUSES, SETTINGS, assert_paused
 
+QUICK = Backoff(first=0.02, most=0.05)
 LINK = LinkError(cluster="A", address="localhost:1", reason="gone")
 
 
@@ -31,7 +35,7 @@ def _script(answers: dict[str, list[int]], asked: list[list[str]]):
 
 def test_asks_again_only_for_what_may_still_be_answered() -> None:
     asked: list[list[str]] = []
-    results = repeat(["a", "b", "c"], _script({"a": [0], "b": [5, 6, 0], "c": [29]}, asked), _explain, 5_000)
+    results = repeat(["a", "b", "c"], _script({"a": [0], "b": [5, 6, 0], "c": [29]}, asked), _explain, 5_000, QUICK)
     assert results.found == {"a": "a!", "b": "b!"}
     assert set(results.failed) == {"c"}
     assert asked == [["a", "b", "c"], ["b"], ["b"]]
@@ -41,7 +45,7 @@ def test_a_refusal_names_place_remedy_and_what_the_broker_says() -> None:
     def ask(items: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, None]]:
         yield Answer(key="orders", code=44, message="too many")
 
-    results = repeat(["orders"], ask, _explain, 1_000)
+    results = repeat(["orders"], ask, _explain, 1_000, QUICK)
     assert str(results.failed["orders"]) == (
         "cluster A, orders: POLICY_VIOLATION (44): do this; the broker says: too many"
     )
@@ -50,7 +54,7 @@ def test_a_refusal_names_place_remedy_and_what_the_broker_says() -> None:
 
 
 def test_what_is_not_answered_by_the_deadline_has_failed_with_the_last_error() -> None:
-    results = repeat(["a", "b"], _script({"a": [7], "b": [0]}, []), _explain, 200)
+    results = repeat(["a", "b"], _script({"a": [7], "b": [0]}, []), _explain, 200, QUICK)
     assert results.found == {"b": "b!"}
     failure = results.failed["a"]
     assert isinstance(failure, BrokerError)
@@ -59,17 +63,28 @@ def test_what_is_not_answered_by_the_deadline_has_failed_with_the_last_error() -
 
 def test_an_unknown_topic_is_asked_for_a_while_only() -> None:
     asked: list[list[str]] = []
-    deadline = Deadline(10_000)
-    results = repeat(["a"], _script({"a": [3]}, asked), _explain, 10_000, unknown_ms=150)
+    deadline = Deadline(10_000, QUICK)
+    results = repeat(["a"], _script({"a": [3]}, asked), _explain, 10_000, QUICK, unknown_ms=150)
     assert set(results.failed) == {"a"}
     assert len(asked) > 1
-    assert deadline.elapsed_ms < 2_000
+    assert deadline.elapsed_ms < 9_000
 
 
 def test_a_broken_link_is_tried_again_and_told_at_the_end() -> None:
-    assert repeat(["a"], _script({"a": [-1, 0]}, []), _explain, 5_000).complete() == {"a": "a!"}
+    assert repeat(["a"], _script({"a": [-1, 0]}, []), _explain, 5_000, QUICK).complete() == {"a": "a!"}
     with pytest.raises(LinkError, match="gone"):
-        repeat(["a"], _script({"a": [-1]}, []), _explain, 100).complete()
+        repeat(["a"], _script({"a": [-1]}, []), _explain, 100, QUICK).complete()
+
+
+def test_rounds_are_as_far_apart_as_the_backoff_says() -> None:
+    asked: list[float] = []
+
+    def ask(items: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, None]]:
+        asked.append(time.monotonic())
+        yield Answer(key=items[0], code=6 if len(asked) <= len(PAUSES) else 0)
+
+    repeat(["a"], ask, _explain, 60_000, Backoff.of(SETTINGS)).complete()
+    assert_paused(asked)
 
 
 def test_pieces_hold_everything_in_order() -> None:

@@ -9,7 +9,7 @@ once, in the order in which answers came.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -61,6 +61,7 @@ class Fetcher:
         self._sessions: dict[int, FetchSession] = {}
         self._answers: deque[tuple[FetchSession, Any]] = deque()
         self._crowded: dict[TopicPartition, PartitionCopy] = {}
+        self._failures: Counter[int] = Counter()
         self.unreachable: dict[int, LinkError] = {}
 
     def want(self, partition: PartitionCopy) -> None:
@@ -119,11 +120,12 @@ class Fetcher:
             if isinstance(answer, LinkError):
                 session.reset()
                 self.unreachable[session.node] = answer
-                self._cluster.loop.call_later(
-                    self._cluster.retry_seconds, lambda session=session: self._release(session)
-                )
+                self._failures[session.node] += 1
+                pause = self._cluster.backoff.after(self._failures[session.node])
+                self._cluster.loop.call_later(pause, lambda session=session: self._release(session))
             else:
                 session.busy = False
+                del self._failures[session.node]
                 self.unreachable.pop(session.node, None)
                 yield from session.accept(answer)
 

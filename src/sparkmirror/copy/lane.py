@@ -20,7 +20,6 @@ from sparkmirror import batches
 from sparkmirror.config.settings import FlowConfig, Isolation
 from sparkmirror.copy.append import Appender
 from sparkmirror.copy.arrivals import Rules
-from sparkmirror.copy.backoff import Backoff
 from sparkmirror.copy.fetch import Fetcher, limits_of
 from sparkmirror.copy.handover import Handover
 from sparkmirror.copy.intake import Intake
@@ -30,6 +29,7 @@ from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Receipt, receipts
 from sparkmirror.copy.watch import Watch
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.signal import Signal
 
@@ -122,7 +122,7 @@ class Lane:
 def _partitions(plan: ShiftPlan, config: FlowConfig, load: Load) -> Sequence[PartitionCopy]:
     producer = config.target.producer
     wanted = producer.batch_size or 1 << 20
-    backoff = Backoff(first=producer.retry_backoff_ms / 1000, most=producer.retry_backoff_max_ms / 1000)
+    backoff = Backoff.of(producer)
     return tuple(
         PartitionCopy(
             plan=p,

@@ -23,12 +23,12 @@ from dataclasses import dataclass, field
 
 from sparkmirror.copy import distance
 from sparkmirror.copy.arrivals import Arrival, Place, Rules, Run, Ticket
-from sparkmirror.copy.backoff import Backoff
 from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
 from sparkmirror.copy.outgoing import LEAST_USE, Outgoing, Waiting, next_outgoing
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.tally import Tally
 from sparkmirror.errors import BatchError
+from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.codes import Advice, advice, broker_error
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition

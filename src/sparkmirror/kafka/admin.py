@@ -158,7 +158,8 @@ def wait_for_leaders(
             else:
                 yield Answer(key=name, value=found)
 
-    return repeat(list(partitions), ask, _explaining(cluster, "DESCRIBE"), timeout_ms, unknown_ms=timeout_ms)
+    explain = _explaining(cluster, "DESCRIBE")
+    return repeat(list(partitions), ask, explain, timeout_ms, cluster.backoff, unknown_ms=timeout_ms)
 
 
 def describe_configs(
@@ -185,7 +186,7 @@ def describe_configs(
                     message=result.error_message or "",
                 )
 
-    return repeat(topics, ask, _explaining(cluster, "DESCRIBE_CONFIGS"), timeout_ms)
+    return repeat(topics, ask, _explaining(cluster, "DESCRIBE_CONFIGS"), timeout_ms, cluster.backoff)
 
 
 def topic_configs(
@@ -294,7 +295,7 @@ def find_offsets(
         number = partition.partition
         return explained(code, cluster.alias, topic=partition.topic, partition=number, remedy=remedy, message=message)
 
-    return repeat(partitions, ask, explain, timeout_ms)
+    return repeat(partitions, ask, explain, timeout_ms, cluster.backoff)
 
 
 def list_offsets(
@@ -380,7 +381,7 @@ def _apply(cluster: Cluster, change: _Change, timeout_ms: int) -> Results[str, N
                 yield answer
         controller = cluster.run(_metadata, cluster, [], deadline.attempt_ms).controller_id if misplaced else None
 
-    return repeat(list(change.sizes), ask, change.explain, timeout_ms)
+    return repeat(list(change.sizes), ask, change.explain, timeout_ms, cluster.backoff)
 
 
 def _pieces(names: Sequence[str], sizes: Mapping[str, int]) -> Iterable[list[str]]:

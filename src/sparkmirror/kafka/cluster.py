@@ -21,6 +21,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka import errors as kafka_errors
 from sparkmirror.config.settings import ClientSettings
 from sparkmirror.errors import LinkError
+from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.security import connection_options
 from sparkmirror.kafka.transport import ConnectionManager
 
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 
 BOOTSTRAP_MS = 30_000
 CALL_MS = 30_000
-LEAST_RETRY_MS = 10
 IN_FLIGHT = 5
 """Produce requests with batches that a broker may owe an answer."""
 BESIDE = 3
@@ -51,11 +51,15 @@ class Cluster:
         settings: the client settings of the role.
         role: what it is used for; ends up in the client id, so that quotas and logs of the broker can tell.
         loop: a loop from `new_loop`, or None for a loop on a thread of its own.
+
+    Attributes:
+        backoff: the pauses before something is tried again that failed in passing.
     """
 
     def __init__(self, alias: str, settings: ClientSettings, *, role: str, loop: Any = None) -> None:
         self.alias = alias
         self.settings = settings
+        self.backoff = Backoff.of(settings)
         self._owns_loop = loop is None
         client_id = settings.client_id or f"sparkmirror-{alias}-{role}"
         self.loop = loop or new_loop(client_id)
@@ -76,11 +80,6 @@ class Cluster:
     def address(self) -> str:
         """The bootstrap servers, as written."""
         return ",".join(self.settings.bootstrap_servers)
-
-    @property
-    def retry_seconds(self) -> float:
-        """The pause before something is tried again that failed in passing: ``retry.backoff.ms``, but never none."""
-        return max(LEAST_RETRY_MS, self.settings.retry_backoff_ms) / 1000
 
     def call(self, request: Any, node: int | None = None, timeout_ms: int = CALL_MS) -> Any:
         """Sends one request and returns its answer; for threads of a driver.

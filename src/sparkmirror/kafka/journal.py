@@ -92,6 +92,7 @@ class Journal:
         return {key: entry for key, entry in newest.items() if entry.value is not None}, offset
 
     async def _until(self, deadline: float, attempt: Any) -> Any:
+        failures = 0
         while True:
             left_ms = int((deadline - time.monotonic()) * 1000)
             failure: BrokerError | LinkError
@@ -106,9 +107,11 @@ class Journal:
             except LinkError as broken:
                 failure = broken
             self._leader = NO_LEADER
-            if time.monotonic() + self.cluster.retry_seconds > deadline:
+            failures += 1
+            pause = self.cluster.backoff.after(failures)
+            if time.monotonic() + pause > deadline:
                 raise failure
-            await self.cluster.loop.sleep(self.cluster.retry_seconds)
+            await self.cluster.loop.sleep(pause)
 
     async def _find_leader(self, timeout_ms: int) -> None:
         view = (await describe_topics(self.cluster, [self.topic], timeout_ms))[self.topic]

@@ -29,6 +29,7 @@ def acquire_writer(cluster: Cluster, transactional_id: str, timeout_ms: int) -> 
         LinkError: it cannot be reached.
     """
     deadline = time.monotonic() + timeout_ms / 1000
+    failures = 0
     while True:
         answer = _attempt(cluster, transactional_id, timeout_ms)
         if answer.error_code == 0:
@@ -36,7 +37,8 @@ def acquire_writer(cluster: Cluster, transactional_id: str, timeout_ms: int) -> 
         transient = advice(answer.error_code) in (Advice.RETRY, Advice.REFRESH)
         if not transient or time.monotonic() > deadline:
             raise _refusal(answer.error_code, cluster, transactional_id)
-        time.sleep(0.1)
+        failures += 1
+        time.sleep(cluster.backoff.after(failures))
 
 
 def _attempt(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Any:

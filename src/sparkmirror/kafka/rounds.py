@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.codes import UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, Advice, advice, name_of
 
 K = TypeVar("K", bound=Hashable)
@@ -21,16 +22,16 @@ V = TypeVar("V")
 ADMIN_MS = 60_000
 UNKNOWN_MS = 3_000
 ATTEMPT_MIN_MS, ATTEMPT_MS = 1_000, 30_000
-PAUSE_MS, PAUSE_MAX_MS = 50, 1_000
 
 
 class Deadline:
     """A moment until which something is tried, and the pauses on the way there."""
 
-    def __init__(self, timeout_ms: int) -> None:
+    def __init__(self, timeout_ms: int, backoff: Backoff) -> None:
         self._start = time.monotonic()
         self._timeout_ms = timeout_ms
-        self._pause_ms = PAUSE_MS
+        self._backoff = backoff
+        self._pauses = 0
 
     @property
     def elapsed_ms(self) -> int:
@@ -49,9 +50,9 @@ class Deadline:
 
     def pause(self) -> None:
         """Waits a little, longer each time, and never beyond the moment."""
-        left_ms = self._timeout_ms - self.elapsed_ms
-        time.sleep(max(0, min(self._pause_ms, left_ms)) / 1000)
-        self._pause_ms = min(self._pause_ms * 2, PAUSE_MAX_MS)
+        self._pauses += 1
+        left = (self._timeout_ms - self.elapsed_ms) / 1000
+        time.sleep(max(0.0, min(self._backoff.after(self._pauses), left)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +95,7 @@ def repeat(
     ask: Callable[[Sequence[K], Deadline], Iterable[Answer[K, V]]],
     explain: Callable[[K, int, str], BrokerError],
     timeout_ms: int,
+    backoff: Backoff,
     *,
     unknown_ms: int = UNKNOWN_MS,
 ) -> Results[K, V]:
@@ -104,9 +106,10 @@ def repeat(
         ask: sends one round of requests for the items given and yields what came of each.
         explain: makes the error of an item from code and the broker's message.
         timeout_ms: milliseconds until those without an answer count as failed.
+        backoff: the pauses between the rounds.
         unknown_ms: milliseconds until an unknown topic is believed to be none.
     """
-    deadline = Deadline(timeout_ms)
+    deadline = Deadline(timeout_ms, backoff)
     found: dict[K, V] = {}
     failed: dict[K, BrokerError | LinkError] = {}
     pending = list(dict.fromkeys(items))
