@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.rest import FORGIVEN_SECONDS, LONGEST_SECONDS, Resting
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import TopicPartition, Writer
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -63,3 +64,28 @@ def test_the_newest_error_is_told():
     resting.rest(ONE, "first", 0.0)
     resting.rest(ONE, "second", 0.1)
     assert resting.errors() == {ONE: "second"}
+
+
+def test_the_pause_is_never_shorter_than_asked_for():
+    resting = Resting()
+    resting.rest(ONE, "no", 0.0, at_least=9)
+    assert (resting.take_due(8.9), resting.take_due(9.0)) == ((), (ONE,))
+
+
+def test_a_settled_stop_is_kept_until_the_next_failure():
+    resting, where = Resting(), Resumed(position=5, writer=Writer(producer_id=1, epoch=2), sequence=7)
+    resting.rest(ONE, "no", 0.0, settled=where)
+    assert resting.take_due(1.0) == (ONE,)
+    assert resting.settled(ONE) == where
+    resting.rest(ONE, "killed", 2.0)
+    assert resting.settled(ONE) is None
+    resting.settle(ONE, where)
+    assert (resting.settled(ONE), resting.failures(ONE), resting.failures(OTHER)) == (where, 2, 0)
+
+
+def test_what_does_not_rest_any_more_is_not_settled_afterwards():
+    resting, where = Resting(), Resumed(position=5, writer=Writer(producer_id=1, epoch=2), sequence=7)
+    resting.rest(ONE, "no", 0.0)
+    resting.take_due(1.0)
+    resting.settle(ONE, where)
+    assert resting.settled(ONE) is None

@@ -1,13 +1,17 @@
-"""Partitions that stand still: when each is tried again. Pure, but for the clock that is passed in.
+"""Partitions that stand still: when each is tried again, and from where. Pure, but for the clock that is passed in.
 
 The pause doubles with each failure from one second to a minute, and starts over when a partition has done well for
 five minutes.
+
+Invariant: a partition goes on by itself only from a settled stop, where nothing was unacknowledged; any other must be
+taken over.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sparkmirror.flow.positions import Resumed
 from sparkmirror.model import TopicPartition
 
 FIRST_SECONDS = 1.0
@@ -21,6 +25,7 @@ class _Failure:
     count: int
     at: float
     due: float
+    settled: Resumed | None
 
 
 @dataclass(slots=True)
@@ -30,13 +35,43 @@ class Resting:
     _failures: dict[TopicPartition, _Failure] = field(default_factory=dict)
     _resting: set[TopicPartition] = field(default_factory=set)
 
-    def rest(self, partition: TopicPartition, error: str, now: float) -> None:
-        """Lets a partition rest after ``error``."""
+    def rest(
+        self,
+        partition: TopicPartition,
+        error: str,
+        now: float,
+        *,
+        settled: Resumed | None = None,
+        at_least: float = FIRST_SECONDS,
+    ) -> None:
+        """Lets a partition rest after ``error``.
+
+        Args:
+            partition: which one.
+            error: why.
+            now: on the monotonic clock.
+            settled: where it goes on if nothing was unacknowledged; None if it must be taken over.
+            at_least: seconds until it is tried again, whatever came before.
+        """
         before = self._failures.get(partition)
         count = before.count + 1 if before is not None and now - before.at < FORGIVEN_SECONDS else 1
-        pause = min(FIRST_SECONDS * 2 ** min(count - 1, 10), LONGEST_SECONDS)
-        self._failures[partition] = _Failure(error, count, now, now + pause)
+        pause = max(at_least, min(FIRST_SECONDS * 2 ** min(count - 1, 10), LONGEST_SECONDS))
+        self._failures[partition] = _Failure(error, count, now, now + pause, settled)
         self._resting.add(partition)
+
+    def settle(self, partition: TopicPartition, settled: Resumed) -> None:
+        """What was unacknowledged when ``partition`` began to rest is acknowledged now."""
+        if partition in self._resting:
+            self._failures[partition].settled = settled
+
+    def settled(self, partition: TopicPartition) -> Resumed | None:
+        """Where a partition that rests, or rested last, goes on without being taken over."""
+        return self._failures[partition].settled
+
+    def failures(self, partition: TopicPartition) -> int:
+        """How often in a row a partition has failed."""
+        failure = self._failures.get(partition)
+        return failure.count if failure is not None else 0
 
     def take_due(self, now: float) -> tuple[TopicPartition, ...]:
         """The partitions whose pause is over; they no longer rest."""
