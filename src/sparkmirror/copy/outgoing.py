@@ -11,12 +11,12 @@ from itertools import islice
 from typing import TypeAlias
 
 from sparkmirror import batches
+from sparkmirror.batches.layout import CODEC_MASK
 from sparkmirror.copy import distance
 from sparkmirror.copy.arrivals import Item, Prepared, Rules, Run, Ticket
 from sparkmirror.model import NO_OFFSET, Writer
 from sparkmirror.offsets.records import SEQUENCES
 
-CODEC_MASK = 7
 LEAST_USE = 4
 """Of batches of one small record, no more than a fourth may be left when they are merged; the rest were headers."""
 
