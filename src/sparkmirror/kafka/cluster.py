@@ -145,12 +145,11 @@ class Cluster:
 
     def round_trip(self, node: int) -> float:
         """Seconds to a broker and back; of the nearest one that is known while this one never answered, or 0."""
-        known = {
-            place: connection.round_trip
-            for place, connection in self.connections._conns.items()
-            if getattr(connection, "round_trip", None) is not None
-        }
-        return float(known.get(node) or min(known.values(), default=0.0))
+        own = self.connections._conns.get(node)
+        if own is not None and own.round_trip is not None:
+            return float(own.round_trip)
+        known = (connection.round_trip for connection in self.connections._conns.values())
+        return min((seconds for seconds in known if seconds is not None), default=0.0)
 
     def send(self, request: Any, node: int, done: Callable[[Any], None], timeout_ms: int | None = None) -> None:
         """Sends without waiting: ``done`` gets the answer, or the exception. On the loop's thread only."""
