@@ -1,0 +1,53 @@
+"""Whether what is on record of a partition may be believed as it is, or the target's own log must be read first: pure.
+
+A position on record is exact only if whoever wrote it had nothing unacknowledged, and if the target still has what was
+acknowledged then. Everything else is taken over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkmirror.model import NO_OFFSET
+from sparkmirror.offsets.records import Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is known of one partition before it is handed out.
+
+    Attributes:
+        progress: the newest on record, or None.
+        mapped: whether segments are on record.
+        handed_out: whether this run handed it out, and it did not come back settled.
+        clean: whether the run before ended cleanly.
+        end: the target partition's end, or None if it cannot be told.
+        target_id: of the target topic, or "" where brokers have no topic ids.
+    """
+
+    progress: Progress | None
+    mapped: bool = False
+    handed_out: bool = False
+    clean: bool = True
+    end: int | None = None
+    target_id: str = ""
+
+
+def distrust(seen: Seen) -> str:
+    """Why the partition must be taken over; "" if what is on record holds, or if there is nothing."""
+    progress = seen.progress
+    if seen.handed_out:
+        return "it was handed out and did not come back"
+    if progress is None:
+        return "it was begun and no progress is on record" if seen.mapped else ""
+    if not seen.clean:
+        return "the run before did not end cleanly"
+    if not progress.settled:
+        return "batches were not acknowledged when it stopped"
+    if progress.target_id and seen.target_id and progress.target_id != seen.target_id:
+        return "the target topic was deleted and made anew"
+    if seen.end is None:
+        return "the end of the target is not known"
+    if progress.target != NO_OFFSET and seen.end <= progress.target:
+        return f"the target ends at offset {seen.end} and had {progress.target + 1} acknowledged: it lost its tail"
+    return ""
