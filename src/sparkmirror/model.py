@@ -19,6 +19,9 @@ Topic = NewType("Topic", str)
 
 NO_OFFSET = -1
 
+MAX_MESSAGE_BYTES = 1_048_588
+"""``max.message.bytes`` of a topic where nobody sets it: the most that one of its batches may have."""
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic."""

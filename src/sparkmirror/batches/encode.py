@@ -26,15 +26,13 @@ from sparkmirror.batches.kernels import pour as pouring
 from sparkmirror.batches.kernels.encode import Rows
 from sparkmirror.batches.sealing import Stamp, new_state, seal
 from sparkmirror.errors import RecordTooLargeError
+from sparkmirror.model import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NO_WRITER: Final = Stamp(producer_id=-1, epoch=-1, sequence=-1)
 """The stamp of batches that are produced without idempotence."""
-
-KAFKA_LIMIT: Final = 1_048_588
-"""``max.message.bytes`` of a topic that does not set it."""
 
 _LARGEST: Final = 2**31 - 1
 _NO_ROOM: Final = np.empty(0, np.uint8)
@@ -63,7 +61,7 @@ def encode(
     *,
     codec: Codec = Codec.NONE,
     batch_size: int = 1024 * 1024,
-    max_message_bytes: int = KAFKA_LIMIT,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
     stamp: Stamp = NO_WRITER,
 ) -> tuple[Encoded, ...]:
     """Makes batches of the rows of a table, with base offset 0 and dense offset deltas each.

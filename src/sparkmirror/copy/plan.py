@@ -13,7 +13,7 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition, Writer
+from sparkmirror.model import MAX_MESSAGE_BYTES, NO_OFFSET, NOTHING, Copied, TopicPartition, Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class PartitionPlan:
     sequence: int = 0
     opened: bool = False
     after: str = ""
-    max_message_bytes: int = 1_048_588
+    max_message_bytes: int = MAX_MESSAGE_BYTES
     log_append_time: bool = False
     codec: str = ""
     copied: Copied = NOTHING

@@ -17,11 +17,9 @@ from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.model import MAX_MESSAGE_BYTES
 
 log = logging.getLogger(__name__)
-
-KAFKA_LIMIT = 1_048_588
-"""A topic's max.message.bytes where nobody sets it."""
 
 GROWTH = 2
 """How much larger a dead letter may be than its batch at the source: it has more headers, and other code packed it."""
@@ -55,7 +53,7 @@ def ensure_dead_letter_topic(observed: Observed, source: Cluster, target: Cluste
 
 def decide(flow: FlowConfig, limits: list[int]) -> NewTopic:
     """The topic to create, for source topics with these ``max.message.bytes``."""
-    largest = min(_INT_MAX, GROWTH * max([KAFKA_LIMIT, *limits]))
+    largest = min(_INT_MAX, GROWTH * max([MAX_MESSAGE_BYTES, *limits]))
     return NewTopic(
         name=flow.dead_letters.topic,
         partitions=1,

@@ -10,7 +10,7 @@ from sparkmirror.flow.positions import Known, Resumed, Start, TargetFacts, decid
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.model import Copied, TopicPartition, Writer
+from sparkmirror.model import MAX_MESSAGE_BYTES, Copied, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
 Pairs = Sequence[tuple[TopicPartition, TopicPartition]]
@@ -82,7 +82,7 @@ def _facts(config: FlowConfig, target: Cluster, topics: Sequence[str]) -> dict[s
     described = admin.describe_configs(target, topics, config.admin_timeout_ms)
     return {
         name: TargetFacts(
-            max_message_bytes=int(entries["max.message.bytes"].value or 1_048_588),
+            max_message_bytes=int(entries["max.message.bytes"].value or MAX_MESSAGE_BYTES),
             log_append_time=entries["message.timestamp.type"].value == "LogAppendTime",
             codec=_CODECS.get(entries["compression.type"].value or "", ""),
         )
