@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.copy import control
-from sparkmirror.copy.control import ControlState, Handed, drain_key, handover_entries, lost_key, ready_key, spent_keys
+from sparkmirror.copy.control import (
+    RUN_KEY,
+    ControlState,
+    Handed,
+    alive_key,
+    drain_key,
+    handover_entries,
+    lost_key,
+    ready_key,
+    run_value,
+    spent_keys,
+)
 from sparkmirror.kafka.journal import Entry
 from sparkmirror.model import Copied, TopicPartition, Writer
 
@@ -47,6 +58,7 @@ _handed = st.builds(
     last=st.tuples(_longs, _longs, _longs),
     copied=st.builds(Copied, _longs, _longs, _longs),
     error=st.text(max_size=20),
+    settled=st.booleans(),
 )
 _handovers = st.dictionaries(st.builds(TopicPartition, st.text(max_size=8), st.integers(0, 99)), _handed, max_size=8)
 
@@ -91,7 +103,9 @@ def test_records_of_another_run_and_tombstones_are_passed_over():
     state = heard(
         (drain_key("run-0"), "{}"),
         (drain_key(RUN), None),
-        (lost_key(RUN, "lane-0.0"), None),
+        (alive_key(RUN, "lane-0.0"), None),
+        (alive_key("run-0", "lane-0.0"), "{}"),
+        (lost_key("run-0", "lane-0.0"), "{}"),
         *handover_entries("run-0", "lane-0.0", {TopicPartition("t", 0): handed(1)}),
     )
     assert state == ControlState(run=RUN)
@@ -110,9 +124,29 @@ def test_ready_and_lost_name_their_shift():
     assert (state.ready, state.lost) == ({"lane-0.0"}, {"lane-0.1"})
 
 
+def test_the_newest_sign_of_a_shift_counts():
+    state = heard(
+        (alive_key(RUN, "lane-0.0"), "{}"), (alive_key(RUN, "lane-0.1"), "{}"), (alive_key(RUN, "lane-0.0"), "{}")
+    )
+    assert state.alive == {"lane-0.0": 2, "lane-0.1": 1}
+
+
+def test_who_is_lost_stays_lost_when_the_record_is_deleted():
+    """Compaction may leave nothing but the tombstone, for a lane that reads again after a day."""
+    state = heard((lost_key(RUN, "lane-0.0"), None))
+    assert "gave its partitions away" in state.ended("lane-0.0")
+    assert not state.ended("lane-0.1")
+
+
 def test_every_key_of_a_handover_is_spent_with_it(monkeypatch):
     monkeypatch.setattr(control, "PARTITIONS_PER_RECORD", 2)
     for count in range(7):
         written = handover_entries(RUN, "lane-0.0", {TopicPartition("t", n): handed(n) for n in range(count)})
         assert {key for key, _ in written} <= set(spent_keys(RUN, "lane-0.0", count))
-    assert ready_key(RUN, "lane-0.0") in spent_keys(RUN, "lane-0.0", 0)
+    assert {ready_key(RUN, "lane-0.0"), alive_key(RUN, "lane-0.0")} <= set(spent_keys(RUN, "lane-0.0", 0))
+
+
+def test_lanes_end_when_another_run_has_the_flow():
+    assert not heard((RUN_KEY, run_value(RUN)), (RUN_KEY, None)).ended("lane-0.0")
+    state = heard((RUN_KEY, run_value(RUN)), (RUN_KEY, run_value("other")))
+    assert state.ended("lane-0.0") == "run other has the flow now"

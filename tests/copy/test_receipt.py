@@ -48,6 +48,20 @@ def test_a_stopped_partition_says_why():
     assert receipt.position == 3
 
 
+def test_what_is_unacknowledged_is_not_settled():
+    """Sent and not answered, or refused: the target may have it all the same."""
+    copy = copied()
+    assert receipts([copy], started=True)[0].settled
+    copy.take(answer([batch(3, 1)], copy.place()), Ticket(acknowledged=True))
+    assert receipts([copy], started=True)[0].settled, "what was never sent is not there"
+    sent = copy.next_batch()
+    assert sent is not None
+    assert not receipts([copy], started=True)[0].settled
+    copy.stop("the link is gone")
+    copy.refused(sent, 13, "")
+    assert not receipts([copy], started=True)[0].settled
+
+
 def test_a_shift_that_found_nothing_to_take_over_started_nothing():
     assert receipts([partition()], started=False)[0].outcome is Outcome.NOT_STARTED
 

@@ -56,6 +56,7 @@ _plans = st.builds(
     control_offset=_counts,
     max_ms=_counts,
     grace_ms=_counts,
+    guarded_ms=_counts,
     once=st.booleans(),
 )
 _receipts = st.builds(
@@ -66,6 +67,7 @@ _receipts = st.builds(
     sequence=_sequences,
     writer=_writers,
     opened=st.booleans(),
+    settled=st.booleans(),
     first_source=_longs,
     last_source=_longs,
     first_target=_longs,

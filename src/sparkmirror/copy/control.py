@@ -1,11 +1,15 @@
 """The flow's control topic: how the driver speaks to running lanes, and how one shift hands over to the next.
 
-Keys are JSON arrays, values JSON objects, as on the internal topic; every key begins with the kind and the run.
+Keys are JSON arrays, values JSON objects, as on the internal topic; every key but the first begins with the kind
+and the run.
 
+    ["run"]                          which run has the flow; all others end without sending anything more
     ["drain", run, shift or "*"]     finish what is in flight, hand over and end
     ["ready", run, shift]            the successor of this shift has started and waits for it
     ["handover", run, shift, part]   where this shift left its partitions; ``parts`` says how many records there are
-    ["lost", run, shift]             this shift will hand over nothing: the driver found it dead
+    ["alive", run, shift]            this shift lives; each second, also when it is idle
+    ["lost", run, shift]             this shift may send nothing more and will hand over nothing: its partitions are
+                                     taken over
 
 Invariant: a handover is written after everything the shift sent was acknowledged and its progress is on record.
 """
@@ -20,6 +24,8 @@ from typing import Any
 from sparkmirror.kafka.journal import Entry
 from sparkmirror.model import NOTHING, Copied, TopicPartition, Writer
 
+RUN_KEY = json.dumps(["run"])
+"""Never deleted, so that also a lane that stood still for days reads it."""
 EVERY_SHIFT = "*"
 PARTITIONS_PER_RECORD = 2_000
 
@@ -31,6 +37,7 @@ class Handed:
     Attributes:
         copied: what the run did with it so far.
         error: why it stands still, or "".
+        settled: whether everything that was sent is acknowledged; not so only beside an error.
     """
 
     position: int
@@ -40,6 +47,12 @@ class Handed:
     last: tuple[int, int, int]
     copied: Copied = NOTHING
     error: str = ""
+    settled: bool = True
+
+
+def run_value(run: str) -> str:
+    """The value that says that ``run`` has the flow."""
+    return json.dumps({"v": 1, "run": run})
 
 
 def drain_key(run: str, shift: str = EVERY_SHIFT) -> str:
@@ -52,15 +65,20 @@ def ready_key(run: str, shift: str) -> str:
     return json.dumps(["ready", run, shift])
 
 
+def alive_key(run: str, shift: str) -> str:
+    """The key by which a shift says that it lives."""
+    return json.dumps(["alive", run, shift])
+
+
 def lost_key(run: str, shift: str) -> str:
-    """The key that tells that a shift will never hand over."""
+    """The key that tells a shift to end without sending or handing over anything more."""
     return json.dumps(["lost", run, shift])
 
 
 def spent_keys(run: str, shift: str, partitions: int) -> list[str]:
-    """The keys of a handover that has been taken over, or more: deleting what is not there does no harm."""
+    """The keys of a shift that has ended and was succeeded, or more: deleting what is not there does no harm."""
     parts = partitions // PARTITIONS_PER_RECORD + 2
-    return [ready_key(run, shift), *(_handover_key(run, shift, part) for part in range(parts))]
+    return [ready_key(run, shift), alive_key(run, shift), *(_handover_key(run, shift, part) for part in range(parts))]
 
 
 def _handover_key(run: str, shift: str, part: int) -> str:
@@ -70,7 +88,7 @@ def _handover_key(run: str, shift: str, part: int) -> str:
 def handover_entries(run: str, shift: str, handed: dict[TopicPartition, Handed]) -> list[tuple[str, str]]:
     """The records of one handover."""
     rows = [
-        [*p, h.position, h.sequence, h.writer.producer_id, h.writer.epoch, h.opened, h.last, h.copied, h.error]
+        [*p, h.position, h.sequence, *_ids(h.writer), h.opened, h.last, h.copied, h.error, h.settled]
         for p, h in handed.items()
     ]
     chunks = [rows[i : i + PARTITIONS_PER_RECORD] for i in range(0, len(rows), PARTITIONS_PER_RECORD)] or [[]]
@@ -83,6 +101,10 @@ def handover_entries(run: str, shift: str, handed: dict[TopicPartition, Handed])
     ]
 
 
+def _ids(writer: Writer) -> tuple[int, int]:
+    return writer.producer_id, writer.epoch
+
+
 @dataclass(slots=True)
 class ControlState:
     """What the control topic has said to one run.
@@ -90,36 +112,58 @@ class ControlState:
     Attributes:
         draining: shifts told to drain, `EVERY_SHIFT` for all.
         ready: shifts whose successors wait for them.
-        lost: shifts that will hand over nothing.
+        alive: shift → the offset of its newest sign of life.
+        lost: shifts that may send nothing more and will hand over nothing.
+        follower: the run that has taken the flow from this one, or "".
         handed: shift → partition → where it was left; complete handovers only.
     """
 
     run: str
     draining: set[str] = field(default_factory=set)
     ready: set[str] = field(default_factory=set)
+    alive: dict[str, int] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
+    follower: str = ""
     handed: dict[str, dict[TopicPartition, Handed]] = field(default_factory=dict)
     _parts: dict[str, dict[int, list[Any]]] = field(default_factory=dict)
 
     def take(self, entries: Iterable[Entry]) -> None:
-        """Adds what was read; records of other runs, tombstones and what is not ours are passed over."""
+        """Adds what was read; records for other runs, tombstones and what is not ours are passed over.
+
+        The tombstone of a ``lost`` counts as one: it may be all that compaction left for a lane that stood still.
+        """
         for entry in entries:
+            if entry.key == RUN_KEY and entry.value is not None:
+                named = str(json.loads(entry.value)["run"])
+                self.follower = "" if named == self.run else named
             name = _name(entry.key)
-            if entry.value is None or name[1] != self.run:
+            kind, run, shift = name[:3]
+            if run != self.run:
                 continue
-            kind, shift = name[0], name[2]
-            if kind == "drain":
-                self.draining.add(shift)
-            elif kind == "ready":
-                self.ready.add(shift)
-            elif kind == "lost":
+            if kind == "lost":
                 self.lost.add(shift)
-            elif kind == "handover":
-                self._take_handover(shift, name[3], json.loads(entry.value))
+            elif entry.value is not None:
+                self._take_value(kind, shift, entry, name)
+
+    def _take_value(self, kind: str, shift: str, entry: Entry, name: list[Any]) -> None:
+        if kind == "drain":
+            self.draining.add(shift)
+        elif kind == "ready":
+            self.ready.add(shift)
+        elif kind == "alive":
+            self.alive[shift] = entry.offset
+        elif kind == "handover" and entry.value is not None:
+            self._take_handover(shift, name[3], json.loads(entry.value))
 
     def must_drain(self, shift: str) -> bool:
         """Whether ``shift`` has been told to end."""
         return shift in self.draining or EVERY_SHIFT in self.draining
+
+    def ended(self, shift: str) -> str:
+        """Why ``shift`` may send nothing more, or ""."""
+        if self.follower:
+            return f"run {self.follower} has the flow now"
+        return "the driver heard nothing of it and gave its partitions away" if shift in self.lost else ""
 
     def _take_handover(self, shift: str, part: int, value: dict[str, Any]) -> None:
         parts = self._parts.setdefault(shift, {})
@@ -139,7 +183,7 @@ def _name(key: str) -> list[Any]:
 
 
 def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
-    topic, partition, position, sequence, producer_id, epoch, opened, last, copied, error = row
+    topic, partition, position, sequence, producer_id, epoch, opened, last, copied, error, settled = row
     handed = Handed(
         position=position,
         sequence=sequence,
@@ -148,5 +192,6 @@ def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
         last=(last[0], last[1], last[2]),
         copied=Copied(*copied),
         error=error,
+        settled=settled,
     )
     return TopicPartition(topic, partition), handed

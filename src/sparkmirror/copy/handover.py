@@ -81,6 +81,7 @@ class Handover:
         else:
             partition.base = handed.copied
             partition.begin(handed.position, handed.sequence, handed.last, opened=handed.opened)
+            partition.unsettled = not handed.settled
             if handed.error:
                 partition.stop(handed.error)
 
@@ -96,6 +97,7 @@ class Handover:
                 last=p.last,
                 copied=p.copied,
                 error=p.error,
+                settled=p.all_acknowledged,
             )
             for p in partitions
         }

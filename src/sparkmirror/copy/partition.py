@@ -76,6 +76,7 @@ class PartitionCopy:
         held: bytes of batches that wait or are in flight.
         settled: segments whose target offset became known, to be written with the next progress.
         lost_leader: the target's leader must be learnt anew.
+        unsettled: the shift before left batches unacknowledged; it handed the partition over as stopped.
         round_trip: seconds to the target's leader and back.
     """
 
@@ -106,6 +107,7 @@ class PartitionCopy:
     left_out: frozenset[int] = frozenset()
     held: int = 0
     lost_leader: bool = False
+    unsettled: bool = False
     round_trip: float = 0.0
     tally: Tally = field(default_factory=Tally)
     settled: list[Segment] = field(default_factory=list)
@@ -135,6 +137,11 @@ class PartitionCopy:
     def idle(self) -> bool:
         """Whether nothing waits and nothing is in flight."""
         return not self._waiting and not self._unacknowledged
+
+    @property
+    def all_acknowledged(self) -> bool:
+        """Whether the target has all that was sent, for sure, and nothing beyond ``position``."""
+        return not self._unacknowledged and not self.unsettled
 
     @property
     def in_flight(self) -> bool:

@@ -13,7 +13,10 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkmirror.model import MAX_MESSAGE_BYTES, NO_OFFSET, NOTHING, Copied, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition, Writer
+
+GUARDED_MS = 23 * 3_600_000
+"""Brokers forget a producer whose newest record is a day old, unless ``producer.id.expiration.ms`` says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,7 @@ class PartitionPlan:
     sequence: int = 0
     opened: bool = False
     after: str = ""
-    max_message_bytes: int = MAX_MESSAGE_BYTES
+    max_message_bytes: int = 1_048_588
     log_append_time: bool = False
     codec: str = ""
     copied: Copied = NOTHING
@@ -71,6 +74,8 @@ class ShiftPlan:
         control_offset: where in the control topic to begin reading.
         max_ms: milliseconds until the lane hands over by itself; 0 for never.
         grace_ms: milliseconds beyond ``max_ms`` that it waits for its successor to be ready.
+        guarded_ms: how old the newest record of a batch may be, in milliseconds, for the target's brokers to remember
+            its writer: ``producer.id.expiration.ms`` there, less a margin. Older batches are unguarded.
         once: ends when every partition has reached its ``until``.
     """
 
@@ -87,6 +92,7 @@ class ShiftPlan:
     control_offset: int = 0
     max_ms: int = 0
     grace_ms: int = 10_000
+    guarded_ms: int = GUARDED_MS
     once: bool = False
 
     @property

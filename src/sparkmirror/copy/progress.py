@@ -112,6 +112,7 @@ class Publisher:
             end=partition.end,
             leader_epoch=partition.leader_epoch,
             topic_id=partition.plan.topic_id,
+            settled=partition.all_acknowledged,
             records=copied.records,
             bytes=copied.bytes,
             dead_letters=copied.dead_letters,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.events import Event
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 
 
@@ -28,6 +29,8 @@ class Receipt:
         position, sequence: where the next shift goes on; exact, whatever the outcome.
         writer: the producer id and epoch that ``sequence`` counts in.
         opened: whether that epoch's opening segment is on record.
+        settled: whether every batch that was sent is acknowledged. If not, the target may have more than ``position``
+            says, and the partition has to be taken over.
         first_source, last_source, first_target, last_target: offsets copied in this shift, or `NO_OFFSET`.
         records, bytes: copied in this shift.
         passed, merged, reencoded: source batches by what was done with them.
@@ -46,6 +49,7 @@ class Receipt:
     sequence: int
     writer: Writer
     opened: bool = False
+    settled: bool = False
     first_source: int = NO_OFFSET
     last_source: int = NO_OFFSET
     first_target: int = NO_OFFSET
@@ -61,7 +65,7 @@ class Receipt:
     latency_ms: tuple[float, float] = (-1.0, -1.0)
     end: int = NO_OFFSET
     error: str = ""
-    events: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 def receipts(partitions: Sequence[PartitionCopy], *, started: bool) -> tuple[Receipt, ...]:
@@ -78,6 +82,7 @@ def _receipt(partition: PartitionCopy, started: bool) -> Receipt:
         sequence=partition.sequence,
         writer=partition.plan.writer,
         opened=partition.opened,
+        settled=partition.all_acknowledged,
         first_source=tally.first_source,
         last_source=tally.last_source,
         first_target=tally.first_target,

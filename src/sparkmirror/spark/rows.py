@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
+from sparkmirror.events import event_of
 from sparkmirror.model import Copied, TopicPartition, Writer
 
 PLAN = pa.schema(
@@ -52,6 +53,7 @@ RECEIPT = pa.schema(
         ("producer_id", pa.int64()),
         ("epoch", pa.int32()),
         ("opened", pa.bool_()),
+        ("settled", pa.bool_()),
         ("first_source", pa.int64()),
         ("last_source", pa.int64()),
         ("first_target", pa.int64()),
@@ -168,7 +170,7 @@ def _receipt_row(receipt: Receipt) -> dict[str, Any]:
         "epoch": receipt.writer.epoch,
         "latency_p50_ms": receipt.latency_ms[0],
         "latency_p99_ms": receipt.latency_ms[1],
-        "events": list(receipt.events),
+        "events": [json.dumps(event.as_json()) for event in receipt.events],
     }
 
 
@@ -178,6 +180,6 @@ def _receipt(row: dict[str, Any]) -> Receipt:
         outcome=Outcome(row["outcome"]),
         writer=Writer(producer_id=row["producer_id"], epoch=row["epoch"]),
         latency_ms=(row["latency_p50_ms"], row["latency_p99_ms"]),
-        events=tuple(row["events"]),
+        events=tuple(event_of(json.loads(event)) for event in row["events"]),
         **{name: row[name] for name in _PLAIN},
     )
