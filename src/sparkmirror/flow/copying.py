@@ -27,6 +27,7 @@ from sparkmirror.flow.planner import Pairs, starts_of
 from sparkmirror.flow.rates import Rates
 from sparkmirror.flow.rest import Resting
 from sparkmirror.flow.shift import LaneOfShifts, RunShift, going_on
+from sparkmirror.flow.telling import Note, Telling, stands
 from sparkmirror.flow.view import FlowView
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -39,10 +40,6 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 LIFE_SECONDS = 3.0
-EVENTS_KEPT = 50
-"""Of a partition, to know which were told: a shift keeps 20, and its last come when the next one has begun."""
-
-Note = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +86,7 @@ class Copying:
         self._done: set[TopicPartition] = set()
         self._round: Round | None = None
         self._pairs: dict[TopicPartition, TopicPartition] = {}
-        self._told: dict[TopicPartition, tuple[str, ...]] = {}
+        self._telling = Telling(note)
         self._loose: list[PartitionPlan] = []
         self._packing = False
         self._rates = Rates()
@@ -182,7 +179,7 @@ class Copying:
             lag_ms=lag_ms if known else None,
             lanes=len(self._lanes),
             partitions=len(self._pairs),
-            events=tuple(dict.fromkeys((*events, *(_stands(p, e) for p, e in self._resting.errors().items())))),
+            events=tuple(dict.fromkeys((*events, *(stands(p, e) for p, e in self._resting.errors().items())))),
         )
 
     def _look_after(self, now: float) -> None:
@@ -212,15 +209,7 @@ class Copying:
             if p.error and lane is not None and p.partition in lane.partitions and not self._desk.once:
                 self._lanes.give_away(p.partition)
                 self._rest(p.partition, p.error, now)
-            self._tell(p.partition, p.events, p.error)
-
-    def _tell(self, partition: TopicPartition, events: Sequence[str], error: str) -> None:
-        """Notes the events of a partition that were not noted before; errors are noted when it rests."""
-        told = self._told.get(partition, ())
-        new = [event for event in events if event != error and event not in told]
-        self._told[partition] = (*told, *new)[-EVENTS_KEPT:]
-        for event in new:
-            self._note(f"{partition}: {event}")
+            self._telling.tell(p.partition, p.events, p.error)
 
     def _settle(self, ended: Ended, now: float) -> None:
         """Takes back what a shift handed back; what it could not hand back rests."""
@@ -231,7 +220,9 @@ class Copying:
             return
         onward: dict[TopicPartition, PartitionPlan] = {}
         for receipt in ended.receipts:
-            self._tell(receipt.source, receipt.events, receipt.error)  # its last progress may not have been read
+            self._telling.tell(
+                receipt.source, receipt.events, receipt.error
+            )  # its last progress may not have been read
             if receipt.source not in lane.partitions:
                 continue
             following = _onward(plans[receipt.source], receipt, lane.left)
@@ -281,7 +272,7 @@ class Copying:
 
     def _rest(self, partition: TopicPartition, error: str, now: float) -> None:
         self._resting.rest(partition, error, now)
-        self._note(_stands(partition, error))
+        self._note(stands(partition, error))
 
     def _retry(self, now: float) -> None:
         """Takes partitions up again whose pause is over, under a raised epoch."""
@@ -386,11 +377,6 @@ class Copying:
             events=events[:20],
         )
         self._opened.store.write([life])
-
-
-def _stands(partition: TopicPartition, error: str) -> str:
-    """The event of a partition that stands still; most errors name it themselves."""
-    return f"stands still: {error}" if error.startswith(str(partition)) else f"{partition} stands still: {error}"
 
 
 def _onward(
