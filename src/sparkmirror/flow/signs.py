@@ -1,0 +1,135 @@
+"""Signs of life on the control topic, as the driver hears them: which lane is silent, which run has the flow.
+
+A lane that is silent may be dead, stopped or cut off. The driver says so on the control topic before it takes its
+partitions over; a lane that reads this ends without sending. A new run says that it has the flow; whoever reads that,
+lanes and driver of the run before, ends.
+
+Invariants: silence counts only while the driver itself can read the topic; a shift is silent only after it was heard
+once, since one that waits for a place in Spark says nothing; the driver's own word comes before a takeover.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sparkmirror.copy.control import RUN_KEY, alive_key, run_value
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.journal import Entry, Journal
+from sparkmirror.model import TopicPartition
+
+SILENT_SECONDS = 10.0
+DEAF_SECONDS = 3.0
+"""A driver that heard nothing at all for so long was cut off itself, or busy."""
+
+
+@dataclass(slots=True)
+class Heard:
+    """When each shift of one run was heard last. Pure, but for the clock that is passed in.
+
+    Attributes:
+        run: whose shifts.
+        follower: the run that has taken the flow, or "".
+    """
+
+    run: str
+    follower: str = ""
+    _shifts: dict[str, float] = field(default_factory=dict)
+    _listened: float = 0.0
+
+    def take(self, entries: Sequence[Entry], now: float) -> None:
+        """Adds what was read until ``now``."""
+        if now - self._listened > DEAF_SECONDS:
+            self._shifts = dict.fromkeys(self._shifts, now)
+        self._listened = now
+        for entry in entries:
+            if entry.key == RUN_KEY and entry.value is not None:
+                named = str(json.loads(entry.value)["run"])
+                self.follower = "" if named == self.run else named
+            sign = _sign(entry)
+            if sign is not None and sign[0] == self.run:
+                self._shifts[sign[1]] = now
+
+    def forget(self, shift: str) -> None:
+        """A shift has ended."""
+        self._shifts.pop(shift, None)
+
+    def silent(self, now: float) -> frozenset[str]:
+        """The shifts that were not heard for too long."""
+        return frozenset(shift for shift, at in self._shifts.items() if now - at > SILENT_SECONDS)
+
+
+class Signs:
+    """Listens for one run.
+
+    Args:
+        target: where the control topic is.
+        topic: the control topic.
+        run: the run's name.
+        offset: where to begin.
+        timeout_ms: of each exchange.
+    """
+
+    def __init__(self, target: Cluster, topic: TopicPartition, run: str, offset: int, timeout_ms: int) -> None:
+        self._target = target
+        self._journal = Journal(target, topic.topic)
+        self._next = offset
+        self._timeout_ms = timeout_ms
+        self._heard = Heard(run)
+
+    def follow(self) -> None:
+        """Reads what is new, to the end.
+
+        Raises:
+            BrokerError: the topic cannot be read.
+            LinkError: the target does not answer.
+        """
+        end = self._next + 1
+        while self._next < end:
+            before = self._next
+            entries, self._next, end = self._target.run(self._journal.read, self._next, 0, self._timeout_ms)
+            self._heard.take(entries, time.monotonic())
+            if self._next == before:
+                break
+
+    def forget(self, shift: str) -> None:
+        """A shift has ended."""
+        self._heard.forget(shift)
+
+    @property
+    def follower(self) -> str:
+        """The run that has taken the flow from this one, or ""."""
+        return self._heard.follower
+
+    def silent(self) -> frozenset[str]:
+        """The shifts that were not heard for too long."""
+        return self._heard.silent(time.monotonic())
+
+
+def announce(target: Cluster, topic: TopicPartition, run: str, timeout_ms: int) -> bool:
+    """Says that ``run`` has the flow now, and forgets the lanes of others; whether there were any that ended unheard.
+
+    Raises:
+        BrokerError: the topic cannot be read or written.
+        LinkError: the target does not answer.
+    """
+    journal = Journal(target, topic.topic)
+    target.run(journal.append, [(RUN_KEY, run_value(run))], timeout_ms)
+    newest, _ = target.run(journal.read_all, timeout_ms)
+    others = sorted({sign for entry in newest.values() if (sign := _sign(entry)) is not None and sign[0] != run})
+    if others:
+        target.run(journal.append, [(alive_key(*sign), None) for sign in others], timeout_ms)
+    return bool(others)
+
+
+def _sign(entry: Entry) -> tuple[str, str] | None:
+    """Run and shift of a sign of life; None for every other record."""
+    if entry.value is None or not entry.key.startswith('["alive"'):
+        return None
+    try:
+        _, run, shift = json.loads(entry.key)
+    except ValueError:
+        return None
+    return str(run), str(shift)

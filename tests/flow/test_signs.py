@@ -1,0 +1,101 @@
+"""Which shifts are silent, and who lived before."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkmirror.config.settings import ClientSettings
+from sparkmirror.copy.control import RUN_KEY, alive_key, ready_key, run_value
+from sparkmirror.flow.signs import SILENT_SECONDS, Heard, Signs, announce
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.journal import Entry, Journal
+from sparkmirror.model import TopicPartition
+from tests.flow.running import create_topic
+
+
+def sign(shift: str, run: str = "mine") -> Entry:
+    return Entry(offset=0, key=alive_key(run, shift), value="{}")
+
+
+def listened(heard: Heard, begin: float, seconds: float) -> float:
+    """Reads nothing new once a second; gives the moment after it."""
+    for second in range(int(seconds) + 1):
+        heard.take([], begin + second)
+    return begin + int(seconds)
+
+
+def test_a_shift_that_was_heard_and_says_no_more_is_silent():
+    heard = Heard("mine")
+    heard.take([sign("lane-0.0"), sign("lane-1.0")], 100.0)
+    now = listened(heard, 100.0, SILENT_SECONDS)
+    assert not heard.silent(now)
+    heard.take([sign("lane-1.0")], now + 1)
+    assert heard.silent(now + 1) == {"lane-0.0"}
+
+
+def test_a_shift_that_was_never_heard_may_wait_for_a_place_in_spark():
+    heard = Heard("mine")
+    assert not heard.silent(listened(heard, 0.0, 1_000))
+
+
+def test_a_driver_that_was_deaf_gives_everybody_time_to_speak():
+    heard = Heard("mine")
+    heard.take([sign("lane-0.0")], 100.0)
+    heard.take([], 100.0 + 10 * SILENT_SECONDS)
+    assert not heard.silent(100.0 + 10 * SILENT_SECONDS)
+    assert heard.silent(listened(heard, 201.0, SILENT_SECONDS + 1)) == {"lane-0.0"}
+
+
+def test_a_shift_that_ended_is_not_silent():
+    heard = Heard("mine")
+    heard.take([sign("lane-0.0")], 100.0)
+    heard.forget("lane-0.0")
+    assert not heard.silent(listened(heard, 100.0, 60))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        sign("lane-0.0", run="other"),
+        Entry(offset=0, key=alive_key("mine", "lane-0.0"), value=None),
+        Entry(offset=0, key=ready_key("mine", "lane-0.0"), value="{}"),
+        Entry(offset=0, key='["alive", "mine"]', value="{}"),
+        Entry(offset=0, key='["alive', value="{}"),
+    ],
+)
+def test_what_is_no_sign_of_this_run_is_passed_over(entry):
+    heard = Heard("mine")
+    heard.take([entry], 100.0)
+    assert not heard.silent(listened(heard, 100.0, 60))
+
+
+def test_the_run_that_spoke_last_has_the_flow():
+    heard = Heard("mine")
+    heard.take([Entry(offset=0, key=RUN_KEY, value=run_value("mine"))], 1.0)
+    assert heard.follower == ""
+    heard.take([Entry(offset=1, key=RUN_KEY, value=run_value("other"))], 2.0)
+    assert heard.follower == "other"
+
+
+@pytest.mark.kafka
+def test_a_new_run_takes_the_flow_and_forgets_the_lanes_of_others(cluster_b, topic):
+    name = topic("signs")
+    create_topic(cluster_b, name, 1, {"cleanup.policy": "compact"})
+    place = TopicPartition(name, 0)
+    settings = ClientSettings(bootstrap_servers=tuple(cluster_b.bootstrap_servers.split(",")))
+    cluster = Cluster("b", settings, role="test")
+    try:
+        journal = Journal(cluster, name)
+        assert not announce(cluster, place, "old", 30_000)
+        signs = Signs(cluster, place, "old", 0, 30_000)
+        signs.follow()
+        assert (signs.follower, signs.silent()) == ("", frozenset())
+        cluster.run(journal.append, [(alive_key("old", "lane-0.3"), "{}"), (alive_key("new", "lane-0.0"), "{}")])
+        assert announce(cluster, place, "new", 30_000)
+        newest, _ = cluster.run(journal.read_all)
+        assert set(newest) == {RUN_KEY, alive_key("new", "lane-0.0")}
+        assert not announce(cluster, place, "new", 30_000)
+        signs.follow()
+        assert signs.follower == "new"
+    finally:
+        cluster.close()
