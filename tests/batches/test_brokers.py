@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from kafka.protocol.producer import ProduceRequest
 
-from sparkmirror.batches import Codec, Merged, Run, Stamp, TargetTopic, index, keep, merge
+from sparkmirror.batches import Codec, Run, Stamp, TargetTopic, index, keep, merge
 from sparkmirror.config import ClientSettings
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.lab.cluster import LabCluster
 from tests.batches.building import DELETE_HORIZON, LOG_APPEND_TIME, Rec, Written, log
+from tests.raw_batches import produce
 
 pytestmark = pytest.mark.kafka
 
@@ -29,21 +29,6 @@ def cluster(cluster_a: LabCluster) -> Iterator[Cluster]:
     cluster = Cluster("A", settings, role="test")
     yield cluster
     cluster.close()
-
-
-def produce(cluster: Cluster, topic: str, merged: Merged) -> tuple[int, int]:
-    data = ProduceRequest.TopicProduceData
-    part = data.PartitionProduceData(index=0, records=bytes(merged.batch))
-    request = ProduceRequest(
-        transactional_id=None,
-        acks=-1,
-        timeout_ms=10_000,
-        topic_data=[data(name=topic, partition_data=[part])],
-        max_version=12,
-    )
-    leader = admin.list_topics(cluster)[topic].partitions[0]
-    (answer,) = cluster.call(request, node=leader.node).responses[0].partition_responses
-    return answer.error_code, answer.base_offset
 
 
 def consume(servers: str, topic: str, count: int) -> list[Rec]:
@@ -77,7 +62,7 @@ def test_a_broker_takes_what_merge_makes(
     run = Run(indexed=answer, kept=keep(answer, start_offset=0), first=0, stop=len(answer))
     target = TargetTopic(log_append_time=False, max_message_bytes=1 << 20)
     (merged,) = merge([run], target, NO_WRITER).batches
-    assert produce(cluster, topic_name, merged) == (0, 0)
+    assert produce(cluster, topic_name, merged.batch) == 0
     expected = [(r.time, r.key, r.value, r.headers) for batch in batches for r in batch.seen()]
     got = consume(cluster_a.bootstrap_servers, topic_name, len(expected))
     assert [r.offset for r in got] == list(range(len(expected)))

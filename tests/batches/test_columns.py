@@ -10,14 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from kafka.protocol.consumer import FetchRequest
-from kafka.protocol.producer import ProduceRequest
 
 from sparkmirror.batches import Codec, TimestampType, column_schema, decode, encode, index
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.lab.cluster import LabCluster
+from tests.raw_batches import fetch, produce
 
 NOW = 1_700_000_000_000
 HEADERS: list[tuple[str, str | bytes | None]] = [("h", b"1"), ("h", None), ("ä", b"")]
@@ -41,37 +40,9 @@ def test_pyarrow_is_left_to_the_first_table() -> None:
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
 
 
-def produce(cluster: Cluster, topic: str, batch: memoryview) -> None:
-    data = ProduceRequest.TopicProduceData
-    part = data.PartitionProduceData(index=0, records=bytes(batch))
-    request = ProduceRequest(
-        transactional_id=None,
-        acks=-1,
-        timeout_ms=10_000,
-        topic_data=[data(name=topic, partition_data=[part])],
-        max_version=12,
-    )
-    leader = admin.list_topics(cluster)[topic].partitions[0]
-    (answer,) = cluster.call(request, node=leader.node).responses[0].partition_responses
-    assert answer.error_code == 0
-
-
-def fetch(cluster: Cluster, topic: str) -> pa.Table:
-    part = FetchRequest.FetchTopic.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 22)
-    request = FetchRequest(
-        max_wait_ms=1000,
-        min_bytes=1,
-        max_bytes=1 << 22,
-        isolation_level=0,
-        session_id=0,
-        session_epoch=-1,
-        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[part])],
-        forgotten_topics_data=[],
-        rack_id="",
-        max_version=12,
-    )
-    leader = admin.list_topics(cluster)[topic].partitions[0]
-    found = index(bytes(cluster.call(request, node=leader.node).responses[0].partitions[0].records))
+def read(cluster: Cluster, topic: str) -> pa.Table:
+    """The rows as we have them."""
+    found = index(fetch(cluster, topic))
     assert found.error is None
     return decode(found)
 
@@ -127,7 +98,7 @@ def test_librdkafka_reads_tables_and_we_read_what_it_writes(
             key, value, time = row["key"], row["value"], NOW + n
             producer.produce(topic_name, value, key, headers=HEADERS if row["headers"] else None, timestamp=time)
         assert producer.flush(20) == 0
-    table = fetch(cluster, topic_name)
+    table = read(cluster, topic_name)
     got = consume(servers, topic_name, 10 * len(rows))
     assert table.to_pylist() == got
     ours = [{key: row[key] for key in rows[0]} for row in got[: 5 * len(rows)]]
@@ -143,7 +114,7 @@ def test_the_broker_s_time_is_read_as_such(
     table = pa.table({"timestamp": [NOW, NOW + 1], "value": [b"a", b"b"]})
     (made,) = encode(table, codec=Codec.ZSTD)
     produce(cluster, topic_name, made.batch)
-    found = fetch(cluster, topic_name).to_pylist()
+    found = read(cluster, topic_name).to_pylist()
     assert found == consume(cluster_a.bootstrap_servers, topic_name, 2)
     assert {row["timestamp_type"] for row in found} == {TimestampType.LOG_APPEND_TIME}
     assert min(row["timestamp"] for row in found) > NOW + 1000

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Message, TopicPartition
-from kafka.protocol.consumer import FetchRequest
-from kafka.protocol.producer import ProduceRequest
 
-from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.records import extents
+from tests import raw_batches
 from tests.flow import offset_map
 from tests.flow.running import ends, until
 
@@ -184,30 +182,10 @@ def headers(data: bytes) -> Iterator[tuple[int, RawBatch]]:
 
 def raw(cluster: Cluster, topic: str, partition: int) -> list[RawBatch]:
     """Every batch of a partition that a Fetch returns, control batches and empty ones too."""
-    leader = admin.list_topics(cluster)[topic].partitions[partition].node
     found: list[RawBatch] = []
     while True:
-        part = FetchRequest.FetchTopic.FetchPartition(
-            partition=partition,
-            current_leader_epoch=-1,
-            fetch_offset=found[-1].last_offset + 1 if found else 0,
-            partition_max_bytes=1 << 24,
-        )
-        request = FetchRequest(
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=1 << 24,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic=topic, partitions=[part])],
-            forgotten_topics_data=[],
-            rack_id="",
-            max_version=12,
-        )
-        (answer,) = cluster.call(request, node=leader).responses[0].partitions
-        assert answer.error_code == 0
-        some = [batch for _, batch in headers(bytes(answer.records or b""))]
+        records = raw_batches.fetch(cluster, topic, partition, found[-1].last_offset + 1 if found else 0)
+        some = [batch for _, batch in headers(records)]
         if not some:
             return found
         found += some
@@ -215,16 +193,5 @@ def raw(cluster: Cluster, topic: str, partition: int) -> list[RawBatch]:
 
 def append(cluster: Cluster, topic: str, partition: int, batches: Iterable[bytes]) -> None:
     """Produces batches exactly as they are."""
-    leader = admin.list_topics(cluster)[topic].partitions[partition].node
-    data: Any = ProduceRequest.TopicProduceData
     for batch in batches:
-        part = data.PartitionProduceData(index=partition, records=batch)
-        request = ProduceRequest(
-            transactional_id=None,
-            acks=-1,
-            timeout_ms=10_000,
-            topic_data=[data(name=topic, partition_data=[part])],
-            max_version=12,
-        )
-        (answer,) = cluster.call(request, node=leader).responses[0].partition_responses
-        assert answer.error_code == 0, f"{topic}-{partition}: error {answer.error_code}, {answer.error_message}"
+        raw_batches.produce(cluster, topic, batch, partition)
