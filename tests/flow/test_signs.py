@@ -6,10 +6,9 @@ import pytest
 
 from sparkmirror.config.settings import ClientSettings
 from sparkmirror.copy.control import RUN_KEY, alive_key, ready_key, run_value
-from sparkmirror.flow.signs import SILENT_SECONDS, Heard, Signs, announce
+from sparkmirror.flow.signs import SILENT_SECONDS, Heard, Signs
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Entry, Journal
-from sparkmirror.model import TopicPartition
 from tests.flow.running import create_topic
 
 
@@ -78,24 +77,27 @@ def test_the_run_that_spoke_last_has_the_flow():
 
 
 @pytest.mark.kafka
-def test_a_new_run_takes_the_flow_and_forgets_the_lanes_of_others(cluster_b, topic):
+def test_a_new_run_takes_the_flow_and_knows_whether_lanes_of_others_may_live(cluster_b, topic):
     name = topic("signs")
     create_topic(cluster_b, name, 1, {"cleanup.policy": "compact"})
-    place = TopicPartition(name, 0)
     settings = ClientSettings(bootstrap_servers=tuple(cluster_b.bootstrap_servers.split(",")))
     cluster = Cluster("b", settings, role="test")
     try:
         journal = Journal(cluster, name)
-        assert not announce(cluster, place, "old", 30_000)
-        signs = Signs(cluster, place, "old", 0, 30_000)
-        signs.follow()
-        assert (signs.follower, signs.silent()) == ("", frozenset())
+        old, new = Signs(cluster, name, "old", 30_000), Signs(cluster, name, "new", 30_000)
+        assert (old.announce(), old.haunted) == (1, False)
+        old.follow()
+        assert (old.follower, old.silent()) == ("", frozenset())
         cluster.run(journal.append, [(alive_key("old", "lane-0.3"), "{}"), (alive_key("new", "lane-0.0"), "{}")])
-        assert announce(cluster, place, "new", 30_000)
+        assert (new.announce(), new.haunted) == (4, True)
+        old.follow()
+        assert old.follower == "new"
+        again = Signs(cluster, name, "new", 30_000)
+        again.announce()
+        assert again.haunted, "a start that is tried again is as careful as the first"
+        new.bury()
+        assert not new.haunted
         newest, _ = cluster.run(journal.read_all)
         assert set(newest) == {RUN_KEY, alive_key("new", "lane-0.0")}
-        assert not announce(cluster, place, "new", 30_000)
-        signs.follow()
-        assert signs.follower == "new"
     finally:
         cluster.close()

@@ -114,7 +114,7 @@ class Controller:
         """Opens the flow; a cluster that cannot be reached now is tried again, unless the copy is for once."""
         while not self._stop.is_set():
             try:
-                return open_flow(self.config, source, target, self._file)
+                return open_flow(self.config, source, target, self._file, self._run)
             except ConfigError:
                 raise
             except SparkmirrorError as failure:

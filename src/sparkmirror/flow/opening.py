@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import ConfigError
+from sparkmirror.flow.signs import Signs
 from sparkmirror.flow.store import Store
 from sparkmirror.flow.writers import Writers
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.model import Writer
 from sparkmirror.naming import control_topic, internal_topic
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord
+from sparkmirror.offsets.state import JournalState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +31,10 @@ class Opened:
         source_id, target_id: cluster ids.
         store: the internal topic, read to its end.
         control: the control topic.
-        control_offset: its end before this run wrote anything.
+        control_offset: where this run's lanes begin to read it.
         writers: hands out producer ids; ``first`` are those of this start.
         clean: whether the run before ended cleanly, or there was none.
+        signs: what lanes and other runs say on the control topic.
     """
 
     generation: int
@@ -44,16 +46,18 @@ class Opened:
     writers: Writers
     first: tuple[Writer, ...]
     clean: bool
+    signs: Signs
 
 
-def open_flow(config: FlowConfig, source: Cluster, target: Cluster, file: str) -> Opened:
-    """Checks both clusters, creates the flow's topics, raises the epochs and puts the new generation on record.
+def open_flow(config: FlowConfig, source: Cluster, target: Cluster, file: str, run: str) -> Opened:
+    """Checks both clusters, creates the flow's topics, takes the flow from whoever had it, and puts that on record.
 
     Args:
         config: of the flow.
         source: to ask.
         target: to ask and to write to.
         file: the configuration file, for messages.
+        run: the run that takes the flow.
 
     Raises:
         ConfigError: source and target are one cluster, or the internal topic belongs to another pair of clusters.
@@ -72,24 +76,35 @@ def open_flow(config: FlowConfig, source: Cluster, target: Cluster, file: str) -
     ensure_internal_topics(config, target, source)
     store = Store(target, internal_topic(config.name), timeout_ms)
     store.follow()
+    _flow_record(config, source_id, target_id, store, file)  # whoever may not have the flow disturbs nobody
+    signs = Signs(target, control_topic(config.name), run, timeout_ms)
+    control_offset = signs.announce()
+    # In this order: what another run wrote before it hears this is read now, and its lanes end before they begin more.
+    store.follow()
     record = _flow_record(config, source_id, target_id, store, file)
+    clean = _ended_cleanly(store.state)
     writers = Writers(target, flow=str(config.name), target_id=target_id, origin=(source_id,), timeout_ms=timeout_ms)
     first = writers.acquire_all()
-    clean = store.state.stopped is not None or not store.state.progress
     store.write([record], tombstones=[STOPPED_KEY, *sorted(store.state.outdated)])
-    control = TopicPartition(control_topic(config.name), 0)
-    end = admin.list_offsets(target, [control], OffsetSpec.LATEST, timeout_ms=timeout_ms)[control]
     return Opened(
         generation=record.generation,
         source_id=source_id,
         target_id=target_id,
         store=store,
-        control=Store(target, control.topic, timeout_ms),
-        control_offset=end,
+        control=Store(target, control_topic(config.name), timeout_ms),
+        control_offset=control_offset,
         writers=writers,
         first=first,
         clean=clean,
+        signs=signs,
     )
+
+
+def _ended_cleanly(state: JournalState) -> bool:
+    """Whether the newest run on record drained, or none ever copied. An earlier one's word may come late."""
+    if state.stopped is None or state.flow is None:
+        return not state.progress and not state.segments
+    return state.stopped.generation == state.flow.generation
 
 
 def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Store, file: str) -> FlowRecord:

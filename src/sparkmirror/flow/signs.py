@@ -15,10 +15,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sparkmirror.copy.control import RUN_KEY, alive_key, run_value
+from sparkmirror.copy.control import RUN_KEY, run_value
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Entry, Journal
-from sparkmirror.model import TopicPartition
 
 SILENT_SECONDS = 10.0
 DEAF_SECONDS = 3.0
@@ -62,22 +61,53 @@ class Heard:
 
 
 class Signs:
-    """Listens for one run.
+    """Speaks and listens for one run.
 
     Args:
         target: where the control topic is.
         topic: the control topic.
         run: the run's name.
-        offset: where to begin.
         timeout_ms: of each exchange.
     """
 
-    def __init__(self, target: Cluster, topic: TopicPartition, run: str, offset: int, timeout_ms: int) -> None:
+    def __init__(self, target: Cluster, topic: str, run: str, timeout_ms: int) -> None:
         self._target = target
-        self._journal = Journal(target, topic.topic)
-        self._next = offset
+        self._journal = Journal(target, topic)
+        self._next = 0
         self._timeout_ms = timeout_ms
         self._heard = Heard(run)
+        self._others: frozenset[str] = frozenset()
+
+    @property
+    def haunted(self) -> bool:
+        """Whether lanes of another run ended unheard, and may still live."""
+        return bool(self._others)
+
+    def announce(self) -> int:
+        """Says that this run has the flow now; gives the offset from which on its lanes read.
+
+        Raises:
+            BrokerError: the topic cannot be read or written.
+            LinkError: the target does not answer.
+        """
+        run = self._heard.run
+        self._target.run(self._journal.append, [(RUN_KEY, run_value(run))], self._timeout_ms)
+        newest, self._next = self._target.run(self._journal.read_all, self._timeout_ms)
+        signs = {key: _sign(entry) for key, entry in newest.items()}
+        self._others = frozenset(key for key, sign in signs.items() if sign is not None and sign[0] != run)
+        return self._next
+
+    def bury(self) -> None:
+        """Forgets the lanes of other runs, once they surely have ended.
+
+        Raises:
+            BrokerError: the topic cannot be written.
+            LinkError: the target does not answer.
+        """
+        if self._others:
+            words: list[tuple[str, str | None]] = [(key, None) for key in sorted(self._others)]
+            self._target.run(self._journal.append, words, self._timeout_ms)
+            self._others = frozenset()
 
     def follow(self) -> None:
         """Reads what is new, to the end.
@@ -106,22 +136,6 @@ class Signs:
     def silent(self) -> frozenset[str]:
         """The shifts that were not heard for too long."""
         return self._heard.silent(time.monotonic())
-
-
-def announce(target: Cluster, topic: TopicPartition, run: str, timeout_ms: int) -> bool:
-    """Says that ``run`` has the flow now, and forgets the lanes of others; whether there were any that ended unheard.
-
-    Raises:
-        BrokerError: the topic cannot be read or written.
-        LinkError: the target does not answer.
-    """
-    journal = Journal(target, topic.topic)
-    target.run(journal.append, [(RUN_KEY, run_value(run))], timeout_ms)
-    newest, _ = target.run(journal.read_all, timeout_ms)
-    others = sorted({sign for entry in newest.values() if (sign := _sign(entry)) is not None and sign[0] != run})
-    if others:
-        target.run(journal.append, [(alive_key(*sign), None) for sign in others], timeout_ms)
-    return bool(others)
 
 
 def _sign(entry: Entry) -> tuple[str, str] | None:
