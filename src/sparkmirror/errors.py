@@ -3,6 +3,7 @@
     SparkmirrorError
     ├── ConfigError    the configuration is wrong, and its author can mend it: file, key, reason, remedy
     ├── BrokerError    a broker said no: code, name, cluster, topic, partition, offset, and what to do
+    │   └── FencedError   a newer epoch of a producer id is out: who held this one no longer has the flow
     ├── LinkError      the exchange with a broker failed: cluster, address, reason, a likely cause
     ├── BatchError     bytes of a record batch that cannot be copied as they are: topic, partition, offset, reason
     │   └── RecordTooLargeError   sound, but some of its records are above what the target topic allows
@@ -66,6 +67,14 @@ class BrokerError(SparkmirrorError):
         if offset is not None:
             place += f" at offset {offset}"
         super().__init__(f"{place}: {name} ({code})" + (f": {remedy}" if remedy else ""))
+
+
+class FencedError(BrokerError):
+    """The transaction coordinator knows a newer epoch, or another producer id, than the caller's.
+
+    Another driver has raised it; or a transaction that fenced was open for longer than its timeout, and the coordinator
+    ended it. Who has the flow is on record in its internal topic.
+    """
 
 
 class LinkError(SparkmirrorError):

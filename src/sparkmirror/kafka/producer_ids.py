@@ -1,72 +1,66 @@
 """Producer ids from the transaction coordinator.
 
 A flow writes idempotent batches under producer ids that belong to transactional ids: the coordinator then hands out the
-same id again with the next epoch. The plain form of InitProducerId is used, which always raises the epoch (KIP-98); no
-transaction is ever opened for data.
+same id again with the next epoch. No transaction is ever opened for data.
+
+The plain form of InitProducerId always raises the epoch (KIP-98) and takes the id from whoever had it. The expected
+form names the id and the epoch that the caller holds (KIP-360), and is refused when a newer one has been handed out.
 """
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
-from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.codes import Advice, advice, broker_error
+from sparkmirror.kafka.coordinator import ask_coordinator
+from sparkmirror.kafka.rounds import Deadline
 from sparkmirror.model import Writer
 
 TRANSACTION_TIMEOUT_MS = 30_000
+"""After which the coordinator ends a fence whose driver died inside it."""
+
+NOBODY = Writer(producer_id=-1, epoch=-1)
 
 
 def acquire_writer(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Writer:
     """Asks the coordinator for the producer id of ``transactional_id``, with a new epoch.
 
+    It is another id than before when the coordinator has forgotten the transactional id, or has no epoch left.
+
     Raises:
         BrokerError: the coordinator refuses, or is not available until the deadline.
         LinkError: it cannot be reached.
     """
-    deadline = time.monotonic() + timeout_ms / 1000
-    failures = 0
-    while True:
-        answer = _attempt(cluster, transactional_id, timeout_ms)
-        if answer.error_code == 0:
-            return Writer(producer_id=answer.producer_id, epoch=answer.producer_epoch)
-        transient = advice(answer.error_code) in (Advice.RETRY, Advice.REFRESH)
-        if not transient or time.monotonic() > deadline:
-            raise _refusal(answer.error_code, cluster, transactional_id)
-        failures += 1
-        time.sleep(cluster.backoff.after(failures))
+    return _initialise(cluster, transactional_id, NOBODY, timeout_ms)
 
 
-def _attempt(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Any:
-    """One question to the coordinator; the answer carries ``error_code``, ``producer_id`` and ``producer_epoch``."""
-    found = cluster.call(
-        FindCoordinatorRequest(
-            key=transactional_id, key_type=CoordinatorType.TRANSACTION.value, coordinator_keys=[transactional_id]
-        ),
-        timeout_ms=timeout_ms,
-    )
-    place = found.coordinators[0] if found.coordinators else found
-    if place.error_code != 0:
-        return place
-    request = InitProducerIdRequest(
-        transactional_id=transactional_id,
-        transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
-        producer_id=-1,
-        producer_epoch=-1,
-        max_version=4,
-    )
-    return cluster.call(request, node=place.node_id, timeout_ms=timeout_ms)
+def renew_writer(cluster: Cluster, transactional_id: str, writer: Writer, timeout_ms: int) -> Writer:
+    """Raises the epoch only if ``writer`` is the newest one; that keeps the transactional id from expiring.
+
+    Two that hold the same writer both get the same new one. A transactional id that the coordinator has forgotten is
+    made anew, with another producer id.
+
+    Raises:
+        FencedError: the coordinator has handed out a newer writer.
+        BrokerError: the coordinator refuses, or is not available until the deadline.
+        LinkError: it cannot be reached.
+    """
+    return _initialise(cluster, transactional_id, writer, timeout_ms)
 
 
-def _refusal(code: int, cluster: Cluster, transactional_id: str) -> BrokerError:
-    error = broker_error(code, cluster.alias)
-    return BrokerError(
-        code=code,
-        name=f"{error.name} for transactional id {transactional_id}",
-        cluster=cluster.alias,
-        remedy=error.remedy,
-    )
+def _initialise(cluster: Cluster, transactional_id: str, writer: Writer, timeout_ms: int) -> Writer:
+    def request() -> Any:
+        return InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            producer_id=writer.producer_id,
+            producer_epoch=writer.epoch,
+            min_version=3 if writer != NOBODY else 0,
+            max_version=4,
+        )
+
+    deadline = Deadline(timeout_ms, cluster.backoff)
+    answer = ask_coordinator(cluster, transactional_id, request, lambda answer: int(answer.error_code), deadline)
+    return Writer(producer_id=answer.producer_id, epoch=answer.producer_epoch)

@@ -39,6 +39,11 @@ class Deadline:
         return int((time.monotonic() - self._start) * 1000)
 
     @property
+    def left_ms(self) -> int:
+        """Milliseconds until the moment, 0 when it has come."""
+        return max(0, self._timeout_ms - self.elapsed_ms)
+
+    @property
     def passed(self) -> bool:
         """Whether the moment has come."""
         return self.elapsed_ms >= self._timeout_ms
