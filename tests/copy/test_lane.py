@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from sparkmirror.config import FlowConfig
+from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.copy.control import drain_key
 from sparkmirror.copy.lane import Lane
 from sparkmirror.copy.partition import PartitionCopy
@@ -56,7 +56,7 @@ def read(servers: str, place: TopicPartition) -> list[Read]:
     """All committed records of one partition."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "test", "enable.auto.commit": False, "log_level": 0})
     try:
-        _, end = consumer.get_watermark_offsets(ClientPartition(*place), timeout=20)
+        _, end = consumer.get_watermark_offsets(ClientPartition(*place), timeout=WAIT_SECONDS)
         consumer.assign([ClientPartition(*place, 0)])
         found: list[Read] = []
         deadline = time.monotonic() + WAIT_SECONDS
@@ -108,8 +108,8 @@ class Stage:
     def places(self) -> list[TopicPartition]:
         return [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
 
-    def ends(self) -> dict[TopicPartition, int]:
-        return admin.list_offsets(self.clusters("A"), self.places(), OffsetSpec.LATEST)
+    def ends(self, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> dict[TopicPartition, int]:
+        return admin.list_offsets(self.clusters("A"), self.places(), OffsetSpec.LATEST, isolation)
 
     def plans(self, **more: object) -> tuple[PartitionPlan, ...]:
         plan = PartitionPlan(
@@ -161,7 +161,7 @@ class Stage:
             producer.produce(self.topic, value, b"%d" % number, number % PARTITIONS)
             if number % 500 == 0:
                 producer.poll(0)
-        assert producer.flush(60) == 0
+        assert producer.flush(WAIT_SECONDS) == 0
 
     def on_record(self) -> tuple[dict[TopicPartition, Progress], dict[TopicPartition, list[Segment]]]:
         """The newest progress and all segments of each partition, as the internal topic has them."""
@@ -194,7 +194,7 @@ def stage(lab_flow: FlowConfig, lab_cluster: Callable[[str], Cluster], topic_nam
         config=lab_flow,
         topic=topic_name,
         clusters=lab_cluster,
-        writer=acquire_writer(lab_cluster("B"), f"sparkmirror.test.{topic_name}", 20_000),
+        writer=acquire_writer(lab_cluster("B"), f"sparkmirror.test.{topic_name}", 60_000),
     )
     compact = (("cleanup.policy", "compact"),)
     for alias, wanted in (
@@ -224,7 +224,7 @@ def write_transactions(stage: Stage) -> None:
     plain = Producer({"bootstrap.servers": stage.source_servers, "linger.ms": 0, "compression.type": "lz4"})
     settings = {"bootstrap.servers": stage.source_servers, "transactional.id": f"{stage.topic}-t", "linger.ms": 0}
     inside = Producer(settings)
-    inside.init_transactions(30)
+    inside.init_transactions(WAIT_SECONDS)
     for number in range(12):
         inside.begin_transaction()
         for partition in range(PARTITIONS):
@@ -232,12 +232,21 @@ def write_transactions(stage: Stage) -> None:
                 value = None if record == 3 else b"t%d-%d" % (number, record)
                 inside.produce(stage.topic, value, b"k%d" % record, partition, headers=[("h", b"1"), ("n", None)])
             plain.produce(stage.topic, b"p%d" % number, None, partition)
-        assert plain.flush(30) == 0
-        inside.flush(30)
+        assert plain.flush(WAIT_SECONDS) == 0
+        inside.flush(WAIT_SECONDS)
         if number % 3 == 1:
-            inside.abort_transaction(30)
+            inside.abort_transaction(WAIT_SECONDS)
         else:
-            inside.commit_transaction(30)
+            inside.commit_transaction(WAIT_SECONDS)
+    until_ended(stage)
+
+
+def until_ended(stage: Stage) -> None:
+    """A commit is answered when it is decided: the coordinator writes the markers, which belong to the log, later."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while stage.ends(Isolation.READ_COMMITTED) != stage.ends():
+        assert time.monotonic() < deadline, "a transaction is still open"
+        time.sleep(0.05)
 
 
 def assert_segments_translate(
@@ -319,7 +328,7 @@ def test_a_successor_takes_over_while_records_come(stage: Stage, threads: Thread
             producer.produce(stage.topic, b"%d" % number, None, number % PARTITIONS)
             number += 1
             producer.poll(0.001)
-        assert producer.flush(30) == 0
+        assert producer.flush(WAIT_SECONDS) == 0
 
     writing = threads.submit(write)
     jobs: list[Future[tuple[Receipt, ...]]] = [threads.submit(stage.run, stage.shift("lane-0.0", stage.plans()))]
@@ -368,7 +377,7 @@ def test_a_fenced_writer_gives_its_partitions_back(stage: Stage):
     stage.produce(300)
     ends = stage.ends()
     plans = tuple(replace(plan, until=ends[plan.source]) for plan in stage.plans())
-    newer = acquire_writer(stage.clusters("B"), f"sparkmirror.test.{stage.topic}", 20_000)
+    newer = acquire_writer(stage.clusters("B"), f"sparkmirror.test.{stage.topic}", 60_000)
     stage.run(stage.shift("new", tuple(replace(plan, writer=newer) for plan in plans), once=True))
     before = admin.list_offsets(
         stage.clusters("B"), [TopicPartition(stage.target_topic, n) for n in range(PARTITIONS)], OffsetSpec.LATEST
