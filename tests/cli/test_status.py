@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import datetime
 from io import StringIO
 
 from rich.console import Console
 from rich.table import Table
 
-from sparkmirror.cli.status import as_text, flow_table, partition_table
-from sparkmirror.flow.view import FlowStatus, PartitionStatus
+from sparkmirror.cli.status import as_text, event_lines, flow_table, partition_table
+from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
 
 
 def partition(number: int, *, lag: int | None = 0, event: str = "") -> PartitionStatus:
@@ -39,7 +41,7 @@ def flow(*partitions: PartitionStatus) -> FlowStatus:
         lag_ms=40,
         updated_ms=1_700_000_000_000,
         partitions=partitions,
-        events=("gap in orders-1",),
+        events=(EventStatus(kind="source-retention", text="gap", topic="orders", partition=1, time_ms=0),),
     )
 
 
@@ -94,7 +96,17 @@ def test_json_holds_every_field_under_its_name():
     (one,) = told["flows"]
     assert one["name"] == "A->B"
     assert one["lag_records"] is None
-    assert one["events"] == ["gap in orders-1"]
+    assert one["events"] == [
+        {
+            "kind": "source-retention",
+            "text": "gap",
+            "topic": "orders",
+            "partition": 1,
+            "first": None,
+            "last": None,
+            "time_ms": 0,
+        }
+    ]
     assert one["partitions"][0] == {
         "topic": "orders",
         "partition": 3,
@@ -110,3 +122,16 @@ def test_json_holds_every_field_under_its_name():
         "dead_letters": None,
         "event": "",
     }
+
+
+def test_an_event_is_a_line_with_its_time_and_kind_and_many_of_one_topic_are_one_line():
+    gap = EventStatus(kind="source-retention", text="gap", topic="orders", partition=1, time_ms=0)
+    few = replace(flow(), events=(gap, EventStatus(kind="note", text="a lane was lost")))
+    moment = datetime.fromtimestamp(0).astimezone()
+    assert event_lines(few) == [
+        f"A->B: {moment:%Y-%m-%d %H:%M:%S} [source-retention] orders-1: gap",
+        "A->B: a lane was lost",
+    ]
+    many = replace(flow(), events=tuple(replace(gap, partition=number) for number in range(5)))
+    (line,) = event_lines(many)
+    assert line.endswith("orders-4: gap (and 4 more of this kind in orders: --json shows them)")

@@ -9,6 +9,7 @@ import pytest
 from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.partition import Load, PartitionCopy
+from sparkmirror.events import Event, Kind
 from sparkmirror.offsets.records import Segment
 from tests.batches.building import CONTROL
 from tests.copy.making import LARGE, WRITER, batch, partition, take
@@ -136,7 +137,7 @@ def test_what_is_in_flight_when_a_partition_stops_still_counts():
     assert (copy.position, copy.error) == (1, "enough")
     copy.refused(third, NETWORK, "")
     assert copy.next_batch() is None
-    assert copy.tally.events == ["enough"]
+    assert [event.text for event in copy.tally.events] == ["enough"]
 
 
 def test_a_batch_beyond_a_hole_waits_for_its_ticket():
@@ -288,12 +289,13 @@ def test_done_means_until_is_reached_or_an_error():
 
 def test_a_batch_that_goes_on_elsewhere_says_so():
     copy = partition()
-    copy.go_to(40, "offsets 0 to 39 were not copied")
+    gap = Event(kind=Kind.SOURCE_RETENTION, text="offsets 0 to 39 were not copied", first=0, last=39)
+    copy.go_to(40, gap)
     assert (copy.position, copy.fetch_offset) == (40, 40)
     take(copy, batch(40, 1))
     (only,) = send_all(copy)
     copy.acknowledged(only, 3)
-    assert copy.tally.events == ["offsets 0 to 39 were not copied"]
+    assert copy.tally.events == [gap]
     assert [(s.source, s.target) for s in copy.settled] == [(40, 3)]
 
 

@@ -7,6 +7,7 @@ import pickle
 from sparkmirror.copy.arrivals import Ticket
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.receipt import Outcome, Receipt, receipts
+from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET
 from tests.copy.making import WRITER, answer, batch, partition
 
@@ -33,7 +34,11 @@ def test_a_receipt_counts_what_was_put_aside():
     copy = copied()
     copy.put_aside(7, "offset 7 went elsewhere")
     (receipt,) = receipts([copy], started=True)
-    assert (receipt.records, receipt.dead_letters, receipt.events) == (3, 1, ("offset 7 went elsewhere",))
+    assert (receipt.records, receipt.dead_letters, [str(event) for event in receipt.events]) == (
+        3,
+        1,
+        ["offset 7 went elsewhere"],
+    )
 
 
 def test_a_partition_at_its_end_is_done():
@@ -44,7 +49,8 @@ def test_a_stopped_partition_says_why():
     copy = copied(until=3)
     copy.stop("no disk")
     (receipt,) = receipts([copy], started=True)
-    assert (receipt.outcome, receipt.error, receipt.events) == (Outcome.STOPPED, "no disk", ("no disk",))
+    assert (receipt.outcome, receipt.error) == (Outcome.STOPPED, "no disk")
+    assert receipt.events == (Event(kind=Kind.STOPPED, text="no disk", first=3, last=3),)
     assert receipt.position == 3
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.tally import Latency, Tally
+from sparkmirror.events import Kind
 
 
 def outgoing(**more: object) -> Outgoing:
@@ -72,9 +73,11 @@ def test_batches_are_counted_by_what_was_done_with_them():
 def test_dead_letters_are_all_counted_and_only_the_first_and_every_tenfold_are_told():
     tally = Tally()
     for number in range(1, 1_235):
-        tally.put_aside(f"offset {number} is there")
+        tally.put_aside(number, f"offset {number} is there")
     assert tally.dead_letters == 1_234
-    assert tally.events == [
+    assert {event.kind for event in tally.events} == {Kind.DEAD_LETTER}
+    assert (tally.events[0].first, tally.events[-1].last) == (1, 1_000)
+    assert [event.text for event in tally.events] == [
         *(f"offset {number} is there" for number in range(1, 6)),
         *(f"offset {number} is there; {number} of them in this shift so far" for number in (10, 100, 1_000)),
     ]
@@ -84,4 +87,6 @@ def test_the_same_event_in_a_row_is_kept_once_and_old_ones_go():
     tally = Tally()
     for event in ["a", "a", "b", *map(str, range(30)), "29"]:
         tally.note(event)
-    assert tally.events == [str(number) for number in range(10, 30)]
+    assert [event.text for event in tally.events] == [str(number) for number in range(10, 30)]
+    times = [event.time_ms for event in tally.events]
+    assert times == sorted(set(times)), "who has seen one can tell which came later"

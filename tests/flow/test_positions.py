@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkmirror.copy.plan import group_of
+from sparkmirror.events import Event, Kind
 from sparkmirror.flow.positions import Known, Resumed, Start, TargetFacts, decide_start
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
@@ -20,6 +21,7 @@ PROGRESS = Progress(
     topic_id="aa",
     records=9,
 )
+TOLD = Event(kind=Kind.TARGET_TAIL_LOST, text="told")
 KNOWN = Known(
     progress={},
     topic_ids={"orders": "aa"},
@@ -37,11 +39,11 @@ def start(**more: object) -> Start:
 
 
 def test_a_new_partition_begins_where_the_configuration_says():
-    assert (start().plan.position, start().event) == (20, "")
+    assert (start().plan.position, start().event) == (20, None)
 
 
 def test_a_known_partition_goes_on_from_its_progress():
-    assert (start(progress={SOURCE: PROGRESS}).plan.position, start().event) == (500, "")
+    assert (start(progress={SOURCE: PROGRESS}).plan.position, start().event) == (500, None)
 
 
 def test_progress_without_a_position_is_none():
@@ -53,9 +55,10 @@ def test_a_topic_made_anew_begins_at_its_oldest_record_and_says_so():
     begun = start(progress={SOURCE: PROGRESS}, topic_ids={"orders": "bb"})
     assert begun.plan.position == 10
     assert begun.plan.topic_id == "bb"
-    assert begun.event == (
-        "orders-3: the source topic was deleted and made anew since offset 500; "
-        "going on from its oldest record, offset 10"
+    assert begun.event is not None
+    assert (begun.event.kind, begun.event.first) == (Kind.SOURCE_RECREATED, 500)
+    assert begun.event.text == (
+        "the source topic was deleted and made anew since offset 500; going on from its oldest record, offset 10"
     )
 
 
@@ -74,9 +77,9 @@ def test_a_partition_that_was_handed_out_before_goes_on_where_that_ended():
     writer = Writer(producer_id=9, epoch=9)
     plan = start(progress={SOURCE: PROGRESS}, resumed={SOURCE: Resumed(position=600, writer=writer, sequence=88)}).plan
     assert (plan.position, plan.writer, plan.sequence, plan.opened) == (600, writer, 88, False)
-    resumed = Resumed(position=600, writer=writer, sequence=88, opened=True, event="told")
+    resumed = Resumed(position=600, writer=writer, sequence=88, opened=True, event=TOLD)
     begun = start(progress={SOURCE: PROGRESS}, resumed={SOURCE: resumed})
-    assert (begun.plan.opened, begun.event) == (True, "told")
+    assert (begun.plan.opened, begun.event) == (True, TOLD)
 
 
 def test_a_topic_made_anew_begins_at_its_oldest_record_also_when_it_was_handed_out_before():

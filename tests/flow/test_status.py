@@ -10,13 +10,14 @@ import pytest
 
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig, MirrorConfig, PolicyChoice, PolicyKind
 from sparkmirror.duties.internal_topics import ensure_internal_topics
+from sparkmirror.events import Event, Kind
 from sparkmirror.flow.status import read, told
 from sparkmirror.flow.store import Store
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
 from sparkmirror.naming import internal_topic
-from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Life, Progress, Record, Stopped
+from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Happened, Life, Progress, Record, Stopped
 from sparkmirror.offsets.state import state_of
 
 NOW_MS = 1_700_000_000_000
@@ -113,16 +114,29 @@ def test_what_is_not_known_is_not_zero():
 
 
 def test_events_of_flow_and_partitions_are_told_once():
-    stopped = replace(PROGRESS, error="too large", events=("gap", "too large"))
-    flow = status(RECORD, replace(LIFE, events=("orders-3: too large",)), stopped)
-    assert flow.events == ("orders-3: gap", "orders-3: too large")
+    gap = Event(kind=Kind.SOURCE_RETENTION, text="gap", first=5, last=9, time_ms=NOW_MS - 2)
+    large = Event(kind=Kind.RECORD_TOO_LARGE, text="too large", first=10, last=10, time_ms=NOW_MS - 1)
+    stopped = replace(PROGRESS, error="too large", events=(gap, large))
+    life = replace(LIFE, events=("orders-3: too large", "a lane was lost"))
+    old = Event(kind=Kind.UNAUTHORIZED, text="may not", time_ms=1)
+    known = (
+        Happened(partition=TopicPartition("orders", 7), event=old),
+        Happened(partition=PROGRESS.partition, event=gap),
+    )
+    flow = status(RECORD, life, stopped, *known)
+    assert [(e.kind, e.place, e.text, e.first, e.last, e.time_ms) for e in flow.events] == [
+        ("unauthorized", "orders-7", "may not", None, None, 1),
+        ("source-retention", "orders-3", "gap", 5, 9, NOW_MS - 2),
+        ("record-too-large", "orders-3", "too large", 10, 10, NOW_MS - 1),
+        ("note", "", "a lane was lost", None, None, None),
+    ]
     assert flow.partitions[0].event == "too large"
 
 
 def test_a_target_that_cannot_be_reached_makes_its_flow_unreadable_and_says_why():
     (flow,) = read(MirrorConfig(file="f", flows=(FLOW,)))
     assert flow.state == "unreadable"
-    assert "cluster B" in flow.events[0]
+    assert "cluster B" in flow.events[0].text
 
 
 # ------------------------------------------------------------------------------------------------------- real brokers
@@ -180,8 +194,8 @@ def test_one_target_that_is_away_and_a_foreign_topic_do_not_hide_the_others(
         Store(lab_cluster("B"), internal_topic(flow.name), 10_000).append(records)
     away, odd, fine = read(MirrorConfig(file="f", flows=(FLOW, foreign, good)))
     assert (away.state, odd.state, fine.state) == ("unreadable", "unreadable", "silent")
-    assert "cluster B" in away.events[0]
-    assert "not a record of an internal topic" in odd.events[0]
+    assert "cluster B" in away.events[0].text
+    assert "not a record of an internal topic" in odd.events[0].text
 
 
 def test_a_clean_end_is_told_even_before_the_last_sign_of_life():

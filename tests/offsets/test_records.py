@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.records import (
     FLOW_KEY,
@@ -18,6 +19,7 @@ from sparkmirror.offsets.records import (
     STOPPED_KEY,
     VERSION,
     FlowRecord,
+    Happened,
     Later,
     Life,
     Progress,
@@ -33,6 +35,7 @@ _texts = st.text(max_size=20)
 _partitions = st.builds(TopicPartition, _texts, st.integers(0, 10_000))
 _writers = st.builds(Writer, producer_id=_numbers, epoch=st.integers(0, 32_767))
 _rates = st.integers(0, 10**10).map(lambda tenths: tenths / 10)
+_happenings = st.builds(Event, kind=st.sampled_from(Kind), text=_texts, first=_offsets, last=_offsets, time_ms=_numbers)
 _events = st.lists(_texts, max_size=3).map(tuple)
 
 records: dict[str, st.SearchStrategy[Record]] = {
@@ -77,8 +80,9 @@ records: dict[str, st.SearchStrategy[Record]] = {
         time_ms=_numbers,
         lane=_texts,
         error=_texts,
-        events=_events,
+        events=st.lists(_happenings, max_size=3).map(tuple),
     ),
+    "event": st.builds(Happened, partition=_partitions, event=_happenings),
     "life": st.builds(Life, generation=_numbers, time_ms=_numbers, state=_texts, lanes=_numbers, events=_events),
     "stopped": st.builds(Stopped, generation=_numbers, time_ms=_numbers),
 }
@@ -125,6 +129,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "flow": {"run": ""},
     "segment": {"unguarded": False},
     "progress": {"dead_letters": 0, "target_id": "", "settled": False},
+    "event": {},
     "life": {},
     "stopped": {},
 }

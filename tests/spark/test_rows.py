@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sparkmirror.config import Secret
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
+from sparkmirror.events import Event, Kind
 from sparkmirror.model import Copied, TopicPartition, Writer
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
 
@@ -59,6 +60,9 @@ _plans = st.builds(
     guarded_ms=_counts,
     once=st.booleans(),
 )
+_events = st.builds(
+    Event, kind=st.sampled_from(Kind), text=_texts, first=_longs, last=_longs, time_ms=st.integers(0, 2**50)
+)
 _receipts = st.builds(
     Receipt,
     source=_partitions,
@@ -83,7 +87,7 @@ _receipts = st.builds(
     latency_ms=st.tuples(_floats, _floats),
     end=_longs,
     error=_texts,
-    events=st.lists(_texts, max_size=3).map(tuple),
+    events=st.lists(_events, max_size=3).map(tuple),
 )
 
 
@@ -141,7 +145,7 @@ def test_an_error_of_many_lines_stays_one_value():
         sequence=3,
         writer=Writer(producer_id=1, epoch=0),
         error="first\nsecond\t'third'",
-        events=("a\nb",),
+        events=(Event(kind=Kind.NOTE, text="a\nb"),),
     )
     table = pa.Table.from_batches([receipt_batch([receipt, replace(receipt, error="")])], schema=RECEIPT)
     assert read_receipts(table)[0] == receipt

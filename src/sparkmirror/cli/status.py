@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -20,9 +21,10 @@ from rich.text import Text
 from sparkmirror.cli import figures
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Clusters, Files, Flow
-from sparkmirror.flow.view import FlowStatus, PartitionStatus
+from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
 
 PARTITIONS_SHOWN = 50
+EVENTS_ALONE = 3
 WIDTH_IN_A_FILE = 160
 
 
@@ -58,8 +60,31 @@ def _show(flows: Sequence[FlowStatus], *, limit: int | None) -> None:
         if one.partitions:
             console.print()
             console.print(partition_table(one, limit=limit))
-        for event in one.events:
-            console.print(Text(f"{one.name}: {event}", style="yellow"), soft_wrap=True)
+        for line in event_lines(one):
+            console.print(Text(line, style="yellow"), soft_wrap=True)
+
+
+def event_lines(flow: FlowStatus) -> list[str]:
+    """One line for each event; one for all partitions of a topic that have the same kind, as of its newest."""
+    groups: dict[tuple[str, str], list[EventStatus]] = {}
+    for event in flow.events:
+        groups.setdefault((event.kind, event.topic) if event.topic else ("", event.text), []).append(event)
+    found = []
+    for some in groups.values():
+        shown = some if len(some) <= EVENTS_ALONE else some[-1:]
+        found += [_event_line(flow.name, event) for event in shown]
+        if len(some) > len(shown):
+            found[-1] += f" (and {len(some) - 1} more of this kind in {some[0].topic}: --json shows them)"
+    return found
+
+
+def _event_line(flow: str, event: EventStatus) -> str:
+    moment = ""
+    if event.time_ms is not None:
+        moment = f"{datetime.fromtimestamp(event.time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S} "
+    place = f"{event.place}: " if event.place and not event.text.startswith(event.place) else ""
+    kind = f"[{event.kind}] " if event.topic else ""
+    return f"{flow}: {moment}{kind}{place}{event.text}"
 
 
 def as_text(flows: Sequence[FlowStatus]) -> str:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.copy.tally import kind_of_batch
 from sparkmirror.errors import BatchError, LinkError
 from sparkmirror.kafka.cluster import IN_FLIGHT, Cluster
 from sparkmirror.kafka.metadata import NO_LEADER
@@ -170,7 +171,7 @@ def _next(partition: PartitionCopy) -> Outgoing | None:
     try:
         return partition.next_batch()
     except BatchError as error:
-        partition.fail_before_waiting(str(error.at(*partition.source)))
+        partition.fail_before_waiting(str(error.at(*partition.source)), kind_of_batch(error))
         return None
 
 

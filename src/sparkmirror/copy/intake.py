@@ -15,9 +15,11 @@ from sparkmirror.copy.arrivals import Ticket, arrival
 from sparkmirror.copy.dead_letters import DeadLetterTopic
 from sparkmirror.copy.origins import Origins
 from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.copy.tally import kind_of_batch
 from sparkmirror.errors import BatchError, RecordTooLargeError, SparkmirrorError
+from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, Advice, advice, broker_error
+from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, Advice, advice, broker_error, kind_of
 from sparkmirror.kafka.fetching import Fetched
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.log_range import log_range
@@ -141,7 +143,7 @@ class Intake:
     def _stop(self, partition: PartitionCopy, error: BatchError) -> None:
         if error.offset < 0:  # not even the batch's header can be believed
             error = BatchError(offset=partition.fetch_offset, reason=error.reason, remedy=error.remedy)
-        partition.fail_after_sending(str(error.at(*partition.source)))
+        partition.fail_after_sending(str(error.at(*partition.source)), kind_of_batch(error))
 
     def _refused(self, partition: PartitionCopy, fetched: Fetched) -> None:
         what = advice(fetched.code)
@@ -152,7 +154,7 @@ class Intake:
             error = broker_error(
                 fetched.code, self._source.alias, topic=topic, partition=number, offset=partition.fetch_offset
             )
-            partition.fail_after_sending(str(error))
+            partition.fail_after_sending(str(error), kind_of(fetched.code))
         else:
             self._lane.fetcher.forget(partition)
             partition.source_node = NO_LEADER
@@ -197,4 +199,5 @@ class Intake:
             partition.stop(f"offsets {at} to {first - 1} are gone from the source, and auto.offset.reset is none")
         else:
             goal = first if reset is AutoOffsetReset.EARLIEST else end
-            partition.go_to(goal, f"offsets {at} to {goal - 1} were not copied: the source's log starts at {first}")
+            text = f"offsets {at} to {goal - 1} were not copied: the source's log starts at {first}"
+            partition.go_to(goal, Event(kind=Kind.SOURCE_RETENTION, text=text, first=at, last=goal - 1))

@@ -28,8 +28,9 @@ from sparkmirror.copy.outgoing import LEAST_USE, Outgoing, Waiting, next_outgoin
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.tally import Tally
 from sparkmirror.errors import BatchError
+from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.backoff import Backoff
-from sparkmirror.kafka.codes import Advice, advice, broker_error
+from sparkmirror.kafka.codes import Advice, advice, broker_error, kind_of
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition
 from sparkmirror.offsets.records import SEQUENCES, Segment
@@ -111,6 +112,7 @@ class PartitionCopy:
     round_trip: float = 0.0
     tally: Tally = field(default_factory=Tally)
     settled: list[Segment] = field(default_factory=list)
+    _obstacle_kind: Kind = Kind.STOPPED
     _next_sequence: int = 0
     _continues_at: int = NO_OFFSET
     _waiting: deque[Waiting] = field(default_factory=deque)
@@ -305,7 +307,7 @@ class PartitionCopy:
         oldest = self._unacknowledged[0] is batch
         self.lost_leader = self.lost_leader or what is Advice.REFRESH
         if oldest and what in (Advice.GIVE_BACK, Advice.GIVE_UP):
-            self.stop(self._explain(batch, code, message, record))
+            self.stop(self._explain(batch, code, message, record), kind_of(code))
         elif now - self._refused_since > self.patience_s:
             self.stop(f"{self._explain(batch, code, message, record)}; refused for {self.patience_s:.0f} s")
         else:
@@ -325,11 +327,11 @@ class PartitionCopy:
                 offset = ahead.source + record - before
         return offset
 
-    def stop(self, error: str) -> None:
+    def stop(self, error: str, kind: Kind = Kind.STOPPED) -> None:
         """Stands still from here on; what is in flight may still be acknowledged."""
         if not self.error:
             self.error = error
-            self.tally.note(error)
+            self.tally.note(error, kind, self.position, self.position)
             self._mark_limited()
         self._let_go()
         self.abandon()
@@ -340,21 +342,21 @@ class PartitionCopy:
             self._hold(-batch.held)
             batch.held = 0
 
-    def fail_after_sending(self, error: str) -> None:
+    def fail_after_sending(self, error: str, kind: Kind = Kind.STOPPED) -> None:
         """Stops once all that waits has been acknowledged: a batch behind it cannot be copied."""
-        self.obstacle = error
+        self.obstacle, self._obstacle_kind = error, kind
         self._settle_position()
 
     def put_aside(self, offset: int, event: str) -> None:
         """Leaves out a record that has become a dead letter, when its batch is taken again."""
         self.left_out = frozenset(known for known in self.left_out if known >= self.position) | {offset}
-        self.tally.put_aside(event)
+        self.tally.put_aside(offset, event)
         self._settle_position()
 
-    def fail_before_waiting(self, error: str) -> None:
+    def fail_before_waiting(self, error: str, kind: Kind = Kind.STOPPED) -> None:
         """Stops once what was sent has been acknowledged: the first batch that waits cannot be copied."""
         self.abandon()
-        self.fail_after_sending(error)
+        self.fail_after_sending(error, kind)
 
     def abandon(self) -> None:
         """Forgets what waits and was never sent, and an obstacle behind it: whoever goes on fetches it again.
@@ -378,10 +380,10 @@ class PartitionCopy:
         sent = (last.sequence - first.sequence) % SEQUENCES + last.count
         return [ahead for ahead in self._ahead if (ahead.sequence - first.sequence) % SEQUENCES >= sent]
 
-    def go_to(self, offset: int, event: str) -> None:
-        """Moves on to another source offset, with an event that says why. Only while `idle`."""
+    def go_to(self, offset: int, event: Event) -> None:
+        """Moves on to a later source offset, with an event that says why. Only while `idle`."""
         self.position = self.fetch_offset = offset
-        self.tally.note(event)
+        self.tally.note(event.text, event.kind, event.first, event.last)
 
     def _settle_position(self) -> None:
         if self.idle and not self.error:
@@ -390,7 +392,7 @@ class PartitionCopy:
                 self.position += 1
             self.fetch_offset = max(self.position, self.fetch_offset)
             if self.obstacle:
-                self.stop(self.obstacle)
+                self.stop(self.obstacle, self._obstacle_kind)
 
     def _count(self, batch: Outgoing) -> None:
         offset = batch.base_offset

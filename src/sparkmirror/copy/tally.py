@@ -6,12 +6,20 @@ import math
 from dataclasses import dataclass, field
 
 from sparkmirror.copy.outgoing import Outgoing
+from sparkmirror.errors import BatchError, RecordTooLargeError
+from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.model import NO_OFFSET
 
 BUCKETS_PER_DOUBLING = 4
 BUCKETS = 80
+EVENTS_KEPT = 20
 LETTERS_TOLD = 5
 """Dead letters of a shift that are events of their own; all of them are counted."""
+
+
+def kind_of_batch(error: BatchError) -> Kind:
+    """What the event is about when a batch cannot be copied."""
+    return Kind.RECORD_TOO_LARGE if isinstance(error, RecordTooLargeError) else Kind.STOPPED
 
 
 @dataclass(slots=True)
@@ -55,7 +63,7 @@ class Tally:
     first_target: int = NO_OFFSET
     last_target: int = NO_OFFSET
     latency: Latency = field(default_factory=Latency)
-    events: list[str] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
 
     def count(self, batch: Outgoing, now: float) -> None:
         """Counts one acknowledged batch; ``now`` is the monotonic clock."""
@@ -73,16 +81,23 @@ class Tally:
         self.last_source, self.last_target = batch.last_source, batch.base_offset + batch.count - 1
         self.latency.add((now - batch.arrived) * 1000)
 
-    def put_aside(self, event: str) -> None:
+    def put_aside(self, offset: int, event: str) -> None:
         """Counts a record that became a dead letter. The first few are events, then one in ten, a hundred and so on."""
         self.dead_letters += 1
         if self.dead_letters <= LETTERS_TOLD:
-            self.note(event)
+            self.note(event, Kind.DEAD_LETTER, offset, offset)
         elif math.log10(self.dead_letters).is_integer():
-            self.note(f"{event}; {self.dead_letters} of them in this shift so far")
+            text = f"{event}; {self.dead_letters} of them in this shift so far"
+            self.note(text, Kind.DEAD_LETTER, offset, offset)
 
-    def note(self, event: str, most: int = 20) -> None:
-        """Keeps an event, the newest ``most`` of them, and one of the same kind in a row only once."""
-        if not self.events or self.events[-1] != event:
+    def note(self, text: str, kind: Kind = Kind.NOTE, first: int = NO_OFFSET, last: int = NO_OFFSET) -> None:
+        """Keeps an event, the newest `EVENTS_KEPT` of them, and the same in a row only once.
+
+        Their times rise, so that who has seen one can tell which came later.
+        """
+        latest = self.events[-1] if self.events else None
+        moment = now_ms() if latest is None else max(now_ms(), latest.time_ms + 1)
+        event = Event(kind=kind, text=text, first=first, last=last, time_ms=moment)
+        if event != latest:
             self.events.append(event)
-            del self.events[:-most]
+            del self.events[:-EVENTS_KEPT]

@@ -27,12 +27,12 @@ from sparkmirror.flow.planner import Pairs, starts_of
 from sparkmirror.flow.rates import Rates
 from sparkmirror.flow.rest import Resting
 from sparkmirror.flow.shift import LaneOfShifts, RunShift, going_on
-from sparkmirror.flow.telling import Note, Telling, stands
+from sparkmirror.flow.telling import Note, Telling, outlived, stands
 from sparkmirror.flow.view import FlowView
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.model import Copied, TopicPartition
+from sparkmirror.model import NO_OFFSET, Copied, TopicPartition
 from sparkmirror.naming import control_topic
 from sparkmirror.offsets.records import Life, Stopped
 
@@ -86,7 +86,7 @@ class Copying:
         self._done: set[TopicPartition] = set()
         self._round: Round | None = None
         self._pairs: dict[TopicPartition, TopicPartition] = {}
-        self._telling = Telling(note)
+        self._telling = Telling(note, opened.store.state.events)
         self._loose: list[PartitionPlan] = []
         self._packing = False
         self._rates = Rates()
@@ -142,6 +142,7 @@ class Copying:
         clean = self._drain(seconds) and not len(self._resting)
         clean = clean and (self._opened.clean or self._round is not None)
         self._opened.store.follow()
+        self._attempt(self._speak)
         self._rate = (0.0, 0.0)
         if not len(self._lanes):
             self._attempt(self._lanes.clean_all)
@@ -209,7 +210,15 @@ class Copying:
             if p.error and lane is not None and p.partition in lane.partitions and not self._desk.once:
                 self._lanes.give_away(p.partition)
                 self._rest(p.partition, p.error, now)
+            elif not p.error and lane is not None:
+                self._telling.flows(p.partition, p.position, p.time_ms)
             self._telling.tell(p.partition, p.events, p.error)
+        self._speak()
+
+    def _speak(self) -> None:
+        """Tells what is new, and puts it on record; what has been there for a week goes."""
+        store = self._opened.store
+        store.write(self._telling.speak(), tombstones=outlived(store.state.events))
 
     def _settle(self, ended: Ended, now: float) -> None:
         """Takes back what a shift handed back; what it could not hand back rests."""
@@ -220,9 +229,8 @@ class Copying:
             return
         onward: dict[TopicPartition, PartitionPlan] = {}
         for receipt in ended.receipts:
-            self._telling.tell(
-                receipt.source, receipt.events, receipt.error
-            )  # its last progress may not have been read
+            # Its last progress may not have been read.
+            self._telling.tell(receipt.source, receipt.events, receipt.error)
             if receipt.source not in lane.partitions:
                 continue
             following = _onward(plans[receipt.source], receipt, lane.left)
@@ -273,6 +281,8 @@ class Copying:
     def _rest(self, partition: TopicPartition, error: str, now: float) -> None:
         self._resting.rest(partition, error, now)
         self._note(stands(partition, error))
+        progress = self._opened.store.state.progress.get(partition)
+        self._telling.stands(partition, progress.position if progress is not None else NO_OFFSET)
 
     def _retry(self, now: float) -> None:
         """Takes partitions up again whose pause is over, under a raised epoch."""
@@ -339,8 +349,8 @@ class Copying:
         for partition, reason in failed.items():
             self._rest(partition, reason, time.monotonic())
         for start in starts:
-            if start.event:
-                self._note(start.event)
+            if start.event is not None:
+                self._telling.tell(start.plan.source, [start.event])
         return [start.plan for start in starts if start.plan.source not in failed]
 
     def _pack(self, plans: Sequence[PartitionPlan]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparkmirror.copy.plan import PartitionPlan, group_of
+from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
@@ -33,14 +34,14 @@ class Resumed:
         writer: producer id and epoch to go on with.
         sequence: the next sequence number of that epoch.
         opened: whether the epoch's opening segment is on record.
-        event: what its operator should know of it, or "".
+        event: what its operator should know of it, or None.
     """
 
     position: int
     writer: Writer
     sequence: int = 0
     opened: bool = False
-    event: str = ""
+    event: Event | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ class Start:
     """Where one partition begins, and what its operator should know of it."""
 
     plan: PartitionPlan
-    event: str = ""
+    event: Event | None = None
 
 
 def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -> Start:
@@ -100,16 +101,16 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
     return Start(plan=plan, event=event)
 
 
-def _position(source: TopicPartition, known: Known) -> tuple[int, str]:
+def _position(source: TopicPartition, known: Known) -> tuple[int, Event | None]:
     progress, resumed = known.progress.get(source), known.resumed.get(source)
     position = resumed.position if resumed else progress.position if progress else NO_OFFSET
     if position == NO_OFFSET:
-        return known.starts[source], ""
+        return known.starts[source], None
     now = known.topic_ids.get(source.topic, "")
     if progress is not None and progress.topic_id and now and progress.topic_id != now:
-        event = (
-            f"{source}: the source topic was deleted and made anew since offset {position}; "
+        text = (
+            f"the source topic was deleted and made anew since offset {position}; "
             f"going on from its oldest record, offset {known.oldest[source]}"
         )
-        return known.oldest[source], event
-    return position, resumed.event if resumed else ""
+        return known.oldest[source], Event(kind=Kind.SOURCE_RECREATED, text=text, first=position, last=position)
+    return position, resumed.event if resumed else None

@@ -12,10 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.events import Event, Kind
 from sparkmirror.flow.store import Store
-from sparkmirror.flow.view import FlowStatus, PartitionStatus
+from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.model import TopicPartition
 from sparkmirror.naming import internal_topic, policy_for
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
@@ -58,7 +60,7 @@ def _read_flow(flow: FlowConfig) -> FlowStatus:
         store.follow()
         return told(flow, store.state, now_ms=int(time.time() * 1000))
     except (SparkmirrorError, ValueError) as failure:  # ValueError: a record that is not one of ours
-        return FlowStatus(name=str(flow.name), state=UNREADABLE, events=(str(failure),))
+        return FlowStatus(name=str(flow.name), state=UNREADABLE, events=(_note(str(failure)),))
     finally:
         if cluster is not None:
             cluster.close()
@@ -121,14 +123,36 @@ def _partition(progress: Progress, target_topic: str, now_ms: int) -> PartitionS
         bytes_per_s=progress.rate[1] if fresh else 0.0,
         updated_ms=progress.time_ms,
         dead_letters=progress.dead_letters,
-        event=progress.error or (progress.events[-1] if progress.events else ""),
+        event=progress.error or (progress.events[-1].text if progress.events else ""),
     )
 
 
-def _events(known: JournalState) -> tuple[str, ...]:
-    """Those of the flow and of its partitions, each once; the newest last within one partition."""
-    of_partitions = (f"{place}: {event}" for place, one in sorted(known.progress.items()) for event in one.events)
-    return tuple(dict.fromkeys((*of_partitions, *(known.life.events if known.life else ()))))
+def _events(known: JournalState) -> tuple[EventStatus, ...]:
+    """Those on record, those that lanes have just told, and why partitions stand still, each once; the newest last."""
+    found = {(happened.partition, happened.event): happened.event for happened in known.events.values()}
+    for place, progress in sorted(known.progress.items()):
+        for event in progress.events:
+            found.setdefault((place, event), event)
+    rows = [_event(place, event) for (place, _), event in sorted(found.items(), key=lambda item: item[1].time_ms)]
+    told = {f"{row.place}: {row.text}" for row in rows}
+    return (*rows, *(_note(text) for text in (known.life.events if known.life else ()) if text not in told))
+
+
+def _event(place: TopicPartition, event: Event) -> EventStatus:
+    return EventStatus(
+        kind=event.kind.value,
+        text=event.text,
+        topic=place.topic,
+        partition=place.partition,
+        first=event.first if event.first >= 0 else None,
+        last=event.last if event.last >= 0 else None,
+        time_ms=event.time_ms or None,
+    )
+
+
+def _note(text: str) -> EventStatus:
+    """What is known of the flow alone."""
+    return EventStatus(kind=Kind.NOTE.value, text=text)
 
 
 def _sum(numbers: Sequence[int | None]) -> int | None:

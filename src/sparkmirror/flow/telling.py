@@ -1,13 +1,31 @@
-"""What the operator is told of partitions: each event once, however often it comes back in progress and receipts."""
+"""What the operator is told of partitions: each event once, however often it comes back in progress and receipts.
+
+An event goes to the log, in one line for a topic however many of its partitions it concerns, and on record in the
+flow's internal topic, where ``status`` finds it for a week: the newest of each kind for each partition.
+
+Invariants: what says the same of the same partition is told again after an hour at the earliest, also after a restart;
+a partition that goes on by itself after it stood still is told of too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.records import Happened
 
 EVENTS_KEPT = 50
 """Of a partition, to know which were told: a shift keeps 20, and its last come when the next one has begun."""
+
+AGAIN_MS = 3_600_000
+KEPT_MS = 7 * 24 * 3_600_000
+SURE_MS = 30_000
+"""A partition that was idle and without an error for so long goes on again; one that copies does so at once."""
+
+ALONE = 3
+"""Up to so many partitions of a topic have a line each."""
 
 Note = Callable[[str], None]
 
@@ -16,20 +34,93 @@ class Telling:
     """Tells the events of one flow.
 
     Args:
-        note: takes what is new.
+        note: takes what is new, as a line for people.
+        known: the events on record, by key; told already.
     """
 
-    def __init__(self, note: Note) -> None:
+    def __init__(self, note: Note, known: Mapping[str, Happened]) -> None:
         self._note = note
-        self._told: dict[TopicPartition, tuple[str, ...]] = {}
+        self._told: dict[TopicPartition, dict[tuple[Kind, str], int]] = defaultdict(dict)
+        self._new: list[Happened] = []
+        self._silent: set[Happened] = set()
+        self._standing: dict[TopicPartition, tuple[int, int]] = {}
+        for happened in known.values():
+            self._remember(happened.partition, happened.event)
 
-    def tell(self, partition: TopicPartition, events: Sequence[str], error: str) -> None:
-        """Notes the events of a partition that were not noted before; errors are noted when it rests."""
-        told = self._told.get(partition, ())
-        new = [event for event in events if event != error and event not in told]
-        self._told[partition] = (*told, *new)[-EVENTS_KEPT:]
-        for event in new:
-            self._note(f"{partition}: {event}")
+    def tell(self, partition: TopicPartition, events: Sequence[Event], error: str = "") -> None:
+        """Takes the events of a partition; those that are new are told by the next `speak`.
+
+        Args:
+            partition: whose.
+            events: the newest last.
+            error: why it stands still; goes on record only, since whoever lets it rest says so.
+        """
+        for event in events:
+            if self._is_new(partition, event):
+                self._remember(partition, event)
+                happened = Happened(partition=partition, event=event)
+                self._new.append(happened)
+                if event.text == error:
+                    self._silent.add(happened)
+
+    def stands(self, partition: TopicPartition, position: int) -> None:
+        """A partition begins to stand still at a source offset, or does so again."""
+        _, since = self._standing.get(partition, (position, now_ms()))
+        self._standing[partition] = (position, since)
+
+    def flows(self, partition: TopicPartition, position: int, since_ms: int) -> None:
+        """A lane has the partition, without an error since a moment of the wall clock."""
+        standing = self._standing.get(partition)
+        if standing is None or (position == standing[0] and now_ms() - since_ms < SURE_MS):
+            return
+        del self._standing[partition]
+        seconds = (now_ms() - standing[1]) // 1000
+        text = f"goes on by itself at offset {position}, having stood still for {seconds} s"
+        self.tell(partition, [Event(kind=Kind.GOES_ON, text=text, first=position, last=position)])
+
+    def speak(self) -> tuple[Happened, ...]:
+        """Tells what is new, and gives it to be put on record."""
+        new, self._new = tuple(self._new), []
+        for line in lines(happened for happened in new if happened not in self._silent):
+            self._note(line)
+        self._silent.clear()
+        return new
+
+    def _is_new(self, partition: TopicPartition, event: Event) -> bool:
+        before = self._told[partition].get((event.kind, event.text))
+        return before is None or event.time_ms - before >= AGAIN_MS
+
+    def _remember(self, partition: TopicPartition, event: Event) -> None:
+        told = self._told[partition]
+        told.pop((event.kind, event.text), None)
+        told[event.kind, event.text] = event.time_ms
+        while len(told) > EVENTS_KEPT:
+            del told[next(iter(told))]
+
+
+def lines(happened: Iterable[Happened]) -> list[str]:
+    """Events for people: one line each, but one for a topic where many of its partitions have the same kind."""
+    groups: dict[tuple[str, Kind], list[Happened]] = defaultdict(list)
+    for one in happened:
+        groups[one.partition.topic, one.event.kind].append(one)
+    found = []
+    for (topic, _), some in groups.items():
+        if len(some) <= ALONE:
+            found += [_line(one) for one in some]
+        else:
+            found.append(f"{_line(some[0])} (and the same kind in {len(some) - 1} more partitions of {topic})")
+    return found
+
+
+def _line(happened: Happened) -> str:
+    text = happened.event.text
+    place = str(happened.partition)
+    return text if text.startswith(place) else f"{place}: {text}"
+
+
+def outlived(known: Mapping[str, Happened]) -> tuple[str, ...]:
+    """The keys of events that have been on record for long enough."""
+    return tuple(key for key, happened in known.items() if now_ms() - happened.event.time_ms > KEPT_MS)
 
 
 def stands(partition: TopicPartition, error: str) -> str:

@@ -40,6 +40,32 @@ class FlowView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EventStatus:
+    """Something that the operator should know, as ``sparkmirror.events`` has it.
+
+    Attributes:
+        kind: what it is about, such as ``source-retention``.
+        text: for people.
+        topic, partition: of the source; "" and ``None`` where it concerns the flow.
+        first, last: the offsets concerned, both included.
+        time_ms: when, milliseconds since 1970.
+    """
+
+    kind: str
+    text: str
+    topic: str = ""
+    partition: int | None = None
+    first: int | None = None
+    last: int | None = None
+    time_ms: int | None = None
+
+    @property
+    def place(self) -> str:
+        """The partition, or "" for the flow."""
+        return f"{self.topic}-{self.partition}" if self.topic else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
     """One partition as the flow's internal topic tells it.
 
@@ -88,7 +114,7 @@ class FlowStatus:
         updated_ms: when the newest progress was published, milliseconds since 1970.
         dead_letters: sum over the partitions.
         partitions: each partition, in the order of topic and number.
-        events: what the operator should know, the newest last.
+        events: what the operator should know, of the last seven days, the newest last.
     """
 
     name: str
@@ -100,4 +126,4 @@ class FlowStatus:
     updated_ms: int | None = None
     dead_letters: int | None = None
     partitions: tuple[PartitionStatus, ...] = ()
-    events: tuple[str, ...] = ()
+    events: tuple[EventStatus, ...] = ()

@@ -10,6 +10,7 @@ from enum import Enum
 
 from kafka import errors as kafka_errors
 from sparkmirror.errors import BrokerError
+from sparkmirror.events import Kind
 
 
 class Advice(Enum):
@@ -24,6 +25,7 @@ class Advice(Enum):
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
+MESSAGE_TOO_LARGE = 10
 FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_FETCH_SESSION_EPOCH = 71
 FENCED_LEADER_EPOCH = 74
@@ -31,6 +33,9 @@ UNKNOWN_LEADER_EPOCH = 75
 UNKNOWN_TOPIC_ID = 100
 INCONSISTENT_TOPIC_ID = 103
 FETCH_SESSION_TOPIC_ID_ERROR = 106
+
+UNAUTHORIZED = frozenset({29, 30, 31, 53, 58, 65})
+"""This user may not: topic, group, cluster, transactional id, login, delegation token."""
 
 SESSION_ERRORS = frozenset({FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR})
 
@@ -127,6 +132,13 @@ _REMEDY: dict[int, str] = {
 def advice(code: int) -> Advice:
     """Tells what to do after ``code``."""
     return _ADVICE.get(code, Advice.GIVE_UP)
+
+
+def kind_of(code: int) -> Kind:
+    """What the event is about when a partition stops for ``code``."""
+    if code == MESSAGE_TOO_LARGE:
+        return Kind.RECORD_TOO_LARGE
+    return Kind.UNAUTHORIZED if code in UNAUTHORIZED else Kind.STOPPED
 
 
 def name_of(code: int) -> str:

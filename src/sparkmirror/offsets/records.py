@@ -6,6 +6,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["flow"]                                                        which clusters and naming the topic belongs to
     ["segment", topic, partition, producer id, epoch, sequence]    from here on: a source offset, a target offset
     ["progress", topic, partition, producer id, epoch]             how far the copy of a partition got
+    ["event", topic, partition, kind]                               what its operator must know of a partition
     ["life"]                                                        the driver lives, and what it does
     ["stopped"]                                                     the last run ended cleanly
 
@@ -26,6 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from sparkmirror.events import Event, Kind, event_of
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 
 VERSION = 1
@@ -146,7 +148,7 @@ class Progress:
     time_ms: int = 0
     lane: str = ""
     error: str = ""
-    events: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
 
     @property
     def key(self) -> str:
@@ -175,7 +177,7 @@ class Progress:
                 "time_ms": self.time_ms,
                 "lane": self.lane,
                 "error": self.error,
-                "events": list(self.events),
+                "events": [event.as_json() for event in self.events],
             }
         )
 
@@ -183,6 +185,25 @@ class Progress:
     def order(self) -> tuple[int, int]:
         """Orders the progress records of different writers, the greatest is the newest; of one writer, the last is."""
         return (self.generation, self.writer.epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happened:
+    """The newest event of one kind in one partition, kept for a week so that ``status`` shows it from any machine."""
+
+    partition: TopicPartition
+    event: Event
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return event_key(self.partition, self.event.kind)
+
+    def value(self) -> str:
+        """The record's value."""
+        said = self.event.as_json()
+        del said["kind"]
+        return _text({"v": VERSION} | said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +252,7 @@ class Stopped:
         return _text({"v": VERSION, "generation": self.generation, "time_ms": self.time_ms})
 
 
-Record = FlowRecord | Segment | Progress | Life | Stopped
+Record = FlowRecord | Segment | Progress | Happened | Life | Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +269,11 @@ def _text(value: Any) -> str:
 
 FLOW_KEY = _text(["flow"])
 STOPPED_KEY = _text(["stopped"])
+
+
+def event_key(partition: TopicPartition, kind: Kind) -> str:
+    """The key of a `Happened`."""
+    return _text(["event", *partition, kind.value])
 
 
 def parse(key: str, value: str) -> Record | Later | None:
@@ -325,8 +351,13 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         time_ms=data["time_ms"],
         lane=data["lane"],
         error=data["error"],
-        events=tuple(data["events"]),
+        events=tuple(event_of(event) for event in data["events"]),
     )
+
+
+def _happened(name: list[Any], data: dict[str, Any]) -> Happened:
+    _, topic, partition, kind = name
+    return Happened(partition=TopicPartition(topic, partition), event=event_of(data | {"kind": kind}))
 
 
 def _stopped(_name: list[Any], data: dict[str, Any]) -> Stopped:
@@ -347,6 +378,7 @@ _READERS: dict[str, Callable[[list[Any], dict[str, Any]], Record]] = {
     "flow": _flow,
     "segment": _segment,
     "progress": _progress,
+    "event": _happened,
     "life": _life,
     "stopped": _stopped,
 }

@@ -6,7 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Later, Life, Progress, Record, Segment, Stopped
+from sparkmirror.offsets.records import (
+    STOPPED_KEY,
+    FlowRecord,
+    Happened,
+    Later,
+    Life,
+    Progress,
+    Record,
+    Segment,
+    Stopped,
+)
 
 
 @dataclass(slots=True)
@@ -18,6 +28,7 @@ class JournalState:
         progress: the newest of each partition.
         outdated: keys of progress records that a newer one replaces.
         segments: how many segments there are.
+        events: the newest of each kind in each partition, by key.
         life: the driver's newest sign.
         stopped: whether the last run ended cleanly.
         later: keys of records that a later release wrote, with their version: a driver must not go on over them.
@@ -27,6 +38,7 @@ class JournalState:
     progress: dict[TopicPartition, Progress] = field(default_factory=dict)
     outdated: set[str] = field(default_factory=set)
     segments: int = 0
+    events: dict[str, Happened] = field(default_factory=dict)
     life: Life | None = None
     stopped: Stopped | None = None
     later: dict[str, int] = field(default_factory=dict)
@@ -40,6 +52,8 @@ class JournalState:
                 self.flow = record
             case Stopped():
                 self.stopped = record
+            case Happened():
+                self.events[record.key] = record
             case Life():
                 self.life = record
             case Segment():
@@ -50,6 +64,7 @@ class JournalState:
     def forget(self, key: str) -> None:
         """Takes a tombstone."""
         self.outdated.discard(key)
+        self.events.pop(key, None)
         self.later.pop(key, None)
         if key == STOPPED_KEY:
             self.stopped = None
