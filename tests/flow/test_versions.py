@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkmirror.lab.cluster import start
+from sparkmirror.lab.jars import OLDER_KAFKA_VERSION, OLDEST_KAFKA_VERSION
 from sparkmirror.lab.referee import compare
 from tests.flow import offset_map
 from tests.flow.running import Running, create_topic, write_file
@@ -12,11 +13,10 @@ from tests.flow.traffic import Traffic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-OLDER = "3.9.1"
 
-
-def test_an_older_cluster_is_mirrored_to_a_newer_one_and_the_other_way(cluster_b, topic, tmp_path):
-    with start("older", version=OLDER) as older:
+@pytest.mark.parametrize("version", [OLDER_KAFKA_VERSION, OLDEST_KAFKA_VERSION])
+def test_an_older_cluster_is_mirrored_to_a_newer_one_and_the_other_way(version, cluster_b, topic, tmp_path):
+    with start("older", version=version) as older:
         kinds = ("small", "large", "transactions")
         ways = {"up": (older, cluster_b, "old", "new"), "down": (cluster_b, older, "new", "old")}
         names = {way: [topic(f"{way}-{kind}") for kind in kinds] for way in ways}

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sparkmirror.errors import LabError
 from sparkmirror.lab import cluster as cluster_module
 from sparkmirror.lab.cluster import LabCluster, start, start_all
-from sparkmirror.lab.jars import OLDER_KAFKA_VERSION, jars
+from sparkmirror.lab.jars import OLDER_KAFKA_VERSION, OLDEST_KAFKA_VERSION, jars
 from sparkmirror.lab.ports import HOST, free_ports
 from sparkmirror.lab.ready import known_brokers
 from sparkmirror.spark.java import find_java
@@ -166,11 +166,30 @@ def test_three_brokers_go_on_without_one(topic_name: str) -> None:
         assert set(admin.list_topics(timeout=TIMEOUT).brokers) == {1, 2, 3}
 
 
-def test_the_older_kafka_runs_too(topic_name: str) -> None:
-    with start("older", version=OLDER_KAFKA_VERSION, security=["SASL_SSL"]) as cluster:
+@pytest.mark.parametrize("version", [OLDER_KAFKA_VERSION, OLDEST_KAFKA_VERSION])
+def test_older_kafkas_run_too(version: str, topic_name: str) -> None:
+    with start("older", version=version, security=["SASL_SSL"]) as cluster:
         client = client_of(cluster.client_properties("SASL_SSL"))
+        told = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=TIMEOUT).cluster_id
+        assert told == cluster.cluster_id
         write(client, topic_name, b"old")
         assert read(client, topic_name, 1) == [b"old"]
+
+
+def test_brokers_with_zookeeper_come_back_from_a_kill_and_from_their_directory(tmp_path: Path, topic_name: str) -> None:
+    place = tmp_path / "oldest"
+    with start("oldest", version=OLDEST_KAFKA_VERSION, brokers=2, directory=place) as cluster:
+        client, cluster_id = {"bootstrap.servers": cluster.bootstrap_servers}, cluster.cluster_id
+        admin = AdminClient({**client})
+        admin.create_topics([NewTopic(topic_name, 1, 2)])[topic_name].result(TIMEOUT)
+        write(client, topic_name, b"one")
+        killed = cluster.brokers[0]
+        killed.kill()
+        killed.start()  # its session of before is over by then: ZooKeeper would refuse it otherwise
+        write(client, topic_name, b"two")
+    with start("oldest", version=OLDEST_KAFKA_VERSION, brokers=2, directory=place) as cluster:
+        assert cluster.cluster_id == cluster_id
+        assert read({"bootstrap.servers": cluster.bootstrap_servers}, topic_name, 2) == [b"one", b"two"]
 
 
 def test_a_given_directory_keeps_its_cluster(tmp_path: Path, topic_name: str) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from sparkmirror.lab.listeners import Listener
@@ -25,6 +26,13 @@ def test_every_broker_knows_all_controllers() -> None:
         "PLAINTEXT://127.0.0.1:21002,SASL_PLAIN://127.0.0.1:22002,CONTROLLER://127.0.0.1:20002"
     )
     assert "CONTROLLER" not in settings["advertised.listeners"]
+
+
+def test_a_broker_with_zookeeper_is_no_controller() -> None:
+    settings = server_settings(replace(layout(2), zookeeper=23_000), 2, Path("/d"))
+    assert (settings["broker.id"], settings["zookeeper.connect"]) == ("2", "127.0.0.1:23000")
+    assert settings["listeners"] == "PLAINTEXT://127.0.0.1:21002,SASL_PLAIN://127.0.0.1:22002"
+    assert not {key for key in settings if key.startswith(("controller.", "process.", "node."))}
 
 
 def test_internal_topics_have_as_many_replicas_as_there_are_brokers_up_to_three() -> None:

@@ -26,7 +26,7 @@ from sparkmirror.cli.exits import ExitCode
 from sparkmirror.errors import LabError
 from sparkmirror.lab import state as lab_state
 from sparkmirror.lab.cluster import LabCluster, start_all
-from sparkmirror.lab.jars import KAFKA_VERSION, OLDER_KAFKA_VERSION
+from sparkmirror.lab.jars import KAFKA_VERSION, OLDER_KAFKA_VERSION, OLDEST_KAFKA_VERSION
 from sparkmirror.lab.listeners import Listener
 from sparkmirror.lab.ports import HOST
 from sparkmirror.lab.ready import known_brokers
@@ -45,7 +45,9 @@ app = typer.Typer(
 
 Names = Annotated[list[str] | None, typer.Option("--clusters", metavar="NAME,...", help="Clusters; a,b by default.")]
 Brokers = Annotated[int, typer.Option("--brokers", min=1, max=9, help="Brokers of each cluster.")]
-Version = Annotated[str, typer.Option("--version", help=f"Of Kafka, such as {OLDER_KAFKA_VERSION}.")]
+Version = Annotated[
+    str, typer.Option("--version", help=f"Of Kafka, such as {OLDER_KAFKA_VERSION} or {OLDEST_KAFKA_VERSION}.")
+]
 Security = Annotated[
     list[str] | None,
     typer.Option(

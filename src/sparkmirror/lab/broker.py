@@ -6,27 +6,24 @@ answered a request, never after a sleep; after ``kill`` and ``stop`` it comes ba
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from sparkmirror.errors import LabError
-from sparkmirror.lab.ports import HOST
+from sparkmirror.lab.ports import HOST, PortTakenError
+from sparkmirror.lab.process import KILL_SECONDS, Owned
 from sparkmirror.lab.ready import known_brokers
+from sparkmirror.lab.zookeeper import ZooKeeper
 
 READY_SECONDS = 120.0
 STOP_SECONDS = 60.0
-KILL_SECONDS = 20.0
 TOOL_SECONDS = 60.0
 LOOK_SECONDS = 0.05
-LOG_LINES = 30
 
-_WATCH = Path(__file__).with_name("watch.py")
 _LOGGING = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
@@ -35,10 +32,6 @@ _LOGGING = (
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaConfig=warn",
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config.AbstractConfig=warn",
 )
-
-
-class PortTakenError(LabError):
-    """Somebody took a port between its choice and the broker's start; other ports will do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,17 +54,35 @@ class Launch:
 class Broker:
     """One broker of a lab cluster.
 
+    Args:
+        node: its node id.
+        directory: for its settings, its log and its data.
+        port: of the PLAINTEXT listener.
+        settings: its server.properties.
+        launch: what it is started with.
+        zookeeper: where it registers, None for one that does without.
+
     Attributes:
         node: its node id.
         directory: holds server.properties, server.log and data.
         port: of the PLAINTEXT listener.
     """
 
-    def __init__(self, *, node: int, directory: Path, port: int, settings: Mapping[str, str], launch: Launch) -> None:
+    def __init__(
+        self,
+        *,
+        node: int,
+        directory: Path,
+        port: int,
+        settings: Mapping[str, str],
+        launch: Launch,
+        zookeeper: ZooKeeper | None = None,
+    ) -> None:
         self.node, self.directory, self.port = node, directory, port
-        self._launch = launch
-        self._watch: subprocess.Popen[bytes] | None = None
-        self._pid = 0
+        self._launch, self._zookeeper = launch, zookeeper
+        self._process = Owned(
+            name=f"broker {node} in {directory}", log=directory / "server.log", removed=launch.removed
+        )
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "tmp").mkdir(exist_ok=True)
         lines = (f"{key}={value}\n".replace("\\", "\\\\") for key, value in settings.items())
@@ -84,19 +95,17 @@ class Broker:
         Raises:
             LabError: it does not run.
         """
-        if not self.running:
-            raise LabError(f"broker {self.node} in {self.directory} does not run")
-        return self._pid
+        return self._process.pid
 
     @property
     def running(self) -> bool:
         """Whether its process is there; says nothing about whether it answers."""
-        return self._watch is not None and self._watch.poll() is None
+        return self._process.running
 
     @property
     def log(self) -> Path:
         """What it wrote, from its first start on."""
-        return self.directory / "server.log"
+        return self._process.log
 
     def format(self, cluster_id: str, scram_users: Mapping[str, str]) -> None:
         """Writes the metadata that a broker needs before its first start.
@@ -117,31 +126,20 @@ class Broker:
                 tool = subprocess.run(command, stdout=log, stderr=log, timeout=TOOL_SECONDS, check=False)
             except subprocess.TimeoutExpired:
                 raise LabError(
-                    f"broker {self.node}: formatting took over {TOOL_SECONDS:.0f} s: {self._tail()}"
+                    f"broker {self.node}: formatting took over {TOOL_SECONDS:.0f} s: {self._process.tail()}"
                 ) from None
         if tool.returncode:
-            raise LabError(f"broker {self.node}: formatting failed: {self._tail()}")
+            raise LabError(f"broker {self.node}: formatting failed: {self._process.tail()}")
 
     def begin(self) -> None:
-        """Starts the process, without waiting; does nothing while it runs."""
-        if self.running:
-            return
-        owned = [sys.executable, "-I", "-S", str(_WATCH), str(os.getpid()), str(self._launch.removed or "")]
-        with self.log.open("ab") as log:
-            self._watch = subprocess.Popen(
-                [*owned, *self._command()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd=self.directory,
-                start_new_session=True,  # Ctrl-C is for the owner, which then stops its brokers
-            )
-        assert self._watch.stdout is not None
-        with self._watch.stdout as answer:
-            line = answer.readline()
-        if not line.strip().isdigit():
-            raise LabError(f"broker {self.node}: its watcher did not start: {self._tail()}")
-        self._pid = int(line)
+        """Starts the process, without waiting until it answers; does nothing while it runs.
+
+        Raises:
+            LabError: ZooKeeper does not forget its earlier life.
+        """
+        if self._zookeeper is not None and not self.running:
+            self._zookeeper.wait_until_forgotten(self.node)
+        self._process.begin(self._command())
 
     def wait_until_ready(self, expected: frozenset[int], *, seconds: float = READY_SECONDS) -> None:
         """Returns when this broker has answered and knows all expected brokers as alive.
@@ -154,7 +152,7 @@ class Broker:
         known: frozenset[int] | None = None
         while time.monotonic() < deadline:
             if not self.running:
-                tail = self._tail()
+                tail = self._process.tail()
                 kind = PortTakenError if "Address already in use" in self.log.read_text(errors="replace") else LabError
                 raise kind(f"broker {self.node} ended while it started: {tail}")
             known = known_brokers((HOST, self.port))
@@ -162,7 +160,7 @@ class Broker:
                 return
             time.sleep(LOOK_SECONDS)
         heard = "it does not answer" if known is None else f"it knows only {sorted(known)} of {sorted(expected)}"
-        raise LabError(f"broker {self.node} was not ready after {seconds:.0f} s, {heard}: {self._tail()}")
+        raise LabError(f"broker {self.node} was not ready after {seconds:.0f} s, {heard}: {self._process.tail()}")
 
     def start(self) -> None:
         """Starts it again, on the same ports and data, and waits until it answers and counts itself in.
@@ -175,7 +173,7 @@ class Broker:
 
     def kill(self) -> None:
         """Ends it as a crash would (SIGKILL). Does nothing when it does not run."""
-        self._end(signal.SIGKILL, KILL_SECONDS)
+        self._process.end(signal.SIGKILL, KILL_SECONDS)
 
     def stop(self) -> None:
         """Ends it cleanly: it hands its leaderships over and closes its logs (SIGTERM).
@@ -183,18 +181,7 @@ class Broker:
         Raises:
             LabError: it did not end in time; it has been killed then.
         """
-        self._end(signal.SIGTERM, STOP_SECONDS)
-
-    def _end(self, number: signal.Signals, seconds: float) -> None:
-        if self._watch is None or not self.running:
-            return
-        os.kill(self._pid, number)
-        try:
-            self._watch.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._watch.pid, signal.SIGKILL)
-            self._watch.wait(KILL_SECONDS)
-            raise LabError(f"broker {self.node} did not end within {seconds:.0f} s: {self._tail()}") from None
+        self._process.end(signal.SIGTERM, STOP_SECONDS)
 
     def _command(self) -> list[str]:
         heap = self._launch.heap_mb
@@ -207,7 +194,3 @@ class Broker:
             *_LOGGING,
             *("-cp", f"{self._launch.jars}/*", "kafka.Kafka", str(self.directory / "server.properties")),
         ]
-
-    def _tail(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        return f"the end of {self.log}:\n  " + "\n  ".join(lines[-LOG_LINES:])

@@ -2,8 +2,9 @@
 
 Files: ``ca.pem``; ``server.pem`` and ``client.pem``, each private key (PKCS #8), certificate and authority in one file,
 as Kafka's PEM key store reads them; ``client-encrypted.pem``, the same client with its key under KEY_PASSWORD
-(PBES2, as OpenSSL writes it; Kafka on Java 17 cannot read that, so it is for other clients). They live as long as the
-lab's data and protect nothing.
+(PBES2, as OpenSSL writes it; Kafka on Java 17 cannot read that, so it is for other clients); ``server.p12``, the server
+once more, as a PKCS #12 store under KEY_PASSWORD, for the brokers: old ones refuse a PEM key without a password. They
+live as long as the lab's data and protect nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 KEY_PASSWORD = "lab-key-secret"
@@ -29,7 +31,7 @@ _SERVER, _CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_A
 
 
 def write_certificates(directory: Path) -> None:
-    """Writes the four files into the directory, made if need be, unless they are there from an earlier run."""
+    """Writes the files into the directory, made if need be, unless they are there from an earlier run."""
     if (directory / "client-encrypted.pem").exists():
         return
     directory.mkdir(parents=True, exist_ok=True)
@@ -42,7 +44,9 @@ def write_certificates(directory: Path) -> None:
         certificate = _certificate(subject, key, authority, authority_key, usage)
         chain = certificate.public_bytes(serialization.Encoding.PEM) + authority_pem
         _write_private(directory / f"{name}.pem", _key_pem(key, None) + chain)
-        if name == "client":
+        if name == "server":
+            _write_private(directory / "server.p12", _store(key, certificate, authority))
+        else:
             _write_private(directory / "client-encrypted.pem", _key_pem(key, KEY_PASSWORD) + chain)
 
 
@@ -95,6 +99,11 @@ def _key_pem(key: ec.EllipticCurvePrivateKey, password: str | None) -> bytes:
     if password is not None:
         hiding = serialization.BestAvailableEncryption(password.encode())
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, hiding)
+
+
+def _store(key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate, authority: x509.Certificate) -> bytes:
+    hiding = serialization.BestAvailableEncryption(KEY_PASSWORD.encode())
+    return pkcs12.serialize_key_and_certificates(b"server", key, certificate, [authority], hiding)
 
 
 def _write_private(path: Path, data: bytes) -> None:

@@ -3,8 +3,9 @@
     with start("a") as cluster:
         ... cluster.bootstrap_servers ...
 
-Brokers are Apache Kafka in KRaft mode, each broker and controller in one. They end with the process that started them
-(watch.py), and unless a directory is given their data goes with them.
+Brokers are Apache Kafka in KRaft mode, each broker and controller in one; those that are too old for it have one
+ZooKeeper beside them. They end with the process that started them (watch.py), and unless a directory is given their
+data goes with them.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from pathlib import Path
 from types import TracebackType
 
 from sparkmirror.errors import LabError
-from sparkmirror.lab.broker import Broker, Launch, PortTakenError
+from sparkmirror.lab.broker import Broker, Launch
 from sparkmirror.lab.certificates import write_certificates
 from sparkmirror.lab.jars import KAFKA_VERSION, jars
 from sparkmirror.lab.link import DELAY_MS, Link
 from sparkmirror.lab.listeners import PASSWORDS, Listener, client_settings, needs_certificates, needs_scram, parse
-from sparkmirror.lab.ports import free_ports
+from sparkmirror.lab.ports import PortTakenError, free_ports
 from sparkmirror.lab.settings import Layout, server_settings
+from sparkmirror.lab.zookeeper import ZooKeeper, needs_zookeeper
 from sparkmirror.spark.java import find_java
 
 START_ATTEMPTS = 3
@@ -62,6 +64,7 @@ class LabCluster:
     ) -> None:
         self.name, self.version, self.cluster_id, self.directory = name, version, cluster_id, directory
         self._layout, self._launch = layout, launch
+        self._zookeeper = self._its_zookeeper() if layout.zookeeper else None
         self.brokers = tuple(self._broker(node) for node in layout.ports)
         self._links = tuple(
             Link(layout.ports[node][Listener.LINK], port=port, delay_ms=link_delay_ms)
@@ -113,9 +116,13 @@ class LabCluster:
         if self._launch.removed is None:
             with ThreadPoolExecutor(len(self.brokers)) as pool:
                 list(pool.map(Broker.stop, self.brokers))
+            if self._zookeeper is not None:
+                self._zookeeper.stop()
             return
         for broker in self.brokers:
             broker.kill()  # nobody will read this data again
+        if self._zookeeper is not None:
+            self._zookeeper.stop()
         shutil.rmtree(self._launch.removed, ignore_errors=True)
 
     def __enter__(self) -> LabCluster:
@@ -130,14 +137,35 @@ class LabCluster:
         directory = self.directory / f"broker-{node}"
         settings = server_settings(self._layout, node, directory / "data")
         port = self._layout.ports[node][Listener.PLAINTEXT]
-        return Broker(node=node, directory=directory, port=port, settings=settings, launch=self._launch)
+        return Broker(
+            node=node,
+            directory=directory,
+            port=port,
+            settings=settings,
+            launch=self._launch,
+            zookeeper=self._zookeeper,
+        )
+
+    def _its_zookeeper(self) -> ZooKeeper:
+        launch = self._launch
+        return ZooKeeper(
+            directory=self.directory / "zookeeper",
+            port=self._layout.zookeeper,
+            java=launch.java,
+            jars=launch.jars,
+            removed=launch.removed,
+        )
 
     def _start(self) -> None:
         """Formats what is new, starts all brokers and waits until each of them knows all of them."""
         users = PASSWORDS if needs_scram(self.listeners) else {}
         new = [broker for broker in self.brokers if not (broker.directory / "data" / "meta.properties").exists()]
-        with ThreadPoolExecutor(len(self.brokers)) as pool:
-            list(pool.map(lambda broker: broker.format(self.cluster_id, users), new))
+        if self._zookeeper is not None:
+            self._zookeeper.start()
+            self._zookeeper.add_users(users if new else {})
+        else:
+            with ThreadPoolExecutor(len(self.brokers)) as pool:
+                list(pool.map(lambda broker: broker.format(self.cluster_id, users), new))
         for link in self._links:
             link.start()
         for broker in self.brokers:
@@ -145,6 +173,8 @@ class LabCluster:
         everyone = frozenset(broker.node for broker in self.brokers)
         for broker in self.brokers:
             broker.wait_until_ready(everyone)
+        if self._zookeeper is not None:
+            self.cluster_id = _cluster_id(self.directory)  # the brokers have chosen one
 
 
 def start(
@@ -191,7 +221,7 @@ def start(
                 version=version,
                 cluster_id=_cluster_id(place),
                 directory=place,
-                layout=_layout(place, brokers, listeners, config or {}),
+                layout=_layout(place, brokers, listeners, config or {}, zookeeper=needs_zookeeper(version)),
                 launch=owned,
                 link_delay_ms=link_delay_ms,
             )
@@ -253,12 +283,14 @@ def _abandon(cluster: LabCluster) -> None:
         cluster.stop()
 
 
-def _layout(place: Path, brokers: int, listeners: tuple[Listener, ...], extra: Mapping[str, str]) -> Layout:
+def _layout(
+    place: Path, brokers: int, listeners: tuple[Listener, ...], extra: Mapping[str, str], *, zookeeper: bool
+) -> Layout:
     certificates = place / "certificates" if needs_certificates(listeners) else None
     if certificates:
         write_certificates(certificates)
     width = len(listeners) + 1 + (Listener.LINK in listeners)
-    ports = free_ports(brokers * width)
+    ports = free_ports(brokers * width + zookeeper)
     groups = {node: ports[(node - 1) * width : node * width] for node in range(1, brokers + 1)}
     return Layout(
         controllers={node: group[0] for node, group in groups.items()},
@@ -266,6 +298,7 @@ def _layout(place: Path, brokers: int, listeners: tuple[Listener, ...], extra: M
         links={node: group[-1] for node, group in groups.items()} if Listener.LINK in listeners else {},
         certificates=certificates,
         extra=dict(extra),
+        zookeeper=ports[-1] if zookeeper else 0,
     )
 
 

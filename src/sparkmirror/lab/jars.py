@@ -25,6 +25,9 @@ from sparkmirror.spark.java import find_java, spark_jar, user_cache
 
 KAFKA_VERSION = "4.3.1"
 OLDER_KAFKA_VERSION = "3.9.1"
+OLDEST_KAFKA_VERSION = "2.8.2"
+"""It runs with ZooKeeper, on the Java that Spark needs."""
+
 SETTINGS_VARIABLE = "SPARKMIRROR_IVY_SETTINGS"
 
 ATTEMPTS = 3

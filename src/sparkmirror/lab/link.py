@@ -22,8 +22,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Any, Final, TypeAlias
 
-from sparkmirror.lab.broker import PortTakenError
-from sparkmirror.lab.ports import HOST
+from sparkmirror.lab.ports import HOST, PortTakenError
 
 DELAY_MS: Final = 50.0
 MOST_BYTES: Final = 64 << 20

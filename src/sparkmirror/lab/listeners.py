@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from sparkmirror.errors import LabError
+from sparkmirror.lab.certificates import KEY_PASSWORD
 
 CONTROLLER = "CONTROLLER"
 USER = "mirror"
@@ -80,8 +81,10 @@ def broker_settings(listeners: Iterable[Listener], certificates: Path | None) ->
         prefix = f"listener.name.{listener.lower()}."
         if PROTOCOLS[listener].endswith("SSL"):
             settings |= {
-                f"{prefix}ssl.keystore.type": "PEM",
-                f"{prefix}ssl.keystore.location": f"{certificates}/server.pem",
+                f"{prefix}ssl.keystore.type": "PKCS12",
+                f"{prefix}ssl.keystore.location": f"{certificates}/server.p12",
+                f"{prefix}ssl.keystore.password": KEY_PASSWORD,
+                f"{prefix}ssl.key.password": KEY_PASSWORD,
                 f"{prefix}ssl.truststore.type": "PEM",
                 f"{prefix}ssl.truststore.location": f"{certificates}/ca.pem",
                 f"{prefix}ssl.client.auth": "required" if listener is Listener.MTLS else "none",

@@ -21,6 +21,10 @@ _lock = threading.Lock()
 _random = random.SystemRandom()  # not the shared generator: tests seed that one, and two runs would ask for the same
 
 
+class PortTakenError(LabError):
+    """Somebody took a port between its choice and its use; other ports will do."""
+
+
 def free_ports(count: int) -> tuple[int, ...]:
     """Ports on the loopback address that nobody listens on and that this function has not given out before.
 
