@@ -13,7 +13,7 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition, Writer
+from sparkmirror.model import MAX_MESSAGE_BYTES, NO_OFFSET, NOTHING, Copied, TopicPartition, Writer
 
 GUARDED_MS = 23 * 3_600_000
 """Brokers forget a producer whose newest record is a day old, unless ``producer.id.expiration.ms`` says otherwise."""
@@ -48,7 +48,7 @@ class PartitionPlan:
     sequence: int = 0
     opened: bool = False
     after: str = ""
-    max_message_bytes: int = 1_048_588
+    max_message_bytes: int = MAX_MESSAGE_BYTES
     log_append_time: bool = False
     codec: str = ""
     copied: Copied = NOTHING
