@@ -60,7 +60,8 @@ def test_no_partitions_make_no_lanes():
 
 def test_tasks_max_counts_where_the_file_says_it():
     assert lane_count(3, free_slots=8, partitions=100) == 3
-    assert lane_count(3, free_slots=1, partitions=2) == 2
+    assert lane_count(3, free_slots=8, partitions=2) == 2
+    assert lane_count(3, free_slots=2, partitions=100) == 2, "more would wait for a slot without end"
 
 
 def test_free_slots_count_where_it_does_not():

@@ -21,6 +21,17 @@ Clusters = Annotated[
     list[str] | None, typer.Option(CLUSTERS, metavar="NAME...", help="Only the flows into these clusters.")
 ]
 
+Master = Annotated[
+    str | None, typer.Option("--master", metavar="URL", help="Spark's master, spark://…; default: this process.")
+]
+
+Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark.")]
+
+Archive = Annotated[
+    Path | None,
+    typer.Option("--archive", metavar="FILE", help="A packed Python environment, shipped to the executors."),
+]
+
 
 def spread_clusters(arguments: Sequence[str]) -> list[str]:
     """Gives each name after ``--clusters`` an option of its own.

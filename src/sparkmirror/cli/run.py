@@ -19,7 +19,7 @@ from sparkmirror.cli import logs
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.live import open_view
 from sparkmirror.cli.logs import LogFormat, LogFormatOption
-from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.cli.options import Archive, Clusters, Conf, Files, Flow, Master
 from sparkmirror.errors import ConfigError, SparkmirrorError
 
 if TYPE_CHECKING:
@@ -36,21 +36,23 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="Copy to the present end of every topic, then exit.")] = False,
     flow: Flow = None,
     clusters: Clusters = None,
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Spark's master; default: this process.")
-    ] = None,
+    master: Master = None,
+    conf: Conf = None,
+    archive: Archive = None,
     log_format: LogFormatOption = LogFormat.PLAIN,
 ) -> None:
     """Run the enabled flows of a configuration."""
     from sparkmirror import config
     from sparkmirror.flow.runner import Runner
+    from sparkmirror.spark.settings import parse_options
 
     signals = _Signals()
     logs.configure(log_format, debug=bool(getattr(context.obj, "debug", False)))
+    spark = parse_options(master, tuple(conf or ()), archive)
     loaded = config.load(files, clusters=clusters or (), flow=flow)
     for warning in loaded.warnings:
         log.warning("%s", warning)
-    runner = Runner(loaded, master=master, once=once)
+    runner = Runner(loaded, spark=spark, once=once)
     with open_view() as view:
         runner.start()
         while runner.running:

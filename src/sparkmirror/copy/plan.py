@@ -126,9 +126,8 @@ def pack(weights: Mapping[TopicPartition, float], lanes: int) -> tuple[tuple[Top
 
 
 def lane_count(tasks_max: int | None, free_slots: int, partitions: int) -> int:
-    """How many lanes a flow gets: ``tasks.max`` where the file says so, else the free slots; never above partitions."""
-    wanted = tasks_max if tasks_max is not None else max(1, free_slots)
-    return min(wanted, partitions)
+    """How many lanes a flow gets: one for each free slot, never above partitions or ``tasks.max`` where it is set."""
+    return min(max(1, free_slots), partitions, partitions if tasks_max is None else tasks_max)
 
 
 def group_of(partition: TopicPartition, groups: int) -> int:

@@ -19,6 +19,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.flow.copying import Copying, Desk
 from sparkmirror.flow.opening import Opened, open_flow
+from sparkmirror.flow.room import Room
 from sparkmirror.flow.shift import RunShift
 from sparkmirror.flow.states import ENDED, FlowState, follow
 from sparkmirror.flow.view import FlowView
@@ -42,7 +43,8 @@ class Controller:
         run: the run's name, the same for every flow of the process.
         run_shift: runs one shift on Spark and waits for it; called from threads.
         cancel: cancels what `run_shift` runs, given the flow's name.
-        free_slots: how many lanes the flow may take where ``tasks.max`` is not set.
+        cancel_shift: cancels one of them, given its name.
+        room: how many lanes the flow may have now.
         once: copy to the end that the sources have at the start, then end.
     """
 
@@ -54,7 +56,8 @@ class Controller:
         run: str,
         run_shift: RunShift,
         cancel: Callable[[], None],
-        free_slots: int,
+        cancel_shift: Callable[[str], None],
+        room: Callable[[], Room],
         once: bool,
     ) -> None:
         self.config = config
@@ -65,7 +68,8 @@ class Controller:
         self._once = once
         self._run_shift = run_shift
         self._cancel = cancel
-        self._free_slots = free_slots
+        self._cancel_shift = cancel_shift
+        self._room = room
         self._state = FlowState.STARTING
         self._stop = threading.Event()
         self._events: list[str] = []
@@ -133,7 +137,12 @@ class Controller:
             )
         with ThreadPoolExecutor(SHIFT_THREADS, thread_name_prefix=f"shift {self.name}") as pool:
             desk = Desk(
-                run=self._run, once=self._once, free_slots=self._free_slots, run_shift=self._run_shift, pool=pool
+                run=self._run,
+                once=self._once,
+                room=self._room,
+                run_shift=self._run_shift,
+                cancel_shift=self._cancel_shift,
+                pool=pool,
             )
             copying = Copying(self.config, opened, source, target, desk, self._note)
             try:

@@ -26,6 +26,7 @@ from sparkmirror.flow.opening import Opened, now_ms
 from sparkmirror.flow.planner import Pairs, starts_of
 from sparkmirror.flow.rates import Rates
 from sparkmirror.flow.rest import Resting
+from sparkmirror.flow.room import Packed, Room, must_pack_anew
 from sparkmirror.flow.shift import LaneOfShifts, RunShift, going_on
 from sparkmirror.flow.telling import Note, Telling, outlived, stands
 from sparkmirror.flow.view import FlowView
@@ -49,15 +50,17 @@ class Desk:
     Attributes:
         run: the run's name.
         once: copy to the present end, then end.
-        free_slots: how many lanes where ``tasks.max`` is not set.
+        room: how many lanes the flow may have now.
         run_shift: runs one shift on Spark and waits for it.
+        cancel_shift: cancels one, given its name; `run_shift` then raises.
         pool: threads for shifts.
     """
 
     run: str
     once: bool
-    free_slots: int
+    room: Callable[[], Room]
     run_shift: RunShift
+    cancel_shift: Callable[[str], None]
     pool: ThreadPoolExecutor
 
 
@@ -93,7 +96,8 @@ class Copying:
         self._rate = (0.0, 0.0)
         now = time.monotonic()
         self._looked = self._lived = 0.0
-        self._refreshed = self._packed = now
+        self._refreshed = self._compared = now
+        self._packed = Packed(at=now)
         self._lanes = Lanes(
             config,
             opened,
@@ -301,7 +305,7 @@ class Copying:
                 self._resting.rest(partition, str(failure), now)
             raise
         if plans:
-            self._start(plans, extra=True)
+            self._start_beside(plans)
 
     def _refresh(self, now: float) -> None:
         """Picks up new topics and partitions; they start as a lane of their own."""
@@ -315,7 +319,7 @@ class Copying:
             log.info("%d new partitions", len(new), extra={"flow": str(self._config.name)})
             plans = self._plan(new)
             if plans:
-                self._start(plans, extra=True)
+                self._start_beside(plans)
 
     def _find_topics(self) -> Pairs:
         found = self._round = replicate_topics(self._config, self._source, self._target)
@@ -355,11 +359,18 @@ class Copying:
 
     def _pack(self, plans: Sequence[PartitionPlan]) -> None:
         """Packs partitions into lanes by their rates, and starts the lanes."""
-        self._packing, self._loose, self._packed = False, [], time.monotonic()
+        self._packing, self._loose = False, []
         by_source = {plan.source: plan for plan in plans}
-        lanes = lane_count(self._config.tasks_max, self._desk.free_slots, len(by_source))
+        lanes = lane_count(self._config.tasks_max, self._desk.room().lanes, len(by_source))
+        self._packed = Packed(at=time.monotonic(), lanes=lanes, partitions=len(by_source))
         for members in pack(self._weights(by_source), max(1, lanes)):
             self._start([by_source[p] for p in members])
+
+    def _start_beside(self, plans: Sequence[PartitionPlan]) -> None:
+        """Starts extra lanes for partitions that come beside the others: as many as there is room for, at least one."""
+        by_source = {plan.source: plan for plan in plans}
+        for members in pack(self._weights(by_source), max(1, self._desk.room().lanes - len(self._lanes))):
+            self._start([by_source[p] for p in members], extra=True)
 
     def _weights(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, float]:
         """Bytes per second where they were seen, else 0: `pack` spreads those evenly."""
@@ -367,8 +378,20 @@ class Copying:
         return {p: progress[p].rate[1] if p in progress else 0.0 for p in partitions}
 
     def _maybe_pack_anew(self, now: float) -> None:
-        """Packs all lanes anew when some came beside the plan; at most once in a shift's time."""
-        if self._lanes.extras and now - self._packed > self._config.shift_max_ms / 1000 and not self._desk.once:
+        """Packs all lanes anew when some came beside the plan long ago, or when Spark has other room than then."""
+        if self._desk.once or now - self._compared < LOOK_SECONDS:
+            return
+        self._compared = now
+        compared = self._packed.compare(
+            self._desk.room(),
+            self._config.tasks_max,
+            lanes=len(self._lanes),
+            extras=self._lanes.extras,
+            patience=self._config.shift_max_ms / 1000,
+            now=now,
+        )
+        if must_pack_anew(compared):
+            log.info("packing the lanes anew", extra={"flow": str(self._config.name)})
             self._packing = True
             self._lanes.drain_each()
 

@@ -7,7 +7,6 @@ deadline; without Spark none of them runs on.
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 import uuid
@@ -18,17 +17,21 @@ from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.controller import Controller
-from sparkmirror.flow.directory import make_directory
+from sparkmirror.flow.room import Room, room_here, room_in_cluster
 from sparkmirror.flow.shift import Receipts, not_started
 from sparkmirror.flow.states import ENDED
 from sparkmirror.flow.view import FlowView
-from sparkmirror.spark.session import Session, open_session
+from sparkmirror.spark.session import Session, has_ended, open_session, slots_of
+from sparkmirror.spark.settings import SparkOptions
 
 SPARE_SLOTS = 8
 END_SECONDS = 8.5
 """From the request to stop on. What has not ended then is given up: the next start takes it over."""
 
 WAIT_SECONDS = 0.1
+FIRST_EXECUTORS_SECONDS = 30.0
+STEADY_SECONDS = 2.0
+"""Executors come one after the other: the first packing waits until none has come for so long."""
 
 
 class Runner:
@@ -36,23 +39,21 @@ class Runner:
 
     Args:
         config: what to run.
-        master: Spark's master; None for this process.
+        spark: where and how Spark runs.
         once: copy to the present ends, then end.
     """
 
-    def __init__(self, config: MirrorConfig, *, master: str | None, once: bool) -> None:
+    def __init__(self, config: MirrorConfig, *, spark: SparkOptions, once: bool) -> None:
         self._config = config
         self._run = uuid.uuid4().hex[:12]
-        self._directory = make_directory()
+        self._spark = spark
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="spark")
-        cores = os.cpu_count() or 1
-        self._free_slots = max(1, cores // max(1, len(config.flows)))
-        slots = SPARE_SLOTS + 2 * sum(flow.tasks_max or self._free_slots for flow in config.flows)
-        self._session: Future[Session] = self._pool.submit(open_session, master, slots)
+        here = [self._room_here(flow) for flow in config.flows]
+        slots = SPARE_SLOTS + 2 * sum(room.lanes for room in here)
+        self._session: Future[Session] = self._pool.submit(open_session, spark, slots)
+        self._steady = threading.Event()
         self._stopping = threading.Event()
         self._deadline = float("inf")
-        self._shipped: dict[str, str] = {}
-        self._shipping = threading.Lock()
         self.controllers = tuple(self._controller(flow, once) for flow in config.flows)
 
     @property
@@ -100,21 +101,22 @@ class Runner:
         """Looks after Spark.
 
         Raises:
-            SparkmirrorError: it did not start.
+            SparkmirrorError: it did not start, or has ended.
         """
         failure = self._session.exception() if self._session.done() else None
         if isinstance(failure, SparkmirrorError):
             raise failure
         if failure is not None:
             raise SparkmirrorError(f"Spark did not start: {type(failure).__name__}: {failure}") from failure
+        if self._session.done() and has_ended(self._session.result()):
+            raise SparkmirrorError("Spark has ended: its process died, or the cluster removed the application")
 
     def close(self) -> bool:
-        """Stops Spark and deletes what was shipped.
+        """Stops Spark.
 
         Returns:
             False if something is still under way, which ends with this process.
         """
-        shutil.rmtree(self._directory, ignore_errors=True)
         started = self._session.done()
         if started and self._session.exception() is None:
             self._session.result().stop()
@@ -128,7 +130,8 @@ class Runner:
             run=self._run,
             run_shift=self._shift_runner(flow),
             cancel=lambda: self._cancel(flow),
-            free_slots=self._free_slots,
+            cancel_shift=lambda shift: self._cancel_shift(flow, shift),
+            room=lambda: self._room(flow),
             once=once,
         )
 
@@ -138,25 +141,49 @@ class Runner:
                 wait([self._session], WAIT_SECONDS)
             if not self._session.done() or self._stopping.is_set():
                 return not_started(plan)
-            from sparkmirror.spark.job import run_shift
+            from sparkmirror.spark.job import packed, run_shift
 
-            return run_shift(self._session.result(), plan, self._settings_of(flow))
+            return run_shift(self._session.result(), plan, packed(flow))
 
         return run
 
-    def _settings_of(self, flow: FlowConfig) -> str:
-        """Ships a flow's settings once."""
-        from sparkmirror.spark.job import ship_settings
+    def _room_here(self, flow: FlowConfig) -> Room:
+        return room_here(flow.tasks_max, os.cpu_count() or 1, len(self._config.flows), SPARE_SLOTS)
 
-        name = str(flow.name)
-        with self._shipping:
-            if name not in self._shipped:
-                file = f"{self._run}-{len(self._shipped)}.settings"
-                self._shipped[name] = ship_settings(self._session.result(), flow, self._directory, file)
-            return self._shipped[name]
+    def _room(self, flow: FlowConfig) -> Room:
+        """What a flow may use of Spark now; the first time on a cluster this waits for its executors."""
+        if self._spark.local:
+            return self._room_here(flow)
+        if not self._steady.is_set():
+            self._wait_for_executors()
+        return room_in_cluster(self._slots, len(self._config.flows))
+
+    @property
+    def _slots(self) -> int:
+        """Of the cluster's executors; 0 while there is no session."""
+        started = self._session.done() and self._session.exception() is None
+        return slots_of(self._session.result()) if started else 0
+
+    def _wait_for_executors(self) -> None:
+        deadline = time.monotonic() + FIRST_EXECUTORS_SECONDS
+        slots, since = 0, time.monotonic()
+        while time.monotonic() < deadline and not self._stopping.is_set() and not self._steady.is_set():
+            now = self._slots
+            if now != slots:
+                slots, since = now, time.monotonic()
+            if slots and time.monotonic() - since > STEADY_SECONDS:
+                break
+            time.sleep(WAIT_SECONDS)
+        self._steady.set()
 
     def _cancel(self, flow: FlowConfig) -> None:
         from sparkmirror.spark.job import cancel_flow
 
         if self._session.done() and self._session.exception() is None:
             cancel_flow(self._session.result(), self._run, str(flow.name))
+
+    def _cancel_shift(self, flow: FlowConfig, shift: str) -> None:
+        from sparkmirror.spark.job import cancel_shift
+
+        if self._session.done() and self._session.exception() is None:
+            cancel_shift(self._session.result(), self._run, str(flow.name), shift, "it is silent")

@@ -58,6 +58,7 @@ def make() -> Path | None:
         the archive, or None if this Java cannot make one.
     """
     from sparkmirror.spark.session import open_session
+    from sparkmirror.spark.settings import SparkOptions
 
     archive = archive_of(find_java())
     if archive.is_file():
@@ -65,7 +66,8 @@ def make() -> Path | None:
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as place:
         fresh = Path(place, "fresh.jsa")
-        session = open_session(None, 2, f"-XX:ArchiveClassesAtExit={fresh} -Xlog:cds=off -Xlog:cds+dynamic=off")
+        making = f"-XX:ArchiveClassesAtExit={fresh} -Xlog:cds=off -Xlog:cds+dynamic=off"
+        session = open_session(SparkOptions(), 2, making)
         _use(session)
         gateway: Any = session.sparkContext._gateway
         session.stop()

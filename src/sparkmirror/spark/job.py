@@ -2,6 +2,14 @@
 
 Invariants: one job, one task, one lane; a task whose attempt number is above 0 fails at once, since only the driver may
 decide how partitions go on; connections are closed at the shift's end, kernels and modules stay in the reused worker.
+
+A flow's settings, secrets included, travel inside the pickled function: Spark shows that nowhere, and an executor keeps
+it in memory. What was rejected: ``addFile``, which lists the file in Spark's pages and makes it executable and readable
+for everybody in the executor's directory (``org.apache.spark.util.Utils.fetchFile``).
+
+A job has a group of its own, by which one shift can be cancelled, and its flow's tag, by which all can. A cancelled job
+returns to its thread at once, whether or not its executor answers (``DAGScheduler.handleJobCancellation``); its slot
+stays taken until the executor answers or is given up.
 """
 
 from __future__ import annotations
@@ -10,10 +18,11 @@ import logging
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from importlib.metadata import version
+from typing import Any
 
 import pyarrow as pa
-from pyspark import SparkFiles, TaskContext
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -27,13 +36,13 @@ from sparkmirror.spark.failures import reason_of
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
 
 
-def run_shift(session: SparkSession, plan: ShiftPlan, settings_file: str) -> tuple[Receipt, ...]:
+def run_shift(session: SparkSession, plan: ShiftPlan, settings: bytes) -> tuple[Receipt, ...]:
     """Runs one shift and waits for its end. From a thread of its own: the job's group and pool are the thread's.
 
     Args:
         session: where it runs.
         plan: what to copy.
-        settings_file: the name under which the flow's settings were shipped, see `ship_settings`.
+        settings: the flow's, see `packed`.
 
     Returns:
         one receipt for each partition.
@@ -43,61 +52,80 @@ def run_shift(session: SparkSession, plan: ShiftPlan, settings_file: str) -> tup
     """
     context = session.sparkContext
     context.setLocalProperty("spark.scheduler.pool", plan.flow)
-    group = flow_group(plan.run, plan.flow)
+    group = shift_group(plan.run, plan.flow, plan.shift)
     context.setJobGroup(group, f"{plan.flow} {plan.shift}: {len(plan.partitions)} partitions", True)
+    context.clearJobTags()
+    context.addJobTag(flow_tag(plan.run, plan.flow))
     frame = session.createDataFrame(plan_table(plan), schema=from_arrow_schema(PLAN)).coalesce(1)
-    receipts = frame.mapInArrow(_copier(settings_file), from_arrow_schema(RECEIPT))
+    receipts = frame.mapInArrow(_copier(settings, version("sparkmirror")), from_arrow_schema(RECEIPT))
     try:
         return read_receipts(receipts.toArrow())
     except Exception as failure:
         raise SparkmirrorError(reason_of(failure)) from failure
 
 
-def flow_group(run: str, flow: str) -> str:
-    """The job group of all shifts of a flow, by which they can be cancelled."""
+def packed(config: FlowConfig) -> bytes:
+    """A flow's settings, secrets included, as its lanes get them."""
+    return pickle.dumps(config)
+
+
+def shift_group(run: str, flow: str, shift: str) -> str:
+    """The job group of one shift."""
+    return f"{run} {flow} {shift}"
+
+
+def flow_tag(run: str, flow: str) -> str:
+    """The job tag of all shifts of a flow."""
     return f"{run} {flow}"
+
+
+def cancel_shift(session: SparkSession, run: str, flow: str, shift: str, reason: str) -> None:
+    """Cancels one shift, also if its job comes only later.
+
+    Args:
+        session: where it runs.
+        run: the run that it belongs to.
+        flow: its flow.
+        shift: its name.
+        reason: for the error that `run_shift` then raises.
+    """
+    context: Any = session.sparkContext._jsc.sc()
+    context.cancelJobGroupAndFutureJobs(shift_group(run, flow, shift), reason)
 
 
 def cancel_flow(session: SparkSession, run: str, flow: str) -> None:
     """Cancels whatever shifts of a flow still run."""
-    session.sparkContext.cancelJobGroup(flow_group(run, flow))
+    session.sparkContext.cancelJobsWithTag(flow_tag(run, flow))
 
 
-def ship_settings(session: SparkSession, config: FlowConfig, directory: Path, name: str) -> str:
-    """Ships a flow's settings, secrets included, to every executor, in a file that only its user may read.
-
-    Plans and job descriptions carry the file's name only.
+def _copier(settings: bytes, driver: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What Spark sends to the executor.
 
     Args:
-        session: whose executors need it.
-        config: of the flow.
-        directory: private to this run.
-        name: of the file; unique in the run.
+        settings: of the flow.
+        driver: the driver's version, since plans and settings are only understood by the same.
     """
-    path = directory / name
-    path.touch(mode=0o600)
-    path.write_bytes(pickle.dumps(config))
-    session.sparkContext.addFile(str(path))
-    return name
 
-
-def _copier(settings_file: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def copy(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        here = version("sparkmirror")
+        if here != driver:
+            raise RuntimeError(
+                f"this executor has sparkmirror {here} and the driver {driver}: install the same on both"
+            )
         plan = read_plan(batches)
         if plan is not None:
-            yield receipt_batch(copy_shift(plan, settings_file))
+            yield receipt_batch(copy_shift(plan, pickle.loads(settings)))
 
     return copy
 
 
-def copy_shift(plan: ShiftPlan, settings_file: str) -> tuple[Receipt, ...]:
+def copy_shift(plan: ShiftPlan, config: FlowConfig) -> tuple[Receipt, ...]:
     """Runs a lane in this process, a Python worker of Spark."""
     task = TaskContext.get()
     if task is not None and task.attemptNumber() > 0:
         raise RuntimeError(f"{plan.shift}: Spark repeated a lane by itself; spark.task.maxFailures must be 1")
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    config: FlowConfig = pickle.loads(Path(SparkFiles.get(settings_file)).read_bytes())
     loop = new_loop(plan.shift)
     source = Cluster(config.source.alias, config.source.consumer, role=plan.shift, loop=loop)
     target = Cluster(config.target.alias, config.target.producer, role=plan.shift, loop=loop)

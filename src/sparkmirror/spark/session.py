@@ -1,74 +1,86 @@
-"""One Spark session for all flows of a process, set up so that Spark never repeats a lane behind the driver's back.
+"""One Spark session for all flows of a process, and what it can tell about itself.
 
-Invariants: ``spark.task.maxFailures=1``, no speculation, fair scheduling, reused Python workers (their connections and
-loaded kernels outlive a shift). Locally the session listens on the loopback interface only and shows no web page.
-
-Reference: https://spark.apache.org/docs/latest/configuration.html
+Settings are decided in `settings`. Locally the session listens on the loopback interface only and shows no web page.
 """
 
 from __future__ import annotations
 
-import os
-import sys
+import logging
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from sparkmirror.spark.archive import options
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.spark.archive import options as archive_options
+from sparkmirror.spark.failures import reason_of
 from sparkmirror.spark.java import set_java_home
+from sparkmirror.spark.settings import SparkOptions, executors_python, exposed, session_settings
 
-LOCAL = "local"
+log = logging.getLogger(__name__)
 
 Session = SparkSession
 """The type, for rooms that may not import pyspark."""
 
-_ALWAYS = {
-    "spark.task.maxFailures": "1",
-    "spark.speculation": "false",
-    "spark.stage.maxConsecutiveAttempts": "1",
-    "spark.scheduler.mode": "FAIR",
-    "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "sparkmirror.spark.daemon",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "0",
-    "spark.sql.artifact.isolation.enabled": "false",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
 
-_LOCALLY = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.driver.memory": "512m",
-}
-
-
-def open_session(master: str | None, slots: int, java_options: str | None = None) -> SparkSession:
+def open_session(options: SparkOptions, slots: int, java_options: str | None = None) -> SparkSession:
     """Starts Spark, or connects to a cluster.
 
     Args:
-        master: a Spark master's URL; None for this process with ``slots`` slots.
+        options: where, and with which settings.
         slots: how many lanes may run at once in this process, overlaps included.
         java_options: further options of a local JVM; by default those that use the class-data archive, if it is there.
 
     Raises:
         JavaError: there is no Java 17 or 21.
+        SparkmirrorError: the cluster does not answer, or Spark refuses a setting.
     """
     java = set_java_home()
-    archive = options(java) if java_options is None else java_options
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    archive = archive_options(java) if java_options is None else java_options
+    settings = session_settings(options, slots, _java_options(options.local, archive))
     builder: Any = SparkSession.builder
-    builder = builder.appName("sparkmirror").master(master or f"{LOCAL}[{slots}]")
-    local = master is None or master.startswith(LOCAL)
-    settings = _ALWAYS | {"spark.driver.extraJavaOptions": _java_options(local, archive)} | (_LOCALLY if local else {})
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except Exception as failure:
+        raise SparkmirrorError(_not_started(options, failure)) from failure
+    session.sparkContext.pythonExec = executors_python(options)
+    if not options.local and exposed(dict(session.sparkContext.getConf().getAll())):
+        log.warning(
+            "Spark's connections are neither authenticated nor encrypted, and the flows' settings, passwords included, "
+            "go over them: set spark.authenticate and spark.network.crypto.enabled on the cluster and here"
+        )
     return session
+
+
+def slots_of(session: SparkSession) -> int:
+    """How many tasks the session's executors can run at this moment; changes when executors come and go.
+
+    A session that has ended has none.
+    """
+    if has_ended(session):
+        return 0
+    context: Any = session.sparkContext._jsc.sc()
+    return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
+
+
+def has_ended(session: SparkSession) -> bool:
+    """Whether Spark has ended under us: its JVM died, or the cluster removed the application."""
+    try:
+        return bool(session.sparkContext._jsc.sc().isStopped())
+    except (Py4JError, OSError, AttributeError):  # the last: PySpark's own context was stopped
+        return True
+
+
+def _not_started(options: SparkOptions, failure: Exception) -> str:
+    if options.local:
+        return f"Spark did not start: {reason_of(failure)}"
+    return (
+        f"Spark at {options.master} did not take the application: {reason_of(failure)} "
+        "(does the master answer, is it Spark of this version, can it reach spark.driver.host?)"
+    )
 
 
 def _java_options(local: bool, archive: str) -> str:

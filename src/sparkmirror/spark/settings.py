@@ -1,0 +1,156 @@
+"""Spark's settings for a session of ours, decided without Spark: pure, and PySpark is not imported.
+
+Invariants, whatever the user sets: ``spark.task.maxFailures=1``, no speculation, fair scheduling, our daemon, a fixed
+set of executors. A task that Spark repeated behind the driver's back would be a lane that it did not plan.
+
+On a cluster an executor that is dead is known at once by its closed connection, one that is stopped or cut off by its
+missing heartbeats: after 20 s here, after 120 s with Spark's own settings, and until then Spark would give it lanes.
+
+References: https://spark.apache.org/docs/latest/configuration.html, ``org.apache.spark.HeartbeatReceiver``
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkmirror.errors import ConfigError
+
+LOCAL = "local"
+ENVIRONMENT = "environment"
+"""The directory into which executors unpack a shipped environment."""
+
+PYTHON = "spark.pyspark.python"
+ARCHIVES = "spark.archives"
+
+_OWN = {
+    "spark.task.maxFailures": "1",
+    "spark.speculation": "false",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.excludeOnFailure.enabled": "false",
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "sparkmirror.spark.daemon",
+    "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "0",
+    "spark.sql.artifact.isolation.enabled": "false",
+}
+"""Nobody may change these."""
+
+_DEFAULTS = {
+    "spark.app.name": "sparkmirror",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+_LOCALLY = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "512m",
+}
+
+_ON_A_CLUSTER = {
+    "spark.executor.memory": "512m",  # executors only look after Python workers, whose memory is outside of this
+    "spark.executor.heartbeatInterval": "2s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "20s",
+    "spark.network.timeoutInterval": "5s",
+}
+
+_LOOPBACK = ("127.0.0.1", "localhost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkOptions:
+    """What the user says about Spark.
+
+    Attributes:
+        master: a master's URL; None for this process.
+        conf: settings of Spark.
+        archive: a packed environment to ship to the executors.
+    """
+
+    master: str | None = None
+    conf: tuple[tuple[str, str], ...] = ()
+    archive: Path | None = None
+
+    @property
+    def local(self) -> bool:
+        """Whether lanes run on this machine, in processes that Spark starts for them."""
+        return self.master is None or self.master.startswith(LOCAL)
+
+
+def parse_options(master: str | None, conf: tuple[str, ...], archive: Path | None) -> SparkOptions:
+    """Checks what came from the command line.
+
+    Args:
+        master: a master's URL, or None.
+        conf: ``KEY=VALUE`` each.
+        archive: a packed environment, or None.
+
+    Raises:
+        ConfigError: what is wrong with it.
+    """
+    pairs = []
+    for text in conf:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise _wrong(f"{text!r} is not KEY=VALUE", "write --conf spark.executor.memory=1g")
+        if key in _OWN and value != _OWN[key]:
+            raise _wrong(f"{key} must stay {_OWN[key]}", "Spark may not repeat or move a lane by itself")
+        pairs.append((key, value))
+    if archive is not None and not archive.is_file():
+        raise _wrong(f"the archive {archive} is not there", "see docs/spark.md for how to pack one")
+    options = SparkOptions(master=master, conf=tuple(pairs), archive=archive)
+    if archive is not None and options.local:
+        raise _wrong("--archive needs --master", "lanes in this process use the environment that it runs in")
+    return options
+
+
+def session_settings(options: SparkOptions, slots: int, java_options: str) -> dict[str, str]:
+    """All settings of the session.
+
+    Args:
+        options: what the user says.
+        slots: how many lanes may run at once in this process, overlaps included; unused on a cluster.
+        java_options: of the driver's JVM.
+    """
+    settings = {**_DEFAULTS, "spark.master": options.master or f"{LOCAL}[{slots}]"}
+    settings |= _LOCALLY if options.local else _ON_A_CLUSTER | _driver_address(options.master or "")
+    if options.archive is not None:
+        settings[ARCHIVES] = f"{options.archive.resolve().as_uri()}#{ENVIRONMENT}"
+    settings |= dict(options.conf)
+    given = settings.get("spark.driver.extraJavaOptions", "")
+    settings["spark.driver.extraJavaOptions"] = f"{java_options} {given}".strip()
+    return settings | _OWN
+
+
+def executors_python(options: SparkOptions, environ: Mapping[str, str] | None = None) -> str:
+    """The Python that lanes run in: as configured, else that of the archive, else the one that runs here."""
+    environ = os.environ if environ is None else environ
+    shipped = f"./{ENVIRONMENT}/bin/python" if options.archive is not None else ""
+    return dict(options.conf).get(PYTHON) or environ.get("PYSPARK_PYTHON") or shipped or sys.executable
+
+
+def exposed(settings: Mapping[str, str]) -> bool:
+    """Whether what the driver sends to executors can be read by others on the network."""
+    host = settings.get("spark.driver.host", "")
+    return host not in _LOOPBACK and settings.get("spark.authenticate") != "true"
+
+
+def _driver_address(master: str) -> dict[str, str]:
+    """A master on the loopback interface has its executors there: the driver need not be seen from elsewhere."""
+    hosts = [address.rpartition(":")[0] for address in master.removeprefix("spark://").split(",")]
+    if all(host in _LOOPBACK for host in hosts):
+        return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {}
+
+
+def _wrong(reason: str, remedy: str) -> ConfigError:
+    return ConfigError(file="command line", key="", reason=reason, remedy=remedy)
