@@ -10,11 +10,18 @@ from hypothesis import strategies as st
 
 from sparkmirror import batches
 from sparkmirror.config import FlowConfig
-from sparkmirror.copy.origins import Origins, Registration, registration, writer_key, writer_value
+from sparkmirror.copy.origins import (
+    Origins,
+    Registration,
+    newest_of_groups,
+    registration,
+    writer_key,
+    writer_value,
+)
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.journal import Entry, Journal
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import Writer
 from sparkmirror.naming import WRITERS_TOPIC
@@ -23,11 +30,19 @@ from tests.copy.making import batch
 from tests.flow.running import create_topic
 
 
-@given(st.integers(0, 2**62), st.text(), st.text(), st.lists(st.text(), max_size=4).map(tuple))
-def test_a_registration_comes_back_as_it_was_written(producer_id: int, flow: str, cluster: str, origin: tuple[str]):
+@given(
+    st.integers(0, 2**62),
+    st.text(),
+    st.text(),
+    st.lists(st.text(), max_size=4).map(tuple),
+    st.none() | st.integers(0, 7),
+)
+def test_a_registration_comes_back_as_it_was_written(
+    producer_id: int, flow: str, cluster: str, origin: tuple[str], group: int | None
+):
     writer = Writer(producer_id=producer_id, epoch=5)
-    wanted = Registration(producer_id=producer_id, flow=flow, cluster=cluster, origin=origin)
-    assert registration(writer_key(writer), writer_value(flow, cluster, origin)) == wanted
+    wanted = Registration(producer_id=producer_id, flow=flow, cluster=cluster, origin=origin, group=group)
+    assert registration(writer_key(writer), writer_value(flow, cluster, origin, group)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -52,6 +67,29 @@ def test_what_a_later_release_writes_is_passed_over(key: str, value: str):
 def test_what_is_not_a_registration_is_an_error(key: str, value: str):
     with pytest.raises(ValueError, match=f"not a record of {WRITERS_TOPIC}"):
         registration(key, value)
+
+
+def registered(producer_id: int, group: int | None, flow: str = "A->B", cluster: str = "b", origin: str = "a") -> Entry:
+    key = writer_key(Writer(producer_id=producer_id, epoch=0))
+    return Entry(producer_id, key, writer_value(flow, cluster, tuple(origin), group))
+
+
+def test_the_last_registration_of_a_group_names_its_producer_id():
+    entries = [
+        registered(1, 0),
+        registered(2, 1),
+        registered(3, 0, flow="A->C"),
+        registered(4, 0, cluster="c"),
+        registered(5, 0, origin="ac"),
+        registered(6, None),
+        registered(7, 1),
+        registered(8, 2),
+        Entry(9, '["writer",2]', None),
+        Entry(10, "hello", "{}"),
+        Entry(11, '["writer",12]', '{"v":2}'),
+    ]
+    assert newest_of_groups(entries, "A->B", "b", ("a",)) == {0: 1, 1: 7, 2: 8}
+    assert newest_of_groups(entries, "A->B", "b", ("c", "a")) == {0: 5}
 
 
 # ------------------------------------------------------------------------------------------------------- real registry

@@ -11,6 +11,8 @@ known before. Registrations are never deleted, and name the cluster id, so a top
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,25 +35,31 @@ def writer_key(writer: Writer) -> str:
     return json.dumps(["writer", writer.producer_id])
 
 
-def writer_value(flow: str, cluster_id: str, origin: tuple[str, ...]) -> str:
+def writer_value(flow: str, cluster_id: str, origin: tuple[str, ...], group: int | None = None) -> str:
     """The value of a registration.
 
     Args:
-        flow: for people who read the topic.
+        flow: whose producer id it is.
         cluster_id: of the cluster that is written to.
         origin: ids of the clusters that the batches have come through.
+        group: of the flow's partitions that are written with it; earlier releases did not say.
     """
-    return json.dumps({"v": VERSION, "flow": flow, "cluster": cluster_id, "origin": list(origin)})
+    value: dict[str, object] = {"v": VERSION, "flow": flow, "cluster": cluster_id, "origin": list(origin)}
+    return json.dumps(value if group is None else value | {"group": group})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """One producer id: ``flow`` writes with it to ``cluster`` what has come through the clusters of ``origin``."""
+    """One producer id: ``flow`` writes with it to ``cluster`` what has come through the clusters of ``origin``.
+
+    ``group`` is which of its partitions, None where that is not said.
+    """
 
     producer_id: int
     flow: str
     cluster: str
     origin: tuple[str, ...]
+    group: int | None = None
 
 
 def registration(key: str, value: str) -> Registration | None:
@@ -65,10 +73,34 @@ def registration(key: str, value: str) -> Registration | None:
         if name[0] != "writer" or data["v"] != VERSION:
             return None
         return Registration(
-            producer_id=int(name[1]), flow=data["flow"], cluster=data["cluster"], origin=tuple(data["origin"])
+            producer_id=int(name[1]),
+            flow=data["flow"],
+            cluster=data["cluster"],
+            origin=tuple(data["origin"]),
+            group=data.get("group"),
         )
     except (KeyError, IndexError, TypeError, ValueError) as failure:
         raise ValueError(f"not a record of {WRITERS_TOPIC}: key {key[:200]}") from failure
+
+
+def newest_of_groups(entries: Iterable[Entry], flow: str, cluster_id: str, origin: tuple[str, ...]) -> dict[int, int]:
+    """The producer id that each group of a flow's partitions was given last, by the records of the registry.
+
+    Args:
+        entries: in the order of the log; what is no registration is passed over.
+        flow: the flow.
+        cluster_id: of the cluster that is written to.
+        origin: ids of the clusters that the batches have come through.
+    """
+    newest: dict[int, int] = {}
+    for entry in entries:
+        with suppress(ValueError):
+            known = registration(entry.key, entry.value) if entry.value is not None else None
+            if known is None or known.group is None:
+                continue
+            if (known.flow, known.cluster, set(known.origin)) == (flow, cluster_id, set(origin)):
+                newest[known.group] = known.producer_id
+    return newest
 
 
 class Origins:

@@ -1,20 +1,67 @@
-"""A flow's producer ids: asked of the coordinator at every start, registered before the first batch."""
+"""A flow's producer ids: asked of the coordinator, registered before the first batch, kept alive, fenced, changed.
+
+Invariants:
+    - Only this class asks for epochs, one question per group at a time: a fence and a renewal side by side would each
+      take the other for a second driver.
+    - A producer id is on record in the registry of writers before a batch is written with it. One that took the place
+      of an id that cannot be fenced any more is registered only when the caller says so (`confirm`): a driver that dies
+      while it waits for the old lanes' end finds the same verdict at its next start.
+
+Decisions: ``offsets.writers``.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Lock
 
-from sparkmirror.copy.origins import writer_key, writer_value
+from sparkmirror.copy.origins import newest_of_groups, writer_key, writer_value
+from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.fencing import fence, fence_and_renew
 from sparkmirror.kafka.journal import Journal
-from sparkmirror.kafka.producer_ids import acquire_writer
-from sparkmirror.model import Writer
+from sparkmirror.kafka.producer_ids import acquire_writer, renew_writer
+from sparkmirror.kafka.rounds import Results
+from sparkmirror.kafka.tails import Mark
+from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.naming import WRITERS_TOPIC
+from sparkmirror.offsets.writers import (
+    Unfenceable,
+    WayToFence,
+    can_be_kept_alive,
+    check,
+    due,
+    must_rotate,
+    way_to_fence,
+)
 
 GROUPS = 8
 """Partitions of one group share a producer id; one without a leader holds up the fencing of its group only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fenced:
+    """Partitions that are taken over: the writer to go on with, and what the fence left where."""
+
+    writer: Writer
+    marks: Results[TopicPartition, Mark]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotation:
+    """A group that changed its producer id: the newest writer before, and the one from now on."""
+
+    old: Writer
+    new: Writer
+
+
+def boot_seconds() -> float:
+    """Seconds on a clock that nobody sets, and that goes on while the machine sleeps where the system has one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Writers:
@@ -26,46 +73,193 @@ class Writers:
         target_id: the target's cluster id.
         origin: ids of the clusters that the flow's batches come from.
         timeout_ms: of each question to the coordinator.
+        clock: seconds, for `due`.
     """
 
-    def __init__(self, target: Cluster, *, flow: str, target_id: str, origin: tuple[str, ...], timeout_ms: int) -> None:
+    def __init__(
+        self,
+        target: Cluster,
+        *,
+        flow: str,
+        target_id: str,
+        origin: tuple[str, ...],
+        timeout_ms: int,
+        clock: Callable[[], float] = boot_seconds,
+    ) -> None:
         self._target = target
         self._flow = flow
         self._target_id = target_id
         self._origin = origin
         self._timeout_ms = timeout_ms
-        self._registered: set[int] = set()
+        self._clock = clock
+        self._locks = tuple(Lock() for _ in range(GROUPS))
+        self._newest: dict[int, Writer] = {}
+        self._renewed: dict[int, float] = {}
+        self._on_record: dict[int, int] = {}
+        self._unfenceable: dict[int, Unfenceable] = {}
 
-    def acquire_all(self) -> tuple[Writer, ...]:
-        """Gets every group's producer id with a new epoch, and registers them.
+    @property
+    def unfenceable(self) -> Mapping[int, Unfenceable]:
+        """The groups that may not be written to before `confirm`, with the ids that nothing shuts out any more."""
+        return dict(self._unfenceable)
 
-        Raises:
-            BrokerError: the coordinator refuses.
-            LinkError: the target does not answer.
-        """
-        with ThreadPoolExecutor(GROUPS) as pool:
-            writers = tuple(pool.map(self._acquire, range(GROUPS)))
-        self._register(writers)
-        return writers
+    @property
+    def to_rotate(self) -> tuple[int, ...]:
+        """The groups that need another producer id: drain their partitions, then `rotate`."""
+        return tuple(sorted(group for group, newest in self._newest.items() if must_rotate(newest)))
 
-    def renew(self, group: int) -> Writer:
-        """Raises the epoch of one group, so that its partitions can be taken over."""
-        writer = self._acquire(group)
-        self._register((writer,))
-        return writer
+    def due(self, now: float | None = None) -> tuple[int, ...]:
+        """The groups to be kept alive, now or at another moment of the clock."""
+        return due(self._renewed, self._clock() if now is None else now)
+
+    def way_to_fence(self, group: int) -> WayToFence:
+        """How `take_over` would fence; by SPEND all partitions of the group that are in use have to be in that call."""
+        return way_to_fence(self._newest[group])
 
     def transactional_id(self, group: int) -> str:
         """``sparkmirror.<flow>.<origin set>.<group>``."""
         origin = hashlib.sha256(",".join(sorted(self._origin)).encode()).hexdigest()[:12]
         return f"sparkmirror.{self._flow}.{origin}.{group}"
 
-    def _acquire(self, group: int) -> Writer:
-        return acquire_writer(self._target, self.transactional_id(group), self._timeout_ms)
+    def acquire_all(self) -> tuple[Writer, ...]:
+        """Gets every group's producer id with a new epoch, and registers those that may be written with.
 
-    def _register(self, writers: Sequence[Writer]) -> None:
-        new = [writer for writer in writers if writer.producer_id not in self._registered]
+        Raises:
+            BrokerError: the coordinator refuses.
+            LinkError: the target does not answer.
+        """
+        self._read_registry()
+        with ThreadPoolExecutor(GROUPS) as pool:
+            writers = tuple(pool.map(self._acquire, range(GROUPS)))
+        self._settle(range(GROUPS))
+        return writers
+
+    def renew(self, group: int) -> Writer:
+        """Raises the epoch of one group, whoever had it.
+
+        Raises:
+            BrokerError: the coordinator refuses.
+            LinkError: the target does not answer.
+        """
+        with self._locks[group]:
+            writer = self._acquire(group)
+            self._settle((group,))
+            return writer
+
+    def take_over(self, group: int, partitions: Sequence[TopicPartition], timeout_ms: int) -> Fenced | Unfenceable:
+        """Raises the epoch of one group and shuts out whoever writes to the partitions with an older one.
+
+        Returns:
+            what was fenced; or that the id on record is not known to the coordinator any more.
+
+        Raises:
+            FencedError: another driver raised the epoch in between.
+            BrokerError: the coordinator refuses.
+            LinkError: the target does not answer.
+        """
+        with self._locks[group]:
+            if way_to_fence(self._newest[group]) is WayToFence.SPEND:
+                return self._spend(group, partitions, timeout_ms)
+            writer = self._acquire(group)
+            self._settle((group,))
+            if group in self._unfenceable:
+                return self._unfenceable[group]
+            marks = fence(self._target, self.transactional_id(group), writer, partitions, timeout_ms)
+            self._renewed[group] = self._clock()
+            return Fenced(writer=writer, marks=marks)
+
+    def keep_alive(self, groups: Iterable[int] | None = None) -> None:
+        """Shows the coordinator that the transactional ids are in use. Lanes go on with the epochs that they have.
+
+        Args:
+            groups: which; all unless given.
+
+        Raises:
+            FencedError: another driver has the flow.
+            BrokerError: the coordinator refuses; the group stays due.
+            LinkError: the target does not answer; the group stays due.
+        """
+        chosen = tuple(range(GROUPS) if groups is None else groups)
+        if not chosen:
+            return
+        with ThreadPoolExecutor(len(chosen)) as pool:
+            failures = [failure for failure in pool.map(self._keep_alive, chosen) if failure is not None]
+        self._settle(chosen)
+        for failure in sorted(failures, key=lambda failure: not isinstance(failure, FencedError)):
+            raise failure
+
+    def rotate(self, group: int) -> Rotation:
+        """Gives a group another producer id, by spending what epochs the old one has left. Registers it.
+
+        Its partitions have to be drained: nothing can shut out who writes with the old id after this.
+
+        Raises:
+            BrokerError: the coordinator refuses.
+            LinkError: the target does not answer.
+        """
+        with self._locks[group]:
+            old = self._newest[group]
+            while self._newest[group].producer_id == old.producer_id:
+                self._acquire(group)
+            self._register((group,))
+            return Rotation(old=old, new=self._newest[group])
+
+    def confirm(self, group: int) -> None:
+        """Says that the lanes of an id that cannot be fenced are dead or drained, and registers the id in its place."""
+        with self._locks[group]:
+            self._register((group,))
+
+    def _acquire(self, group: int) -> Writer:
+        writer = acquire_writer(self._target, self.transactional_id(group), self._timeout_ms)
+        self._note(group, writer)
+        return writer
+
+    def _keep_alive(self, group: int) -> SparkmirrorError | None:
+        with self._locks[group]:
+            newest = self._newest[group]
+            if not can_be_kept_alive(newest):
+                return None
+            try:
+                writer = renew_writer(self._target, self.transactional_id(group), newest, self._timeout_ms)
+            except SparkmirrorError as failure:
+                return failure
+            self._note(group, writer)
+            return None
+
+    def _spend(self, group: int, partitions: Sequence[TopicPartition], timeout_ms: int) -> Fenced:
+        newest, name = self._newest[group], self.transactional_id(group)
+        marks, writer = fence_and_renew(self._target, name, newest, partitions, timeout_ms)
+        self._note(group, writer)
+        self._register((group,))
+        return Fenced(writer=writer, marks=marks)
+
+    def _note(self, group: int, writer: Writer) -> None:
+        self._newest[group] = writer
+        self._renewed[group] = self._clock()
+
+    def _settle(self, groups: Iterable[int]) -> None:
+        """Registers the ids of these groups, but for those that took the place of one that cannot be fenced."""
+        for group in groups:
+            verdict = check(self._newest[group], self._on_record.get(group))
+            if verdict is not None:
+                self._unfenceable[group] = verdict
+        self._register([group for group in groups if group not in self._unfenceable])
+
+    def _register(self, groups: Iterable[int]) -> None:
+        new = [group for group in groups if self._on_record.get(group) != self._newest[group].producer_id]
         if new:
-            value = writer_value(self._flow, self._target_id, self._origin)
+            entries = [
+                (writer_key(self._newest[group]), writer_value(self._flow, self._target_id, self._origin, group))
+                for group in new
+            ]
             journal = Journal(self._target, WRITERS_TOPIC)
-            self._target.run(journal.append, [(writer_key(writer), value) for writer in new], self._timeout_ms)
-            self._registered.update(writer.producer_id for writer in new)
+            self._target.run(journal.append, entries, self._timeout_ms)
+        for group in new:
+            self._on_record[group] = self._newest[group].producer_id
+            self._unfenceable.pop(group, None)
+
+    def _read_registry(self) -> None:
+        journal = Journal(self._target, WRITERS_TOPIC)
+        entries, _ = self._target.run(journal.read_all, self._timeout_ms)
+        in_order = sorted(entries.values(), key=lambda entry: entry.offset)
+        self._on_record = newest_of_groups(in_order, self._flow, self._target_id, self._origin)

@@ -1,0 +1,80 @@
+"""Producer ids of a flow: what follows from what the transaction coordinator handed out.
+
+Pure. A flow has a few producer ids, each for a group of its partitions, and each with an epoch that only rises.
+
+Invariants:
+    - A producer id can be fenced only while the coordinator knows it. It forgets a transactional id that saw no
+      transaction operation for ``transactional.id.expiration.ms`` (7 days by default; writing is none), and it leaves
+      an id behind whose epochs are spent. Then it hands out another id, and nothing shuts the old one out any more.
+    - The last epoch that is handed out is 32,766; the one above it is kept for the coordinator's own fence. So ids are
+      changed long before, when all partitions of the group are drained.
+
+Reference: ``TransactionMetadata.isEpochExhausted``, ``TransactionCoordinator.handleInitProducerId`` (KIP-360).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from sparkmirror.model import Writer
+
+LAST_EPOCH = 32_766
+ROTATE_FROM = 32_000
+KEEP_ALIVE_SECONDS = 6 * 3_600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfenceable:
+    """The coordinator hands out another producer id than the newest on record: who still writes with ``old`` stays.
+
+    Before anybody writes with the new id, the lanes of the old one have to be surely dead, and the targets' tails read
+    before and after that wait.
+    """
+
+    old: int
+
+
+class WayToFence(Enum):
+    """How the older epochs of a producer id are shut out."""
+
+    RAISE = "take the next epoch, then fence with it"
+    SPEND = "fence with the epoch that is held, and end the transaction by taking the next producer id"
+
+
+def way_to_fence(newest: Writer) -> WayToFence:
+    """Says how to fence with the id of ``newest``, the newest writer that the coordinator has handed out for it."""
+    return WayToFence.RAISE if newest.epoch < LAST_EPOCH else WayToFence.SPEND
+
+
+def must_rotate(newest: Writer) -> bool:
+    """Whether the group needs another producer id, as soon as its partitions are drained."""
+    return newest.epoch >= ROTATE_FROM
+
+
+def can_be_kept_alive(newest: Writer) -> bool:
+    """Whether an epoch may be spent on that: after the last one another producer id would come."""
+    return newest.epoch < LAST_EPOCH
+
+
+def due(renewed: Mapping[int, float], now: float) -> tuple[int, ...]:
+    """The groups whose transactional id saw no operation for six hours.
+
+    Args:
+        renewed: group to when the last one was, in seconds.
+        now: on the same clock.
+    """
+    return tuple(sorted(group for group, then in renewed.items() if now - then >= KEEP_ALIVE_SECONDS))
+
+
+def check(given: Writer, on_record: int | None) -> Unfenceable | None:
+    """Compares what the coordinator handed out with the newest producer id on record of the group.
+
+    Args:
+        given: the answer to a wish for the next epoch, not to one for another id.
+        on_record: None where nothing was ever written.
+    """
+    if on_record is None or on_record == given.producer_id:
+        return None
+    return Unfenceable(old=on_record)

@@ -1,0 +1,66 @@
+"""What follows from the writers that a coordinator handed out."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkmirror.model import Writer
+from sparkmirror.offsets.writers import (
+    KEEP_ALIVE_SECONDS,
+    Unfenceable,
+    WayToFence,
+    can_be_kept_alive,
+    check,
+    due,
+    must_rotate,
+    way_to_fence,
+)
+
+
+def writer(epoch: int, producer_id: int = 7) -> Writer:
+    return Writer(producer_id=producer_id, epoch=epoch)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "rotate", "way", "kept"),
+    [
+        (0, False, WayToFence.RAISE, True),
+        (31_999, False, WayToFence.RAISE, True),
+        (32_000, True, WayToFence.RAISE, True),
+        (32_765, True, WayToFence.RAISE, True),
+        (32_766, True, WayToFence.SPEND, False),
+    ],
+)
+def test_an_id_is_changed_before_its_epochs_end_and_fenced_with_the_last(
+    epoch: int, rotate: bool, way: WayToFence, kept: bool
+):
+    assert (must_rotate(writer(epoch)), way_to_fence(writer(epoch)), can_be_kept_alive(writer(epoch))) == (
+        rotate,
+        way,
+        kept,
+    )
+
+
+@pytest.mark.parametrize(
+    ("on_record", "given", "verdict"),
+    [
+        (None, 7, None),
+        (7, 7, None),
+        (6, 7, Unfenceable(old=6)),
+        (7, 6, Unfenceable(old=7)),
+        (0, 7, Unfenceable(old=0)),
+    ],
+    ids=["first of all", "the same id again", "another id", "another id, though smaller", "the id 0 is one too"],
+)
+def test_another_id_than_the_one_on_record_leaves_its_writers_behind(
+    on_record: int | None, given: int, verdict: Unfenceable | None
+):
+    assert check(writer(3, given), on_record) == verdict
+
+
+def test_a_group_is_due_six_hours_after_its_last_operation():
+    renewed = {3: 1_000.0, 0: 1_000.5, 5: 999.0}
+    assert due(renewed, 1_000.0) == ()
+    assert due(renewed, 1_000.0 + KEEP_ALIVE_SECONDS) == (3, 5)
+    assert due(renewed, 1_001.0 + KEEP_ALIVE_SECONDS) == (0, 3, 5)
+    assert KEEP_ALIVE_SECONDS == 21_600
