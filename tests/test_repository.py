@@ -139,6 +139,17 @@ def test_links_between_pages_lead_somewhere(path: Path):
     assert [target for target in local if not (path.parent / target).exists()] == []
 
 
+@pytest.mark.parametrize("path", tracked("*.md"), ids=name_of)
+def test_files_that_pages_name_exist(path: Path):
+    """Paths from the root wherever they stand, and modules between backticks with as much of a path as is told."""
+    text = text_of(path)
+    paths = re.findall(r"(?<![\w/.-])(?:bench|docs|src|tests)/[\w./-]*\w", text)
+    modules = re.findall(r"`((?:\w+/)*\w+\.py)`", text)
+    known = [f"/{name_of(file)}" for file in PYTHON_FILES]
+    missing = [module for module in modules if not any(name.endswith(f"/{module}") for name in known)]
+    assert [name for name in paths if not (ROOT / name).exists()] + missing == []
+
+
 @pytest.mark.parametrize("path", tracked("DESIGN.md"), ids=name_of)
 def test_files_and_functions_that_the_design_names_exist(path: Path):
     named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.py)(?::([A-Za-z_][\w.]*))?`", text_of(path)))
