@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Later, Life, Progress, Segment, Stopped
 from sparkmirror.offsets.state import JournalState, state_of
 
@@ -92,7 +93,8 @@ def test_flow_life_and_segments_are_kept_as_written_last():
     life = Life(generation=2, time_ms=5, state="running", lanes=1)
     segment = Segment(partition=PLACE, writer=WRITER, sequence=0, source=0)
     state = state_of([replace(FLOW, generation=1), FLOW, replace(life, time_ms=1), life, segment, segment])
-    assert (state.flow, state.life, state.segments) == (FLOW, life, 2)
+    assert (state.flow, state.life) == (FLOW, life)
+    assert len(state.map_of(PLACE)) == 1
 
 
 def test_a_clean_end_holds_until_it_is_tombstoned():
@@ -101,6 +103,31 @@ def test_a_clean_end_holds_until_it_is_tombstoned():
     assert state.stopped is ended
     state.forget(STOPPED_KEY)
     assert state.stopped is None
+
+
+def test_a_tombstone_removes_a_segment():
+    kept, gone = (Segment(partition=PLACE, writer=WRITER, sequence=n, source=n) for n in (0, 5))
+    state = state_of([kept, gone])
+    state.forget(gone.key)
+    pieces = state.maps[PLACE].pieces(WRITER)
+    assert pieces is not None
+    assert [pieces.at(place) for place in range(len(pieces))] == [(0, 0, NO_OFFSET, False)]
+
+
+def test_a_tombstone_removes_the_progress_of_its_writer_only():
+    newer, older = progress(2, 5, 100), progress(1, 4, 900)
+    state = state_of([older, newer])
+    state.forget(older.key)
+    assert state.progress == {PLACE: newer}
+    state.forget(newer.key)
+    assert state.progress == {}
+
+
+@pytest.mark.parametrize("key", ['["segment"]', '["progress","t",0,1]', "no key", '["segment","t",0,1,1,1]', "[]", "7"])
+def test_a_tombstone_of_what_is_not_there_does_nothing(key: str):
+    state = JournalState()
+    state.forget(key)
+    assert state == JournalState()
 
 
 def test_an_empty_topic_says_nothing():

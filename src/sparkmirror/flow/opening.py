@@ -103,7 +103,7 @@ def open_flow(config: FlowConfig, source: Cluster, target: Cluster, file: str, r
 def _ended_cleanly(state: JournalState) -> bool:
     """Whether the newest run on record drained, or none ever copied. An earlier one's word may come late."""
     if state.stopped is None or state.flow is None:
-        return not state.progress and not state.segments
+        return not state.progress and not state.maps
     return state.stopped.generation == state.flow.generation
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkmirror.events import Event, Kind, event_of
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
@@ -95,7 +95,7 @@ class Segment:
     @property
     def key(self) -> str:
         """The record's key."""
-        return _text(["segment", *self.partition, self.writer.producer_id, self.writer.epoch, self.sequence])
+        return SegmentKey(self.partition, self.writer, self.sequence).text
 
     def value(self) -> str:
         """The record's value."""
@@ -269,6 +269,40 @@ def _text(value: Any) -> str:
 
 FLOW_KEY = _text(["flow"])
 STOPPED_KEY = _text(["stopped"])
+
+
+class SegmentKey(NamedTuple):
+    """What the key of a `Segment` names."""
+
+    partition: TopicPartition
+    writer: Writer
+    sequence: int
+
+    @property
+    def text(self) -> str:
+        """The key."""
+        return _text(["segment", *self.partition, self.writer.producer_id, self.writer.epoch, self.sequence])
+
+
+class ProgressKey(NamedTuple):
+    """What the key of a `Progress` names."""
+
+    partition: TopicPartition
+    writer: Writer
+
+
+def part_of(key: str) -> SegmentKey | ProgressKey | None:
+    """What a key names, if it is that of a segment or a progress."""
+    try:
+        match json.loads(key):
+            case ["segment", str(topic), int(partition), int(producer_id), int(epoch), int(sequence)]:
+                writer = Writer(producer_id=producer_id, epoch=epoch)
+                return SegmentKey(TopicPartition(topic, partition), writer, sequence)
+            case ["progress", str(topic), int(partition), int(producer_id), int(epoch)]:
+                return ProgressKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
+    except ValueError:
+        pass
+    return None
 
 
 def event_key(partition: TopicPartition, kind: Kind) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.records import (
     STOPPED_KEY,
     FlowRecord,
@@ -13,9 +14,12 @@ from sparkmirror.offsets.records import (
     Later,
     Life,
     Progress,
+    ProgressKey,
     Record,
     Segment,
+    SegmentKey,
     Stopped,
+    part_of,
 )
 
 
@@ -27,7 +31,7 @@ class JournalState:
         flow: the flow record, if there is one.
         progress: the newest of each partition.
         outdated: keys of progress records that a newer one replaces.
-        segments: how many segments there are.
+        maps: the segments of each partition.
         events: the newest of each kind in each partition, by key.
         life: the driver's newest sign.
         stopped: whether the last run ended cleanly.
@@ -37,7 +41,7 @@ class JournalState:
     flow: FlowRecord | None = None
     progress: dict[TopicPartition, Progress] = field(default_factory=dict)
     outdated: set[str] = field(default_factory=set)
-    segments: int = 0
+    maps: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     events: dict[str, Happened] = field(default_factory=dict)
     life: Life | None = None
     stopped: Stopped | None = None
@@ -57,7 +61,7 @@ class JournalState:
             case Life():
                 self.life = record
             case Segment():
-                self.segments += 1
+                self.map_of(record.partition).take(record)
             case Progress():
                 self._take_progress(record)
 
@@ -68,6 +72,20 @@ class JournalState:
         self.later.pop(key, None)
         if key == STOPPED_KEY:
             self.stopped = None
+        part = part_of(key)
+        if isinstance(part, SegmentKey) and part.partition in self.maps:
+            self.maps[part.partition].forget(part.writer, part.sequence)
+        elif isinstance(part, ProgressKey):
+            known = self.progress.get(part.partition)
+            if known is not None and known.writer == part.writer:
+                del self.progress[part.partition]
+
+    def map_of(self, partition: TopicPartition) -> PartitionMap:
+        """The segments of a partition; an empty map where there are none yet."""
+        found = self.maps.get(partition)
+        if found is None:
+            found = self.maps[partition] = PartitionMap()
+        return found
 
     def _take_progress(self, record: Progress) -> None:
         known = self.progress.get(record.partition)

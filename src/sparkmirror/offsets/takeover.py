@@ -1,0 +1,427 @@
+"""Taking a partition over: from the target's own log to the position, and nothing else.
+
+The fence is up: nobody writes with an older epoch. The log's last batch of the flow then says which record the target
+has last (L), and the segments say which source offset that is. Pure: whoever calls reads headers as `ReadFrom` asks,
+adds them, and decides again, until there is another answer.
+
+Invariants:
+    * L counts, not the progress on record: it may lie before it (the target lost its tail) or behind it (answers were
+      lost). Only where L is the record of the progress, its position counts, since it knows what was dropped behind.
+    * A position is never beyond what the log shows, nor beyond where a newer writer epoch began.
+    * Where the log cannot tell, records are repeated rather than lost, and the event says so.
+
+Whether the source is still the one that the position means is another question, see ``flow.positions``.
+References: KIP-98 (sequences), KIP-360 (epochs); see ``offsets.pieces`` for sequences modulo 2**31.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.map import PartitionMap
+from sparkmirror.offsets.pieces import Pieces
+from sparkmirror.offsets.placing import Known, Placed, Unseen, place
+from sparkmirror.offsets.records import SEQUENCES, Progress, Segment
+from sparkmirror.offsets.tail import Tail, TailBatch
+
+FURTHER = 4
+"""How many times as far back each reading goes when the one before it showed nothing."""
+LEAST = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What is known of one partition that is taken over.
+
+    Attributes:
+        partition: of the source.
+        progress: the newest on record, or None.
+        map: its segments, by writer.
+        ids: producer ids of the flow, all that ever wrote, in the order in which they were registered.
+        tail: the end of the target's log.
+        start: where a partition without a position begins, by the configuration.
+        target_id: of the target topic now, or "" where brokers are too old to say.
+        sole_writer: whether nobody but the flow writes the target topic.
+        fence: who fenced, or None where there was no one to fence.
+    """
+
+    partition: TopicPartition
+    progress: Progress | None
+    map: PartitionMap
+    ids: tuple[int, ...]
+    tail: Tail
+    start: int
+    target_id: str = ""
+    sole_writer: bool = True
+    fence: Writer | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Last:
+    """The last record that the target has: its sequence number, source offset and target offset."""
+
+    sequence: int
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """Go on.
+
+    Attributes:
+        position: the next source offset to copy.
+        last: the last record that the target has, or None if none is left there.
+        segments: whose target offset became known, and new ones where others wrote in between: to be put on record.
+        event: what the operator should know, or "".
+    """
+
+    position: int
+    last: Last | None
+    segments: tuple[Segment, ...] = ()
+    event: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFrom:
+    """Read the headers of the target's log from this offset on, and decide again."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """The target has nothing of this partition: begin at this source offset."""
+
+    position: int
+    event: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck:
+    """Stand still: no position can be told. ``error`` says why and what helps."""
+
+    error: str
+
+
+Decision: TypeAlias = Resume | ReadFrom | Begin | Stuck
+
+
+def decide(observed: Observed) -> Decision:
+    """Decides where the copy of a partition goes on."""
+    tail, fence = observed.tail, observed.fence
+    if fence is not None:
+        if any(b.producer_id == fence.producer_id and b.epoch > fence.epoch and not b.control for b in tail.batches):
+            return Stuck(error=_said(observed, "another driver writes it", "stop all drivers of this flow but one"))
+        if not any(b.producer_id == fence.producer_id and b.epoch >= fence.epoch for b in tail.batches):
+            return ReadFrom(offset=tail.since)  # its marker is not below the high watermark yet
+    mine = _own(observed)
+    found = [b for b in mine if _writer(b) == _writer(mine[-1])]
+    if found and (not _is_older(observed, _writer(found[0])) or not _on_record(observed)):
+        return _after(observed, found)
+    hint = _hint(observed)
+    if tail.since > tail.start and (not found or tail.start <= hint < tail.since):
+        return ReadFrom(offset=_further(observed, hint))
+    return _nothing_of_ours(observed)
+
+
+def _writer(batch: TailBatch) -> Writer:
+    return Writer(producer_id=batch.producer_id, epoch=batch.epoch)
+
+
+def _rank(observed: Observed, writer: Writer) -> tuple[int, int]:
+    """Orders writers by age; those whose id nobody registered are older than all."""
+    ids = observed.ids
+    return (ids.index(writer.producer_id) if writer.producer_id in ids else -1, writer.epoch)
+
+
+def _on_record(observed: Observed) -> tuple[Writer, ...]:
+    """Writers that the records know, oldest first."""
+    writers = set(observed.map.writers(observed.ids))
+    if observed.progress is not None:
+        writers.add(observed.progress.writer)
+    return tuple(sorted(writers, key=lambda writer: _rank(observed, writer)))
+
+
+def _own(observed: Observed) -> list[TailBatch]:
+    """The flow's batches among those read, the newest writer's last, each writer's in the order of the log."""
+    ids = {*observed.ids, *(writer.producer_id for writer in _on_record(observed))}
+    mine = (b for b in observed.tail.batches if b.producer_id in ids and not b.control and b.sequence >= 0)
+    return sorted(mine, key=lambda batch: _rank(observed, _writer(batch)))
+
+
+def _is_older(observed: Observed, writer: Writer) -> bool:
+    """Whether a writer is older than all on record: what it wrote was there before the flow began anew."""
+    return all(_rank(observed, writer) < _rank(observed, known) for known in _on_record(observed))
+
+
+def _newer(observed: Observed, writer: Writer) -> tuple[Writer, ...]:
+    """Writers with segments that came after ``writer``, oldest first."""
+    known = observed.map.writers(observed.ids)
+    return tuple(other for other in known if _rank(observed, other) > _rank(observed, writer))
+
+
+def _hint(observed: Observed) -> int:
+    """A target offset at which the flow's last batch is expected, or `NO_OFFSET`."""
+    return NO_OFFSET if observed.progress is None else observed.progress.target
+
+
+def _further(observed: Observed, hint: int) -> int:
+    """Where to read from next: the hint if it lies further back, else several times as far."""
+    tail = observed.tail
+    if tail.start <= hint < tail.since:
+        return hint
+    return max(tail.start, tail.high_watermark - FURTHER * max(LEAST, tail.high_watermark - tail.since))
+
+
+def _after(observed: Observed, found: list[TailBatch]) -> Decision:
+    """The log has batches of the flow: the last of them says how far it got."""
+    writer = _writer(found[0])
+    pieces = observed.map.pieces(writer)
+    if pieces is None:
+        return _no_segment(observed, found[-1])
+    near = _count(pieces, writer, observed.progress)
+    if near is not None and observed.progress is not None and near % SEQUENCES != observed.progress.sequence:
+        return _contradiction(observed, writer)
+    counts = [pieces.count_of(b.sequence, near) + b.last_offset - b.base_offset for b in found]
+    count = max(counts)
+    batch = found[counts.index(count)]
+    source = pieces.source_of(count)
+    if source is None:
+        return _no_segment(observed, batch)
+    if _may_hide_newer(observed, writer, pieces, count):
+        return ReadFrom(offset=_further(observed, _hint(observed)))
+    last = Last(sequence=count % SEQUENCES, source=source, target=batch.last_offset)
+    placed = place(
+        Placed(
+            partition=observed.partition,
+            writer=writer,
+            pieces=pieces,
+            batches=found,
+            known=_known(near, observed.progress, count),
+            count=count,
+            target=batch.last_offset,
+            near=near,
+            since=observed.tail.since,
+            start=observed.tail.start,
+        )
+    )
+    if isinstance(placed, Unseen):
+        return ReadFrom(offset=_further(observed, placed.offset))
+    position, event = _position(observed, writer, last)
+    return Resume(position=position, last=last, segments=placed, event=event)
+
+
+def _count(pieces: Pieces, writer: Writer, progress: Progress | None) -> int | None:
+    """The count of the progress's last record, if this writer sent it."""
+    if progress is None or progress.writer != writer or progress.sequence == NO_OFFSET:
+        return None
+    return pieces.count_at(progress.source)
+
+
+def _known(near: int | None, progress: Progress | None, count: int) -> Known | None:
+    """The progress's last record as a place that is known, if the log still has it."""
+    if near is None or progress is None or near > count or progress.target == NO_OFFSET:
+        return None
+    return Known(near, progress.target)
+
+
+def _may_hide_newer(observed: Observed, writer: Writer, pieces: Pieces, count: int) -> bool:
+    """Whether batches of a newer writer may lie before those read: the fence does not hold for unguarded data."""
+    if observed.tail.since <= max(observed.tail.start, _hint(observed)) or not _newer(observed, writer):
+        return False
+    return pieces.at(pieces.place_of(count)).unguarded
+
+
+def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, str]:
+    """The position behind the target's last record, and an event if the target had more before."""
+    position, event = last.source + 1, ""
+    progress = observed.progress
+    if progress is not None and _rank(observed, progress.writer) >= _rank(observed, writer):
+        same = progress.writer == writer or progress.sequence == NO_OFFSET
+        if same and progress.source == last.source:
+            position = max(position, progress.position)
+        elif progress.source > last.source:
+            event = _lost(observed, position, progress.source)
+        elif progress.writer != writer and progress.sequence == NO_OFFSET and progress.position != NO_OFFSET:
+            position = min(position, progress.position)
+    for newer in _newer(observed, writer):
+        pieces = observed.map.pieces(newer)
+        if pieces is not None:  # where it went back, the source has another history from there on
+            position = min(position, pieces.at(0).source)
+    return position, event
+
+
+def _lost(observed: Observed, position: int, last: int) -> str:
+    count = observed.map.offsets(observed.progress, observed.ids).count(position, last + 1)
+    return (
+        f"{observed.partition}: the target lost the end of its log: {count} records that it had acknowledged, source "
+        f"offsets {position} to {last}, are copied again"
+    )
+
+
+def _nothing_of_ours(observed: Observed) -> Decision:
+    """No batch is left in the log that the records know of."""
+    progress = observed.progress
+    if progress is not None and progress.target_id and observed.target_id not in ("", progress.target_id):
+        position = min(observed.start, progress.position) if progress.position != NO_OFFSET else observed.start
+        event = (
+            f"{observed.partition}: the target topic was made anew since source offset {progress.position} was "
+            f"reached; copying begins at offset {position}"
+        )
+        return Begin(position=position, event=event)
+    acknowledged = _acknowledged(observed)
+    if acknowledged is None:
+        return _never_acknowledged(observed)
+    writer, last = acknowledged
+    end = _end(observed.tail)
+    if end <= last.target:
+        return _lost_all(observed, last, end)
+    missing = _missing(observed.tail, last.target + 1, end)
+    opened = _newer(observed, writer)
+    if opened:
+        return _opened_only(observed, opened[-1], last, missing)
+    position = last.source + 1 if progress is None else max(progress.position, last.source + 1)
+    if missing == 0 or (progress is not None and progress.writer != writer):
+        return Resume(position=position, last=last)
+    if observed.sole_writer:
+        return _by_the_logs_end(observed, writer, last, missing)
+    event = (
+        f"{observed.partition}: the target topic has nothing of this flow any more, and others write it, so its end "
+        f"tells nothing; going on at source offset {position}, behind the last acknowledged record: what was sent "
+        "after it and not acknowledged may be there twice"
+    )
+    return Resume(position=position, last=last, event=event)
+
+
+def _acknowledged(observed: Observed) -> tuple[Writer, Last] | None:
+    """The last record that is known to have been acknowledged, and who wrote it."""
+    progress, writers = observed.progress, observed.map.writers(observed.ids)
+    if progress is not None and progress.target != NO_OFFSET:
+        last = Last(sequence=progress.sequence, source=progress.source, target=progress.target)
+        if progress.sequence != NO_OFFSET:
+            return progress.writer, last
+        older = [writer for writer in writers if _rank(observed, writer) < _rank(observed, progress.writer)]
+        return (older[-1] if older else progress.writer), last
+    for writer in reversed(writers):
+        pieces = observed.map.pieces(writer)
+        piece = None if pieces is None else pieces.last_settled()
+        if piece is not None:
+            return writer, Last(sequence=piece.begin % SEQUENCES, source=piece.source, target=piece.target)
+    return None
+
+
+def _never_acknowledged(observed: Observed) -> Begin:
+    """Nothing was acknowledged: where the newest writer began, which may have been decided long ago, or the start."""
+    progress, writers = observed.progress, observed.map.writers(observed.ids)
+    if writers and (progress is None or _rank(observed, writers[-1]) >= _rank(observed, progress.writer)):
+        return Begin(position=_opening(observed, writers[-1]))
+    if progress is not None and progress.position != NO_OFFSET:
+        return Begin(position=progress.position)
+    return Begin(position=observed.start)
+
+
+def _opening(observed: Observed, writer: Writer) -> int:
+    pieces = observed.map.pieces(writer)
+    return observed.start if pieces is None else pieces.at(0).source
+
+
+def _opened_only(observed: Observed, writer: Writer, last: Last, missing: int) -> Resume:
+    """The newest writer has written segments ahead, but no record of its own was ever acknowledged."""
+    position = _opening(observed, writer)
+    event = ""
+    if missing:
+        event = (
+            f"{observed.partition}: the target topic has nothing of this flow any more; going on at source offset "
+            f"{position}: what {_name(writer)} sent from there on and was not acknowledged may be there twice"
+        )
+    return Resume(position=position, last=last, event=event)
+
+
+def _end(tail: Tail) -> int:
+    """The log's end without the markers at it."""
+    end = tail.high_watermark
+    for batch in reversed(tail.batches):
+        if not batch.control or batch.last_offset + 1 != end:
+            break
+        end = batch.base_offset
+    return end
+
+
+def _missing(tail: Tail, first: int, end: int) -> int:
+    """How many offsets from ``first`` to before ``end`` the log does not have any more."""
+    seen = sum(max(0, min(b.last_offset + 1, end) - max(b.base_offset, first)) for b in tail.batches)
+    return end - first - seen
+
+
+def _lost_all(observed: Observed, last: Last, end: int) -> Resume:
+    """The log ends below what was acknowledged, and has nothing else of the flow."""
+    mapped = observed.map.offsets(observed.progress, observed.ids)
+    position = mapped.target_to_source(end)
+    if position is None:
+        position = next((stretch.source for stretch in mapped), last.source + 1)
+    return Resume(position=position, last=None, event=_lost(observed, position, last.source))
+
+
+def _by_the_logs_end(observed: Observed, writer: Writer, last: Last, missing: int) -> Decision:
+    """Retention removed all data: the offsets that were used since the progress are records, or markers of fences.
+
+    Each raise of the epoch may have left one marker. The newest is there to see; of the others as many records are
+    repeated as there may be markers that nobody sees any more.
+    """
+    fence, markers = observed.fence, missing
+    if fence is not None and fence.producer_id == writer.producer_id:
+        markers = min(missing, max(0, fence.epoch - writer.epoch - 1))
+    pieces = observed.map.pieces(writer)
+    before = None if pieces is None else pieces.count_at(last.source)
+    if pieces is None or before is None:
+        return Stuck(error=_said(observed, f"no segment is on record for {_name(writer)}", _ANEW))
+    if before % SEQUENCES != last.sequence:
+        return _contradiction(observed, writer)
+    count = before + missing - markers
+    source = pieces.source_of(count)
+    if source is None:
+        return _contradiction(observed, writer)
+    event = (
+        f"{observed.partition}: retention removed all that this flow had written; by the end of the log the target has "
+        f"had the records up to source offset {source}"
+    )
+    if markers:
+        event += f"; up to {markers} records from there on may be there twice"
+    found = Last(sequence=count % SEQUENCES, source=source, target=last.target + missing)
+    position = source + 1
+    if observed.progress is not None and count == before:
+        position = max(position, observed.progress.position)
+    return Resume(position=position, last=None if markers else found, event=event)
+
+
+_ANEW = (
+    "restore the flow's internal topic; or delete the target topic and the internal topic, and the flow copies "
+    "everything anew"
+)
+
+
+def _no_segment(observed: Observed, batch: TailBatch) -> Stuck:
+    reason = (
+        f"its target has the record with sequence {_last_sequence(batch)} of {_name(_writer(batch))} at offset "
+        f"{batch.last_offset}, but no segment on record says which source offset that is"
+    )
+    return Stuck(error=_said(observed, reason, _ANEW))
+
+
+def _contradiction(observed: Observed, writer: Writer) -> Stuck:
+    return Stuck(error=_said(observed, f"progress and segments of {_name(writer)} contradict each other", _ANEW))
+
+
+def _last_sequence(batch: TailBatch) -> int:
+    return (batch.sequence + batch.last_offset - batch.base_offset) % SEQUENCES
+
+
+def _name(writer: Writer) -> str:
+    return f"producer id {writer.producer_id}, epoch {writer.epoch}"
+
+
+def _said(observed: Observed, reason: str, remedy: str) -> str:
+    return f"{observed.partition} cannot be taken over: {reason}: {remedy}"
