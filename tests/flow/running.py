@@ -12,7 +12,15 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
 
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.mirror import Mirror
@@ -21,6 +29,7 @@ T = TypeVar("T")
 
 LOOK_SECONDS = 0.1
 COPY_SECONDS = 90.0
+ANSWER_SECONDS = 60.0
 DAEMON = "spark.daemon pyspark.worker"
 """How Spark starts the process that its workers are forked from: a module, and the workers' module."""
 
@@ -163,20 +172,29 @@ def create_topic(
 ) -> None:
     admin = admin_of(cluster)
     for future in admin.create_topics([NewTopic(name, partitions, replicas, config=config or {})]).values():
-        future.result(30)
-    until(lambda: len(ends(cluster, name)) == partitions, f"leaders of {name}", 30)
+        future.result(ANSWER_SECONDS)
+    until(lambda: len(ends(cluster, name)) == partitions, f"leaders of {name}")
 
 
 def add_partitions(cluster: LabCluster, name: str, total: int) -> None:
     admin = admin_of(cluster)
     for future in admin.create_partitions([NewPartitions(name, total)]).values():
-        future.result(30)
+        future.result(ANSWER_SECONDS)
+
+
+def set_limit(cluster: LabCluster, topic: str, size: int) -> None:
+    """Sets a topic's ``max.message.bytes``."""
+    wanted = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[wanted])
+    admin = admin_of(cluster)
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(ANSWER_SECONDS)
 
 
 def ends(cluster: LabCluster, topic: str) -> dict[int, int]:
     """End offsets by partition; empty where there is no such topic, or not everywhere a leader."""
     admin = admin_of(cluster)
-    known = admin.list_topics(timeout=30).topics.get(topic)
+    known = admin.list_topics(timeout=ANSWER_SECONDS).topics.get(topic)
     if known is None:
         return {}
     places = [TopicPartition(topic, number) for number in known.partitions]

@@ -9,7 +9,6 @@ import sys
 import time
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from sparkmirror.batches import Codec
 from sparkmirror.copy.tally import LETTERS_TOLD
@@ -17,7 +16,7 @@ from sparkmirror.kafka import admin
 from tests.batches.building import Rec, Written
 from tests.flow import offset_map
 from tests.flow.logs import append, read
-from tests.flow.running import Running, admin_of, create_topic, write_file
+from tests.flow.running import Running, create_topic, set_limit, write_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -65,14 +64,6 @@ def run(file, log):
     with Running(file, log=log, options=("--once",)) as mirror:
         code = mirror.wait()
         return code, " ".join(mirror.output.split())
-
-
-def set_limit(cluster, name, limit):
-    wanted = ConfigEntry("max.message.bytes", str(limit), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[wanted])
-    client = admin_of(cluster)
-    for future in client.incremental_alter_configs([resource]).values():
-        future.result(30)
 
 
 def origins(letters):

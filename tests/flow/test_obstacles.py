@@ -7,11 +7,10 @@ from contextlib import ExitStack
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from sparkmirror.lab.referee import compare
 from tests.flow import offset_map
-from tests.flow.running import Running, admin_of, count, create_topic, patience, until, write_file
+from tests.flow.running import Running, count, create_topic, patience, set_limit, until, write_file
 from tests.flow.traffic import Traffic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -30,7 +29,7 @@ def test_a_partition_that_stops_is_tried_again_alone_and_a_stop_without_the_targ
     producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "log_level": 3})
     for number in range(20):
         producer.produce(large, b"x" * (50_000 if number == 10 else 50), partition=number % 2)
-        producer.flush(30)
+        producer.flush(60)
     file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "c": cluster_c}, {"a->c": f"{large},{plain}"})
     with ExitStack() as stack:
         writing = stack.enter_context(Traffic(cluster_a, plain, 2).small(per_turn=2))
@@ -42,11 +41,7 @@ def test_a_partition_that_stops_is_tried_again_alone_and_a_stop_without_the_targ
         until(lambda: writing.written > 0 and len(_tries(cluster_c)) > RETRIES, "it is tried again", PAUSES_SECONDS)
         assert count(cluster_c, f"a.{plain}") > before
         assert len(mirror.lane_workers()) <= 2 + 2, "lanes with nothing left to do have ended"
-        admin = admin_of(cluster_c)
-        larger = ConfigEntry("max.message.bytes", "1048576", incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ConfigResource.Type.TOPIC, f"a.{large}", incremental_configs=[larger])
-        for future in admin.incremental_alter_configs([resource]).values():
-            future.result(30)
+        set_limit(cluster_c, f"a.{large}", 1 << 20)
         until(lambda: count(cluster_c, f"a.{large}") == 20, "it goes on by itself", PAUSES_SECONDS)
         (healed,) = compare(cluster_a.bootstrap_servers, cluster_c.bootstrap_servers, {large: f"a.{large}"})
         assert healed.equal, healed.difference

@@ -8,10 +8,9 @@ import time
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from sparkmirror.lab.referee import compare
-from tests.flow.running import Running, admin_of, count, create_topic, write_file
+from tests.flow.running import Running, count, create_topic, patience, set_limit, write_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -32,7 +31,7 @@ def produce(cluster, topic, settings=None, *, records=RECORDS, partitions=1, siz
             headers=[("one", b"1"), ("one", b"2"), ("null", None), ("", b"")] if number % 2 else [],
             timestamp=LONG_AGO_MS + number if number % 3 else int(time.time() * 1000) - number,
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def test_what_a_reader_sees_arrives_and_what_cannot_be_copied_stops_its_partition_alone(
@@ -71,11 +70,7 @@ def test_what_a_reader_sees_arrives_and_what_cannot_be_copied_stops_its_partitio
     results = compare(cluster_a.bootstrap_servers, cluster_b.bootstrap_servers, copies)
     assert {result.topic: result.difference for result in results if result.difference} == {}
     # The obstacle goes: the topic may hold larger records now.
-    admin = admin_of(cluster_b)
-    larger = ConfigEntry("max.message.bytes", "1048576", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, f"a.{large}", incremental_configs=[larger])
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(30)
+    set_limit(cluster_b, f"a.{large}", 1 << 20)
     file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "b": cluster_b}, {"a->b": large})
     with Running(file, log=tmp_path / "mended.log", options=("--once",)) as mirror:
         assert mirror.wait() == 0, mirror.tail()
@@ -86,7 +81,7 @@ def test_what_a_reader_sees_arrives_and_what_cannot_be_copied_stops_its_partitio
 def test_a_wrong_file_ends_with_2_and_a_cluster_that_is_not_there_with_1_in_time(cluster_b, tmp_path):
     def run(file):
         command = [sys.executable, "-m", "sparkmirror", "run", "--once", str(file)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
     wrong = write_file(
         tmp_path / "wrong.properties", {"a": cluster_b, "b": cluster_b}, {"a->b": ".*"}, {"transforms": "mask"}
@@ -106,4 +101,4 @@ def test_a_wrong_file_ends_with_2_and_a_cluster_that_is_not_there_with_1_in_time
     answer = run(away)
     assert answer.returncode == 1
     assert "cluster a at 127.0.0.1:1" in answer.stderr
-    assert time.monotonic() - began < 40
+    assert time.monotonic() - began < 40 * patience()

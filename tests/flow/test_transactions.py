@@ -6,10 +6,9 @@ import random
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.flow.logs import CONTROL, TRANSACTIONAL, mirrored, raw, read
-from tests.flow.running import Running, admin_of, create_topic, ends, until, write_file
+from tests.flow.running import Running, create_topic, ends, set_limit, until, write_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -31,7 +30,7 @@ class Writers:
     def transactional(self, name):
         made = {"transactional.id": f"{self._topic}-{name}", "transaction.timeout.ms": LONG_MS}
         producer = Producer(self._settings | made)
-        producer.init_transactions(30)
+        producer.init_transactions(60)
         return producer
 
     def write(self, producer, partition, records=2, size=80):
@@ -39,7 +38,7 @@ class Writers:
             self._numbers += 1
             value = None if self._numbers % 9 == 0 else b"%d-" % self._numbers * (size // 4)
             producer.produce(self._topic, value, b"k%d" % self._numbers, partition, headers=[("h", b"1"), ("h", None)])
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
 
 def mix(writers):
@@ -64,9 +63,9 @@ def mix(writers):
 
 def end(producer, *, commit):
     if commit:
-        producer.commit_transaction(30)
+        producer.commit_transaction(60)
     else:
-        producer.abort_transaction(30)
+        producer.abort_transaction(60)
 
 
 def long_ones(writers):
@@ -91,14 +90,6 @@ def obstructed(cluster, topic):
         writers.write(writers.plain, 0, 1, size=3 * LIMIT if turn == 15 else 80)
     end(aborted, commit=False)
     writers.write(writers.plain, 0, 3)
-
-
-def set_limit(cluster, topic, size):
-    larger = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[larger])
-    admin = admin_of(cluster)
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(30)
 
 
 def test_each_isolation_copies_what_its_readers_see_through_stops_inside_transactions(
@@ -150,7 +141,7 @@ def test_each_isolation_copies_what_its_readers_see_through_stops_inside_transac
     # The obstacle goes, and the open transaction ends: the mirror goes on from where it stands.
     set_limit(cluster_b, f"a.{middle}", 1 << 20)
     end(still_open, commit=True)
-    until(lambda: len(read(cluster_a, name)[OPEN]) == 3 + 3 * 5, "the transaction is committed", 30)
+    until(lambda: len(read(cluster_a, name)[OPEN]) == 3 + 3 * 5, "the transaction is committed")
     with Running(file, log=tmp_path / "again.log", options=("--once",)) as mirror:
         assert mirror.wait() == 0, mirror.tail()
     committed[middle] = f"a.{middle}"
