@@ -106,12 +106,23 @@ def spark_jar(pattern: str) -> Path:
     Raises:
         SparkmirrorError: PySpark is not installed or has no such jar.
     """
-    spec = importlib.util.find_spec("pyspark")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    found = sorted(jar for place in places for jar in Path(place, "jars").glob(pattern))
+    found = sorted((spark_home() / "jars").glob(pattern))
     if not found:
         raise SparkmirrorError(f"PySpark has no {pattern} in its jars directory: reinstall it with pip install pyspark")
     return found[-1]
+
+
+def spark_home() -> Path:
+    """The Spark that PySpark carries: jars, and the scripts that start its master and its workers.
+
+    Raises:
+        SparkmirrorError: PySpark is not installed.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    if not places:
+        raise SparkmirrorError("PySpark is not installed: pip install pyspark")
+    return Path(places[0])
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
