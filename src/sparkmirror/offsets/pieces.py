@@ -100,6 +100,13 @@ class Pieces:
         settled = np.flatnonzero(targets >= 0 if up_to is None else (targets >= 0) & (counts <= up_to))
         return self.at(int(settled[-1])) if len(settled) else None
 
+    @property
+    def ends_unguarded(self) -> bool:
+        """Whether the last segment whose target offset is known, or one written ahead behind it, is unguarded."""
+        _, _, targets, unguarded = self.columns
+        settled = np.flatnonzero(targets >= 0)
+        return bool(unguarded[settled[-1] if len(settled) else 0 :].any())
+
     def source_of(self, count: int) -> int | None:
         """The source offset of the record with that count, if its segment is on record."""
         place = self.place_of(count)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.pieces import Pieces
@@ -41,7 +42,8 @@ class Observed:
         map: its segments, by writer.
         ids: producer ids of the flow, all that ever wrote, in the order in which they were registered.
         tail: the end of the target's log.
-        start: where a partition without a position begins, by the configuration.
+        start: where a partition without a position begins, by the configuration; it is given back as it is, so
+            `NO_OFFSET` may stand for a start that is looked up later.
         target_id: of the target topic now, or "" where brokers are too old to say.
         sole_writer: whether nobody but the flow writes the target topic.
         fence: who fenced, or None where there was no one to fence.
@@ -75,13 +77,13 @@ class Resume:
         position: the next source offset to copy.
         last: the last record that the target has, or None if none is left there.
         segments: whose target offset became known, and new ones where others wrote in between: to be put on record.
-        event: what the operator should know, or "".
+        event: what the operator should know, or None.
     """
 
     position: int
     last: Last | None
     segments: tuple[Segment, ...] = ()
-    event: str = ""
+    event: Event | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,7 @@ class Begin:
     """The target has nothing of this partition: begin at this source offset."""
 
     position: int
-    event: str = ""
+    event: Event | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +116,7 @@ def decide(observed: Observed) -> Decision:
     tail, fence = observed.tail, observed.fence
     if fence is not None:
         if any(b.producer_id == fence.producer_id and b.epoch > fence.epoch and not b.control for b in tail.batches):
-            return Stuck(error=_said(observed, "another driver writes it", "stop all drivers of this flow but one"))
+            return Stuck(error=_said("another driver writes it", "stop all drivers of this flow but one"))
         if not any(b.producer_id == fence.producer_id and b.epoch >= fence.epoch for b in tail.batches):
             return ReadFrom(offset=tail.since)  # its marker is not below the high watermark yet
     mine = _own(observed)
@@ -181,16 +183,16 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
     writer = _writer(found[0])
     pieces = observed.map.pieces(writer)
     if pieces is None:
-        return _no_segment(observed, found[-1])
+        return _no_segment(found[-1])
     near = _count(pieces, writer, observed.progress)
     if near is not None and observed.progress is not None and near % SEQUENCES != observed.progress.sequence:
-        return _contradiction(observed, writer)
+        return _contradiction(writer)
     counts = [pieces.count_of(b.sequence, near) + b.last_offset - b.base_offset for b in found]
     count = max(counts)
     batch = found[counts.index(count)]
     source = pieces.source_of(count)
     if source is None:
-        return _no_segment(observed, batch)
+        return _no_segment(batch)
     if _may_hide_newer(observed, writer, pieces, count):
         return ReadFrom(offset=_further(observed, _hint(observed)))
     last = Last(sequence=count % SEQUENCES, source=source, target=batch.last_offset)
@@ -235,16 +237,16 @@ def _may_hide_newer(observed: Observed, writer: Writer, pieces: Pieces, count: i
     return pieces.at(pieces.place_of(count)).unguarded
 
 
-def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, str]:
+def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, Event | None]:
     """The position behind the target's last record, and an event if the target had more before."""
-    position, event = last.source + 1, ""
+    position, event = last.source + 1, None
     progress = observed.progress
     if progress is not None and _rank(observed, progress.writer) >= _rank(observed, writer):
         same = progress.writer == writer or progress.sequence == NO_OFFSET
         if same and progress.source == last.source:
             position = max(position, progress.position)
         elif progress.source > last.source:
-            event = _lost(observed, position, progress.source)
+            event = _lost(observed, position, last.target + 1, _ended(progress))
         elif progress.writer != writer and progress.sequence == NO_OFFSET and progress.position != NO_OFFSET:
             position = min(position, progress.position)
     for newer in _newer(observed, writer):
@@ -254,24 +256,25 @@ def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, str]
     return position, event
 
 
-def _lost(observed: Observed, position: int, last: int) -> str:
-    count = observed.map.offsets(observed.progress, observed.ids).count(position, last + 1)
-    return (
-        f"{observed.partition}: the target lost the end of its log: {count} records that it had acknowledged, source "
-        f"offsets {position} to {last}, are copied again"
+def _ended(progress: Progress) -> Last:
+    return Last(sequence=progress.sequence, source=progress.source, target=progress.target)
+
+
+def _lost(observed: Observed, position: int, end: int, had: Last) -> Event:
+    """The log ends at ``end``, and ``had`` was the last acknowledged record."""
+    count = observed.map.offsets(observed.progress, observed.ids).count(position, had.source + 1)
+    text = (
+        f"the target lost the end of its log, offsets {end} to {had.target}: {count} records that it had acknowledged, "
+        f"source offsets {position} to {had.source}, are copied again"
     )
+    return Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=end, last=had.target)
 
 
 def _nothing_of_ours(observed: Observed) -> Decision:
     """No batch is left in the log that the records know of."""
     progress = observed.progress
     if progress is not None and progress.target_id and observed.target_id not in ("", progress.target_id):
-        position = min(observed.start, progress.position) if progress.position != NO_OFFSET else observed.start
-        event = (
-            f"{observed.partition}: the target topic was made anew since source offset {progress.position} was "
-            f"reached; copying begins at offset {position}"
-        )
-        return Begin(position=position, event=event)
+        return _made_anew(observed, progress)
     acknowledged = _acknowledged(observed)
     if acknowledged is None:
         return _never_acknowledged(observed)
@@ -288,19 +291,27 @@ def _nothing_of_ours(observed: Observed) -> Decision:
         return Resume(position=position, last=last)
     if observed.sole_writer:
         return _by_the_logs_end(observed, writer, last, missing)
-    event = (
-        f"{observed.partition}: the target topic has nothing of this flow any more, and others write it, so its end "
-        f"tells nothing; going on at source offset {position}, behind the last acknowledged record: what was sent "
-        "after it and not acknowledged may be there twice"
+    text = (
+        "the target topic has nothing of this flow any more, and others write it, so its end tells nothing; going on "
+        f"at source offset {position}, behind the last acknowledged record: what was sent after it and not "
+        "acknowledged may be there twice"
     )
-    return Resume(position=position, last=last, event=event)
+    return Resume(position=position, last=last, event=Event(kind=Kind.NOTE, text=text, first=position))
+
+
+def _made_anew(observed: Observed, progress: Progress) -> Begin:
+    """The target topic is another one: what the old one had is gone; nothing that is still to be copied is left out."""
+    known = progress.position != NO_OFFSET
+    position = min(observed.start, progress.position) if known else observed.start
+    text = f"the target topic was made anew, without what was copied up to source offset {progress.position}"
+    return Begin(position=position, event=Event(kind=Kind.TARGET_RECREATED, text=text))
 
 
 def _acknowledged(observed: Observed) -> tuple[Writer, Last] | None:
     """The last record that is known to have been acknowledged, and who wrote it."""
     progress, writers = observed.progress, observed.map.writers(observed.ids)
     if progress is not None and progress.target != NO_OFFSET:
-        last = Last(sequence=progress.sequence, source=progress.source, target=progress.target)
+        last = _ended(progress)
         if progress.sequence != NO_OFFSET:
             return progress.writer, last
         older = [writer for writer in writers if _rank(observed, writer) < _rank(observed, progress.writer)]
@@ -331,13 +342,13 @@ def _opening(observed: Observed, writer: Writer) -> int:
 def _opened_only(observed: Observed, writer: Writer, last: Last, missing: int) -> Resume:
     """The newest writer has written segments ahead, but no record of its own was ever acknowledged."""
     position = _opening(observed, writer)
-    event = ""
-    if missing:
-        event = (
-            f"{observed.partition}: the target topic has nothing of this flow any more; going on at source offset "
-            f"{position}: what {_name(writer)} sent from there on and was not acknowledged may be there twice"
-        )
-    return Resume(position=position, last=last, event=event)
+    if missing == 0:
+        return Resume(position=position, last=last)
+    text = (
+        f"the target topic has nothing of this flow any more; going on at source offset {position}: what "
+        f"{_name(writer)} sent from there on and was not acknowledged may be there twice"
+    )
+    return Resume(position=position, last=last, event=Event(kind=Kind.NOTE, text=text, first=position))
 
 
 def _end(tail: Tail) -> int:
@@ -362,7 +373,7 @@ def _lost_all(observed: Observed, last: Last, end: int) -> Resume:
     position = mapped.target_to_source(end)
     if position is None:
         position = next((stretch.source for stretch in mapped), last.source + 1)
-    return Resume(position=position, last=None, event=_lost(observed, position, last.source))
+    return Resume(position=position, last=None, event=_lost(observed, position, end, last))
 
 
 def _by_the_logs_end(observed: Observed, writer: Writer, last: Last, missing: int) -> Decision:
@@ -377,23 +388,24 @@ def _by_the_logs_end(observed: Observed, writer: Writer, last: Last, missing: in
     pieces = observed.map.pieces(writer)
     before = None if pieces is None else pieces.count_at(last.source)
     if pieces is None or before is None:
-        return Stuck(error=_said(observed, f"no segment is on record for {_name(writer)}", _ANEW))
+        return Stuck(error=_said(f"no segment is on record for {_name(writer)}", _ANEW))
     if before % SEQUENCES != last.sequence:
-        return _contradiction(observed, writer)
+        return _contradiction(writer)
     count = before + missing - markers
     source = pieces.source_of(count)
     if source is None:
-        return _contradiction(observed, writer)
-    event = (
-        f"{observed.partition}: retention removed all that this flow had written; by the end of the log the target has "
-        f"had the records up to source offset {source}"
+        return _contradiction(writer)
+    text = (
+        "retention removed all that this flow had written to the target; by the end of the log it has had the records "
+        f"up to source offset {source}"
     )
     if markers:
-        event += f"; up to {markers} records from there on may be there twice"
-    found = Last(sequence=count % SEQUENCES, source=source, target=last.target + missing)
+        text += f"; up to {markers} records from there on may be there twice"
     position = source + 1
     if observed.progress is not None and count == before:
         position = max(position, observed.progress.position)
+    found = Last(sequence=count % SEQUENCES, source=source, target=last.target + missing)
+    event = Event(kind=Kind.NOTE, text=text, first=position)
     return Resume(position=position, last=None if markers else found, event=event)
 
 
@@ -403,16 +415,16 @@ _ANEW = (
 )
 
 
-def _no_segment(observed: Observed, batch: TailBatch) -> Stuck:
+def _no_segment(batch: TailBatch) -> Stuck:
     reason = (
         f"its target has the record with sequence {_last_sequence(batch)} of {_name(_writer(batch))} at offset "
         f"{batch.last_offset}, but no segment on record says which source offset that is"
     )
-    return Stuck(error=_said(observed, reason, _ANEW))
+    return Stuck(error=_said(reason, _ANEW))
 
 
-def _contradiction(observed: Observed, writer: Writer) -> Stuck:
-    return Stuck(error=_said(observed, f"progress and segments of {_name(writer)} contradict each other", _ANEW))
+def _contradiction(writer: Writer) -> Stuck:
+    return Stuck(error=_said(f"progress and segments of {_name(writer)} contradict each other", _ANEW))
 
 
 def _last_sequence(batch: TailBatch) -> int:
@@ -423,5 +435,5 @@ def _name(writer: Writer) -> str:
     return f"producer id {writer.producer_id}, epoch {writer.epoch}"
 
 
-def _said(observed: Observed, reason: str, remedy: str) -> str:
-    return f"{observed.partition} cannot be taken over: {reason}: {remedy}"
+def _said(reason: str, remedy: str) -> str:
+    return f"it cannot be taken over: {reason}: {remedy}"
