@@ -76,18 +76,10 @@ class PartitionMap:
         return tuple(writer for writer in writers if self.pieces(writer) is not None)
 
     def unguarded(self, ids: Sequence[int]) -> bool:
-        """Whether the newest stretch holds batches that brokers do not guard, see ``copy.retries``."""
+        """Whether what the newest writer sent last may be batches that brokers do not guard, see ``copy.retries``."""
         writers = self.writers(ids)
         pieces = self.pieces(writers[-1]) if writers else None
-        return pieces is not None and pieces.at(len(pieces) - 1).unguarded
-
-    @property
-    def unguarded(self) -> bool:
-        """Whether what a lane sent last may have been unguarded, whichever producer id it had."""
-        newest: dict[int, int] = {}
-        for producer_id, epoch in self._pieces:
-            newest[producer_id] = max(epoch, newest.get(producer_id, epoch))
-        return any(self._pieces[writer].ends_unguarded for writer in newest.items())
+        return pieces is not None and pieces.ends_unguarded
 
     def __len__(self) -> int:
         return sum(len(pieces) for pieces in self._pieces.values())
