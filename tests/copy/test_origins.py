@@ -13,7 +13,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.copy.origins import (
     Origins,
     Registration,
-    newest_of_groups,
+    ids_of_flow,
     registration,
     writer_key,
     writer_value,
@@ -74,7 +74,7 @@ def registered(producer_id: int, group: int | None, flow: str = "A->B", cluster:
     return Entry(producer_id, key, writer_value(flow, cluster, tuple(origin), group))
 
 
-def test_the_last_registration_of_a_group_names_its_producer_id():
+def test_the_registry_tells_every_producer_id_of_a_flow_oldest_first():
     entries = [
         registered(1, 0),
         registered(2, 1),
@@ -88,8 +88,8 @@ def test_the_last_registration_of_a_group_names_its_producer_id():
         Entry(10, "hello", "{}"),
         Entry(11, '["writer",12]', '{"v":2}'),
     ]
-    assert newest_of_groups(entries, "A->B", "b", ("a",)) == {0: 1, 1: 7, 2: 8}
-    assert newest_of_groups(entries, "A->B", "b", ("c", "a")) == {0: 5}
+    assert ids_of_flow(entries, "A->B", "b", ("a",)) == {1: 0, 2: 1, 6: None, 7: 1, 8: 2}
+    assert ids_of_flow(entries, "A->B", "b", ("c", "a")) == {5: 0}
 
 
 # ------------------------------------------------------------------------------------------------------- real registry

@@ -83,24 +83,25 @@ def registration(key: str, value: str) -> Registration | None:
         raise ValueError(f"not a record of {WRITERS_TOPIC}: key {key[:200]}") from failure
 
 
-def newest_of_groups(entries: Iterable[Entry], flow: str, cluster_id: str, origin: tuple[str, ...]) -> dict[int, int]:
-    """The producer id that each group of a flow's partitions was given last, by the records of the registry.
+def ids_of_flow(entries: Iterable[Entry], flow: str, cluster_id: str, origin: tuple[str, ...]) -> dict[int, int | None]:
+    """The producer ids that a flow was given, oldest first, each with its group of partitions where that is told.
 
     Args:
-        entries: in the order of the log; what is no registration is passed over.
+        entries: of the registry, in the order of the log; what is no registration is passed over.
         flow: the flow.
         cluster_id: of the cluster that is written to.
         origin: ids of the clusters that the batches have come through.
     """
-    newest: dict[int, int] = {}
+    found: dict[int, int | None] = {}
     for entry in entries:
         with suppress(ValueError):
             known = registration(entry.key, entry.value) if entry.value is not None else None
-            if known is None or known.group is None:
+            if known is None:
                 continue
             if (known.flow, known.cluster, set(known.origin)) == (flow, cluster_id, set(origin)):
-                newest[known.group] = known.producer_id
-    return newest
+                found.pop(known.producer_id, None)
+                found[known.producer_id] = known.group
+    return found
 
 
 class Origins:

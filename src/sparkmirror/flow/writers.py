@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 
-from sparkmirror.copy.origins import newest_of_groups, writer_key, writer_value
+from sparkmirror.copy.origins import ids_of_flow, writer_key, writer_value
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.fencing import fence, fence_and_renew
@@ -97,6 +97,7 @@ class Writers:
         self._renewed: dict[int, float] = {}
         self._on_record: dict[int, int] = {}
         self._unfenceable: dict[int, Unfenceable] = {}
+        self._ids: dict[int, None] = {}
 
     @property
     def unfenceable(self) -> Mapping[int, Unfenceable]:
@@ -107,6 +108,11 @@ class Writers:
     def to_rotate(self) -> tuple[int, ...]:
         """The groups that need another producer id: drain their partitions, then `rotate`."""
         return tuple(sorted(group for group, newest in self._newest.items() if must_rotate(newest)))
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Every producer id that the flow was given, as far as the registry tells, in the order of registration."""
+        return tuple(self._ids)
 
     def due(self, now: float | None = None) -> tuple[int, ...]:
         """The groups to be kept alive, now or at another moment of the clock."""
@@ -256,10 +262,13 @@ class Writers:
             self._target.run(journal.append, entries, self._timeout_ms)
         for group in new:
             self._on_record[group] = self._newest[group].producer_id
+            self._ids[self._newest[group].producer_id] = None
             self._unfenceable.pop(group, None)
 
     def _read_registry(self) -> None:
         journal = Journal(self._target, WRITERS_TOPIC)
         entries, _ = self._target.run(journal.read_all, self._timeout_ms)
         in_order = sorted(entries.values(), key=lambda entry: entry.offset)
-        self._on_record = newest_of_groups(in_order, self._flow, self._target_id, self._origin)
+        own = ids_of_flow(in_order, self._flow, self._target_id, self._origin)
+        self._on_record = {group: producer_id for producer_id, group in own.items() if group is not None}
+        self._ids = dict.fromkeys(own)
