@@ -34,7 +34,7 @@ def cluster(cluster_a: LabCluster) -> Iterator[Cluster]:
 def consume(servers: str, topic: str, count: int) -> list[Rec]:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "check.crcs": True})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    messages = consumer.consume(count, timeout=20)
+    messages = consumer.consume(count, timeout=60)
     consumer.close()
     assert all(m.error() is None for m in messages)
     return [

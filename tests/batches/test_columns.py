@@ -51,7 +51,7 @@ def consume(servers: str, topic: str, count: int) -> list[dict[str, Any]]:
     """The rows as librdkafka has them."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "check.crcs": True})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    messages = consumer.consume(count, timeout=20)
+    messages = consumer.consume(count, timeout=60)
     consumer.close()
     assert len(messages) == count
     return [
@@ -97,7 +97,7 @@ def test_librdkafka_reads_tables_and_we_read_what_it_writes(
         for n, row in enumerate(rows):
             key, value, time = row["key"], row["value"], NOW + n
             producer.produce(topic_name, value, key, headers=HEADERS if row["headers"] else None, timestamp=time)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
     table = read(cluster, topic_name)
     got = consume(servers, topic_name, 10 * len(rows))
     assert table.to_pylist() == got

@@ -184,8 +184,8 @@ def create_topics(cluster: LabCluster, names: Sequence[str]) -> None:
     topics = [NewTopic(name, PARTITIONS, 1, config={"retention.ms": "-1"}) for name in names]
     admin = admin_of(cluster)  # a name for it, since its requests end with it
     for future in admin.create_topics(topics).values():
-        future.result(30)
-    until(lambda: all(len(ends(cluster, name)) == PARTITIONS for name in names), "leaders of all topics", 30)
+        future.result(60)
+    until(lambda: all(len(ends(cluster, name)) == PARTITIONS for name in names), "leaders of all topics")
 
 
 def as_given(topic: str, batches: Batches) -> Logs:

@@ -29,7 +29,7 @@ def quick_cleaner(cluster):
     broker = ConfigResource(ConfigResource.Type.BROKER, str(cluster.brokers[0].node), incremental_configs=[often])
     admin = admin_of(cluster)
     for future in admin.incremental_alter_configs([broker]).values():
-        future.result(30)
+        future.result(60)
 
 
 class Keys:
@@ -50,7 +50,7 @@ class Keys:
             # Times go up and down within a batch.
             at = self._time + self._number * 7 % 10 * 1000
             producer.produce(topic, value, key.encode(), partition, timestamp=at, headers=headers[self._number % 3 :])
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         time.sleep(0.003)  # by the broker's clock, too, each batch is a segment of its own
 
 
@@ -84,15 +84,15 @@ def write_transactions(cluster, topic):
     writers = [Producer(settings | {"transactional.id": f"{topic}-{number}"}) for number in range(2)]
     keys = Keys(topic, TRANSACTIONS)
     for writer in writers:
-        writer.init_transactions(30)
+        writer.init_transactions(60)
     for turn, names in enumerate((["a", "b", "c"], ["a", "b"], ["c", "d"], ["b", "e"], ["c"], ["last"])):
         writer = writers[turn % 2]
         writer.begin_transaction()
         keys.write(writer, names, dead=("d",))
         if turn in {2, 3}:
-            writer.abort_transaction(30)
+            writer.abort_transaction(60)
         else:
-            writer.commit_transaction(30)
+            writer.commit_transaction(60)
 
 
 def thinned(batch):

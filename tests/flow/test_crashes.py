@@ -102,7 +102,7 @@ def test_workers_brokers_and_drivers_are_killed_and_nothing_is_lost(cluster_a, c
         old = epochs(cluster_b, INTERNAL)
         children = descendants(mirror.pid)
         mirror.kill()
-        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "no child outlives the driver", 20)
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "no child outlives the driver")
         following = stack.enter_context(Running(file, log=tmp_path / "following.log"))
         grows(cluster_b, *copies)
         until(

@@ -67,7 +67,7 @@ def produce(cluster, topic, partitions):
         for number in range(3 * RECORDS):
             producer.produce(topic, b"%d-" % number * (size // 4), b"%d" % number, partition)
             if (number + 1) % RECORDS == 0:
-                assert producer.flush(30) == 0
+                assert producer.flush(60) == 0
 
 
 def spoil(cluster, topic, spoilers):

@@ -27,7 +27,7 @@ def shifts_of(cluster, internal, topic):
 def config_of(cluster, topic):
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     admin = admin_of(cluster)
-    return {name: entry.value for name, entry in admin.describe_configs([resource])[resource].result(30).items()}
+    return {name: entry.value for name, entry in admin.describe_configs([resource])[resource].result(60).items()}
 
 
 def test_three_flows_in_one_process_stay_exact_over_many_shifts_and_pick_up_what_is_new(
@@ -77,7 +77,7 @@ def test_three_flows_in_one_process_stay_exact_over_many_shifts_and_pick_up_what
     (returned,) = compare(cluster_b.bootstrap_servers, cluster_a.bootstrap_servers, {back: f"b.{back}"})
     assert (returned.difference, returned.records) == ("", writers[1].written)
     # What came from there does not go back.
-    known = set(admin_of(cluster_a).list_topics(timeout=30).topics)
+    known = set(admin_of(cluster_a).list_topics(timeout=60).topics)
     assert not {name for name in known if name.startswith("b.a.")}
     for name in (there, new):
         assert offset_map.check(cluster_a, cluster_b, name, f"a.{name}", "sparkmirror.a.b.internal")

@@ -35,7 +35,7 @@ class Shifts:
 
     def run(self, plan: ShiftPlan) -> Receipts:
         self.plans.append(plan)
-        assert self._ends.setdefault(plan.shift, threading.Event()).wait(30)
+        assert self._ends.setdefault(plan.shift, threading.Event()).wait(60)
         if plan.shift not in self._receipts:
             raise SparkmirrorError("killed")
         return self._receipts[plan.shift]
@@ -82,7 +82,7 @@ def lanes(shifts: Shifts) -> Iterator[Lanes]:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -86,7 +86,7 @@ def test_old_messages_arrive_as_every_reader_of_the_source_sees_them(cluster_a, 
     producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "linger.ms": 50, "log_level": 3})
     for number in range(NEW * len(KINDS)):
         producer.produce(name, b"new", b"%d" % number, number % len(KINDS), timestamp=NOW_MS)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
     file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "b": cluster_b}, {"a->b": name})
     with Running(file, log=tmp_path / "run.log", options=("--once",)) as mirror:

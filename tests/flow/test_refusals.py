@@ -30,7 +30,7 @@ def test_a_record_that_the_target_refuses_is_named_with_its_offset(cluster_a, cl
         producer.produce(keyless, b"%d" % number, None if number == REFUSED else b"k%d" % number, 0)
         producer.produce(keyless, b"%d" % number, b"k%d" % number, 1)
         producer.produce(sound, b"%d" % number, None, 0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     now = int(time.time() * 1000)
     recs = tuple(Rec(at, now + (DAY_MS if at == LATE else at), b"k") for at in range(10))
     append(lab_cluster("A"), future, 0, [Written(records=recs).encode()])

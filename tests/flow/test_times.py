@@ -32,7 +32,7 @@ def produce(cluster, topic, partition, codec, together):
             at = now - number * 1000 if turn % 2 else LONG_AGO_MS + number
             value = (b"%d-%d-" % (turn, number)).ljust(250, b"%d" % (number % 7))
             producer.produce(topic, value, None, partition, timestamp=at)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
 
 def by_hand(codec):

@@ -127,7 +127,7 @@ def test_offsets_are_those_of_the_leaders(cluster: Cluster, cluster_a: LabCluste
     producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers})
     for _ in range(7):
         producer.produce(topic_name, b"value", partition=1)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     wanted = [TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)]
     assert admin.list_offsets(cluster, wanted, OffsetSpec.EARLIEST) == {wanted[0]: 0, wanted[1]: 0}
     assert admin.list_offsets(cluster, wanted, OffsetSpec.LATEST) == {wanted[0]: 0, wanted[1]: 7}
@@ -138,17 +138,17 @@ def test_read_committed_ends_before_an_open_transaction(
 ) -> None:
     _create(cluster, topic_name)
     producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "transactional.id": topic_name})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic_name, b"1", partition=0)
-    producer.commit_transaction(20)
+    producer.commit_transaction(60)
     producer.begin_transaction()
     producer.produce(topic_name, b"2", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     end = TopicPartition(topic_name, 0)
     assert admin.list_offsets(cluster, [end], OffsetSpec.LATEST, Isolation.READ_COMMITTED) == {end: 2}
     assert admin.list_offsets(cluster, [end], OffsetSpec.LATEST, Isolation.READ_UNCOMMITTED) == {end: 3}
-    producer.abort_transaction(20)
+    producer.abort_transaction(60)
 
 
 def test_a_partition_that_is_not_there_fails_alone(cluster: Cluster, topic_name: str) -> None:

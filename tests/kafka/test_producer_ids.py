@@ -45,12 +45,12 @@ def test_a_producer_of_librdkafka_with_the_id_is_fenced(
     """Another implementation sees the new epoch too."""
     name = topic("sparkmirror.writer")
     producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "transactional.id": name, "log_level": 0})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic("fenced"), b"v")
     acquire_writer(lab_cluster("A"), name, 20_000)
     with pytest.raises(KafkaException) as caught:
-        producer.commit_transaction(20)
+        producer.commit_transaction(60)
     assert caught.value.args[0].name() in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 
 

@@ -49,10 +49,10 @@ def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> ob
     try:
         with client.wrap_socket(ours, server_hostname=name) as connection:
             connection.sendall(b"x")
-            thread.join(10)
+            thread.join(60)
     finally:
         ours.close()
-        thread.join(10)
+        thread.join(60)
     return seen[0]
 
 

@@ -28,7 +28,7 @@ def test_a_lock_ends_with_its_holder_even_when_that_is_killed(tmp_path: Path) ->
         assert answer.readline() == "held\n"
     assert is_held(path)
     holder.kill()
-    holder.wait(10)
+    holder.wait(60)
     assert not is_held(path)
     with locked(path, seconds=0):
         assert is_held(path)

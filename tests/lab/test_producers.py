@@ -60,7 +60,7 @@ def test_librdkafka_writes_every_part_of_a_record(cluster_a: LabCluster, topic_n
 def test_a_record_goes_to_the_partition_that_it_names(gateway: Gateway, cluster_a: LabCluster, topic_name: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster_a.bootstrap_servers})
     for future in admin.create_topics([NewTopic(topic_name, 3, 1)]).values():
-        future.result(30)
+        future.result(60)
     for writer in (
         JavaProducer(gateway, cluster_a.bootstrap_servers, {}),
         LibrdkafkaProducer(cluster_a.bootstrap_servers, {}),

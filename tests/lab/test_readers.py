@@ -35,7 +35,7 @@ def gateway() -> Iterator[Gateway]:
 def create(cluster: LabCluster, topic: str, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     for future in admin.create_topics([NewTopic(topic, 3, 1, config={"retention.ms": "-1"} | config)]).values():
-        future.result(30)
+        future.result(60)
 
 
 @pytest.mark.kafka

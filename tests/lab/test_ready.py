@@ -32,7 +32,7 @@ def answering() -> Iterator[Callable[[bytes], tuple[str, int]]]:
 
     yield make
     for server, thread in servers:
-        thread.join(10)
+        thread.join(60)
         server.close()
 
 

@@ -36,7 +36,7 @@ RECORDS = [_record(number) for number in range(400)]
 def _create(cluster: LabCluster, topic: str, partitions: int = PARTITIONS) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
-        future.result(30)
+        future.result(60)
 
 
 def _produce(cluster: LabCluster, topic: str, records: Sequence[Record], **settings: object) -> None:
@@ -44,7 +44,7 @@ def _produce(cluster: LabCluster, topic: str, records: Sequence[Record], **setti
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "max.in.flight": 1, **settings})
     for record in records:
         producer.produce(topic, **record)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_aborted_transactions_count_on_neither_side(
 ) -> None:
     _create(cluster_a, topic_name)
     producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "transactional.id": topic_name})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for records, end in (
         (RECORDS[:100], producer.commit_transaction),
         (RECORDS[100:200], producer.abort_transaction),
@@ -153,7 +153,7 @@ def test_aborted_transactions_count_on_neither_side(
         producer.begin_transaction()
         for record in records:
             producer.produce(topic_name, **record)
-        producer.flush(30)
+        producer.flush(60)
         end(30)
     _produce(cluster_b, topic_name, [*RECORDS[:100], *RECORDS[200:]])
     verdict = compare(cluster_a.bootstrap_servers, cluster_b.bootstrap_servers, {topic_name: topic_name})[0]
