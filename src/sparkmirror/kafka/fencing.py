@@ -18,7 +18,7 @@ References: KIP-98, KIP-360; ``TransactionCoordinator`` and ``TransactionMarkerC
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +73,7 @@ def fence(
 
     Raises:
         FencedError: the epoch of ``writer`` is not the newest one any more.
+        LinkError: no broker could be asked.
     """
     fencing = _Fencing(cluster=cluster, transactional_id=transactional_id, writer=writer)
     deadline = Deadline(timeout_ms, cluster.backoff)
@@ -155,10 +156,17 @@ class _Fencing:
         except FencedError:
             raise
         except (BrokerError, LinkError) as failure:
-            shown = last_batches(self.cluster, added, max(reserve_ms, 1), fenced=marks).found
+            shown = self._shown(marks, reserve_ms)
             yield from _failed([partition for partition in added if partition not in shown], failure)
             added = list(shown)
         yield from (Answer(key=partition, value=marks[partition]) for partition in added)
+
+    def _shown(self, marks: Mapping[TopicPartition, Mark], timeout_ms: int) -> Collection[TopicPartition]:
+        """The partitions whose leader has the control record below its high watermark."""
+        try:
+            return last_batches(self.cluster, list(marks), timeout_ms, fenced=marks).found
+        except LinkError:
+            return ()
 
     def add(
         self, partitions: Sequence[TopicPartition], deadline: Deadline

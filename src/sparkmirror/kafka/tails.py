@@ -247,32 +247,34 @@ def _locate(
     deadline: Deadline,
 ) -> tuple[list[_Reading], list[Answer[TopicPartition, Tail]]]:
     """Asks the leaders for the extent of each log and says from where it is to be read, or why that is not known."""
-    failures: dict[TopicPartition, Answer[TopicPartition, Tail]] = {}
-    extents: dict[OffsetSpec, dict[TopicPartition, int]] = {spec: {} for spec in OffsetSpec}
-    for spec, offsets in extents.items():
-        for answer in ask_leaders(cluster, leaders, spec, Isolation.READ_UNCOMMITTED, deadline.attempt_ms):
+    failures: list[Answer[TopicPartition, Tail]] = []
+
+    def ask(spec: OffsetSpec, some: Mapping[TopicPartition, Leader]) -> dict[TopicPartition, int]:
+        offsets = {}
+        for answer in ask_leaders(cluster, some, spec, Isolation.READ_UNCOMMITTED, deadline.attempt_ms):
             if answer.value is None or answer.code != 0:
-                failures[answer.key] = Answer(key=answer.key, code=answer.code, link=answer.link)
+                failures.append(Answer(key=answer.key, code=answer.code, link=answer.link))
             else:
                 offsets[answer.key] = answer.value
+        return offsets
+
+    ends = ask(OffsetSpec.LATEST, leaders)
+    starts = ask(OffsetSpec.EARLIEST, {partition: leaders[partition] for partition in ends})
     readings = []
-    for partition, end in extents[OffsetSpec.LATEST].items():
-        start = extents[OffsetSpec.EARLIEST].get(partition)
-        if start is None or partition in failures:
-            continue
-        begin = wanted[partition].begin(start, end)
+    for partition, start in starts.items():
+        begin = wanted[partition].begin(start, ends[partition])
         readings.append(
             _Reading(
                 partition=partition,
                 leader=leaders[partition],
                 topic_id=known[partition.topic].topic_id,
                 start=start,
-                high_watermark=end,
+                high_watermark=max(start, ends[partition]),
                 since=begin,
                 offset=begin,
             )
         )
-    return readings, list(failures.values())
+    return readings, failures
 
 
 async def _read_all(cluster: Cluster, readings: Sequence[_Reading], deadline: Deadline) -> None:
