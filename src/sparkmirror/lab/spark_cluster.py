@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import socket
 import tempfile
 import time
 import urllib.request
@@ -23,6 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from sparkmirror.errors import LabError
 from sparkmirror.lab.ports import HOST, free_ports
@@ -77,14 +77,14 @@ class SparkCluster:
         self.stop()
 
     def start_master(self) -> None:
-        """Starts the master and waits until it takes connections.
+        """Starts the master and waits until it answers.
 
         Raises:
             LabError: it did not.
         """
         place = ("--host", HOST, "--port", str(self._port), "--webui-port", str(self._page))
         self.master.begin(self._command("org.apache.spark.deploy.master.Master", *place))
-        self._wait(self.master, self._listens)
+        self._wait(self.master, lambda: self._state().get("status") == "ALIVE")
 
     def begin_worker(self, *, cores: int, memory: str = "4g") -> Owned:
         """Starts a worker, without waiting."""
@@ -119,11 +119,7 @@ class SparkCluster:
     @property
     def alive_workers(self) -> int:
         """How many workers the master counts as alive; 0 while it does not answer."""
-        try:
-            with urllib.request.urlopen(f"http://{HOST}:{self._page}/json/", timeout=ANSWER_SECONDS) as answer:
-                return sum(worker["state"] == "ALIVE" for worker in json.load(answer)["workers"])
-        except (OSError, ValueError, KeyError):
-            return 0
+        return sum(worker["state"] == "ALIVE" for worker in self._state().get("workers", ()))
 
     def stop(self) -> None:
         """Ends everything. May be called again."""
@@ -152,12 +148,14 @@ class SparkCluster:
         # What the owner's Python was told is not for the executors' Python.
         return ["env", "-u", "PYTHONPATH", "-u", "PYSPARK_PYTHON", *pairs, script, *arguments]
 
-    def _listens(self) -> bool:
+    def _state(self) -> dict[str, Any]:
+        """What the master tells about itself; empty while it does not answer."""
         try:
-            with socket.create_connection((HOST, self._port), timeout=ANSWER_SECONDS):
-                return True
-        except OSError:
-            return False
+            with urllib.request.urlopen(f"http://{HOST}:{self._page}/json/", timeout=ANSWER_SECONDS) as answer:
+                state: dict[str, Any] = json.load(answer)
+        except (OSError, ValueError):
+            return {}
+        return state
 
     @staticmethod
     def _wait(program: Owned, ready: Callable[[], bool]) -> None:
