@@ -10,7 +10,7 @@ Invariant: two events are equal if they say the same, whenever that was; so what
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -37,6 +37,25 @@ class Kind(Enum):
     THROTTLED = "throttled"
     STOPPED = "stopped"
     GOES_ON = "goes-on"
+
+
+ANEW = frozenset(
+    {
+        Kind.SOURCE_TAIL_LOST,
+        Kind.SOURCE_DELETED,
+        Kind.SOURCE_RECREATED,
+        Kind.SOURCE_SHRANK,
+        Kind.TARGET_DELETED,
+        Kind.TARGET_RECREATED,
+    }
+)
+"""A partition that stopped for one of these may go on elsewhere than where it stood: its writer's epoch is raised
+first, and both clusters are looked at anew."""
+
+
+def kind_of_stop(events: Sequence[Event], error: str) -> Kind:
+    """What a partition stopped for, given what its lane told."""
+    return next((event.kind for event in reversed(events) if event.text == error), Kind.STOPPED)
 
 
 def now_ms() -> int:

@@ -6,7 +6,16 @@ import pickle
 
 import pytest
 
-from sparkmirror.config import AutoOffsetReset, DeadLetters, Isolation, PolicyKind, Tolerance
+from sparkmirror.config import (
+    AutoOffsetReset,
+    DeadLetters,
+    GoOn,
+    Isolation,
+    Policies,
+    PolicyKind,
+    Refill,
+    Tolerance,
+)
 from sparkmirror.config.settings import CONFIG_PROPERTIES_EXCLUDE, TOPICS_EXCLUDE
 from sparkmirror.errors import ConfigError
 
@@ -49,6 +58,12 @@ def test_settings_of_a_flow_win_over_the_top_level(load_flow):
         ("refresh.topics.interval.seconds = 5", "refresh_topics_interval_s", 5.0),
         ("sync.topic.configs.enabled = false", "sync_topic_configs_enabled", False),
         ("shift.max.ms = 60000", "shift_max_ms", 60_000),
+        ("on.source.retention = stop", "on", Policies(source_retention=GoOn.STOP)),
+        ("on.source.tail.lost = stop", "on", Policies(source_tail_lost=GoOn.STOP)),
+        ("on.source.recreated = stop", "on", Policies(source_recreated=GoOn.STOP)),
+        ("on.target.recreated = position", "on", Policies(target_recreated=Refill.POSITION)),
+        ("A.consumer.auto.offset.reset = none", "on", Policies(source_retention=GoOn.STOP)),
+        ("A.consumer.auto.offset.reset = latest", "on", Policies()),
         ("lane.memory.bytes = 8388608", "memory_per_lane", 8_388_608),
         ("heartbeats.replication.enabled = false", "heartbeats_replication", False),
         ("admin.timeout.ms = 5", "admin_timeout_ms", 5),
@@ -167,6 +182,8 @@ REFUSED = [
     ("sync.topic.configs.interval.seconds = -1", "at least 1"),
     ("refresh.topics.enabled = yes", "neither true nor false"),
     ("shift.max.ms = 10", "at least 1000"),
+    ("on.source.retention = oldest", "continue"),
+    ("on.target.recreated = continue", "oldest"),
     ("lane.memory.bytes = 10", "at least 1048576"),
     ("batch.decompression.max.bytes = 1000", "at least 1048576"),
     ("batch.decompression.max.bytes = 2147483648", "at most 2147483647"),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from sparkmirror.config import GoOn, Policies, Refill
 from sparkmirror.copy.plan import group_of
 from sparkmirror.events import Event, Kind
-from sparkmirror.flow.positions import Known, Resumed, Start, TargetFacts, decide_start
+from sparkmirror.flow.positions import Known, Resumed, Stand, Start, TargetFacts, decide_start
+from sparkmirror.kafka.epochs import EpochEnd
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
@@ -34,8 +38,21 @@ KNOWN = Known(
 )
 
 
-def start(**more: object) -> Start:
+def decide(**more: object) -> Start | Stand:
     return decide_start(SOURCE, TARGET, replace(KNOWN, **more))  # type: ignore[arg-type]  # the fields of Known
+
+
+def start(**more: object) -> Start:
+    begun = decide(**more)
+    assert isinstance(begun, Start)
+    return begun
+
+
+def stand(**more: object) -> Event:
+    refused = decide(**more)
+    assert isinstance(refused, Stand)
+    assert refused.source == SOURCE
+    return refused.event
 
 
 def test_a_new_partition_begins_where_the_configuration_says():
@@ -58,8 +75,78 @@ def test_a_topic_made_anew_begins_at_its_oldest_record_and_says_so():
     assert begun.event is not None
     assert (begun.event.kind, begun.event.first) == (Kind.SOURCE_RECREATED, 500)
     assert begun.event.text == (
-        "the source topic was deleted and made anew since offset 500; going on from its oldest record, offset 10"
+        "the source topic was deleted and made anew (its topic id was aa, now it is bb); of the old one all below "
+        "offset 500 was copied; going on from its oldest record, offset 10"
     )
+    on = Policies(source_recreated=GoOn.STOP)
+    assert stand(progress={SOURCE: PROGRESS}, topic_ids={"orders": "bb"}, on=on).kind is Kind.SOURCE_RECREATED
+
+
+RESUMED = Resumed(position=500, writer=Writer(producer_id=9, epoch=9), sequence=88, opened=True)
+ELSEWHERE = {"progress": {SOURCE: replace(PROGRESS, target_id="cc")}, "target_ids": {"A.orders": "dd"}}
+
+
+@pytest.mark.parametrize(
+    ("refill", "position", "words"),
+    [
+        (Refill.OLDEST, 10, "copying again from the source's oldest record, offset 10"),
+        (Refill.POSITION, 500, "going on from offset 500: what was copied before is not there any more"),
+    ],
+)
+def test_a_target_topic_made_anew_is_filled_as_the_setting_says(refill: Refill, position: int, words: str):
+    begun = start(**ELSEWHERE, resumed={SOURCE: RESUMED}, on=Policies(target_recreated=refill))
+    assert (begun.plan.position, begun.plan.target_id) == (position, "dd")
+    assert (begun.plan.writer, begun.plan.sequence, begun.plan.opened) == (WRITERS[group_of(SOURCE, 8)], 0, False)
+    assert begun.event is not None
+    assert (begun.event.kind, begun.event.first, begun.event.last) == (Kind.TARGET_RECREATED, 10, 499)
+    assert begun.event.text.endswith(words)
+
+
+def test_a_target_topic_that_the_flow_created_again_was_deleted_and_a_setting_may_stop_the_copy():
+    begun = start(**ELSEWHERE, created=frozenset({"A.orders"}))
+    assert begun.event is not None
+    assert (begun.event.kind, begun.plan.position) == (Kind.TARGET_DELETED, 10)
+    assert stand(**ELSEWHERE, on=Policies(target_recreated=Refill.STOP)).kind is Kind.TARGET_RECREATED
+
+
+@pytest.mark.parametrize(("before", "now"), [("", "dd"), ("cc", ""), ("cc", "cc")])
+def test_a_target_topic_is_made_anew_only_if_both_ids_are_known_and_differ(before: str, now: str):
+    begun = start(progress={SOURCE: replace(PROGRESS, target_id=before)}, target_ids={"A.orders": now})
+    assert (begun.plan.position, begun.event) == (500, None)
+
+
+COPIED = {SOURCE: replace(PROGRESS, leader_epoch=4)}
+
+
+def test_a_source_that_lost_its_tail_goes_on_from_where_the_histories_part():
+    begun = start(progress=COPIED, epochs={SOURCE: EpochEnd(3, 450)}, resumed={SOURCE: RESUMED})
+    assert (begun.plan.position, begun.plan.sequence) == (450, 0)
+    assert begun.plan.writer == WRITERS[group_of(SOURCE, 8)]
+    assert begun.event is not None
+    assert (begun.event.kind, begun.event.first, begun.event.last) == (Kind.SOURCE_TAIL_LOST, 450, 499)
+    assert "leader epoch 4; the two part after epoch 3" in begun.event.text
+    on = Policies(source_tail_lost=GoOn.STOP)
+    assert stand(progress=COPIED, epochs={SOURCE: EpochEnd(3, 450)}, on=on).first == 450
+
+
+@pytest.mark.parametrize(
+    ("end", "epoch"),
+    [
+        (EpochEnd(4, 500), 4),  # nothing was lost
+        (EpochEnd(3, 500), 3),  # what was lost had been fetched and not copied
+        (EpochEnd(-1, -1), -1),  # the leader knows no epoch
+    ],
+)
+def test_a_source_that_has_what_was_copied_lost_nothing(end: EpochEnd, epoch: int):
+    begun = start(progress=COPIED, epochs={SOURCE: end})
+    assert (begun.plan.position, begun.event, begun.plan.leader_epoch) == (500, None, epoch)
+
+
+def test_a_log_that_ends_below_the_position_lost_its_tail_whatever_its_epochs():
+    begun = start(progress={SOURCE: PROGRESS}, log_ends={SOURCE: 499})
+    assert begun.event is not None
+    assert (begun.plan.position, begun.event.first, begun.event.last) == (499, 499, 499)
+    assert start(progress={SOURCE: PROGRESS}, log_ends={SOURCE: 500}).event is None
 
 
 def test_brokers_without_topic_ids_are_believed():
@@ -85,7 +172,8 @@ def test_a_partition_that_was_handed_out_before_goes_on_where_that_ended():
 def test_a_topic_made_anew_begins_at_its_oldest_record_also_when_it_was_handed_out_before():
     resumed = Resumed(position=600, writer=Writer(producer_id=9, epoch=9), sequence=88, opened=True)
     begun = start(progress={SOURCE: PROGRESS}, resumed={SOURCE: resumed}, topic_ids={"orders": "bb"})
-    assert (begun.plan.position, begun.plan.sequence) == (10, 88)
+    assert (begun.plan.position, begun.plan.sequence, begun.plan.opened) == (10, 0, False)
+    assert begun.plan.writer == WRITERS[group_of(SOURCE, 8)], "a copy that goes back takes another epoch"
 
 
 def test_a_copy_for_once_ends_at_the_ends_of_the_start():

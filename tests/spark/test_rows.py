@@ -72,6 +72,7 @@ _receipts = st.builds(
     writer=_writers,
     opened=st.booleans(),
     settled=st.booleans(),
+    leader_epoch=st.integers(-1, 2**31 - 1),
     first_source=_longs,
     last_source=_longs,
     first_target=_longs,

@@ -78,6 +78,10 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "errors.deadletterqueue.topic.name", flow.dead_letters.topic
     yield "errors.deadletterqueue.topic.replication.factor", str(flow.dead_letters.replication_factor)
     yield "errors.deadletterqueue.context.headers.enable", _boolean(flow.dead_letters.context_headers)
+    yield "on.source.retention", flow.on.source_retention.value
+    yield "on.source.tail.lost", flow.on.source_tail_lost.value
+    yield "on.source.recreated", flow.on.source_recreated.value
+    yield "on.target.recreated", flow.on.target_recreated.value
     yield "admin.timeout.ms", str(flow.admin_timeout_ms)
 
 

@@ -22,9 +22,12 @@ from sparkmirror.config.settings import (
     DeadLetters,
     Endpoint,
     FlowConfig,
+    GoOn,
     Isolation,
+    Policies,
     PolicyChoice,
     PolicyKind,
+    Refill,
     Tolerance,
 )
 from sparkmirror.errors import ConfigError
@@ -32,6 +35,8 @@ from sparkmirror.model import Alias, FlowName
 
 _ISOLATION = {"read_committed": Isolation.READ_COMMITTED, "read_uncommitted": Isolation.READ_UNCOMMITTED}
 _RESET = {reset.value: reset for reset in AutoOffsetReset}
+_GO_ON = {choice.value: choice for choice in GoOn}
+_REFILL = {choice.value: choice for choice in Refill}
 _MAX_REPLICAS = 32_767
 _TOLERANCE = {tolerance.value: tolerance for tolerance in Tolerance}
 _MIN_LANE_MEMORY = 1024 * 1024
@@ -71,6 +76,7 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
     consumer = Reader(entries=client_entries(flat, "source", "consumer"), resolve=resolve)
     replication_factor = _replication_factor(reader, "replication.factor", 2)
     source = _endpoint(name.source, "source", reader, file)
+    reset = consumer.choice("auto.offset.reset", _RESET, AutoOffsetReset.EARLIEST)
     return FlowConfig(
         name=name,
         source=source,
@@ -88,13 +94,14 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         shift_max_ms=reader.integer("shift.max.ms", 600_000, low=1_000),
         memory_per_lane=reader.integer("lane.memory.bytes", 64 * 1024 * 1024, low=_MIN_LANE_MEMORY, high=LONG_MAX),
         isolation=consumer.choice("isolation.level", _ISOLATION, Isolation.READ_COMMITTED),
-        auto_offset_reset=consumer.choice("auto.offset.reset", _RESET, AutoOffsetReset.EARLIEST),
+        auto_offset_reset=reset,
         heartbeats_replication=reader.boolean("heartbeats.replication.enabled", default=True),
         internal_replication_factor=_replication_factor(
             reader, "internal.topic.replication.factor", replication_factor
         ),
         decompression_limit=_decompression_limit(reader, source),
         dead_letters=_dead_letters(reader),
+        on=_policies(reader, reset),
         admin_timeout_ms=reader.integer("admin.timeout.ms", 60_000, low=1, high=LONG_MAX),
         origins=_origins(flat),
     )
@@ -203,6 +210,16 @@ def _dead_letters(reader: Reader) -> DeadLetters:
         topic=topic,
         replication_factor=_replication_factor(reader, "errors.deadletterqueue.topic.replication.factor", 3),
         context_headers=reader.boolean("errors.deadletterqueue.context.headers.enable", default=True),
+    )
+
+
+def _policies(reader: Reader, reset: AutoOffsetReset) -> Policies:
+    overtaken = GoOn.STOP if reset is AutoOffsetReset.NONE else GoOn.CONTINUE
+    return Policies(
+        source_retention=reader.choice("on.source.retention", _GO_ON, overtaken),
+        source_tail_lost=reader.choice("on.source.tail.lost", _GO_ON, GoOn.CONTINUE),
+        source_recreated=reader.choice("on.source.recreated", _GO_ON, GoOn.CONTINUE),
+        target_recreated=reader.choice("on.target.recreated", _REFILL, Refill.OLDEST),
     )
 
 

@@ -73,7 +73,7 @@ class Isolation(Enum):
 
 
 class AutoOffsetReset(Enum):
-    """Where a partition begins that has no position yet, and goes on when its position is gone at the source."""
+    """Where a partition begins that has no position yet."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -85,6 +85,40 @@ class Tolerance(Enum):
 
     NONE = "none"
     ALL = "all"
+
+
+class GoOn(Enum):
+    """What a partition does when the source no longer has what the mirror stood at."""
+
+    CONTINUE = "continue"
+    STOP = "stop"
+
+
+class Refill(Enum):
+    """Where copying goes on when the target topic was deleted, or made anew, under the mirror."""
+
+    OLDEST = "oldest"
+    POSITION = "position"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """What is done when something happened that a mirror cannot make undone: sparkmirror's own ``on.*`` keys.
+
+    Attributes:
+        source_retention: the source deleted records that were not copied yet; ``stop`` unless set where
+            ``auto.offset.reset`` is ``none``, as for a consumer.
+        source_tail_lost: the source lost records that were copied, in an unclean election.
+        source_recreated: the source topic was deleted and made anew.
+        target_recreated: the target topic was. The default copies again all that the source has: a mirror with a hole
+            that nobody sees is worse than traffic, and in an empty topic nothing is there twice.
+    """
+
+    source_retention: GoOn = GoOn.CONTINUE
+    source_tail_lost: GoOn = GoOn.CONTINUE
+    source_recreated: GoOn = GoOn.CONTINUE
+    target_recreated: Refill = Refill.OLDEST
 
 
 class PolicyKind(Enum):
@@ -228,6 +262,7 @@ class FlowConfig:
         internal_replication_factor: of sparkmirror's own topics; ``replication_factor`` unless set.
         decompression_limit: the most bytes that one source batch may decompress to.
         dead_letters: what becomes of records that the target topic cannot hold.
+        on: what is done when source or target were changed under the mirror.
         origins: (setting as ``effective`` names it, key as written in the file), for those that the file sets.
     """
 
@@ -252,6 +287,7 @@ class FlowConfig:
     internal_replication_factor: int = 2
     decompression_limit: int = 256 * 1024 * 1024
     dead_letters: DeadLetters = DeadLetters()
+    on: Policies = Policies()
     admin_timeout_ms: int = 60_000
     origins: tuple[tuple[str, str], ...] = ()
 

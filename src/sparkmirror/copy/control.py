@@ -37,6 +37,7 @@ class Handed:
     Attributes:
         copied: what the run did with it so far.
         error: why it stands still, or "".
+        leader_epoch: of the source's batch left of the position, or of a later one.
         settled: whether everything that was sent is acknowledged; not so only beside an error.
     """
 
@@ -48,6 +49,7 @@ class Handed:
     copied: Copied = NOTHING
     error: str = ""
     settled: bool = True
+    leader_epoch: int = -1
 
 
 def run_value(run: str) -> str:
@@ -88,7 +90,7 @@ def _handover_key(run: str, shift: str, part: int) -> str:
 def handover_entries(run: str, shift: str, handed: dict[TopicPartition, Handed]) -> list[tuple[str, str]]:
     """The records of one handover."""
     rows = [
-        [*p, h.position, h.sequence, *_ids(h.writer), h.opened, h.last, h.copied, h.error, h.settled]
+        [*p, h.position, h.sequence, *_ids(h.writer), h.opened, h.last, h.copied, h.error, h.settled, h.leader_epoch]
         for p, h in handed.items()
     ]
     chunks = [rows[i : i + PARTITIONS_PER_RECORD] for i in range(0, len(rows), PARTITIONS_PER_RECORD)] or [[]]
@@ -183,7 +185,7 @@ def _name(key: str) -> list[Any]:
 
 
 def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
-    topic, partition, position, sequence, producer_id, epoch, opened, last, copied, error, settled = row
+    topic, partition, position, sequence, producer_id, epoch, opened, last, copied, error, settled, leader_epoch = row
     handed = Handed(
         position=position,
         sequence=sequence,
@@ -193,5 +195,6 @@ def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
         copied=Copied(*copied),
         error=error,
         settled=settled,
+        leader_epoch=leader_epoch,
     )
     return TopicPartition(topic, partition), handed

@@ -69,7 +69,8 @@ class Fetcher:
         session = self._sessions.get(partition.source_node)
         if session is None:
             session = self._sessions[partition.source_node] = FetchSession(partition.source_node, self._limits)
-        session.want(partition.source, partition.source_id, Wanted(partition.fetch_offset, partition.source_epoch))
+        wanted = Wanted(partition.fetch_offset, partition.source_epoch, partition.leader_epoch)
+        session.want(partition.source, partition.source_id, wanted)
 
     def forget(self, partition: PartitionCopy) -> None:
         """Stops fetching the partition."""

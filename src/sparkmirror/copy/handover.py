@@ -76,10 +76,12 @@ class Handover:
                 partition.stop(f"shift {plan.after} did not hand the partition over")
             else:
                 partition.base = plan.copied
+                partition.leader_epoch = plan.leader_epoch
                 last = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
                 partition.begin(plan.position, plan.sequence, last, opened=plan.opened)
         else:
             partition.base = handed.copied
+            partition.leader_epoch = handed.leader_epoch
             partition.begin(handed.position, handed.sequence, handed.last, opened=handed.opened)
             partition.unsettled = not handed.settled
             if handed.error:
@@ -98,6 +100,7 @@ class Handover:
                 copied=p.copied,
                 error=p.error,
                 settled=p.all_acknowledged,
+                leader_epoch=p.leader_epoch,
             )
             for p in partitions
         }

@@ -6,11 +6,14 @@ Invariant: an answer that is not taken changes nothing; the same offset is fetch
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from sparkmirror import batches
-from sparkmirror.config.settings import AutoOffsetReset, FlowConfig, Isolation
+from sparkmirror.config.settings import FlowConfig, GoOn, Isolation
 from sparkmirror.copy.arrivals import Ticket, arrival
 from sparkmirror.copy.dead_letters import DeadLetterTopic
 from sparkmirror.copy.origins import Origins
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from sparkmirror.copy.lane import Lane
 
 log = logging.getLogger(__name__)
+
+UNKNOWN_EPOCH = -1
+SETTLE_SECONDS, LOOK_SECONDS = 5.0, 0.05
 
 Question: TypeAlias = Coroutine[Any, Any, None]
 
@@ -67,6 +73,8 @@ class Intake:
             return
         if fetched.code != 0:
             self._refused(partition, fetched)
+        elif fetched.diverging is not None:
+            self._ask(partition, self._diverged(partition, *fetched.diverging))
         else:
             self._note(partition, fetched)
             if fetched.records and not partition.asked:
@@ -114,7 +122,7 @@ class Intake:
         if came.obstacle is not None:
             self._meet(partition, came.obstacle, index)
         if len(index):
-            partition.leader_epoch = int(index.leader_epoch[-1])
+            partition.leader_epoch = _last_epoch(index, partition)
         if came.segments:
             self._lane.watch.write_ahead(came.segments, ticket, partition)
         self._lane.appender.offer(partition)
@@ -183,21 +191,55 @@ class Intake:
         self._source.loop.call_soon(ask)
 
     async def _find_range(self, partition: PartitionCopy) -> None:
-        """The position is outside the source's log: goes on where the configuration says, and says what was missed."""
+        """The position is outside the source's log, or its leader cannot tell the epoch of what was fetched."""
         first, end = await log_range(
             self._source, partition.source_node, partition.source, partition.source_epoch, self._config.isolation.value
         )
-        at, reset = partition.fetch_offset, self._config.auto_offset_reset
-        if first <= at <= end or not partition.idle:
-            return
-        if at > end:
-            partition.stop(
-                f"the source's log ends at offset {end}, below the mirror's position {at}: it lost its tail, or the "
-                "topic was made anew; nothing was copied since"
-            )
-        elif reset is AutoOffsetReset.NONE:
-            partition.stop(f"offsets {at} to {first - 1} are gone from the source, and auto.offset.reset is none")
-        else:
-            goal = first if reset is AutoOffsetReset.EARLIEST else end
-            text = f"offsets {at} to {goal - 1} were not copied: the source's log starts at {first}"
-            partition.go_to(goal, Event(kind=Kind.SOURCE_RETENTION, text=text, first=at, last=goal - 1))
+        at = partition.fetch_offset
+        await self._settle(partition)
+        if first <= at <= end:
+            partition.leader_epoch = UNKNOWN_EPOCH
+        elif partition.idle and at > end:
+            self._part_ways(partition, UNKNOWN_EPOCH, end)
+        elif partition.idle and self._config.on.source_retention is GoOn.STOP:
+            text = f"{_overtaken(at, first)}; the copy stands still until on.source.retention is {GoOn.CONTINUE.value}"
+            partition.stop(text, Kind.SOURCE_RETENTION)
+        elif partition.idle:
+            text = f"{_overtaken(at, first)}; going on from the oldest that is left"
+            partition.go_to(first, Event(kind=Kind.SOURCE_RETENTION, text=text, first=at, last=first - 1))
+
+    async def _settle(self, partition: PartitionCopy) -> None:
+        """Waits until what was fetched before is acknowledged; where it is not in time, the question is asked again."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not partition.idle and not partition.error and time.monotonic() < deadline:
+            await self._source.loop.sleep(LOOK_SECONDS)
+
+    async def _diverged(self, partition: PartitionCopy, epoch: int, end: int) -> None:
+        """The leader's log has the history of what was fetched up to ``end`` only, the end of ``epoch`` there."""
+        await self._settle(partition)
+        if end >= partition.fetch_offset:
+            partition.leader_epoch = epoch  # only what was fetched beyond, and not taken, is gone
+        elif partition.idle:
+            self._part_ways(partition, epoch, end)
+
+    def _part_ways(self, partition: PartitionCopy, epoch: int, end: int) -> None:
+        """Stops, since a copy that goes back needs another writer epoch; the driver says from where it goes on."""
+        text = (
+            f"the source lost its tail in an unclean election: its log has what was copied up to offset {end} only"
+            + (f", the end of leader epoch {epoch}" if epoch != UNKNOWN_EPOCH else "")
+            + f", and the copy stands at {partition.position}"
+        )
+        partition.stop(text, Kind.SOURCE_TAIL_LOST)
+
+
+def _last_epoch(index: batches.Indexed, partition: PartitionCopy) -> int:
+    """The leader epoch of the last batch that was taken; that of one beyond would be asked about too early."""
+    before = int(np.searchsorted(index.last_offset, partition.fetch_offset)) - 1
+    return int(index.leader_epoch[before]) if before >= 0 else partition.leader_epoch
+
+
+def _overtaken(at: int, first: int) -> str:
+    return (
+        f"the source deleted offsets {at} to {first - 1} before they were copied (by retention, or somebody did): at "
+        f"most {first - at} records are missing on the target"
+    )

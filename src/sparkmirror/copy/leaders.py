@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from sparkmirror.copy.distance import is_far
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.errors import LinkError
+from sparkmirror.events import Kind
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION, Advice, advice, broker_error
+from sparkmirror.kafka.codes import GONE, UNKNOWN_TOPIC_OR_PARTITION, Advice, advice, broker_error, kind_of
 from sparkmirror.kafka.metadata import NO_LEADER, TopicView, describe_topics
 
 PINGS, MEASURE_SECONDS = 4, 1.0
@@ -68,7 +69,8 @@ class Leaders:
         if partition.plan.topic_id and identity and identity != partition.plan.topic_id:
             partition.stop(
                 f"source topic {view.name} was deleted and made anew: its topic id was {partition.plan.topic_id}, now "
-                f"it is {identity}; the mirror goes on from the new topic's start when the driver plans it again"
+                f"it is {identity}",
+                Kind.SOURCE_RECREATED,
             )
             return
         leader = view.leaders[partition.source.partition]
@@ -78,10 +80,12 @@ class Leaders:
     def _learn_target(self, partition: PartitionCopy, view: TopicView) -> None:
         if self._unusable(partition, self.target, view, partition.target.partition):
             return
-        if partition.target_id is not None and view.topic_id not in (None, partition.target_id):
+        before = partition.target_id.hex if partition.target_id is not None else partition.plan.target_id
+        if before and view.topic_id is not None and view.topic_id.hex != before:
             partition.stop(
                 f"target topic {view.name} was deleted and made anew while it was written to: its topic id was "
-                f"{partition.target_id.hex}; what was copied before is not in the new one"
+                f"{before}, now it is {view.topic_id.hex}",
+                Kind.TARGET_RECREATED,
             )
             return
         partition.target_leader = view.leaders[partition.target.partition].node
@@ -98,5 +102,7 @@ class Leaders:
             return False
         since = self._missing.setdefault(place, time.monotonic())
         if advice(code) is Advice.GIVE_UP or time.monotonic() - since > GONE_SECONDS:
-            partition.stop(str(broker_error(code, cluster.alias, topic=view.name, partition=number)))
+            gone = Kind.SOURCE_DELETED if cluster is self.source else Kind.TARGET_DELETED
+            kind = gone if code in GONE else kind_of(code)
+            partition.stop(str(broker_error(code, cluster.alias, topic=view.name, partition=number)), kind)
         return True

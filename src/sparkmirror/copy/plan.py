@@ -26,7 +26,7 @@ class PartitionPlan:
     Attributes:
         source: the source topic and partition.
         target_topic: where it goes; the partition number stays.
-        topic_id: of the source topic as 32 hexadecimal digits, or "".
+        topic_id, target_id: of the source and the target topic as 32 hexadecimal digits, or "".
         position: the next source offset to copy; unused where ``after`` is set.
         until: stop when this source offset is reached, or `NO_OFFSET` for never.
         writer: producer id and epoch to write with.
@@ -37,6 +37,7 @@ class PartitionPlan:
         log_append_time: whether the target topic sets its own timestamps.
         codec: what the target topic's brokers compress every batch with, or "" if they leave that as it comes.
         copied: what the run did with it before.
+        leader_epoch: of the source's batch left of the position, or -1 if nobody knows.
     """
 
     source: TopicPartition
@@ -52,6 +53,8 @@ class PartitionPlan:
     log_append_time: bool = False
     codec: str = ""
     copied: Copied = NOTHING
+    target_id: str = ""
+    leader_epoch: int = -1
 
     @property
     def target(self) -> TopicPartition:

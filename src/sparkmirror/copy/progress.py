@@ -112,6 +112,7 @@ class Publisher:
             end=partition.end,
             leader_epoch=partition.leader_epoch,
             topic_id=partition.plan.topic_id,
+            target_id=partition.target_id.hex if partition.target_id is not None else partition.plan.target_id,
             settled=partition.all_acknowledged,
             records=copied.records,
             bytes=copied.bytes,

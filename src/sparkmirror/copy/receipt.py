@@ -31,6 +31,7 @@ class Receipt:
         opened: whether that epoch's opening segment is on record.
         settled: whether every batch that was sent is acknowledged. If not, the target may have more than ``position``
             says, and the partition has to be taken over.
+        leader_epoch: of the source's batch left of the position, or of a later one; -1 if nobody knows.
         first_source, last_source, first_target, last_target: offsets copied in this shift, or `NO_OFFSET`.
         records, bytes: copied in this shift.
         passed, merged, reencoded: source batches by what was done with them.
@@ -50,6 +51,7 @@ class Receipt:
     writer: Writer
     opened: bool = False
     settled: bool = False
+    leader_epoch: int = -1
     first_source: int = NO_OFFSET
     last_source: int = NO_OFFSET
     first_target: int = NO_OFFSET
@@ -83,6 +85,7 @@ def _receipt(partition: PartitionCopy, started: bool) -> Receipt:
         writer=partition.plan.writer,
         opened=partition.opened,
         settled=partition.all_acknowledged,
+        leader_epoch=partition.leader_epoch,
         first_source=tally.first_source,
         last_source=tally.last_source,
         first_target=tally.first_target,

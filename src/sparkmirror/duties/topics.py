@@ -178,12 +178,21 @@ def choose(flow: FlowConfig, topics: Mapping[str, TopicDescription]) -> dict[str
     Raises:
         ConfigError: an expression of the flow cannot be used.
     """
+    return {name: topics[name] for name in wanted(flow, topics)}
+
+
+def wanted(flow: FlowConfig, names: Iterable[str]) -> list[str]:
+    """Those of the names that the flow copies where the source has such a topic, in order.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+    """
     policy, chosen = policy_for(flow.policy, flow.source.alias), topic_filter(flow)
-    wanted = [name for name in sorted(topics) if should_replicate(name, flow, policy, chosen).replicate]
+    found = [name for name in sorted(set(names)) if should_replicate(name, flow, policy, chosen).replicate]
     if flow.dead_letters.active:
         reserved = flow.dead_letters.topic
-        wanted = [name for name in wanted if policy.format_remote_topic(flow.source.alias, name) != reserved]
-    return {name: topics[name] for name in wanted}
+        found = [name for name in found if policy.format_remote_topic(flow.source.alias, name) != reserved]
+    return found
 
 
 def remote_topic(flow: FlowConfig, topic: str) -> str:

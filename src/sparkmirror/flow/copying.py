@@ -19,11 +19,12 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, group_of, lane_count, pack
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.duties.dead_letters import ensure_dead_letter_topic
-from sparkmirror.duties.topics import Round, replicate_topics
+from sparkmirror.duties.topics import Round, replicate_topics, wanted
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.events import ANEW, Kind, kind_of_stop
 from sparkmirror.flow.lanes import Ended, Lanes
 from sparkmirror.flow.opening import Opened, now_ms
-from sparkmirror.flow.planner import Pairs, starts_of
+from sparkmirror.flow.planner import Pairs, absent, starts_of
 from sparkmirror.flow.rates import Rates
 from sparkmirror.flow.rest import Resting
 from sparkmirror.flow.room import Packed, Room, must_pack_anew
@@ -35,7 +36,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition
 from sparkmirror.naming import control_topic
-from sparkmirror.offsets.records import Life, Stopped
+from sparkmirror.offsets.records import Life, Stopped, event_key
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +90,7 @@ class Copying:
         self._done: set[TopicPartition] = set()
         self._round: Round | None = None
         self._pairs: dict[TopicPartition, TopicPartition] = {}
+        self._changed: set[TopicPartition] = set()
         self._telling = Telling(note, opened.store.state.events)
         self._loose: list[PartitionPlan] = []
         self._packing = False
@@ -125,6 +127,7 @@ class Copying:
             SparkmirrorError: a cluster cannot be asked.
         """
         plans = self._plan(self._find_topics())
+        self._tell_absent()
         self._live("running")
         self._pack(plans)
 
@@ -213,7 +216,7 @@ class Copying:
             lane = running.get(p.lane)
             if p.error and lane is not None and p.partition in lane.partitions and not self._desk.once:
                 self._lanes.give_away(p.partition)
-                self._rest(p.partition, p.error, now)
+                self._rest(p.partition, p.error, now, kind_of_stop(p.events, p.error))
             elif not p.error and lane is not None:
                 self._telling.flows(p.partition, p.position, p.time_ms)
             self._telling.tell(p.partition, p.events, p.error)
@@ -245,7 +248,8 @@ class Copying:
                 if receipt.outcome is Outcome.DONE:
                     self._done.add(receipt.source)
                 else:
-                    self._rest(receipt.source, receipt.error or "its shift never started", now)
+                    kind = kind_of_stop(receipt.events, receipt.error)
+                    self._rest(receipt.source, receipt.error or "its shift never started", now, kind)
         self._attempt(lambda: self._lanes.clean(ended.shift))
         lane.left = onward
         if lane.current is not ended.shift:
@@ -282,7 +286,9 @@ class Copying:
         if lane.current is ended.shift:
             self._lanes.remove(lane)
 
-    def _rest(self, partition: TopicPartition, error: str, now: float) -> None:
+    def _rest(self, partition: TopicPartition, error: str, now: float, kind: Kind = Kind.STOPPED) -> None:
+        if kind in ANEW:
+            self._changed.add(partition)
         self._resting.rest(partition, error, now)
         self._note(stands(partition, error))
         progress = self._opened.store.state.progress.get(partition)
@@ -292,10 +298,11 @@ class Copying:
         """Takes partitions up again whose pause is over, under a raised epoch."""
         if self._desk.once:
             return
-        due = [p for p in self._resting.take_due(now) if p in self._pairs]
+        due = list(self._resting.take_due(now))
         if not due:
             return
         try:
+            due = self._look_again(due, now)
             for group in sorted({group_of(p, len(self._writers)) for p in due}):
                 self._writers[group] = self._opened.writers.renew(group)
             self._opened.store.follow()
@@ -306,6 +313,29 @@ class Copying:
             raise
         if plans:
             self._start_beside(plans)
+
+    def _look_again(self, due: Sequence[TopicPartition], now: float) -> list[TopicPartition]:
+        """Looks at the topics anew where one of ``due`` was changed; gives those that are still there.
+
+        A partition that was deleted leaves the flow; should it come back, it is found like any new one.
+        """
+        if self._changed.intersection(due):
+            self._find_topics()
+            self._changed.difference_update(due)
+        for partition, event in absent(self._source, [p for p in due if p not in self._pairs]).items():
+            self._telling.tell(partition, [event])
+            if event.kind not in (Kind.SOURCE_DELETED, Kind.SOURCE_SHRANK):
+                self._rest(partition, event.text, now, event.kind)
+        return [p for p in due if p in self._pairs]
+
+    def _tell_absent(self) -> None:
+        """Tells once of partitions that were copied before and were deleted while the flow did not run."""
+        state = self._opened.store.state
+        topics = set(wanted(self._config, {p.topic for p in state.progress}))
+        missing = [p for p in state.progress if p.topic in topics and p not in self._pairs]
+        for partition, event in absent(self._source, missing).items():
+            if event_key(partition, event.kind) not in state.events:
+                self._telling.tell(partition, [event])
 
     def _refresh(self, now: float) -> None:
         """Picks up new topics and partitions; they start as a lane of their own."""
@@ -350,8 +380,9 @@ class Copying:
             resumed={},
             once=self._desk.once,
         )
-        for partition, reason in failed.items():
-            self._rest(partition, reason, time.monotonic())
+        for partition, event in failed.items():
+            self._telling.tell(partition, [event], event.text)
+            self._rest(partition, event.text, time.monotonic(), event.kind)
         for start in starts:
             if start.event is not None:
                 self._telling.tell(start.plan.source, [start.event])

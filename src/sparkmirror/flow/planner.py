@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sparkmirror.config import AutoOffsetReset, FlowConfig
-from sparkmirror.duties.topics import Round
-from sparkmirror.flow.positions import Known, Resumed, Start, TargetFacts, decide_start
+from sparkmirror.duties.topics import CreateTopic, Outcome, Round
+from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.events import Event, Kind
+from sparkmirror.flow.positions import Known, Resumed, Stand, Start, TargetFacts, decide_start
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import GONE, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, broker_error, kind_of
+from sparkmirror.kafka.epochs import EpochEnd, epoch_ends
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.metadata import TopicView, describe_topics
 from sparkmirror.model import MAX_MESSAGE_BYTES, Copied, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
@@ -31,7 +36,7 @@ def starts_of(
     copied: Mapping[TopicPartition, Copied],
     resumed: Mapping[TopicPartition, Resumed],
     once: bool,
-) -> tuple[tuple[Start, ...], dict[TopicPartition, str]]:
+) -> tuple[tuple[Start, ...], dict[TopicPartition, Event]]:
     """Decides where each pair begins.
 
     Args:
@@ -47,17 +52,22 @@ def starts_of(
         once: whether the copy ends at the source's present end.
 
     Returns:
-        the starts, and the partitions that cannot begin now with the reason.
+        the starts, and the partitions that cannot begin now with what their operator must know.
     """
     sources = [source_partition for source_partition, _ in pairs]
-    oldest = admin.find_offsets(source, sources, OffsetSpec.EARLIEST, timeout_ms=config.admin_timeout_ms)
-    ends = admin.find_offsets(
-        source, sources, OffsetSpec.LATEST, isolation=config.isolation, timeout_ms=config.admin_timeout_ms
-    )
+    timeout_ms = config.admin_timeout_ms
+    oldest = admin.find_offsets(source, sources, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+    ends = admin.find_offsets(source, sources, OffsetSpec.LATEST, isolation=config.isolation, timeout_ms=timeout_ms)
     latest = config.auto_offset_reset is AutoOffsetReset.LATEST
+    topic_ids, target_ids = (
+        ids_of_topics(source, {p.topic for p in sources}),
+        ids_of_topics(target, {there.topic for _, there in pairs}),
+    )
+    before = [progress[p] for p in sources if p in progress and progress[p].topic_id == topic_ids.get(p.topic)]
     known = Known(
         progress=progress,
-        topic_ids={name: _topic_id(topic.topic_id) for name, topic in observed.observed.source.items()},
+        topic_ids=topic_ids,
+        target_ids=target_ids,
         starts=ends.found if latest else oldest.found,
         oldest=oldest.found,
         ends=ends.found if once else {},
@@ -65,17 +75,74 @@ def starts_of(
         writers=writers,
         copied=copied,
         resumed=resumed,
+        epochs=_epochs(source, before, timeout_ms),
+        log_ends={
+            p.partition: ends.found[p.partition] for p in before if p.leader_epoch < 0 and p.partition in ends.found
+        },
+        created=_created(observed),
+        on=config.on,
     )
-    failed = {p: str(error) for p, error in (*oldest.failed.items(), *ends.failed.items())}
-    starts = tuple(
-        decide_start(here, there, known) for here, there in pairs if here not in failed and there.topic in known.targets
+    failed = {**oldest.failed, **ends.failed}
+    refused = absent(source, [p for p, error in failed.items() if _code(error) == UNKNOWN_TOPIC_OR_PARTITION])
+    refused |= {p: Event(kind=kind_of(_code(e)), text=str(e)) for p, e in failed.items() if p not in refused}
+    refused |= {here: _unreadable(there) for here, there in pairs if there.topic not in known.targets}
+    decided = [decide_start(here, there, known) for here, there in pairs if here not in refused]
+    refused |= {stand.source: stand.event for stand in decided if isinstance(stand, Stand)}
+    return tuple(start for start in decided if isinstance(start, Start)), refused
+
+
+def absent(source: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Event]:
+    """What happened to source partitions that were copied and cannot be found.
+
+    Raises:
+        LinkError: the source cannot be asked.
+    """
+    partitions = sorted(partitions)
+    views = source.run(describe_topics, source, {p.topic for p in partitions}) if partitions else {}
+    return {partition: _absence(partition, views[partition.topic], source.alias) for partition in partitions}
+
+
+def _absence(partition: TopicPartition, view: TopicView, alias: str) -> Event:
+    if view.code in GONE:
+        text = "the source topic was deleted: its copy on the target stays as it is, and nothing more comes"
+        return Event(kind=Kind.SOURCE_DELETED, text=text)
+    if view.code == 0 and partition.partition not in view.leaders:
+        text = (
+            f"the source topic was made anew with {len(view.leaders)} partitions: this one is not there any more, and "
+            "its copy on the target stays as it is"
+        )
+        return Event(kind=Kind.SOURCE_SHRANK, text=text)
+    code = view.code or LEADER_NOT_AVAILABLE
+    error = broker_error(code, alias, topic=partition.topic, partition=partition.partition)
+    return Event(kind=kind_of(code), text=str(error))
+
+
+def _code(error: BrokerError | LinkError) -> int:
+    return error.code if isinstance(error, BrokerError) else 0
+
+
+def _unreadable(target: TopicPartition) -> Event:
+    return Event(kind=Kind.STOPPED, text=f"the configs of {target.topic} cannot be read")
+
+
+def ids_of_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, str]:
+    """The topics' ids as they are now: since the last round of the topics duty one may have been made anew."""
+    return {name: _topic_id(topic.topic_id) for name, topic in admin.list_topics(cluster, sorted(topics)).items()}
+
+
+def _epochs(source: Cluster, progress: Sequence[Progress], timeout_ms: int) -> Mapping[TopicPartition, EpochEnd]:
+    """Where the leader epochs that were copied last end now; where a leader cannot tell, its lane finds out."""
+    asked = {p.partition: p.leader_epoch for p in progress if p.leader_epoch >= 0}
+    return epoch_ends(source, asked, timeout_ms).found
+
+
+def _created(observed: Round) -> frozenset[str]:
+    """The target topics that the round has created."""
+    return frozenset(
+        result.action.target
+        for result in observed.results
+        if result.outcome is Outcome.DONE and isinstance(result.action, CreateTopic)
     )
-    unreadable = {
-        here: f"the configs of {there.topic} cannot be read"
-        for here, there in pairs
-        if there.topic not in known.targets
-    }
-    return starts, unreadable | failed
 
 
 def _facts(config: FlowConfig, target: Cluster, topics: Sequence[str]) -> dict[str, TargetFacts]:

@@ -1,17 +1,27 @@
-"""Where each partition begins when a flow starts, or when partitions are added to it: pure.
+"""Where each partition begins when a flow starts, when it is tried again, or when it is added to a flow: pure.
 
-Rules, in order: where a takeover or a settled stop says; the newest progress on record; else the start that the
-configuration says. The first two hold if the source topic is still the one they were written for: a topic that was
-deleted and made anew begins at its oldest record, with an event.
+Rules, in order:
+    1. the source topic was made anew: its oldest record;
+    2. the target topic was made anew: the source's oldest record, or the position, as ``on.target.recreated`` says;
+    3. the source lost its tail in an unclean election: where the two histories part;
+    4. where a takeover or a settled stop says;
+    5. the newest progress on record;
+    6. the start that the configuration says.
+
+Invariants: 1 to 3 are events with exact offsets, and settings may stop the partition instead; a partition that goes
+back, or on into another topic, takes the first sequence number of its group's writer, whose epoch the caller has raised
+since the partition was last handed out (`sparkmirror.events.ANEW`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from sparkmirror.config import GoOn, Policies, Refill
 from sparkmirror.copy.plan import PartitionPlan, group_of
 from sparkmirror.events import Event, Kind
+from sparkmirror.kafka.epochs import UNDEFINED, EpochEnd
 from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
@@ -50,7 +60,7 @@ class Known:
 
     Attributes:
         progress: the newest of each partition.
-        topic_ids: of the source topics, "" where the brokers are too old to have them.
+        topic_ids, target_ids: of the source and target topics, "" where the brokers are too old to have them.
         starts: where a partition without a position begins.
         oldest: where each source log begins.
         ends: where to stop, for a copy that ends; empty otherwise.
@@ -58,6 +68,10 @@ class Known:
         writers: one for each group of partitions.
         copied: what this run did with a partition already.
         resumed: partitions that were handed out before in this run, or were taken over.
+        epochs: where the leader epoch of the newest progress ends in the source's log now.
+        log_ends: where the source's log ends, for those whose leader epoch nobody knows.
+        created: target topics that this flow has just created.
+        on: what is done when source or target were changed.
     """
 
     progress: Mapping[TopicPartition, Progress]
@@ -69,6 +83,11 @@ class Known:
     writers: Sequence[Writer]
     copied: Mapping[TopicPartition, Copied]
     resumed: Mapping[TopicPartition, Resumed] = field(default_factory=dict)
+    target_ids: Mapping[str, str] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, EpochEnd] = field(default_factory=dict)
+    log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    created: frozenset[str] = frozenset()
+    on: Policies = field(default_factory=Policies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,38 +98,131 @@ class Start:
     event: Event | None = None
 
 
-def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -> Start:
-    """Decides where ``source`` begins, with the first sequence number of its writer's new epoch."""
-    position, event = _position(source, known)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stand:
+    """A partition that does not begin now, and why."""
+
+    source: TopicPartition
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A source offset, how it came to be, and whether the copy goes back to it or on into another topic."""
+
+    position: int
+    event: Event | None = None
+    anew: bool = False
+    stop: bool = False
+
+
+def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -> Start | Stand:
+    """Decides whether and where ``source`` begins, and with which sequence number of which writer."""
+    place = _place(source, target, known)
+    if place.stop and place.event is not None:
+        return Stand(source=source, event=place.event)
     facts = known.targets[target.topic]
-    resumed = known.resumed.get(source)
     plan = PartitionPlan(
         source=source,
         target_topic=target.topic,
         topic_id=known.topic_ids.get(source.topic, ""),
-        position=position,
+        target_id=known.target_ids.get(target.topic, ""),
+        position=place.position,
         until=known.ends.get(source, NO_OFFSET),
-        writer=resumed.writer if resumed else known.writers[group_of(source, len(known.writers))],
-        sequence=resumed.sequence if resumed else 0,
-        opened=resumed is not None and resumed.opened,
+        writer=known.writers[group_of(source, len(known.writers))],
         max_message_bytes=facts.max_message_bytes,
         log_append_time=facts.log_append_time,
         codec=facts.codec,
         copied=known.copied.get(source, NOTHING),
+        leader_epoch=_leader_epoch(source, place, known),
     )
-    return Start(plan=plan, event=event)
+    resumed = known.resumed.get(source)
+    if resumed is not None and not place.anew:
+        plan = replace(plan, writer=resumed.writer, sequence=resumed.sequence, opened=resumed.opened)
+    return Start(plan=plan, event=place.event)
 
 
-def _position(source: TopicPartition, known: Known) -> tuple[int, Event | None]:
+def _leader_epoch(source: TopicPartition, place: _Place, known: Known) -> int:
+    """The epoch of the batch left of the position, by which the source's leader sees whether it still has that."""
+    progress, end = known.progress.get(source), known.epochs.get(source)
+    if progress is None or place.anew:
+        return -1
+    return progress.leader_epoch if end is None else end.epoch
+
+
+def _place(source: TopicPartition, target: TopicPartition, known: Known) -> _Place:
     progress, resumed = known.progress.get(source), known.resumed.get(source)
     position = resumed.position if resumed else progress.position if progress else NO_OFFSET
     if position == NO_OFFSET:
-        return known.starts[source], None
+        return _Place(position=known.starts[source])
+    if progress is not None:
+        for rule in (_source_recreated, _target_recreated, _tail_lost):
+            place = rule(progress, position, target, known)
+            if place is not None:
+                return place
+    return _Place(position=position, event=resumed.event if resumed else None)
+
+
+def _source_recreated(progress: Progress, position: int, _target: TopicPartition, known: Known) -> _Place | None:
+    source = progress.partition
     now = known.topic_ids.get(source.topic, "")
-    if progress is not None and progress.topic_id and now and progress.topic_id != now:
-        text = (
-            f"the source topic was deleted and made anew since offset {position}; "
-            f"going on from its oldest record, offset {known.oldest[source]}"
-        )
-        return known.oldest[source], Event(kind=Kind.SOURCE_RECREATED, text=text, first=position, last=position)
-    return position, resumed.event if resumed else None
+    if not progress.topic_id or not now or progress.topic_id == now:
+        return None
+    oldest, stop = known.oldest[source], known.on.source_recreated is GoOn.STOP
+    done = (
+        f"the copy stands still until on.source.recreated is {GoOn.CONTINUE.value}"
+        if stop
+        else f"going on from its oldest record, offset {oldest}"
+    )
+    text = (
+        f"the source topic was deleted and made anew (its topic id was {progress.topic_id}, now it is {now}); of the "
+        f"old one all below offset {position} was copied; {done}"
+    )
+    event = Event(kind=Kind.SOURCE_RECREATED, text=text, first=position, last=position)
+    return _Place(position=oldest, event=event, anew=True, stop=stop)
+
+
+def _target_recreated(progress: Progress, position: int, target: TopicPartition, known: Known) -> _Place | None:
+    now = known.target_ids.get(target.topic, "")
+    if not progress.target_id or not now or progress.target_id == now:
+        return None
+    oldest = known.oldest[progress.partition]
+    choice = known.on.target_recreated
+    created = target.topic in known.created
+    kind = Kind.TARGET_DELETED if created else Kind.TARGET_RECREATED
+    what = "was deleted; it is created again" if created else f"was deleted and made anew (its topic id is {now} now)"
+    done = {
+        Refill.OLDEST: f"copying again from the source's oldest record, offset {oldest}",
+        Refill.POSITION: f"going on from offset {position}: what was copied before is not there any more",
+        Refill.STOP: "the copy stands still until on.target.recreated says from where it goes on",
+    }[choice]
+    first = min(oldest, position)
+    event = Event(kind=kind, text=f"the target topic {target.topic} {what}; {done}", first=first, last=position - 1)
+    place = oldest if choice is Refill.OLDEST else position
+    return _Place(position=place, event=event, anew=True, stop=choice is Refill.STOP)
+
+
+def _tail_lost(progress: Progress, position: int, _target: TopicPartition, known: Known) -> _Place | None:
+    here = progress.partition
+    end = known.epochs.get(here, EpochEnd(UNDEFINED, known.log_ends.get(here, position)))
+    if end.end == UNDEFINED or end.end >= position:
+        return None
+    stop = known.on.source_tail_lost is GoOn.STOP
+    event = tail_lost(end.end, position, epoch=progress.leader_epoch, now=end.epoch, stop=stop)
+    return _Place(position=end.end, event=event, anew=True, stop=stop)
+
+
+def tail_lost(point: int, position: int, *, epoch: int, now: int, stop: bool) -> Event:
+    """The event of a source that lost what was copied from ``point`` to ``position``, as of leader epochs."""
+    done = (
+        f"the copy stands still until on.source.tail.lost is {GoOn.CONTINUE.value}"
+        if stop
+        else f"going on from offset {point}"
+    )
+    epochs = f" (leader epoch {epoch}; the two part after epoch {now})" if epoch >= 0 else ""
+    text = (
+        f"the source lost its tail in an unclean election: offsets {point} to {position - 1} were copied and are not "
+        f"in its log any more{epochs}; the mirror keeps them, and what the source has from offset {point} on are other "
+        f"records; {done}"
+    )
+    return Event(kind=Kind.SOURCE_TAIL_LOST, text=text, first=point, last=position - 1)

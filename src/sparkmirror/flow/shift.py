@@ -96,5 +96,11 @@ def going_on(plan: PartitionPlan, receipt: Receipt) -> PartitionPlan:
         dead_letters=before.dead_letters + receipt.dead_letters,
     )
     return replace(
-        plan, position=receipt.position, sequence=receipt.sequence, opened=receipt.opened, after="", copied=copied
+        plan,
+        position=receipt.position,
+        sequence=receipt.sequence,
+        opened=receipt.opened,
+        after="",
+        copied=copied,
+        leader_epoch=receipt.leader_epoch,
     )

@@ -40,10 +40,15 @@ class FetchLimits:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """From where a partition is fetched, and under which leader epoch."""
+    """From where a partition is fetched, under which leader epoch, and the one of what was fetched before, or -1.
+
+    By the last one a leader sees whether it still has what was fetched (KIP-595); if it
+    does not, it answers `Fetched.diverging`.
+    """
 
     offset: int
     leader_epoch: int
+    last_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +61,8 @@ class Fetched:
         aborted: (producer id, first offset) of the aborted transactions in the range.
         high_watermark, last_stable, log_start: offsets, -1 where not told.
         preferred_node: a closer replica to fetch from, or -1 (KIP-392).
+        diverging: the greatest leader epoch not above `Wanted.last_epoch` that the log has, and where it ends, if what
+            was fetched lies behind that; then there are no records.
     """
 
     partition: TopicPartition
@@ -66,6 +73,7 @@ class Fetched:
     last_stable: int
     log_start: int
     preferred_node: int
+    diverging: tuple[int, int] | None = None
 
 
 class FetchSession:
@@ -128,6 +136,7 @@ class FetchSession:
                     partition=partition.partition,
                     current_leader_epoch=wanted.leader_epoch,
                     fetch_offset=wanted.offset,
+                    last_fetched_epoch=wanted.last_epoch,
                     partition_max_bytes=self._limits.partition_max_bytes,
                 )
             )
@@ -180,4 +189,9 @@ def _fetched(partition: TopicPartition, part: Any) -> Fetched:
         last_stable=part.last_stable_offset,
         log_start=part.log_start_offset,
         preferred_node=part.preferred_read_replica,
+        diverging=_diverging(part.diverging_epoch),
     )
+
+
+def _diverging(told: Any) -> tuple[int, int] | None:
+    return None if told is None or told.end_offset < 0 else (told.epoch, told.end_offset)

@@ -52,9 +52,9 @@ def ask_leaders(
     for partition, leader in leaders.items():
         by_node[leader.node][partition.topic].append((partition.partition, leader.epoch))
     requests = {node: _request(topics, spec, isolation, timeout_ms) for node, topics in by_node.items()}
-    answers = cluster.run(_together, cluster, requests, timeout_ms)
+    answers = cluster.run(together, cluster, requests, timeout_ms)
     for node, answer in answers.items():
-        yield from _failed(answer, by_node[node]) if isinstance(answer, LinkError) else _read(answer)
+        yield from failed(answer, _partitions(by_node[node])) if isinstance(answer, LinkError) else _read(answer)
 
 
 def _request(
@@ -77,7 +77,7 @@ def _request(
     )
 
 
-async def _together(cluster: Cluster, requests: Mapping[int, Any], timeout_ms: int) -> dict[int, Any]:
+async def together(cluster: Cluster, requests: Mapping[int, Any], timeout_ms: int) -> dict[int, Any]:
     """Sends one request to each node and gathers the answers, a `LinkError` in the place of one that failed."""
     under_way = {
         node: cluster.loop.call_soon_with_future(cluster.exchange, request, node, timeout_ms)
@@ -92,10 +92,13 @@ async def _together(cluster: Cluster, requests: Mapping[int, Any], timeout_ms: i
     return answers
 
 
-def _failed(failure: LinkError, topics: Mapping[str, list[tuple[int, int]]]) -> Iterable[Answer[TopicPartition, int]]:
-    for name, partitions in topics.items():
-        for number, _ in partitions:
-            yield Answer(key=TopicPartition(name, number), link=failure)
+def failed(failure: LinkError, partitions: Iterable[TopicPartition]) -> Iterable[Answer[TopicPartition, Any]]:
+    """What becomes of partitions whose leader could not be asked."""
+    return (Answer(key=partition, link=failure) for partition in partitions)
+
+
+def _partitions(topics: Mapping[str, list[tuple[int, int]]]) -> Iterable[TopicPartition]:
+    return (TopicPartition(name, number) for name, partitions in topics.items() for number, _ in partitions)
 
 
 def _read(response: Any) -> Iterable[Answer[TopicPartition, int]]:

@@ -27,6 +27,7 @@ PLAN = pa.schema(
         ("partition", pa.int32()),
         ("target_topic", pa.string()),
         ("topic_id", pa.string()),
+        ("target_id", pa.string()),
         ("position", pa.int64()),
         ("until", pa.int64()),
         ("producer_id", pa.int64()),
@@ -40,6 +41,7 @@ PLAN = pa.schema(
         ("copied_records", pa.int64()),
         ("copied_bytes", pa.int64()),
         ("copied_dead_letters", pa.int64()),
+        ("leader_epoch", pa.int32()),
     ]
 )
 
@@ -54,6 +56,7 @@ RECEIPT = pa.schema(
         ("epoch", pa.int32()),
         ("opened", pa.bool_()),
         ("settled", pa.bool_()),
+        ("leader_epoch", pa.int32()),
         ("first_source", pa.int64()),
         ("last_source", pa.int64()),
         ("first_target", pa.int64()),
@@ -113,6 +116,8 @@ def _plan_row(shift: str, plan: PartitionPlan) -> dict[str, Any]:
         "partition": plan.source.partition,
         "target_topic": plan.target_topic,
         "topic_id": plan.topic_id,
+        "target_id": plan.target_id,
+        "leader_epoch": plan.leader_epoch,
         "position": plan.position,
         "until": plan.until,
         "producer_id": plan.writer.producer_id,
@@ -139,6 +144,8 @@ def _partition(row: dict[str, Any]) -> PartitionPlan:
             for name in (
                 "target_topic",
                 "topic_id",
+                "target_id",
+                "leader_epoch",
                 "position",
                 "until",
                 "sequence",

@@ -1,0 +1,95 @@
+"""Where leader epochs end: whether what was copied still lies on the history that the source has now.
+
+A log that lost its tail in an unclean election has, from some offset on, other records under the old offsets. Its
+leader epochs tell: each election has a number, each batch carries that of the leader that took it, and a leader knows
+where each number ends in its log.
+
+Invariant: only leaders are asked, and with the leader epoch that the metadata shows, so that a deposed one says so.
+
+References: OffsetForLeaderEpoch (KIP-101, KIP-279, KIP-320); ``LeaderEpochFileCache.endOffsetFor``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafka.protocol.consumer import OffsetForLeaderEpochRequest
+
+from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.kafka.admin import list_topics
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import LEADER_NOT_AVAILABLE, UNAUTHORIZED, UNKNOWN_TOPIC_OR_PARTITION
+from sparkmirror.kafka.leaders import LEADER_MS, Leader, failed, together
+from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, explained, repeat
+from sparkmirror.model import TopicPartition
+
+UNDEFINED = -1
+
+
+class EpochEnd(NamedTuple):
+    """The greatest epoch of a log that is not above the one asked for, and the offset after its last record.
+
+    Both are -1 where the log knows none: the epoch asked for is above all of its own.
+    """
+
+    epoch: int
+    end: int
+
+
+def epoch_ends(
+    cluster: Cluster, epochs: Mapping[TopicPartition, int], timeout_ms: int = ADMIN_MS
+) -> Results[TopicPartition, EpochEnd]:
+    """Where epochs end in the logs as they are now, one request for each leader.
+
+    Args:
+        cluster: where.
+        epochs: which epoch of which partition.
+        timeout_ms: milliseconds until partitions whose leader has not answered count as failed.
+    """
+
+    def ask(wanted: Sequence[TopicPartition], deadline: Deadline) -> Iterable[Answer[TopicPartition, EpochEnd]]:
+        known = list_topics(cluster, sorted({partition.topic for partition in wanted}), deadline.attempt_ms)
+        by_node: dict[int, dict[TopicPartition, Leader]] = defaultdict(dict)
+        for partition in wanted:
+            described = known.get(partition.topic)
+            leader = described.partitions.get(partition.partition) if described else None
+            if leader is None or leader.node < 0:
+                yield Answer(key=partition, code=UNKNOWN_TOPIC_OR_PARTITION if leader is None else LEADER_NOT_AVAILABLE)
+            else:
+                by_node[leader.node][partition] = leader
+        requests = {node: _request(leaders, epochs) for node, leaders in by_node.items()}
+        answers = cluster.run(together, cluster, requests, min(deadline.attempt_ms, LEADER_MS))
+        for node, answer in answers.items():
+            yield from failed(answer, by_node[node]) if isinstance(answer, LinkError) else _read(answer)
+
+    def explain(partition: TopicPartition, code: int, message: str) -> BrokerError:
+        remedy = f"allow DESCRIBE on Topic {partition.topic} to this user" if code in UNAUTHORIZED else ""
+        number = partition.partition
+        return explained(code, cluster.alias, topic=partition.topic, partition=number, remedy=remedy, message=message)
+
+    return repeat(tuple(epochs), ask, explain, timeout_ms, cluster.backoff)
+
+
+def _request(leaders: Mapping[TopicPartition, Leader], epochs: Mapping[TopicPartition, int]) -> Any:
+    wire = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    topics: dict[str, list[Any]] = defaultdict(list)
+    for partition, leader in leaders.items():
+        topics[partition.topic].append(
+            wire.OffsetForLeaderPartition(
+                partition=partition.partition, current_leader_epoch=leader.epoch, leader_epoch=epochs[partition]
+            )
+        )
+    wanted = [wire(topic=name, partitions=parts) for name, parts in topics.items()]
+    return OffsetForLeaderEpochRequest(replica_id=-1, topics=wanted, min_version=2)
+
+
+def _read(response: Any) -> Iterable[Answer[TopicPartition, EpochEnd]]:
+    for topic in response.topics:
+        for part in topic.partitions:
+            yield Answer(
+                key=TopicPartition(topic.topic, part.partition),
+                value=EpochEnd(int(part.leader_epoch), int(part.end_offset)),
+                code=part.error_code,
+            )

@@ -1,0 +1,86 @@
+"""What is told of events, and how often."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparkmirror.events import Event, Kind, now_ms
+from sparkmirror.flow.telling import AGAIN_MS, KEPT_MS, SURE_MS, Telling, lines, outlived
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.records import Happened
+
+HERE = TopicPartition("orders", 3)
+GAP = Event(kind=Kind.SOURCE_RETENTION, text="offsets 5 to 9 are gone", first=5, last=9)
+
+
+def telling(*known: Happened) -> tuple[Telling, list[str]]:
+    told: list[str] = []
+    return Telling(told.append, {happened.key: happened for happened in known}), told
+
+
+def test_an_event_that_comes_back_each_second_is_told_once_and_put_on_record_once():
+    subject, told = telling()
+    recorded: list[Happened] = []
+    for _ in range(1_000):
+        subject.tell(HERE, [GAP])
+        recorded += subject.speak()
+    assert told == ["orders-3: offsets 5 to 9 are gone"]
+    assert recorded == [Happened(partition=HERE, event=GAP)]
+
+
+def test_what_happens_again_after_an_hour_is_told_again_also_after_a_restart():
+    subject, told = telling(Happened(partition=HERE, event=GAP))
+    subject.tell(HERE, [replace(GAP, time_ms=GAP.time_ms + AGAIN_MS - 1)])
+    assert not subject.speak()
+    subject.tell(HERE, [replace(GAP, time_ms=GAP.time_ms + AGAIN_MS)])
+    assert subject.speak()
+    assert len(told) == 1
+
+
+def test_two_stops_that_take_turns_are_each_told_once():
+    subject, told = telling()
+    for number in range(100):
+        subject.tell(HERE, [Event(kind=Kind.STOPPED, text=f"reason {number % 2}")])
+        subject.speak()
+    assert told == ["orders-3: reason 0", "orders-3: reason 1"]
+
+
+def test_why_a_partition_stands_still_goes_on_record_and_is_said_by_whoever_lets_it_rest():
+    subject, told = telling()
+    stop = Event(kind=Kind.UNAUTHORIZED, text="may not")
+    subject.tell(HERE, [GAP, stop], "may not")
+    assert [happened.event.kind for happened in subject.speak()] == [Kind.SOURCE_RETENTION, Kind.UNAUTHORIZED]
+    assert told == ["orders-3: offsets 5 to 9 are gone"]
+
+
+def test_many_partitions_of_a_topic_with_the_same_kind_are_one_line():
+    happened = [Happened(partition=TopicPartition("orders", number), event=GAP) for number in range(1_000)]
+    other = Happened(partition=TopicPartition("payments", 0), event=GAP)
+    assert lines([*happened, other]) == [
+        "orders-0: offsets 5 to 9 are gone (and the same kind in 999 more partitions of orders)",
+        "payments-0: offsets 5 to 9 are gone",
+    ]
+    assert len(lines(happened[:3])) == 3
+
+
+def test_a_partition_that_goes_on_is_told_of_when_it_moves_or_was_idle_without_an_error():
+    subject, told = telling()
+    subject.flows(HERE, 70, 0)
+    subject.stands(HERE, 70)
+    subject.flows(HERE, 70, now_ms())
+    assert not subject.speak(), "it has not moved, and may stop again at once"
+    subject.flows(HERE, 71, now_ms())
+    (moved,) = subject.speak()
+    assert (moved.event.kind, moved.event.first) == (Kind.GOES_ON, 71)
+    assert told[0].startswith("orders-3: goes on by itself at offset 71")
+    subject.flows(HERE, 80, now_ms())
+    assert not subject.speak(), "it did not stand still"
+    subject.stands(HERE, 80)
+    subject.flows(HERE, 80, now_ms() - SURE_MS)
+    assert subject.speak()
+
+
+def test_events_leave_the_record_after_a_week():
+    old = Happened(partition=HERE, event=replace(GAP, time_ms=now_ms() - KEPT_MS - 1))
+    new = Happened(partition=TopicPartition("orders", 4), event=GAP)
+    assert outlived({happened.key: happened for happened in (old, new)}) == (old.key,)
