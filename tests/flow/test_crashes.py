@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from sparkmirror.lab.cluster import start
 from sparkmirror.lab.records import Reader, extents, row_of
 from tests.flow import offset_map
-from tests.flow.running import Running, count, create_topic, descendants, ends, reaches, until, write_file
+from tests.flow.running import Running, admin_of, count, create_topic, descendants, ends, reaches, until, write_file
 from tests.flow.traffic import Traffic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -48,6 +47,12 @@ def repeats(source, target, topic, target_topic):
             highest, before = max(highest, place), place
         assert highest == len(records) - 1, f"{topic}-{partition}: the last records are missing"
     return again
+
+
+def leads(cluster, node, *topics):
+    """Whether a broker leads any partition of these topics."""
+    known = admin_of(cluster).list_topics(timeout=60).topics
+    return any(part.leader == node for topic in topics for part in known[topic].partitions.values())
 
 
 def epochs(target, internal):
@@ -138,8 +143,9 @@ def test_leaders_change_on_a_cluster_of_three_as_source_and_as_target(cluster_a,
             reaches(cluster, copy, 50)
         for broker in three.brokers[:2]:
             broker.kill()
-            time.sleep(1)  # long enough that the others elect leaders while it is away
             broker.start()
+            # It is let in again when its session has ended, and then others lead.
+            until(lambda: not leads(three, broker.node, out, f"a.{back}"), "other leaders")  # noqa: B023 - called in this turn
             for cluster, copy in sides:
                 grows(cluster, copy)
         mirror.stop_in_time()
