@@ -397,3 +397,34 @@ def test_a_target_that_only_seemed_far_away_changes_nothing_for_what_waits():
     take(copy, *(batch(3 + n, 1, size=100) for n in range(3)))
     copy.round_trip = 0.001
     assert [one.batches for one in send_all(copy)] == [1, 1, 1, 3]
+
+
+def test_another_producer_in_the_mirrors_topic_is_noticed_once_with_its_offsets():
+    copy = taken(4)
+    first, second, third, fourth = send_all(copy)
+    copy.acknowledged(first, 100)
+    copy.acknowledged(second, 101)
+    assert not copy.tally.events
+    copy.acknowledged(third, 105)
+    copy.acknowledged(fourth, 120)
+    (event,) = copy.tally.events
+    assert (event.kind, event.first, event.last) == (Kind.FOREIGN_WRITER, 102, 104)
+
+
+def test_where_others_may_write_nothing_is_told_of_them():
+    copy = taken(2)
+    copy.shared = True
+    first, second = send_all(copy)
+    copy.acknowledged(first, 100)
+    copy.acknowledged(second, 150)
+    assert not copy.tally.events
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(TOO_LARGE, Kind.RECORD_TOO_LARGE), (29, Kind.UNAUTHORIZED), (87, Kind.STOPPED)]
+)
+def test_a_stop_tells_what_it_is_about(code: int, kind: Kind):
+    copy = taken(1)
+    (sent,) = send_all(copy)
+    copy.refused(sent, code, "")
+    assert [event.kind for event in copy.tally.events] == [kind]

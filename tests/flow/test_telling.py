@@ -45,6 +45,13 @@ def test_two_stops_that_take_turns_are_each_told_once():
     assert told == ["orders-3: reason 0", "orders-3: reason 1"]
 
 
+def test_what_lasts_is_told_once_an_hour_whatever_its_figures():
+    subject, told = telling()
+    for number in range(100):
+        subject.tell(HERE, [Event(kind=Kind.THROTTLED, text=f"held back for {number} s")])
+    assert len(subject.speak()) == len(told) == 1
+
+
 def test_why_a_partition_stands_still_goes_on_record_and_is_said_by_whoever_lets_it_rest():
     subject, told = telling()
     stop = Event(kind=Kind.UNAUTHORIZED, text="may not")

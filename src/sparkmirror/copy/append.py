@@ -11,6 +11,7 @@ retry repeats exactly the same bytes, in order, and only when every earlier answ
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from typing import Any, TypeAlias
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.tally import kind_of_batch
+from sparkmirror.copy.throttling import Throttling, request_bytes
 from sparkmirror.errors import BatchError, LinkError
 from sparkmirror.kafka.cluster import IN_FLIGHT, Cluster
 from sparkmirror.kafka.metadata import NO_LEADER
@@ -38,8 +40,15 @@ Loads: TypeAlias = list[tuple[PartitionCopy, Outgoing]]
 
 @dataclass(slots=True)
 class _Broker:
-    """One target broker: the partitions that may have something to send, and how many requests it owes an answer."""
+    """One target broker: what may be sent to it, and how.
 
+    Attributes:
+        request_bytes: how large a request may be now; less than the most while the broker holds us back.
+        waiting: the partitions that may have something to send.
+        in_flight: how many requests it owes an answer.
+    """
+
+    request_bytes: int
     waiting: dict[TopicPartition, PartitionCopy] = field(default_factory=dict)
     in_flight: int = 0
 
@@ -50,13 +59,17 @@ class Appender:
     Args:
         cluster: the target.
         wake: called when an answer has come.
+
+    Attributes:
+        throttling: how long the target's brokers held us back.
     """
 
     def __init__(self, cluster: Cluster, wake: Callable[[], None]) -> None:
         self._cluster = cluster
         self._wake = wake
         self._request_bytes = cluster.settings.max_request_size or REQUEST_BYTES
-        self._brokers: dict[int, _Broker] = defaultdict(_Broker)
+        self._brokers: dict[int, _Broker] = defaultdict(lambda: _Broker(self._request_bytes))
+        self.throttling = Throttling(cluster.alias, "writing")
         self._ahead: deque[PartitionCopy] = deque()
         self._defect: Exception | None = None
 
@@ -74,7 +87,8 @@ class Appender:
         if self._defect is not None:
             raise self._defect
         for node, broker in tuple(self._brokers.items()):  # `_take` may add one
-            while broker.waiting and broker.in_flight < IN_FLIGHT and self._cluster.can_send(node):
+            most = IN_FLIGHT if broker.request_bytes == self._request_bytes else 1
+            while broker.waiting and broker.in_flight < most and self._cluster.can_send(node):
                 requests = self._take(node, broker)
                 if not requests:
                     break
@@ -94,14 +108,14 @@ class Appender:
             if batch is None:
                 continue
             size += len(batch.payload)
-            if not requests or size > self._request_bytes:
+            if not requests or size > broker.request_bytes:
                 requests.append([])
             requests[-1].append((partition, batch))
             if partition.has_more():
                 broker.waiting[target] = partition  # behind the others: partitions take turns
             elif partition.may_make_ahead:
                 self._plan_ahead(partition)
-            if size >= self._request_bytes:
+            if size >= broker.request_bytes:
                 break
         return requests
 
@@ -126,6 +140,7 @@ class Appender:
 
         def done(answer: Any) -> None:
             try:
+                self._slow_down(node, broker, getattr(answer, "throttle_time_ms", 0))
                 self._answered(broker, sent, answer)
                 self._measure(node, sent)
             except Exception as defect:  # noqa: BLE001  # kafka-python would log it and go on
@@ -146,6 +161,11 @@ class Appender:
         for partition, _ in sent.values():
             if partition.has_more():
                 self.offer(partition)
+
+    def _slow_down(self, node: int, broker: _Broker, throttle_ms: int) -> None:
+        """Takes what an answer says of quotas; sends faster again where it says nothing."""
+        self.throttling.note(node, throttle_ms, time.monotonic())
+        broker.request_bytes = request_bytes(broker.request_bytes, throttle_ms, self._request_bytes)
 
     def _measure(self, node: int, sent: dict[TopicPartition, tuple[PartitionCopy, Outgoing]]) -> None:
         round_trip = self._cluster.round_trip(node)

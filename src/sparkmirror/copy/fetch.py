@@ -9,12 +9,14 @@ once, in the order in which answers came.
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from sparkmirror.config.settings import ClientSettings, Isolation
 from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.copy.throttling import Throttling
 from sparkmirror.errors import LinkError
 from sparkmirror.kafka.cluster import FRAME_LIMIT, Cluster
 from sparkmirror.kafka.fetching import Fetched, FetchLimits, FetchSession, Wanted
@@ -51,6 +53,7 @@ class Fetcher:
 
     Attributes:
         unreachable: brokers that did not answer, and why; who learns the leaders anew takes them out.
+        throttling: how long the source's brokers held us back.
     """
 
     def __init__(self, cluster: Cluster, limits: FetchLimits, memory: int, wake: Callable[[], None]) -> None:
@@ -63,6 +66,7 @@ class Fetcher:
         self._crowded: dict[TopicPartition, PartitionCopy] = {}
         self._failures: Counter[int] = Counter()
         self.unreachable: dict[int, LinkError] = {}
+        self.throttling = Throttling(cluster.alias, "reading")
 
     def want(self, partition: PartitionCopy) -> None:
         """Fetches the partition from where it stands; call it again whenever that moves."""
@@ -111,6 +115,7 @@ class Fetcher:
         self._cluster.send(session.request(), session.node, lambda answer: self._answered(session, answer), timeout_ms)
 
     def _answered(self, session: FetchSession, answer: Any) -> None:
+        self.throttling.note(session.node, getattr(answer, "throttle_time_ms", 0), time.monotonic())
         self._answers.append((session, answer))
         self._wake()
 

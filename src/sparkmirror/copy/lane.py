@@ -131,6 +131,7 @@ def _partitions(plan: ShiftPlan, config: FlowConfig, load: Load) -> Sequence[Par
             patience_s=producer.delivery_timeout_ms / 1000,
             backoff=backoff,
             target_alias=config.target.alias,
+            shared=plan.loops_by_writer,
             load=load,
         )
         for p in plan.partitions

@@ -60,6 +60,7 @@ class PartitionCopy:
         patience_s: how long the target may refuse before the partition stops.
         backoff: how long a refused batch waits.
         target_alias: the target's name, for messages.
+        shared: whether others may write to the target topic, as under identity naming.
         position: the next source offset to copy; exact.
         sequence: the sequence number after the last acknowledged record.
         last: (sequence, source offset, target offset) of the last acknowledged record, or `NO_OFFSET` each.
@@ -87,6 +88,7 @@ class PartitionCopy:
     patience_s: float
     backoff: Backoff = field(default_factory=Backoff)
     target_alias: str = "target"
+    shared: bool = False
     position: int = NO_OFFSET
     sequence: int = 0
     last: tuple[int, int, int] = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
@@ -112,6 +114,7 @@ class PartitionCopy:
     round_trip: float = 0.0
     tally: Tally = field(default_factory=Tally)
     settled: list[Segment] = field(default_factory=list)
+    _noticed: bool = False
     _obstacle_kind: Kind = Kind.STOPPED
     _next_sequence: int = 0
     _continues_at: int = NO_OFFSET
@@ -397,12 +400,25 @@ class PartitionCopy:
     def _count(self, batch: Outgoing) -> None:
         offset = batch.base_offset
         self._place_segments(batch, offset)
+        self._notice_others(offset)
         self._hold(-batch.held)
         self.position = batch.end
         self.sequence = (batch.sequence + batch.count) % SEQUENCES
         self.last = ((self.sequence - 1) % SEQUENCES, batch.last_source, offset + batch.count - 1)
         self.opened = True
         self.tally.count(batch, time.monotonic())
+
+    def _notice_others(self, offset: int) -> None:
+        """Whoever else writes to a topic that is the mirror's alone leaves a gap between its batches there."""
+        expected = self.last[2] + 1
+        if self.shared or self._noticed or self.last[2] == NO_OFFSET or offset <= expected:
+            return
+        self._noticed = True
+        text = (
+            f"another producer writes to the mirror's topic {self.target.topic} (offsets {expected} to {offset - 1} "
+            "there, and maybe more since): its records mix with the copy; nothing of the copy is lost"
+        )
+        self.tally.note(text, Kind.FOREIGN_WRITER, expected, offset - 1)
 
     def _place_segments(self, batch: Outgoing, offset: int) -> None:
         """The answer tells where the segments of this batch begin on the target, and whether others write there too."""

@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from sparkmirror.copy import throttling
 from sparkmirror.copy.arrivals import Ticket
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.progress import EVERY_SECONDS, Publisher
@@ -141,7 +142,9 @@ class Watch:
             self._lane.signal.set()
 
     async def _publish(self) -> None:
-        await self.publisher.publish(self._lane.partitions)
+        lane = self._lane
+        throttling.tell(lane.partitions, lane.fetcher.throttling, lane.appender.throttling, time.monotonic())
+        await self.publisher.publish(lane.partitions)
 
     async def _find_leaders(self) -> None:
         """Learns leaders anew where one is lost, and offers again what was refused."""

@@ -24,6 +24,9 @@ KEPT_MS = 7 * 24 * 3_600_000
 SURE_MS = 30_000
 """A partition that was idle and without an error for so long goes on again; one that copies does so at once."""
 
+LASTING = frozenset({Kind.FOREIGN_WRITER, Kind.THROTTLED})
+"""Kinds that last, or come again and again, with other figures each time."""
+
 ALONE = 3
 """Up to so many partitions of a topic have a line each."""
 
@@ -87,15 +90,20 @@ class Telling:
         return new
 
     def _is_new(self, partition: TopicPartition, event: Event) -> bool:
-        before = self._told[partition].get((event.kind, event.text))
+        before = self._told[partition].get(_same(event))
         return before is None or event.time_ms - before >= AGAIN_MS
 
     def _remember(self, partition: TopicPartition, event: Event) -> None:
         told = self._told[partition]
-        told.pop((event.kind, event.text), None)
-        told[event.kind, event.text] = event.time_ms
+        told.pop(_same(event), None)
+        told[_same(event)] = event.time_ms
         while len(told) > EVENTS_KEPT:
             del told[next(iter(told))]
+
+
+def _same(event: Event) -> tuple[Kind, str]:
+    """What makes two events the same to an operator."""
+    return event.kind, "" if event.kind in LASTING else event.text
 
 
 def lines(happened: Iterable[Happened]) -> list[str]:
