@@ -72,8 +72,8 @@ class Throttling:
         """What an operator is told."""
         return (
             f"broker {node} of {self.alias} held {self.doing} back for {seconds:.0f} of the last {WINDOW_SECONDS:.0f} "
-            "s, because of a quota: the copy is as fast as that allows, and nothing is lost; raise the quota of this user "
-            "or client id if the lag grows"
+            "s, because of a quota: the copy is as fast as that allows, and nothing is lost; raise the quota of this "
+            "user or client id if the lag grows"
         )
 
 
