@@ -85,7 +85,7 @@ def test_a_record_of_a_later_release_stays_known_until_it_is_gone():
 def test_a_record_of_an_old_lane_does_not_count():
     newer, zombie = progress(2, 5, 100), progress(1, 4, 900)
     state = state_of([newer, zombie])
-    assert state.progress[PLACE] is newer
+    assert state.progress[PLACE] == newer
     assert state.outdated == {zombie.key}
 
 

@@ -92,46 +92,68 @@ class PartitionMap:
             ids: as for `writers`.
         """
         lines: list[tuple[Offsets, Offsets, Offsets]] = []
+        writers = self.writers(ids)
+        closed = progress is not None and _newer(progress.writer, writers, ids)
         source_cut = target_cut = _FAR
-        newest = True
-        for writer in reversed(self.writers(ids)):
-            pieces = self._pieces[writer.producer_id, writer.epoch]
-            end = _end(pieces, writer, progress, newest)
-            lines.append(_line(pieces.columns, end, source_cut, target_cut))
-            source_cut = min(source_cut, int(pieces.columns.sources[0]))
-            known = pieces.columns.targets[pieces.columns.targets >= 0]
+        if closed and progress is not None and progress.position != NO_OFFSET:
+            source_cut = progress.position  # its writer has sent nothing yet: what is mirrored lies below
+        for writer in reversed(writers):
+            columns = self._pieces[writer.producer_id, writer.epoch].columns
+            newest = writer == writers[-1] and not closed
+            last = progress if progress is not None and (progress.writer == writer or closed) else None
+            end = _end(self._pieces[writer.producer_id, writer.epoch], last, newest=newest)
+            lines.append(_line(columns, end, source_cut, target_cut, newest=newest))
+            source_cut = min(source_cut, int(columns.sources[0]))
+            closed = False
+            known = columns.targets[columns.targets >= 0]
             target_cut = min(target_cut, int(known[0])) if len(known) else target_cut
-            newest = False
-        position = NO_OFFSET if progress is None else progress.position
         sources, targets, lengths = (
             np.concatenate([_NONE, *(line[column] for line in reversed(lines))]) for column in range(3)
         )
-        return OffsetMap(sources, targets, lengths, position)
+        return OffsetMap(sources, targets, lengths, NO_OFFSET if progress is None else progress.position)
 
 
 _NONE = np.empty(0, np.int64)
 
 
-def _end(pieces: Pieces, writer: Writer, progress: Progress | None, newest: bool) -> int:
-    """The count after the last record that is known to be acknowledged; far away where a newer epoch shows the end."""
-    if progress is not None and progress.writer == writer and progress.source != NO_OFFSET:
-        last = pieces.count_at(progress.source)
-        return _settled_end(pieces) if last is None else max(last + 1, _settled_end(pieces))
-    return _settled_end(pieces) if newest else _FAR
+def _newer(writer: Writer, writers: Sequence[Writer], ids: Sequence[int]) -> bool:
+    """Whether ``writer`` came after all ``writers``, which are in order."""
+    order = {producer_id: number for number, producer_id in enumerate(ids)}
+    here = (order.get(writer.producer_id, -1), writer.epoch)
+    return not writers or here > (order.get(writers[-1].producer_id, -1), writers[-1].epoch)
 
 
-def _settled_end(pieces: Pieces) -> int:
+def _end(pieces: Pieces, progress: Progress | None, *, newest: bool) -> int:
+    """The count after an epoch's last record that was acknowledged, or far away where something else shows the end.
+
+    Args:
+        pieces: of the epoch.
+        progress: that which knows its last record, or None.
+        newest: whether the epoch goes on. One that does not ends with a segment that never got its target, or, where
+            it was ended in order, with the last record of its progress.
+    """
     piece = pieces.last_settled()
-    return 0 if piece is None else piece.begin + 1
+    settled = 0 if piece is None else piece.begin + 1
+    if not newest and pieces.at(-1).target == NO_OFFSET:
+        return _FAR
+    last = None if progress is None or progress.source == NO_OFFSET else pieces.count_at(progress.source)
+    if last is not None:
+        return max(last + 1, settled)
+    return settled if newest else _FAR
 
 
-def _line(columns: Columns, end: int, source_cut: int, target_cut: int) -> tuple[Offsets, Offsets, Offsets]:
-    """Source offsets, target offsets and lengths of an epoch's pieces, as far as they hold."""
+def _line(
+    columns: Columns, end: int, source_cut: int, target_cut: int, *, newest: bool
+) -> tuple[Offsets, Offsets, Offsets]:
+    """Source offsets, target offsets and lengths of an epoch's pieces, as far as they hold.
+
+    Only the newest epoch's unknown targets may still become known; what others wrote ahead never arrived.
+    """
     counts, sources, targets, _ = columns
     lengths = np.minimum(np.append(counts[1:], _FAR), end) - counts
     lengths = np.minimum(lengths, source_cut - sources)
     lengths = np.where(targets >= 0, np.minimum(lengths, target_cut - targets), lengths)
-    holds = lengths > 0
+    holds = (lengths > 0) & (newest | (targets >= 0))
     return sources[holds], targets[holds], lengths[holds]
 
 
@@ -196,6 +218,13 @@ class OffsetMap:
         """Whether the record at that source offset is on the target, as far as the map tells."""
         place = int(np.searchsorted(self._sources, offset, side="right")) - 1
         return place >= 0 and offset - int(self._sources[place]) < int(self._lengths[place])
+
+    def end(self) -> Stretch | None:
+        """The last mirrored record whose target offset is known, as a stretch of one."""
+        sources, targets, lengths = self._settled
+        if not len(sources):
+            return None
+        return Stretch(int(sources[-1] + lengths[-1]) - 1, int(targets[-1] + lengths[-1]) - 1, 1)
 
     def count(self, start: int, stop: int) -> int:
         """How many records from source offset ``start`` to before ``stop`` were mirrored."""

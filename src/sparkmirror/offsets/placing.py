@@ -3,6 +3,9 @@
 In one writer epoch target offset minus count stays the same until somebody else writes to the partition. So between two
 records whose place is known, and whose differences are equal, every record's place is known; else the headers of the
 batches between them tell.
+
+What is behind the last record that the log has never arrives: the epoch ends there. That goes on record too, as a
+segment whose target stays unknown, or a hole between two epochs would look like a part of the older one.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.records import SEQUENCES, Segment
 from sparkmirror.offsets.tail import TailBatch
@@ -69,7 +72,7 @@ def place(what: Placed) -> Placing:
     before = _before(what, int(unknown[0]) if len(unknown) else what.count)
     if before is not None and what.target - what.count == before.target - before.record:
         shift = before.target - before.record
-        return tuple(_segment(what, int(count), int(count) + shift) for count in unknown)
+        return _segments(what, {int(count): int(count) + shift for count in unknown})
     first = int(counts[0])
     needed = before.target if before is not None else what.target - (what.count - first)
     complete = what.since <= max(what.start, needed if before is not None else what.start)
@@ -106,7 +109,16 @@ def _by_batches(what: Placed, before: Known | None, unknown: frozenset[int]) -> 
             found[begin] = batch.base_offset
             shift = here
         found.update((count, count + here) for count in unknown if begin <= count <= end)
-    return tuple(_segment(what, count, target) for count, target in sorted(found.items()))
+    return _segments(what, found)
+
+
+def _segments(what: Placed, targets: dict[int, int]) -> tuple[Segment, ...]:
+    """Segments with their targets, and one behind the last record: a target that never comes ends the piece before."""
+    placed = tuple(_segment(what, count, target) for count, target in sorted(targets.items()))
+    behind = what.count + 1
+    if behind in what.pieces.columns.counts:
+        return placed
+    return (*placed, _segment(what, behind, NO_OFFSET))
 
 
 def _segment(what: Placed, count: int, target: int) -> Segment:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.records import (
     STOPPED_KEY,
@@ -29,8 +29,10 @@ class JournalState:
 
     Attributes:
         flow: the flow record, if there is one.
-        progress: the newest of each partition.
-        outdated: keys of progress records that a newer one replaces.
+        progress: the newest of each partition. Where its writer epoch has nothing acknowledged yet, it has the source
+            and target offset of the last record of an earlier epoch; its sequence number stays -1.
+        acknowledged: the progress from which these come.
+        outdated: keys of progress records that nothing is needed of any more.
         maps: the segments of each partition.
         events: the newest of each kind in each partition, by key.
         life: the driver's newest sign.
@@ -40,6 +42,7 @@ class JournalState:
 
     flow: FlowRecord | None = None
     progress: dict[TopicPartition, Progress] = field(default_factory=dict)
+    acknowledged: dict[TopicPartition, Progress] = field(default_factory=dict)
     outdated: set[str] = field(default_factory=set)
     maps: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     events: dict[str, Happened] = field(default_factory=dict)
@@ -76,9 +79,10 @@ class JournalState:
         if isinstance(part, SegmentKey) and part.partition in self.maps:
             self.maps[part.partition].forget(part.writer, part.sequence)
         elif isinstance(part, ProgressKey):
-            known = self.progress.get(part.partition)
-            if known is not None and known.writer == part.writer:
-                del self.progress[part.partition]
+            for records in (self.progress, self.acknowledged):
+                known = records.get(part.partition)
+                if known is not None and known.writer == part.writer:
+                    del records[part.partition]
 
     def map_of(self, partition: TopicPartition) -> PartitionMap:
         """The segments of a partition; an empty map where there are none yet."""
@@ -89,13 +93,30 @@ class JournalState:
 
     def _take_progress(self, record: Progress) -> None:
         known = self.progress.get(record.partition)
-        if known is None or known.writer == record.writer:
+        if known is None or (known.writer == record.writer and record.partition not in self.acknowledged):
             self.progress[record.partition] = record
-        elif record.order >= known.order:
-            self.progress[record.partition] = record
-            self.outdated.add(known.key)
-        else:
-            self.outdated.add(record.key)
+            return
+        before = self.acknowledged.pop(record.partition, None)
+        others = [other for other in (known, before) if other is not None and other.writer != record.writer]
+        newest, *rest = sorted([record, *others], key=lambda progress: progress.order, reverse=True)
+        if newest.sequence == NO_OFFSET:
+            newest = replace(newest, source=NO_OFFSET, target=NO_OFFSET)
+            last = next((progress for progress in rest if progress.sequence != NO_OFFSET), None)
+            if last is not None and _goes_on_behind(newest, last):
+                newest = replace(newest, source=last.source, target=last.target)
+                self.acknowledged[record.partition] = last
+                rest.remove(last)
+        self.progress[record.partition] = newest
+        self.outdated.update(progress.key for progress in rest)
+
+
+def _goes_on_behind(newest: Progress, last: Progress) -> bool:
+    """Whether ``last`` is still the last record that was acknowledged, though it was of an earlier writer epoch."""
+    same = all(
+        there in ("", here) or not here
+        for here, there in ((newest.topic_id, last.topic_id), (newest.target_id, last.target_id))
+    )
+    return same and newest.position > last.source
 
 
 def state_of(records: Iterable[Record]) -> JournalState:

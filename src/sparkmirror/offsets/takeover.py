@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.map import PartitionMap
+from sparkmirror.offsets.map import PartitionMap, Stretch
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.placing import Known, Placed, Unseen, place
 from sparkmirror.offsets.records import SEQUENCES, Progress, Segment
@@ -242,25 +242,37 @@ def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, Even
     position, event = last.source + 1, None
     progress = observed.progress
     if progress is not None and _rank(observed, progress.writer) >= _rank(observed, writer):
-        same = progress.writer == writer or progress.sequence == NO_OFFSET
-        if same and progress.source == last.source:
+        had = _had(observed, progress)
+        if had is not None and had.source > last.source:
+            event = _lost(observed, position, last.target + 1, had)
+        elif had is not None and had.source == last.source and _last_of(progress, writer):
             position = max(position, progress.position)
-        elif progress.source > last.source:
-            event = _lost(observed, position, last.target + 1, _ended(progress))
-        elif progress.writer != writer and progress.sequence == NO_OFFSET and progress.position != NO_OFFSET:
-            position = min(position, progress.position)
-    for newer in _newer(observed, writer):
-        pieces = observed.map.pieces(newer)
-        if pieces is not None:  # where it went back, the source has another history from there on
-            position = min(position, pieces.at(0).source)
-    return position, event
+    return min([position, *_began(observed, writer)]), event
 
 
-def _ended(progress: Progress) -> Last:
-    return Last(sequence=progress.sequence, source=progress.source, target=progress.target)
+def _began(observed: Observed, writer: Writer) -> tuple[int, ...]:
+    """Where newer writers began: if before what ``writer`` had, that was lost, or the source has another history."""
+    began = [_opening(observed, newer) for newer in _newer(observed, writer)]
+    progress = observed.progress
+    if progress is not None and progress.sequence == NO_OFFSET != progress.position:
+        newer = _rank(observed, progress.writer) > _rank(observed, writer)
+        began += [progress.position] if newer else []
+    return tuple(began)
 
 
-def _lost(observed: Observed, position: int, end: int, had: Last) -> Event:
+def _had(observed: Observed, progress: Progress) -> Stretch | None:
+    """The last record that was acknowledged, by the progress, or by the map where its writer has sent nothing yet."""
+    if progress.sequence != NO_OFFSET:
+        return Stretch(progress.source, progress.target, 1)
+    return observed.map.offsets(progress, observed.ids).end()
+
+
+def _last_of(progress: Progress, writer: Writer) -> bool:
+    """Whether the progress lies behind the last record of ``writer``: it wrote it, or its own writer sent nothing."""
+    return progress.writer == writer or progress.sequence == NO_OFFSET
+
+
+def _lost(observed: Observed, position: int, end: int, had: Stretch) -> Event:
     """The log ends at ``end``, and ``had`` was the last acknowledged record."""
     count = observed.map.offsets(observed.progress, observed.ids).count(position, had.source + 1)
     text = (
@@ -275,22 +287,50 @@ def _nothing_of_ours(observed: Observed) -> Decision:
     progress = observed.progress
     if progress is not None and progress.target_id and observed.target_id not in ("", progress.target_id):
         return _made_anew(observed, progress)
-    acknowledged = _acknowledged(observed)
-    if acknowledged is None:
-        return _never_acknowledged(observed)
-    writer, last = acknowledged
-    end = _end(observed.tail)
-    if end <= last.target:
-        return _lost_all(observed, last, end)
-    missing = _missing(observed.tail, last.target + 1, end)
-    opened = _newer(observed, writer)
-    if opened:
-        return _opened_only(observed, opened[-1], last, missing)
-    position = last.source + 1 if progress is None else max(progress.position, last.source + 1)
-    if missing == 0 or (progress is not None and progress.writer != writer):
+    had, end = observed.map.offsets(progress, observed.ids).end(), _end(observed.tail)
+    if had is not None and end <= had.target:
+        return _lost_all(observed, had, end)
+    writers = observed.map.writers(observed.ids)
+    if not writers or (progress is not None and _rank(observed, writers[-1]) < _rank(observed, progress.writer)):
+        return _nothing_sent(observed, had)
+    if had is None or not _has_acknowledged(observed, writers[-1]):
+        return _opened_only(observed, writers[-1], had, end)
+    return _behind(observed, writers[-1], had, end)
+
+
+def _has_acknowledged(observed: Observed, writer: Writer) -> bool:
+    """Whether a record of that writer is known to be acknowledged."""
+    pieces, progress = observed.map.pieces(writer), observed.progress
+    settled = pieces is not None and pieces.last_settled() is not None
+    return settled or (progress is not None and progress.writer == writer and progress.sequence != NO_OFFSET)
+
+
+def _nothing_sent(observed: Observed, had: Stretch | None) -> Resume | Begin:
+    """The newest writer has sent nothing: its segments would be on record."""
+    progress = observed.progress
+    if progress is None or progress.position == NO_OFFSET:
+        return Begin(position=observed.start)
+    if had is None:
+        return Begin(position=progress.position)
+    last = Last(sequence=progress.sequence, source=had.source, target=had.target)
+    return Resume(position=max(progress.position, had.source + 1), last=last)
+
+
+def _behind(observed: Observed, writer: Writer, had: Stretch, end: int) -> Decision:
+    """The newest writer's last acknowledged record is known; the log has nothing of it: was there more?"""
+    pieces, progress = observed.map.pieces(writer), observed.progress
+    count = None if pieces is None else pieces.count_at(had.source)
+    if count is None:
+        return _contradiction(writer)
+    position = had.source + 1
+    if progress is not None and progress.source == had.source:
+        position = max(position, progress.position)
+    last = Last(sequence=count % SEQUENCES, source=had.source, target=had.target)
+    missing = _missing(observed.tail, had.target + 1, end)
+    if missing == 0:
         return Resume(position=position, last=last)
     if observed.sole_writer:
-        return _by_the_logs_end(observed, writer, last, missing)
+        return _by_the_logs_end(observed, writer, last, count, missing)
     text = (
         "the target topic has nothing of this flow any more, and others write it, so its end tells nothing; going on "
         f"at source offset {position}, behind the last acknowledged record: what was sent after it and not "
@@ -307,48 +347,24 @@ def _made_anew(observed: Observed, progress: Progress) -> Begin:
     return Begin(position=position, event=Event(kind=Kind.TARGET_RECREATED, text=text))
 
 
-def _acknowledged(observed: Observed) -> tuple[Writer, Last] | None:
-    """The last record that is known to have been acknowledged, and who wrote it."""
-    progress, writers = observed.progress, observed.map.writers(observed.ids)
-    if progress is not None and progress.target != NO_OFFSET:
-        last = _ended(progress)
-        if progress.sequence != NO_OFFSET:
-            return progress.writer, last
-        older = [writer for writer in writers if _rank(observed, writer) < _rank(observed, progress.writer)]
-        return (older[-1] if older else progress.writer), last
-    for writer in reversed(writers):
-        pieces = observed.map.pieces(writer)
-        piece = None if pieces is None else pieces.last_settled()
-        if piece is not None:
-            return writer, Last(sequence=piece.begin % SEQUENCES, source=piece.source, target=piece.target)
-    return None
-
-
-def _never_acknowledged(observed: Observed) -> Begin:
-    """Nothing was acknowledged: where the newest writer began, which may have been decided long ago, or the start."""
-    progress, writers = observed.progress, observed.map.writers(observed.ids)
-    if writers and (progress is None or _rank(observed, writers[-1]) >= _rank(observed, progress.writer)):
-        return Begin(position=_opening(observed, writers[-1]))
-    if progress is not None and progress.position != NO_OFFSET:
-        return Begin(position=progress.position)
-    return Begin(position=observed.start)
-
-
 def _opening(observed: Observed, writer: Writer) -> int:
     pieces = observed.map.pieces(writer)
     return observed.start if pieces is None else pieces.at(0).source
 
 
-def _opened_only(observed: Observed, writer: Writer, last: Last, missing: int) -> Resume:
-    """The newest writer has written segments ahead, but no record of its own was ever acknowledged."""
+def _opened_only(observed: Observed, writer: Writer, had: Stretch | None, end: int) -> Begin:
+    """The newest writer wrote segments ahead, and none of its records is known to be acknowledged.
+
+    Target offsets behind ``had``, what was acknowledged before, that retention removed may have been records of it.
+    """
     position = _opening(observed, writer)
-    if missing == 0:
-        return Resume(position=position, last=last)
+    if _missing(observed.tail, 0 if had is None else had.target + 1, end) == 0:
+        return Begin(position=position)
     text = (
         f"the target topic has nothing of this flow any more; going on at source offset {position}: what "
         f"{_name(writer)} sent from there on and was not acknowledged may be there twice"
     )
-    return Resume(position=position, last=last, event=Event(kind=Kind.NOTE, text=text, first=position))
+    return Begin(position=position, event=Event(kind=Kind.NOTE, text=text, first=position))
 
 
 def _end(tail: Tail) -> int:
@@ -367,32 +383,26 @@ def _missing(tail: Tail, first: int, end: int) -> int:
     return end - first - seen
 
 
-def _lost_all(observed: Observed, last: Last, end: int) -> Resume:
+def _lost_all(observed: Observed, had: Stretch, end: int) -> Resume:
     """The log ends below what was acknowledged, and has nothing else of the flow."""
     mapped = observed.map.offsets(observed.progress, observed.ids)
     position = mapped.target_to_source(end)
     if position is None:
-        position = next((stretch.source for stretch in mapped), last.source + 1)
-    return Resume(position=position, last=None, event=_lost(observed, position, end, last))
+        position = next(iter(mapped)).source
+    return Resume(position=position, last=None, event=_lost(observed, position, end, had))
 
 
-def _by_the_logs_end(observed: Observed, writer: Writer, last: Last, missing: int) -> Decision:
-    """Retention removed all data: the offsets that were used since the progress are records, or markers of fences.
+def _by_the_logs_end(observed: Observed, writer: Writer, last: Last, count: int, missing: int) -> Decision:
+    """Retention removed all data: the offsets that were used since ``last`` are records, or markers of fences.
 
     Each raise of the epoch may have left one marker. The newest is there to see; of the others as many records are
     repeated as there may be markers that nobody sees any more.
     """
-    fence, markers = observed.fence, missing
+    fence, pieces, markers = observed.fence, observed.map.pieces(writer), missing
     if fence is not None and fence.producer_id == writer.producer_id:
         markers = min(missing, max(0, fence.epoch - writer.epoch - 1))
-    pieces = observed.map.pieces(writer)
-    before = None if pieces is None else pieces.count_at(last.source)
-    if pieces is None or before is None:
-        return Stuck(error=_said(f"no segment is on record for {_name(writer)}", _ANEW))
-    if before % SEQUENCES != last.sequence:
-        return _contradiction(writer)
-    count = before + missing - markers
-    source = pieces.source_of(count)
+    count += missing - markers
+    source = None if pieces is None else pieces.source_of(count)
     if source is None:
         return _contradiction(writer)
     text = (
@@ -402,8 +412,6 @@ def _by_the_logs_end(observed: Observed, writer: Writer, last: Last, missing: in
     if markers:
         text += f"; up to {markers} records from there on may be there twice"
     position = source + 1
-    if observed.progress is not None and count == before:
-        position = max(position, observed.progress.position)
     found = Last(sequence=count % SEQUENCES, source=source, target=last.target + missing)
     event = Event(kind=Kind.NOTE, text=text, first=position)
     return Resume(position=position, last=None if markers else found, event=event)

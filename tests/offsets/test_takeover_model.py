@@ -1,0 +1,93 @@
+"""Takeovers against a plain model of the partition: whatever dies or is lost, each record arrives once, in order."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkmirror.offsets.records import SEQUENCES
+from tests.offsets.world import PLACE, Begin, Resume, Stuck, World
+
+_kept = st.lists(st.booleans(), min_size=1, max_size=60).map(lambda kept: [*kept, True])
+_budgets = st.lists(st.integers(0, 40), min_size=1, max_size=5)
+_chances = st.integers(0, 2**32).map(Random)
+_firsts = st.sampled_from([0, SEQUENCES - 3, SEQUENCES - 20])
+MANY = settings(max_examples=400, deadline=None)
+
+
+def expected(world: World) -> list[int]:
+    return [offset for offset, kept in enumerate(world.kept) if kept]
+
+
+def check_map(world: World) -> None:
+    """Every record that is left on the target translates both ways; a hole leads to the record behind it."""
+    offsets = world.state.maps[PLACE].offsets(world.state.progress[PLACE], world.ids)
+    there = {
+        source: entry.header.base_offset + number for entry in world.log for number, source in enumerate(entry.sources)
+    }
+    following = world.position
+    behind = there[max(there)] + 1
+    for source in reversed(range(min(there), len(world.kept))):
+        following = source if source in there else following
+        assert offsets.source_to_target(source) == there.get(following, behind), f"source offset {source}"
+        assert offsets.mirrored(source) == (source in there)
+    for source, target in there.items():
+        assert offsets.target_to_source(target) == source
+
+
+@MANY
+@given(_kept, _chances, _firsts, _budgets, st.booleans(), st.data())
+def test_a_writer_that_dies_anywhere_loses_and_repeats_nothing(kept, chance, first, budgets, shared, data):
+    world = World(kept=kept, chance=chance, first_sequence=first, shared=shared)
+    world.begin(0)
+    for budget in budgets:
+        if world.copy(budget):
+            break
+        for _ in range(data.draw(st.integers(0, 2), label="drivers that die in the takeover")):
+            world.fence()
+        world.fence(other_id=data.draw(st.booleans(), label="another producer id"))
+        assert not isinstance(world.take_over(), Stuck)
+    assert world.copy(-1)
+    assert world.arrived == expected(world)
+    assert not world.told
+    check_map(world)
+
+
+@MANY
+@given(_kept, _chances, _firsts, _budgets, st.booleans(), st.data())
+def test_a_target_that_loses_its_tail_gets_it_again(kept, chance, first, budgets, shared, data):
+    world = World(kept=kept, chance=chance, first_sequence=first, shared=shared)
+    world.begin(0)
+    for budget in budgets:
+        world.copy(budget)
+        before, progress = world.arrived, world.state.progress.get(PLACE)
+        world.lose_tail(data.draw(st.integers(0, 8), label="batches lost"))
+        world.fence()
+        decision = world.take_over()
+        assert isinstance(decision, Resume | Begin)
+        if progress is not None and progress.source in before and progress.source not in world.arrived:
+            assert "lost the end of its log" in str(decision.event)
+    assert world.copy(-1)
+    assert world.arrived == expected(world)
+    check_map(world)
+
+
+@MANY
+@given(_kept, _chances, _firsts, _budgets, st.booleans(), st.data())
+def test_what_retention_removed_is_neither_lost_nor_silently_repeated(kept, chance, first, budgets, shared, data):
+    world = World(kept=kept, chance=chance, first_sequence=first, shared=shared)
+    world.begin(0)
+    for budget in budgets:
+        if world.copy(budget):
+            break
+        world.retain(data.draw(st.sampled_from([0.0, 0.5, 1.0]), label="share removed"))
+        world.fence()
+        assert not isinstance(world.take_over(), Stuck)
+    assert world.copy(-1)
+    repeated = len(world.arrived) - len(set(world.arrived))
+    assert set(world.arrived) == set(expected(world))
+    assert not repeated or any("may be there twice" in event for event in world.told)
+    if not world.shared and not any("may be there twice" in event for event in world.told):
+        assert world.arrived == expected(world)

@@ -1,0 +1,248 @@
+"""A plain model of one partition: a source with holes, a target's log, a journal, and writers that die anywhere.
+
+It knows nothing of how `sparkmirror.offsets` decides: a record of the source must be in the target's log once,
+in order, whatever was lost on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.records import SEQUENCES, Progress, Segment
+from sparkmirror.offsets.state import JournalState
+from sparkmirror.offsets.tail import Tail, TailBatch
+from sparkmirror.offsets.takeover import Begin, Decision, Observed, ReadFrom, Resume, Stuck, decide
+
+PLACE = TopicPartition("orders", 3)
+FOREIGN = 4_000
+
+
+class Crash(Exception):  # noqa: N818  # not an error: the model's writer dies
+    """The writer dies here."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A batch of the target's log; ``sources`` of its records, empty for others' batches and for markers."""
+
+    header: TailBatch
+    sources: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class World:
+    """One partition, both clusters, and the internal topic.
+
+    Attributes:
+        kept: whether the source has a record at each offset that is to be copied.
+        chance: decides sizes and moments.
+        first_sequence: of each epoch; near the end of all sequences they wrap.
+        shared: whether others write the target too.
+        position: where the copy stands, as its writer knows.
+        told: events.
+    """
+
+    kept: list[bool]
+    chance: Random
+    first_sequence: int = 0
+    shared: bool = False
+    log: list[Entry] = field(default_factory=list)
+    start: int = 0
+    state: JournalState = field(default_factory=JournalState)
+    ids: list[int] = field(default_factory=lambda: [7])
+    writer: Writer = field(default_factory=lambda: Writer(producer_id=7, epoch=0))
+    fenced: Writer | None = None
+    position: int = 0
+    sequence: int = 0
+    continues_at: int = NO_OFFSET
+    last: tuple[int, int, int] = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
+    told: list[str] = field(default_factory=list)
+    budget: int = 0
+    readings: int = 0
+
+    @property
+    def end(self) -> int:
+        """The target log's end."""
+        return self.log[-1].header.last_offset + 1 if self.log else 0
+
+    @property
+    def arrived(self) -> list[int]:
+        """Source offsets of the flow's records on the target, in order, those too that retention removed."""
+        return [source for entry in self.log for source in entry.sources]
+
+    # ------------------------------------------------------------------------------------------------- the writer
+
+    def begin(self, position: int) -> None:
+        """A new writer epoch begins at a source offset."""
+        self.position, self.sequence, self.continues_at = position, self.first_sequence, NO_OFFSET
+        self.last = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
+
+    def copy(self, budget: int) -> bool:
+        """Copies to the source's end; False if the writer died after ``budget`` effects."""
+        self.budget = budget
+        try:
+            self._publish()
+            while self.position < len(self.kept):
+                self._answer()
+            self._publish()
+        except Crash:
+            return False
+        return True
+
+    def _spend(self) -> None:
+        if self.budget == 0:
+            raise Crash
+        self.budget -= 1
+
+    def _answer(self) -> None:
+        """One fetch answer: segments ahead, then batches, some of which are acknowledged in between."""
+        stop = min(len(self.kept), self.position + self.chance.randint(1, 12))
+        sources = [offset for offset in range(self.position, stop) if self.kept[offset]]
+        ahead: dict[int, Segment] = {}
+        for number, source in enumerate(sources):
+            if source != self.continues_at:
+                sequence = (self.sequence + number) % SEQUENCES
+                ahead[number] = Segment(partition=PLACE, writer=self.writer, sequence=sequence, source=source)
+                self._spend()
+                self.state.take(ahead[number])
+            self.continues_at = source + 1
+        unacknowledged: list[tuple[int, int, list[int], int]] = []
+        number = 0
+        while number < len(sources):
+            count = min(len(sources) - number, self.chance.randint(1, 4))
+            self._spend()
+            base = self._append(self.sequence + number, sources[number : number + count])
+            unacknowledged.append((number, base, sources[number : number + count], self.sequence + number))
+            number += count
+            while unacknowledged and self.chance.random() < 0.5:
+                self._acknowledge(*unacknowledged.pop(0), ahead)
+        for batch in unacknowledged:
+            self._acknowledge(*batch, ahead)
+        self.sequence = (self.sequence + len(sources)) % SEQUENCES
+        self.position = stop
+        if self.chance.random() < 0.5:
+            self._publish()
+
+    def _append(self, sequence: int, sources: list[int]) -> int:
+        if self.shared and self.chance.random() < 0.3:
+            self.others_write(self.chance.randint(1, 3))
+        base = self.end
+        last = base + len(sources) - 1
+        header = TailBatch(
+            base, last, *_named(self.writer), sequence % SEQUENCES, count=len(sources), control=False, newest_ms=1
+        )
+        self.log.append(Entry(header, sources))
+        return base
+
+    def _acknowledge(
+        self, number: int, base: int, sources: list[int], sequence: int, ahead: dict[int, Segment]
+    ) -> None:
+        self._spend()
+        _, source, target = self.last
+        opened = number in ahead
+        for place in range(len(sources)):
+            if number + place in ahead:
+                self.state.take(replace(ahead[number + place], target=base + place))
+        if not opened and target != NO_OFFSET and base - target != sources[0] - source:
+            here = Segment(
+                partition=PLACE, writer=self.writer, sequence=sequence % SEQUENCES, source=sources[0], target=base
+            )
+            self.state.take(here)
+        self.last = ((sequence + len(sources) - 1) % SEQUENCES, sources[-1], base + len(sources) - 1)
+        self.position = sources[-1] + 1
+        if self.chance.random() < 0.3:
+            self._publish()
+
+    def _publish(self) -> None:
+        self._spend()
+        sequence, source, target = self.last
+        self.state.take(
+            Progress(
+                partition=PLACE,
+                writer=self.writer,
+                generation=len(self.ids),
+                position=self.position,
+                next_sequence=self.sequence,
+                sequence=sequence,
+                source=source,
+                target=target,
+            )
+        )
+
+    # -------------------------------------------------------------------------------------------- what else happens
+
+    def others_write(self, count: int) -> None:
+        """Another producer's batch."""
+        header = TailBatch(self.end, self.end + count - 1, FOREIGN, 0, 0, count=count, control=False, newest_ms=1)
+        self.log.append(Entry(header))
+
+    def lose_tail(self, batches: int) -> None:
+        """An unclean election: the last batches are gone, none of those that retention has removed."""
+        while batches and self.log and self.log[-1].header.base_offset >= self.start:
+            self.log.pop()
+            batches -= 1
+
+    def retain(self, share: float) -> None:
+        """Retention removes whole batches from the beginning of what is left."""
+        left = [entry.header for entry in self.log if entry.header.base_offset >= self.start]
+        count = round(share * len(left))
+        if count:
+            self.start = left[count - 1].last_offset + 1
+
+    # ------------------------------------------------------------------------------------------------- the takeover
+
+    def fence(self, *, other_id: bool = False) -> None:
+        """Raises the epoch, or gets another producer id, which fences nobody."""
+        if other_id:
+            self.ids.append(self.ids[-1] + 10)
+            self.writer, self.fenced = Writer(producer_id=self.ids[-1], epoch=0), None
+            return
+        self.writer = self.fenced = replace(self.writer, epoch=self.writer.epoch + 1)
+        marker = TailBatch(self.end, self.end, *_named(self.writer), -1, count=1, control=True, newest_ms=1)
+        self.log.append(Entry(marker))
+
+    def take_over(self) -> Decision:
+        """Decides, reading headers as often as it is asked to, and puts on record what became known."""
+        tail = self._tail(self.end - 2)
+        for _ in range(64):
+            decision = decide(self.observed(tail))
+            if not isinstance(decision, ReadFrom):
+                break
+            assert self.start <= decision.offset < tail.since, "nothing new would be read"
+            self.readings += 1
+            tail = self._tail(decision.offset)
+        if isinstance(decision, Resume):
+            for segment in decision.segments:
+                self.state.take(segment)
+        if isinstance(decision, Resume | Begin):
+            self.begin(decision.position)
+            self.told += [str(decision.event)] if decision.event else []
+        return decision
+
+    def observed(self, tail: Tail) -> Observed:
+        """What a driver sees."""
+        return Observed(
+            partition=PLACE,
+            progress=self.state.progress.get(PLACE),
+            map=self.state.map_of(PLACE),
+            ids=tuple(self.ids),
+            tail=tail,
+            start=0,
+            sole_writer=not self.shared,
+            fence=self.fenced,
+        )
+
+    def _tail(self, offset: int) -> Tail:
+        offset = max(offset, self.start)
+        headers = tuple(e.header for e in self.log if e.header.last_offset >= offset)
+        since = min([offset, *(header.base_offset for header in headers)])
+        return Tail(start=self.start, high_watermark=self.end, batches=headers, since=max(since, self.start))
+
+
+def _named(writer: Writer) -> tuple[int, int]:
+    return writer.producer_id, writer.epoch
+
+
+__all__ = ["PLACE", "Begin", "Resume", "Stuck", "World"]
