@@ -7,6 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkmirror.offsets.bounds import bound
 from sparkmirror.offsets.records import SEQUENCES
 from tests.offsets.world import PLACE, Begin, Resume, Stuck, World
 
@@ -14,7 +15,7 @@ _kept = st.lists(st.booleans(), min_size=1, max_size=60).map(lambda kept: [*kept
 _budgets = st.lists(st.integers(0, 40), min_size=1, max_size=5)
 _chances = st.integers(0, 2**32).map(Random)
 _firsts = st.sampled_from([0, SEQUENCES - 3, SEQUENCES - 20])
-MANY = settings(max_examples=400, deadline=None)
+MANY = settings(max_examples=200, deadline=None)
 
 
 def expected(world: World) -> list[int]:
@@ -29,12 +30,19 @@ def check_map(world: World) -> None:
     }
     following = world.position
     behind = there[max(there)] + 1
-    for source in reversed(range(min(there), len(world.kept))):
+    for source in reversed(range(max(min(there), world.source_start), len(world.kept))):
         following = source if source in there else following
         assert offsets.source_to_target(source) == there.get(following, behind), f"source offset {source}"
         assert offsets.mirrored(source) == (source in there)
     for source, target in there.items():
-        assert offsets.target_to_source(target) == source
+        assert source < world.source_start or offsets.target_to_source(target) == source
+
+
+def bound_map(world: World, log_start: int) -> None:
+    """The source's log moves on, and what nobody needs is removed from the map."""
+    world.source_start = max(world.source_start, log_start)
+    for key in bound(world.state, {PLACE: world.source_start}, world.ids):
+        world.state.forget(key)
 
 
 @MANY
@@ -45,6 +53,7 @@ def test_a_writer_that_dies_anywhere_loses_and_repeats_nothing(kept, chance, fir
     for budget in budgets:
         if world.copy(budget):
             break
+        bound_map(world, data.draw(st.integers(0, world.position), label="the source's log start"))
         for _ in range(data.draw(st.integers(0, 2), label="drivers that die in the takeover")):
             world.fence()
         world.fence(other_id=data.draw(st.booleans(), label="another producer id"))
@@ -52,6 +61,9 @@ def test_a_writer_that_dies_anywhere_loses_and_repeats_nothing(kept, chance, fir
     assert world.copy(-1)
     assert world.arrived == expected(world)
     assert not world.told
+    check_map(world)
+    log_start = data.draw(st.integers(0, world.position), label="the source's log start at the end")
+    bound_map(world, log_start)
     check_map(world)
 
 
@@ -63,6 +75,7 @@ def test_a_target_that_loses_its_tail_gets_it_again(kept, chance, first, budgets
     for budget in budgets:
         world.copy(budget)
         before, progress = world.arrived, world.state.progress.get(PLACE)
+        bound_map(world, 0)
         world.lose_tail(data.draw(st.integers(0, 8), label="batches lost"))
         world.fence()
         decision = world.take_over()
@@ -82,6 +95,7 @@ def test_what_retention_removed_is_neither_lost_nor_silently_repeated(kept, chan
     for budget in budgets:
         if world.copy(budget):
             break
+        bound_map(world, data.draw(st.integers(0, world.position), label="the source's log start"))
         world.retain(data.draw(st.sampled_from([0.0, 0.5, 1.0]), label="share removed"))
         world.fence()
         assert not isinstance(world.take_over(), Stuck)

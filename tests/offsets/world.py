@@ -50,6 +50,7 @@ class World:
     shared: bool = False
     log: list[Entry] = field(default_factory=list)
     start: int = 0
+    source_start: int = 0
     state: JournalState = field(default_factory=JournalState)
     ids: list[int] = field(default_factory=lambda: [7])
     writer: Writer = field(default_factory=lambda: Writer(producer_id=7, epoch=0))

@@ -192,7 +192,7 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
     batch = found[counts.index(count)]
     source = pieces.source_of(count)
     if source is None:
-        return _no_segment(batch)
+        return _gone_from_the_source(pieces, batch)
     if _may_hide_newer(observed, writer, pieces, count):
         return ReadFrom(offset=_further(observed, _hint(observed)))
     last = Last(sequence=count % SEQUENCES, source=source, target=batch.last_offset)
@@ -214,6 +214,16 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
         return ReadFrom(offset=_further(observed, placed.offset))
     position, event = _position(observed, writer, last)
     return Resume(position=position, last=last, segments=placed, event=event)
+
+
+def _gone_from_the_source(pieces: Pieces, batch: TailBatch) -> Resume:
+    """The log ends before all segments that are on record: those below the source's log start are removed from it."""
+    position, end = pieces.at(0).source, batch.last_offset + 1
+    text = (
+        f"the target lost the end of its log from offset {end} on, and what it had there up to source offset "
+        f"{position - 1} is gone from the source too: it cannot be copied again"
+    )
+    return Resume(position=position, last=None, event=Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=end))
 
 
 def _count(pieces: Pieces, writer: Writer, progress: Progress | None) -> int | None:
