@@ -142,6 +142,15 @@ def test_a_source_that_has_what_was_copied_lost_nothing(end: EpochEnd, epoch: in
     assert (begun.plan.position, begun.event, begun.plan.leader_epoch) == (500, None, epoch)
 
 
+def test_a_takeover_that_goes_on_further_than_the_progress_is_not_measured_by_the_progresss_epoch():
+    """A broker that restarts begins an epoch: that of the progress ends before what was copied after it."""
+    further = replace(RESUMED, position=700)
+    begun = start(progress=COPIED, epochs={SOURCE: EpochEnd(4, 520)}, resumed={SOURCE: further})
+    assert (begun.plan.position, begun.event, begun.plan.leader_epoch) == (700, None, -1)
+    lost = start(progress=COPIED, epochs={SOURCE: EpochEnd(3, 450)}, resumed={SOURCE: further})
+    assert (lost.plan.position, lost.event.last) == (450, 699)
+
+
 def test_a_log_that_ends_below_the_position_lost_its_tail_whatever_its_epochs():
     begun = start(progress={SOURCE: PROGRESS}, log_ends={SOURCE: 499})
     assert begun.event is not None

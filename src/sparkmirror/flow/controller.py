@@ -132,7 +132,7 @@ class Controller:
     def _copy(self, opened: Opened, source: Cluster, target: Cluster) -> None:
         if not opened.clean:
             log.info(
-                "the last run did not end cleanly: going on from the last progress, records after it may repeat",
+                "the last run did not end cleanly: taking its partitions over, from what the target has",
                 extra={"flow": self.name},
             )
         with ThreadPoolExecutor(SHIFT_THREADS, thread_name_prefix=f"shift {self.name}") as pool:
@@ -151,6 +151,8 @@ class Controller:
                     copying.tick()
                     self._view = copying.view(self._state.value, tuple(self._events))
                     self._stop.wait(TICK_SECONDS)
+                if copying.superseded:
+                    raise SparkmirrorError(f"{self.name}: {copying.superseded}")
                 self._finish(copying)
             finally:
                 self._cancel()

@@ -4,7 +4,7 @@ Called by the controller once a tick, from one thread. Every step reads what is 
 of `positions`, ``copy.plan`` and `rest`, and starts or ends shifts through `lanes`.
 
 Invariants: each partition is in exactly one of: a lane, the resting ones, the done ones; what a lane could not hand
-back begins again from its last progress, with a writer epoch that was raised first.
+back settled is taken over; a run that has lost the flow to another one writes nothing more.
 """
 
 from __future__ import annotations
@@ -16,25 +16,28 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig
-from sparkmirror.copy.plan import PartitionPlan, group_of, lane_count, pack
+from sparkmirror.copy.plan import PartitionPlan, lane_count, pack
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.duties.dead_letters import ensure_dead_letter_topic
 from sparkmirror.duties.topics import Round, replicate_topics, wanted
-from sparkmirror.errors import SparkmirrorError
+from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.events import ANEW, Kind, kind_of_stop
 from sparkmirror.flow.lanes import Ended, Lanes
 from sparkmirror.flow.opening import Opened, now_ms
-from sparkmirror.flow.planner import Pairs, absent, starts_of
+from sparkmirror.flow.planner import Pairs, absent
+from sparkmirror.flow.planning import Planning
+from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.rates import Rates
 from sparkmirror.flow.rest import Resting
 from sparkmirror.flow.room import Packed, Room, must_pack_anew
+from sparkmirror.flow.settled import settled_at, settled_by, settled_in
 from sparkmirror.flow.shift import LaneOfShifts, RunShift, going_on
 from sparkmirror.flow.telling import Note, Telling, outlived, stands
 from sparkmirror.flow.view import FlowView
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.model import NO_OFFSET, Copied, TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import control_topic
 from sparkmirror.offsets.records import Life, Stopped, event_key
 
@@ -42,6 +45,11 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 LIFE_SECONDS = 3.0
+BURY_SECONDS = 60.0
+"""Until the lanes of other runs are forgotten; they have ended long before."""
+
+ONCE_TRIES = 5
+"""How often a copy for once takes a partition up again whose lane was lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +93,7 @@ class Copying:
         self._target = target
         self._desk = desk
         self._note = note
-        self._writers = list(opened.first)
+        self._planning = Planning(config, opened, source, target, once=desk.once)
         self._resting = Resting()
         self._done: set[TopicPartition] = set()
         self._round: Round | None = None
@@ -98,7 +106,8 @@ class Copying:
         self._rate = (0.0, 0.0)
         now = time.monotonic()
         self._looked = self._lived = 0.0
-        self._refreshed = self._compared = now
+        self._began = self._refreshed = self._compared = now
+        self.superseded = ""
         self._packed = Packed(at=now)
         self._lanes = Lanes(
             config,
@@ -112,8 +121,14 @@ class Copying:
 
     @property
     def finished(self) -> bool:
-        """Whether a copy for once has nothing left to do."""
-        return self._desk.once and not len(self._lanes) and not self._loose
+        """Whether there is nothing left to do: for a copy for once, or because another run has the flow."""
+        done = self._desk.once and not len(self._lanes) and not self._loose and not self._again_for_once()
+        return done or bool(self.superseded)
+
+    def _again_for_once(self) -> list[TopicPartition]:
+        """The partitions that a copy for once tries again: what they lack is a lane, not a remedy."""
+        resting = self._resting.errors()
+        return [p for p in resting if self._resting.settled(p) is None and self._resting.failures(p) < ONCE_TRIES]
 
     def errors(self) -> dict[str, str]:
         """What is not copied, topics and partitions, and why."""
@@ -146,7 +161,9 @@ class Copying:
 
     def end(self, seconds: float) -> None:
         """Drains every lane, and puts the clean end on record if all handed over."""
-        clean = self._drain(seconds) and not len(self._resting)
+        if self.superseded:
+            return
+        clean = self._drain(seconds) and self._resting.all_settled
         clean = clean and (self._opened.clean or self._round is not None)
         self._opened.store.follow()
         self._attempt(self._speak)
@@ -196,6 +213,7 @@ class Copying:
             self._looked = now
             self._opened.store.follow()
             self._take_progress(now)
+            self._listen(now)
         if not self._packing:
             self._lanes.succeed()
             self._retry(now)
@@ -207,6 +225,22 @@ class Copying:
             self._lived = now
             self._live("running")
 
+    def _listen(self, now: float) -> None:
+        """Hears who is silent and who has the flow, and shows that this run has it."""
+        signs = self._opened.signs
+        signs.follow()
+        if signs.follower:
+            self.superseded = f"another run, {signs.follower}, has taken the flow over: only one may copy it"
+            return
+        for ended in self._lanes.silent(signs.silent()):
+            self._lose(ended, now)
+        if now - self._began > BURY_SECONDS:
+            signs.bury()
+        try:
+            self._planning.keep_alive()
+        except FencedError as failure:
+            self.superseded = f"another run has taken the flow over: {failure}"
+
     def _take_progress(self, now: float) -> None:
         progress = self._opened.store.state.progress
         mine = [p for p in progress.values() if p.generation == self._opened.generation]
@@ -216,7 +250,7 @@ class Copying:
             lane = running.get(p.lane)
             if p.error and lane is not None and p.partition in lane.partitions and not self._desk.once:
                 self._lanes.give_away(p.partition)
-                self._rest(p.partition, p.error, now, kind_of_stop(p.events, p.error))
+                self._rest(p.partition, p.error, now, kind_of_stop(p.events, p.error), settled=settled_in(p))
             elif not p.error and lane is not None:
                 self._telling.flows(p.partition, p.position, p.time_ms)
             self._telling.tell(p.partition, p.events, p.error)
@@ -239,6 +273,7 @@ class Copying:
             # Its last progress may not have been read.
             self._telling.tell(receipt.source, receipt.events, receipt.error)
             if receipt.source not in lane.partitions:
+                self._settle_late(lane, receipt)
                 continue
             following = _onward(plans[receipt.source], receipt, lane.left)
             if following is not None:
@@ -248,8 +283,10 @@ class Copying:
                 if receipt.outcome is Outcome.DONE:
                     self._done.add(receipt.source)
                 else:
+                    error = receipt.error or "its shift never started"
                     kind = kind_of_stop(receipt.events, receipt.error)
-                    self._rest(receipt.source, receipt.error or "its shift never started", now, kind)
+                    self._rest(receipt.source, error, now, kind, settled=settled_by(receipt))
+        self._opened.signs.forget(ended.shift.plan.shift)
         self._attempt(lambda: self._lanes.clean(ended.shift))
         lane.left = onward
         if lane.current is not ended.shift:
@@ -260,56 +297,73 @@ class Copying:
             self._loose.extend(onward.values())
             self._lanes.remove(lane)
 
+    def _settle_late(self, lane: LaneOfShifts, receipt: Receipt) -> None:
+        """A partition that was given away because it stood still has had its last answers meanwhile."""
+        settled = settled_by(receipt)
+        if settled is not None and self._planning.resuming.held_by(receipt.source, lane.name):
+            self._resting.settle(receipt.source, settled)
+
     def _go_on(self, lane: LaneOfShifts, plans: Sequence[PartitionPlan], now: float) -> None:
         try:
             self._lanes.go_on(lane, plans)
         except SparkmirrorError as failure:
             self._lanes.remove(lane)
             for plan in plans:
-                self._rest(plan.source, str(failure), now)
+                self._rest(plan.source, str(failure), now, settled=settled_at(plan))
 
     def _start(self, plans: Sequence[PartitionPlan], *, extra: bool = False) -> None:
         try:
-            self._lanes.start(plans, extra=extra)
+            lane = self._lanes.start(plans, extra=extra)
         except SparkmirrorError as failure:
             for plan in plans:
-                self._rest(plan.source, str(failure), time.monotonic())
+                self._rest(plan.source, str(failure), time.monotonic(), settled=settled_at(plan))
+        else:
+            self._planning.resuming.hand_out([plan.source for plan in plans], lane)
 
     def _lose(self, ended: Ended, now: float) -> None:
-        """A shift died without a word: whoever waits for it gives up, its partitions begin again."""
+        """A lane died without a word, or gives none: all that may still live of it ends, its partitions begin again."""
         lane = ended.lane
         self._note(f"{ended.shift.plan.shift} was lost: {ended.error}")
-        self._attempt(lambda: self._lanes.give_up(ended.shift))
+        for shift in self._lanes.lose(ended):
+            self._desk.cancel_shift(shift.plan.shift)
+            self._opened.signs.forget(shift.plan.shift)
+        self._attempt(self._lanes.speak)
+        self._planning.resuming.lose(lane.partitions)
         for partition in sorted(lane.partitions):
             self._rest(partition, f"its lane was lost: {ended.error}", now)
         lane.partitions.clear()
-        if lane.current is ended.shift:
-            self._lanes.remove(lane)
 
-    def _rest(self, partition: TopicPartition, error: str, now: float, kind: Kind = Kind.STOPPED) -> None:
+    def _rest(
+        self,
+        partition: TopicPartition,
+        error: str,
+        now: float,
+        kind: Kind = Kind.STOPPED,
+        *,
+        settled: Resumed | None = None,
+        at_least: float = 0.0,
+    ) -> None:
         if kind in ANEW:
             self._changed.add(partition)
-        self._resting.rest(partition, error, now)
+        self._resting.rest(partition, error, now, settled=settled, at_least=at_least)
         self._note(stands(partition, error))
         progress = self._opened.store.state.progress.get(partition)
         self._telling.stands(partition, progress.position if progress is not None else NO_OFFSET)
 
     def _retry(self, now: float) -> None:
-        """Takes partitions up again whose pause is over, under a raised epoch."""
-        if self._desk.once:
-            return
-        due = list(self._resting.take_due(now))
+        """Takes partitions up again whose pause is over: from where they settled, or by taking them over."""
+        due = list(self._resting.take_due(now, self._again_for_once() if self._desk.once else None))
         if not due:
             return
         try:
+            self._lanes.speak()
+            changed = self._changed.intersection(due)  # these go on elsewhere, so under another epoch
             due = self._look_again(due, now)
-            for group in sorted({group_of(p, len(self._writers)) for p in due}):
-                self._writers[group] = self._opened.writers.renew(group)
-            self._opened.store.follow()
-            plans = self._plan([(p, self._pairs[p]) for p in due])
+            settled = {p: s for p in due if p not in changed and (s := self._resting.settled(p)) is not None}
+            plans = self._plan([(p, self._pairs[p]) for p in due], settled)
         except SparkmirrorError as failure:
             for partition in due:
-                self._resting.rest(partition, str(failure), now)
+                self._resting.rest(partition, str(failure), now, settled=self._resting.settled(partition))
             raise
         if plans:
             self._start_beside(plans)
@@ -359,39 +413,23 @@ class Copying:
         self._pairs = dict(found.pairs)
         return found.pairs
 
-    def _plan(self, pairs: Pairs) -> list[PartitionPlan]:
+    def _plan(self, pairs: Pairs, settled: Mapping[TopicPartition, Resumed] | None = None) -> list[PartitionPlan]:
         """Decides where partitions begin; those that cannot begin now rest."""
         assert self._round is not None  # topics are found first
-        progress = self._opened.store.state.progress
-        mine = {
-            p: Copied(r.records, r.bytes, r.dead_letters)
-            for p, r in progress.items()
-            if r.generation == self._opened.generation
-        }
-        starts, failed = starts_of(
-            self._config,
-            self._source,
-            self._target,
-            pairs,
-            self._round,
-            progress=progress,
-            writers=self._writers,
-            copied=mine,
-            resumed={},
-            once=self._desk.once,
-        )
-        for partition, event in failed.items():
+        planned = self._planning.plan(pairs, self._round, settled or {})
+        for partition, (event, seconds) in planned.waiting.items():
             self._telling.tell(partition, [event], event.text)
-            self._rest(partition, event.text, time.monotonic(), event.kind)
-        for start in starts:
-            if start.event is not None:
-                self._telling.tell(start.plan.source, [start.event])
-        return [start.plan for start in starts if start.plan.source not in failed]
+            where = (settled or {}).get(partition)
+            self._rest(partition, event.text, time.monotonic(), event.kind, settled=where, at_least=seconds)
+        for partition, event in planned.events:
+            self._telling.tell(partition, [event])
+        return list(planned.plans)
 
     def _pack(self, plans: Sequence[PartitionPlan]) -> None:
         """Packs partitions into lanes by their rates, and starts the lanes."""
         self._packing, self._loose = False, []
         by_source = {plan.source: plan for plan in plans}
+        self._attempt(lambda: by_source.update(self._planning.change_ids(by_source)))
         lanes = lane_count(self._config.tasks_max, self._desk.room().lanes, len(by_source))
         self._packed = Packed(at=time.monotonic(), lanes=lanes, partitions=len(by_source))
         for members in pack(self._weights(by_source), max(1, lanes)):
@@ -421,7 +459,7 @@ class Copying:
             patience=self._config.shift_max_ms / 1000,
             now=now,
         )
-        if must_pack_anew(compared):
+        if must_pack_anew(compared) or self._opened.writers.to_rotate:
             log.info("packing the lanes anew", extra={"flow": str(self._config.name)})
             self._packing = True
             self._lanes.drain_each()

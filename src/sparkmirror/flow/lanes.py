@@ -1,7 +1,7 @@
 """The lanes of one flow, each a row of shifts: starting them, succeeding them, collecting what they hand back.
 
 Invariants: a lane has at most one shift that copies and one that waits for its handover; a successor is never started
-while the flow drains.
+while the flow drains; a lane is lost as a whole, since nobody can tell whether a dead shift had handed over.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class Lanes:
         self._named = 0
         self._handovers: dict[str, int] = {}
         self._told: set[str] = set()
+        self._untold: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -81,12 +82,13 @@ class Lanes:
         """How many lanes are to be packed in with the rest."""
         return sum(lane.extra for lane in self._lanes)
 
-    def start(self, plans: Sequence[PartitionPlan], *, extra: bool = False) -> None:
-        """Starts a lane of its own for ``plans``."""
+    def start(self, plans: Sequence[PartitionPlan], *, extra: bool = False) -> str:
+        """Starts a lane of its own for ``plans``; gives its name."""
         name = f"lane-{self._named}"
         self._named += 1
         shift = self._submit(f"{name}.0", plans)
         self._lanes.append(LaneOfShifts(name=name, current=shift, partitions={p.source for p in plans}, extra=extra))
+        return name
 
     def go_on(self, lane: LaneOfShifts, plans: Sequence[PartitionPlan]) -> None:
         """Starts the next shift of a lane whose shift ended without a successor."""
@@ -139,9 +141,33 @@ class Lanes:
         shifts = [shift for lane in self._lanes for shift in (lane.current, lane.successor) if shift is not None]
         self._tell([drain_key(self._run, shift.plan.shift) for shift in shifts])
 
-    def give_up(self, shift: Shift) -> None:
-        """Tells whoever waits for a dead shift that it will hand over nothing."""
-        self._tell([lost_key(self._run, shift.plan.shift)])
+    def silent(self, shifts: frozenset[str]) -> Iterable[Ended]:
+        """Collects the lanes with a shift that gives no sign of life any more; see `lose`."""
+        for lane in tuple(self._lanes):
+            if any(shift.plan.shift in shifts for shift in lane.shifts):
+                yield Ended(lane=lane, shift=lane.current, error="it gives no sign of life")
+
+    def lose(self, ended: Ended) -> tuple[Shift, ...]:
+        """Gives a lane up, with every shift that may still live: they are told by `speak`.
+
+        Returns:
+            these shifts; their jobs are to be cancelled.
+        """
+        shifts = tuple({shift.plan.shift: shift for shift in (ended.shift, *ended.lane.shifts)}.values())
+        self._untold.update(lost_key(self._run, shift.plan.shift) for shift in shifts)
+        if ended.lane in self._lanes:
+            self._lanes.remove(ended.lane)
+        return shifts
+
+    def speak(self) -> None:
+        """Says which shifts are lost: they may send nothing more. Before their partitions are taken over.
+
+        Raises:
+            SparkmirrorError: the target cannot be written to.
+        """
+        if self._untold:
+            self._tell(sorted(self._untold))
+            self._untold.clear()
 
     def _tell(self, keys: list[str]) -> None:
         self._told.update(keys)

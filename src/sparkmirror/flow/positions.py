@@ -145,7 +145,7 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
 def _leader_epoch(source: TopicPartition, place: _Place, known: Known) -> int:
     """The epoch of the batch left of the position, by which the source's leader sees whether it still has that."""
     progress, end = known.progress.get(source), known.epochs.get(source)
-    if progress is None or place.anew:
+    if progress is None or place.anew or place.position > progress.position:
         return -1
     return progress.leader_epoch if end is None else end.epoch
 
@@ -205,7 +205,8 @@ def _target_recreated(progress: Progress, position: int, target: TopicPartition,
 def _tail_lost(progress: Progress, position: int, _target: TopicPartition, known: Known) -> _Place | None:
     here = progress.partition
     end = known.epochs.get(here, EpochEnd(UNDEFINED, known.log_ends.get(here, position)))
-    if end.end == UNDEFINED or end.end >= position:
+    # A takeover may go on further than the progress did; the leader epoch is that of the progress.
+    if end.end == UNDEFINED or end.end >= min(position, progress.position):
         return None
     stop = known.on.source_tail_lost is GoOn.STOP
     event = tail_lost(end.end, position, epoch=progress.leader_epoch, now=end.epoch, stop=stop)

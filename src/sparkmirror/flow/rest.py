@@ -9,6 +9,7 @@ taken over.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from sparkmirror.flow.positions import Resumed
@@ -68,14 +69,19 @@ class Resting:
         """Where a partition that rests, or rested last, goes on without being taken over."""
         return self._failures[partition].settled
 
+    @property
+    def all_settled(self) -> bool:
+        """Whether every partition that rests goes on without being taken over."""
+        return all(self._failures[partition].settled is not None for partition in self._resting)
+
     def failures(self, partition: TopicPartition) -> int:
         """How often in a row a partition has failed."""
         failure = self._failures.get(partition)
         return failure.count if failure is not None else 0
 
-    def take_due(self, now: float) -> tuple[TopicPartition, ...]:
-        """The partitions whose pause is over; they no longer rest."""
-        due = tuple(sorted(p for p in self._resting if self._failures[p].due <= now))
+    def take_due(self, now: float, among: Collection[TopicPartition] | None = None) -> tuple[TopicPartition, ...]:
+        """The partitions whose pause is over, all or ``among`` some; they no longer rest."""
+        due = tuple(sorted(p for p in self._resting if self._failures[p].due <= now and (among is None or p in among)))
         self._resting.difference_update(due)
         return due
 

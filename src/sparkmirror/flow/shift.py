@@ -61,6 +61,11 @@ class LaneOfShifts:
     count: int = 1
     extra: bool = False
 
+    @property
+    def shifts(self) -> tuple[Shift, ...]:
+        """The shifts that have not been collected."""
+        return (self.current,) if self.successor is None else (self.current, self.successor)
+
 
 def submit(pool: ThreadPoolExecutor, run: RunShift, plan: ShiftPlan, control_end: int) -> Shift:
     """Starts a shift in a thread."""

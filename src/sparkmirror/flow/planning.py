@@ -1,0 +1,141 @@
+"""Plans for partitions, whatever became of them before: asks, takes over what must be taken over, decides the starts.
+
+Invariant: a plan never gives out a sequence number that its writer epoch has seen in the partition before, unless the
+partition goes on exactly there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.copy.plan import PartitionPlan, group_of
+from sparkmirror.duties.topics import Round
+from sparkmirror.events import Event, Kind
+from sparkmirror.flow.opening import Opened
+from sparkmirror.flow.planner import Pairs, starts_of
+from sparkmirror.flow.positions import Resumed, Start
+from sparkmirror.flow.resuming import Resuming
+from sparkmirror.flow.takeover import Takeover
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.model import Copied, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What became of a wish for plans.
+
+    Attributes:
+        plans: of the partitions that may begin.
+        events: what is to be told of some of them.
+        waiting: why others do not begin now, and for how many seconds at least.
+    """
+
+    plans: tuple[PartitionPlan, ...]
+    events: tuple[tuple[TopicPartition, Event], ...]
+    waiting: Mapping[TopicPartition, tuple[Event, float]]
+
+
+class Planning:
+    """Makes the plans of one flow.
+
+    Args:
+        config: of the flow.
+        opened: what its opening gave.
+        source, target: for questions.
+        once: whether the copy ends at the source's present end.
+    """
+
+    def __init__(self, config: FlowConfig, opened: Opened, source: Cluster, target: Cluster, *, once: bool) -> None:
+        self._config = config
+        self._opened = opened
+        self._source = source
+        self._target = target
+        self._once = once
+        self._writers = list(opened.first)
+        takeover = Takeover(config, target, opened.store, opened.writers)
+        self.resuming = Resuming(config, opened, target, takeover)
+
+    def plan(self, pairs: Pairs, observed: Round, settled: Mapping[TopicPartition, Resumed]) -> Planned:
+        """Decides where partitions begin.
+
+        Args:
+            pairs: source and target partitions.
+            observed: the round of the topics duty that found them.
+            settled: where those go on that came back with nothing unacknowledged.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked.
+        """
+        resumption = self.resuming.resume(pairs, settled)
+        for here, where in resumption.resumed.items():
+            if here not in settled:
+                self._writers[group_of(here, len(self._writers))] = where.writer
+        starts, refused = starts_of(
+            self._config,
+            self._source,
+            self._target,
+            [pair for pair in pairs if pair[0] not in resumption.waiting],
+            observed,
+            progress=self._opened.store.state.progress,
+            writers=self._writers,
+            copied=self._copied(),
+            resumed=resumption.resumed,
+            once=self._once,
+        )
+        waiting = {
+            here: (Event(kind=Kind.STOPPED, text=reason), seconds)
+            for here, (reason, seconds) in resumption.waiting.items()
+        }
+        waiting |= {here: (event, 0.0) for here, event in refused.items()}
+        return Planned(
+            plans=self._with_new_epochs(starts, settled),
+            events=tuple((start.plan.source, start.event) for start in starts if start.event is not None),
+            waiting=waiting,
+        )
+
+    def change_ids(self, plans: Mapping[TopicPartition, PartitionPlan]) -> dict[TopicPartition, PartitionPlan]:
+        """Gives groups another producer id whose epochs come to an end; ``plans`` are all that is drained.
+
+        Raises:
+            SparkmirrorError: the coordinator cannot be asked.
+        """
+        changed = dict(plans)
+        for group in self._opened.writers.to_rotate:
+            new = self._writers[group] = self._opened.writers.rotate(group).new
+            for here, plan in plans.items():
+                if group_of(here, len(self._writers)) == group:
+                    changed[here] = replace(plan, writer=new, sequence=0, opened=False)
+        return changed
+
+    def keep_alive(self) -> None:
+        """Shows the coordinator, every few hours, that the flow's producer ids are in use.
+
+        Raises:
+            FencedError: another driver has the flow.
+            SparkmirrorError: the coordinator cannot be asked; it is asked again.
+        """
+        self._opened.writers.keep_alive(self._opened.writers.due())
+
+    def _with_new_epochs(
+        self, starts: tuple[Start, ...], settled: Mapping[TopicPartition, Resumed]
+    ) -> tuple[PartitionPlan, ...]:
+        """Those that do not go on where they were settled begin an epoch that nobody wrote them with."""
+        begun = {here for here, where in settled.items() if where.opened}
+        anew = {start.plan.source for start in starts if start.plan.source in begun and not start.plan.opened}
+        for group in sorted({group_of(here, len(self._writers)) for here in anew}):
+            self._writers[group] = self._opened.writers.renew(group)
+        return tuple(
+            replace(start.plan, writer=self._writers[group_of(start.plan.source, len(self._writers))])
+            if start.plan.source in anew
+            else start.plan
+            for start in starts
+        )
+
+    def _copied(self) -> dict[TopicPartition, Copied]:
+        return {
+            here: Copied(progress.records, progress.bytes, progress.dead_letters)
+            for here, progress in self._opened.store.state.progress.items()
+            if progress.generation == self._opened.generation
+        }

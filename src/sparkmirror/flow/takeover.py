@@ -1,0 +1,240 @@
+"""Takes partitions over: fences whoever had them, reads the target's own logs, and finds where each goes on.
+
+The executor of `offsets.takeover`, in bulk: one fence for each group of producer ids, one reading for each leader.
+
+Invariants: the map is read after the fence, since a lane that lived until then may have written segments; nothing is
+handed out before its fence holds, or, where the producer id cannot be fenced any more, before the lanes that had it
+have surely ended and the log has stood still meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sparkmirror.config import FlowConfig, PolicyKind
+from sparkmirror.copy.plan import group_of
+from sparkmirror.errors import FencedError, SparkmirrorError
+from sparkmirror.flow.positions import Resumed
+from sparkmirror.flow.store import Store
+from sparkmirror.flow.writers import GROUPS, Fenced, Writers
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.rounds import Results
+from sparkmirror.kafka.tails import Mark, last_batches, read_headers
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.records import Segment
+from sparkmirror.offsets.tail import Tail
+from sparkmirror.offsets.takeover import Begin, Observed, ReadFrom, Resume, Stuck, decide
+from sparkmirror.offsets.writers import Unfenceable
+
+LEASE_SECONDS = 9.0
+"""A lane sends nothing when its last sign of life is older, whatever happened to it; one second is for the clocks."""
+
+Pairs = Sequence[tuple[TopicPartition, TopicPartition]]
+
+
+class Waiting(NamedTuple):
+    """Why a partition cannot be handed out now, and how many seconds it waits at least."""
+
+    reason: str
+    seconds: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumption:
+    """Where partitions go on.
+
+    Attributes:
+        resumed: those that were handed out before, and where each goes on.
+        waiting: those that cannot be handed out now.
+    """
+
+    resumed: Mapping[TopicPartition, Resumed]
+    waiting: Mapping[TopicPartition, Waiting]
+
+
+@dataclass(slots=True)
+class _Taking:
+    """Partitions while they are taken over.
+
+    Attributes:
+        writers: with whom each goes on.
+        marks: what the fence left in the target partitions.
+        waiting: those that are not taken over.
+    """
+
+    writers: dict[TopicPartition, Writer] = field(default_factory=dict)
+    marks: dict[TopicPartition, Mark] = field(default_factory=dict)
+    waiting: dict[TopicPartition, Waiting] = field(default_factory=dict)
+
+    def take(self, here: TopicPartition, there: TopicPartition, outcome: Fenced | SparkmirrorError) -> None:
+        """Takes what became of the fence of one partition."""
+        if isinstance(outcome, SparkmirrorError):
+            self.waiting[here] = Waiting(str(outcome))
+        elif there in outcome.marks.found:
+            self.writers[here] = outcome.writer
+            self.marks[there] = outcome.marks.found[there]
+        else:
+            self.waiting[here] = Waiting(str(outcome.marks.failed[there]))
+
+
+class Takeover:
+    """Takes partitions of one flow over.
+
+    Args:
+        config: of the flow.
+        target: where the copies are.
+        store: the internal topic.
+        writers: hands out epochs.
+    """
+
+    def __init__(self, config: FlowConfig, target: Cluster, store: Store, writers: Writers) -> None:
+        self._target = target
+        self._store = store
+        self._writers = writers
+        self._timeout_ms = config.admin_timeout_ms
+        self._sole_writer = config.policy.kind is not PolicyKind.IDENTITY
+        self._still: dict[TopicPartition, int] = {}
+
+    def take_over(self, pairs: Pairs, target_ids: Mapping[str, str]) -> Resumption:
+        """Takes ``pairs`` over. A partition of which the target has nothing gets no position: the start decides.
+
+        Args:
+            pairs: source and target partitions; those that lanes of this run have are not to be among them.
+            target_ids: of the target topics.
+
+        Raises:
+            FencedError: another driver raised an epoch in between.
+            BrokerError: the target refuses.
+            LinkError: it does not answer.
+        """
+        taking = self._fence(pairs)
+        self._store.follow()
+        there = {here: place for here, place in pairs if here in taking.writers}
+        tails = self._read(taking, there)
+        resumed: dict[TopicPartition, Resumed] = {}
+        segments: list[Segment] = []
+        while tails:
+            further: dict[TopicPartition, int] = {}
+            for here, tail in tails.items():
+                decision = decide(self._observed(here, there[here], tail, taking, target_ids))
+                if isinstance(decision, ReadFrom):
+                    further[there[here]] = decision.offset
+                elif isinstance(decision, Stuck):
+                    taking.waiting[here] = Waiting(decision.error)
+                else:
+                    segments += decision.segments if isinstance(decision, Resume) else ()
+                    resumed[here] = self._resumed(
+                        here, decision, taking.writers[here], target_ids.get(there[here].topic)
+                    )
+            tails = self._read_further(further, taking, there)
+        for here in [here for here, where in resumed.items() if self._must_stand_still(here, where)]:
+            del resumed[here]
+            taking.waiting[here] = Waiting(
+                "its producer id cannot be fenced any more: it waits for old lanes to end", LEASE_SECONDS
+            )
+        self._store.write(segments)
+        return Resumption(resumed=resumed, waiting=taking.waiting)
+
+    def _fence(self, pairs: Pairs) -> _Taking:
+        """Fences group by group, all at the same time; a group that cannot be fenced now waits."""
+        by_group: dict[int, list[tuple[TopicPartition, TopicPartition]]] = {}
+        for here, there in pairs:
+            by_group.setdefault(group_of(here, GROUPS), []).append((here, there))
+        taking = _Taking()
+        with ThreadPoolExecutor(GROUPS) as pool:
+            outcomes = pool.map(
+                lambda item: self._fence_group(item[0], [there for _, there in item[1]]), by_group.items()
+            )
+            for some, outcome in zip(by_group.values(), outcomes, strict=True):
+                for here, there in some:
+                    taking.take(here, there, outcome)
+        return taking
+
+    def _fence_group(self, group: int, partitions: Sequence[TopicPartition]) -> Fenced | SparkmirrorError:
+        try:
+            outcome = self._writers.take_over(group, partitions, self._timeout_ms)
+            if isinstance(outcome, Unfenceable):
+                # Whoever still writes with the old id is waited for, partition by partition; the new one can be fenced.
+                self._writers.confirm(group)
+                outcome = self._writers.take_over(group, partitions, self._timeout_ms)
+        except FencedError:
+            raise
+        except SparkmirrorError as failure:
+            return failure
+        if isinstance(outcome, Unfenceable):
+            return SparkmirrorError(f"the coordinator changes the producer id of group {group} each time it is asked")
+        return outcome
+
+    def _read(self, taking: _Taking, there: Mapping[TopicPartition, TopicPartition]) -> dict[TopicPartition, Tail]:
+        wanted = [there[here] for here in taking.writers]
+        found = last_batches(self._target, wanted, self._timeout_ms, fenced=taking.marks)
+        return self._taken(found, taking, there)
+
+    def _read_further(
+        self, offsets: Mapping[TopicPartition, int], taking: _Taking, there: Mapping[TopicPartition, TopicPartition]
+    ) -> dict[TopicPartition, Tail]:
+        if not offsets:
+            return {}
+        found = read_headers(self._target, offsets, self._timeout_ms, fenced=taking.marks)
+        return self._taken(found, taking, {here: place for here, place in there.items() if place in offsets})
+
+    def _taken(
+        self,
+        found: Results[TopicPartition, Tail],
+        taking: _Taking,
+        there: Mapping[TopicPartition, TopicPartition],
+    ) -> dict[TopicPartition, Tail]:
+        for here, place in there.items():
+            if place in found.failed:
+                taking.waiting[here] = Waiting(str(found.failed[place]))
+        return {here: found.found[place] for here, place in there.items() if place in found.found}
+
+    def _observed(
+        self,
+        here: TopicPartition,
+        there: TopicPartition,
+        tail: Tail,
+        taking: _Taking,
+        target_ids: Mapping[str, str],
+    ) -> Observed:
+        state, mark = self._store.state, taking.marks.get(there)
+        return Observed(
+            partition=here,
+            progress=state.progress.get(here),
+            map=state.map_of(here),
+            ids=self._writers.ids,
+            tail=tail,
+            start=NO_OFFSET,
+            target_id=target_ids.get(there.topic, ""),
+            sole_writer=self._sole_writer,
+            fence=Writer(producer_id=mark.producer_id, epoch=mark.epoch) if mark is not None else None,
+        )
+
+    def _must_stand_still(self, here: TopicPartition, where: Resumed) -> bool:
+        """Whether an id that the fence does not concern may still write; its log is looked at twice, a lease apart."""
+        state = self._store.state
+        wrote = state.map_of(here).writers(self._writers.ids)
+        last = wrote[-1] if wrote else state.progress[here].writer if here in state.progress else where.writer
+        if last.producer_id == where.writer.producer_id or self._still.get(here) == where.position:
+            self._still.pop(here, None)
+            return False
+        self._still[here] = where.position
+        return True
+
+    def _resumed(
+        self, here: TopicPartition, decision: Resume | Begin, writer: Writer, target_id: str | None
+    ) -> Resumed:
+        progress = self._store.state.progress.get(here)
+        if (
+            isinstance(decision, Begin)
+            and progress is not None
+            and target_id
+            and progress.target_id not in ("", target_id)
+        ):
+            return Resumed(
+                position=progress.position, writer=writer
+            )  # what a new topic gets is for the start to decide
+        return Resumed(position=decision.position, writer=writer, event=decision.event)
