@@ -2,7 +2,7 @@
 
 Invariants: no conversion to text shows the value (``str``, ``repr``, ``format``, tracebacks that print locals); only
 ``reveal`` gives it, so a search for that word finds every place that handles secrets. It pickles with its value, since
-that is how secrets get to the executors: in a private file, never in a Spark plan.
+that is how secrets get to the executors: inside the function that Spark runs, never in a Spark plan.
 """
 
 from __future__ import annotations

@@ -15,7 +15,10 @@ from __future__ import annotations
 import gc
 import os
 
+from sparkmirror.spark import kernel_cache
+
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("NUMBA_CACHE_LOCATOR_CLASSES", kernel_cache.LOCATORS)
 
 
 def load() -> None:

@@ -1,0 +1,73 @@
+"""Where the Python workers of an executor keep compiled kernels.
+
+Numba keeps them beside their source, or in a place of the user that it names after the source's path. An environment
+that Spark has unpacked lies in the directory of one executor and goes with it: each executor would compile for 10 s
+anew. So its kernels go to one place of the user, whatever the path: once for each machine. The last resort, for a user
+without a home who may not write to the installation, is the executor's directory.
+
+Invariant: each state of the sources has a directory of its own, named by the stamp of ``batches.kernels.compiling``:
+two releases on one machine, whose files Numba would write over each other, never meet.
+
+Reference: numba.core.caching (``NUMBA_CACHE_LOCATOR_CLASSES``)
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import UserWideCacheLocator
+
+from sparkmirror.spark.java import user_cache
+
+
+class AnyPath(UserWideCacheLocator):  # type: ignore[misc]  # Numba has no types for this
+    """Kernels of sources that may lie anywhere, in the user's cache."""
+
+    def __init__(self, function: Any, file: str) -> None:
+        super().__init__(function, file)
+        self._cache_path = str(self.place())
+
+    @staticmethod
+    def place() -> Path:
+        """The directory."""
+        return user_cache() / "kernels" / _release()
+
+
+class Shipped(AnyPath):
+    """Only in an environment that Spark has unpacked in the directory of this executor."""
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> Any:
+        """The locator, or None where it does not apply or cannot write."""
+        here = Path.cwd().resolve() in Path(sys.prefix).resolve().parents
+        return super().from_function(function, file) if here else None
+
+
+class OfExecutor(AnyPath):
+    """The directory of this executor."""
+
+    @staticmethod
+    def place() -> Path:
+        """The directory."""
+        return Path.cwd() / "kernels"
+
+
+@functools.cache
+def _release() -> str:
+    from sparkmirror.batches.kernels import compiling  # it imports Numba, which asks for the locators only later
+
+    return compiling.stamp(Path(compiling.__file__).parent.parent)[0][:16]
+
+
+LOCATORS = ",".join(
+    (
+        f"{__name__}.{Shipped.__name__}",
+        "UserProvidedCacheLocator",
+        "InTreeCacheLocator",
+        "UserWideCacheLocator",
+        f"{__name__}.{OfExecutor.__name__}",
+    )
+)

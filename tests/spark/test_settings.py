@@ -1,0 +1,78 @@
+"""What Spark is told, decided without Spark."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.errors import ConfigError
+from sparkmirror.spark.settings import SparkOptions, executors_python, exposed, parse_options, session_settings
+
+MASTER = "spark://spark.example.com:7077"
+
+
+def settings(master: str | None = MASTER, *conf: str, archive: Path | None = None) -> dict[str, str]:
+    return session_settings(parse_options(master, conf, archive), 5, "-Dours=1")
+
+
+def test_here_spark_gets_its_slots_and_shows_itself_to_nobody():
+    here = settings(None)
+    assert here["spark.master"] == "local[5]"
+    assert here["spark.driver.bindAddress"] == "127.0.0.1"
+    assert here["spark.ui.enabled"] == "false"
+
+
+def test_a_cluster_is_told_where_the_driver_is_only_if_all_of_it_is_on_this_machine():
+    assert settings("spark://127.0.0.1:7077")["spark.driver.host"] == "127.0.0.1"
+    assert settings("spark://localhost:7077,127.0.0.1:7078")["spark.driver.bindAddress"] == "127.0.0.1"
+    for master in (MASTER, "spark://localhost:7077,spark.example.com:7077", "k8s://https://localhost:6443", "yarn"):
+        assert "spark.driver.host" not in settings(master)
+
+
+@pytest.mark.parametrize("master", [None, "local[3]", MASTER])
+def test_nobody_lets_spark_repeat_a_lane(master):
+    assert settings(master)["spark.task.maxFailures"] == "1"
+    assert settings(master)["spark.speculation"] == "false"
+    with pytest.raises(ConfigError, match=r"spark\.task\.maxFailures must stay 1"):
+        parse_options(master, ("spark.task.maxFailures=4",), None)
+    assert parse_options(master, ("spark.task.maxFailures=1",), None).conf
+
+
+def test_what_the_user_sets_wins_over_our_defaults_and_joins_our_options():
+    given = settings(MASTER, "spark.executor.memory=2g", "spark.driver.extraJavaOptions=-Dtheirs=a=b")
+    assert given["spark.executor.memory"] == "2g"
+    assert given["spark.driver.extraJavaOptions"] == "-Dours=1 -Dtheirs=a=b"
+    assert settings()["spark.executor.memory"] == "512m"
+
+
+@pytest.mark.parametrize("text", ["spark.executor.memory", "=1g", ""])
+def test_a_setting_without_a_value_is_refused(text):
+    with pytest.raises(ConfigError, match="is not KEY=VALUE"):
+        parse_options(MASTER, (text,), None)
+
+
+def test_an_archive_is_unpacked_where_its_python_is_looked_for(tmp_path):
+    archive = tmp_path / "packed.tar.gz"
+    with pytest.raises(ConfigError, match="is not there"):
+        parse_options(MASTER, (), archive)
+    archive.touch()
+    with pytest.raises(ConfigError, match="--archive needs --master"):
+        parse_options(None, (), archive)
+    assert settings(archive=archive)["spark.archives"] == f"{archive.as_uri()}#environment"
+    assert executors_python(parse_options(MASTER, (), archive), {}) == "./environment/bin/python"
+
+
+def test_lanes_run_in_the_python_that_was_named_on_the_command_line_then_in_the_environment_then_in_ours():
+    named = parse_options(MASTER, ("spark.pyspark.python=/opt/one/bin/python",), None)
+    assert executors_python(named, {"PYSPARK_PYTHON": "/opt/two/bin/python"}) == "/opt/one/bin/python"
+    assert executors_python(SparkOptions(), {"PYSPARK_PYTHON": "/opt/two/bin/python"}) == "/opt/two/bin/python"
+    assert executors_python(SparkOptions(), {}) == sys.executable
+
+
+def test_settings_are_exposed_where_spark_neither_authenticates_nor_stays_on_this_machine():
+    assert exposed({"spark.driver.host": "10.0.0.7"})
+    assert exposed({"spark.driver.host": "10.0.0.7", "spark.authenticate": "false"})
+    assert not exposed({"spark.driver.host": "10.0.0.7", "spark.authenticate": "true"})
+    assert not exposed({"spark.driver.host": "127.0.0.1"})
