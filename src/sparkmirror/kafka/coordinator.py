@@ -22,8 +22,8 @@ INVALID_PRODUCER_EPOCH = 47
 INVALID_PRODUCER_ID_MAPPING = 49
 PRODUCER_FENCED = 90
 
-ATTEMPT_MS = 10_000
-"""For one question: a coordinator that says nothing for so long is looked up anew."""
+FIND_MS, ATTEMPT_MS = 3_000, 10_000
+"""For one question: after that another broker is asked where the coordinator is, which may have moved."""
 
 _FENCED = frozenset({INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED})
 _FENCED_REMEDY = (
@@ -74,7 +74,7 @@ def _attempt(
     question = FindCoordinatorRequest(
         key=transactional_id, key_type=CoordinatorType.TRANSACTION.value, coordinator_keys=[transactional_id]
     )
-    found = cluster.call(question, timeout_ms=min(deadline.attempt_ms, ATTEMPT_MS))
+    found = cluster.call(question, timeout_ms=min(deadline.attempt_ms, FIND_MS))
     place = found.coordinators[0] if found.coordinators else found
     if place.error_code != 0:
         return place.error_code, None

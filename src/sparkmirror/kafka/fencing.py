@@ -18,7 +18,7 @@ References: KIP-98, KIP-360; ``TransactionCoordinator`` and ``TransactionMarkerC
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,9 @@ PARTITIONS = 5_000
 PROBE_MS = 5_000
 """For leaders to answer before a fence; whose leader does not is fenced later."""
 
-EVIDENCE_MS = 5_000
+EVIDENCE_MS = 10_000
+"""For the partitions of a transaction that is not complete in time to show their control records."""
+
 ABANDON_MS = 2_000
 COMPLETION = Backoff(first=0.02, most=0.5)
 """Between two looks at a transaction that is being completed; 1,500 partitions took 0.43 s."""
@@ -127,7 +129,14 @@ class _Fencing:
 
     def probe(self, partitions: Sequence[TopicPartition], deadline: Deadline) -> Results[TopicPartition, int]:
         """The high watermarks of partitions whose leader answers: their control records come to lie there or above."""
-        return find_offsets(self.cluster, partitions, OffsetSpec.LATEST, timeout_ms=min(deadline.left_ms, PROBE_MS))
+        while True:
+            try:
+                left_ms = min(deadline.left_ms, PROBE_MS)
+                return find_offsets(self.cluster, partitions, OffsetSpec.LATEST, timeout_ms=left_ms)
+            except LinkError:  # the broker that was to tell who leads hangs: the next one does not
+                deadline.pause()
+                if deadline.passed:
+                    raise
 
     def marks(
         self, partitions: Iterable[TopicPartition], floors: Mapping[TopicPartition, int], epoch: int
@@ -150,23 +159,16 @@ class _Fencing:
         if not added:
             return
         marks = self.marks(added, floors, self.writer.epoch)
-        reserve_ms = min(EVIDENCE_MS, deadline.left_ms // 4)
+        reserve_ms = min(EVIDENCE_MS, deadline.left_ms // 2)
         try:
             self._end(Deadline(deadline.left_ms - reserve_ms, COMPLETION))
         except FencedError:
             raise
         except (BrokerError, LinkError) as failure:
-            shown = self._shown(marks, reserve_ms)
+            shown = last_batches(self.cluster, added, reserve_ms, fenced=marks).found
             yield from _failed([partition for partition in added if partition not in shown], failure)
             added = list(shown)
         yield from (Answer(key=partition, value=marks[partition]) for partition in added)
-
-    def _shown(self, marks: Mapping[TopicPartition, Mark], timeout_ms: int) -> Collection[TopicPartition]:
-        """The partitions whose leader has the control record below its high watermark."""
-        try:
-            return last_batches(self.cluster, list(marks), timeout_ms, fenced=marks).found
-        except LinkError:
-            return ()
 
     def add(
         self, partitions: Sequence[TopicPartition], deadline: Deadline

@@ -51,7 +51,8 @@ PARTITIONS = 1_000
 ANSWER_BYTES = 32 << 20
 LEAST_BYTES, MOST_BYTES = 64 << 10, 8 << 20
 """Per Fetch; and per partition in it, four times as much each time that it is not enough."""
-FETCH_MS = 10_000
+ASK_MS, FETCH_MS = 3_000, 10_000
+"""For one question about leaders and offsets, and for one Fetch: a broker that hangs keeps its own partitions only."""
 
 
 class Mark(NamedTuple):
@@ -207,7 +208,12 @@ def _headers(index: batches.Indexed, offset: int) -> list[TailBatch]:
 
 def _read(cluster: Cluster, wanted: Mapping[TopicPartition, _Wanted], timeout_ms: int) -> Results[TopicPartition, Tail]:
     def ask(partitions: Sequence[TopicPartition], deadline: Deadline) -> Iterable[Answer[TopicPartition, Tail]]:
-        known = list_topics(cluster, sorted({partition.topic for partition in partitions}), deadline.attempt_ms)
+        try:
+            names = sorted({partition.topic for partition in partitions})
+            known = list_topics(cluster, names, min(deadline.attempt_ms, ASK_MS))
+        except LinkError as failure:
+            yield from (Answer(key=partition, link=failure) for partition in partitions)
+            return
         leaders: dict[TopicPartition, Leader] = {}
         for partition in partitions:
             leader = known[partition.topic].partitions.get(partition.partition) if partition.topic in known else None
@@ -248,10 +254,11 @@ def _locate(
 ) -> tuple[list[_Reading], list[Answer[TopicPartition, Tail]]]:
     """Asks the leaders for the extent of each log and says from where it is to be read, or why that is not known."""
     failures: list[Answer[TopicPartition, Tail]] = []
+    attempt_ms = min(deadline.attempt_ms, ASK_MS)
 
     def ask(spec: OffsetSpec, some: Mapping[TopicPartition, Leader]) -> dict[TopicPartition, int]:
         offsets = {}
-        for answer in ask_leaders(cluster, some, spec, Isolation.READ_UNCOMMITTED, deadline.attempt_ms):
+        for answer in ask_leaders(cluster, some, spec, Isolation.READ_UNCOMMITTED, attempt_ms):
             if answer.value is None or answer.code != 0:
                 failures.append(Answer(key=answer.key, code=answer.code, link=answer.link))
             else:

@@ -1,0 +1,225 @@
+"""The ends of real logs: whose batches they hold, and from where on they are told completely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from kafka.protocol.admin import DeleteRecordsRequest
+
+from sparkmirror import batches
+from sparkmirror.batches import Codec
+from sparkmirror.errors import BrokerError
+from sparkmirror.kafka.admin import list_topics
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.fencing import fence
+from sparkmirror.kafka.producer_ids import acquire_writer
+from sparkmirror.kafka.tails import Mark, _headers, _Wanted, last_batches, read_headers
+from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.offsets.tail import Tail
+from tests.batches.building import Rec
+from tests.batches.old_messages import Old
+from tests.kafka.writing import TIMEOUT_MS, batch, new_topic, send, write
+
+TIMES_MS = 1_700_000_000_000
+WRITER = Writer(producer_id=900_000, epoch=4)
+"""Brokers take any producer id that they have no state of."""
+
+LARGE = 3 << 20
+
+
+@pytest.fixture
+def cluster(lab_cluster: Callable[[str], Cluster]) -> Cluster:
+    return lab_cluster("A")
+
+
+def end_of(cluster: Cluster, partition: TopicPartition, mark: Mark | None = None) -> Tail:
+    fenced = {} if mark is None else {partition: mark}
+    return last_batches(cluster, [partition], TIMEOUT_MS, fenced=fenced).complete()[partition]
+
+
+def spans(tail: Tail) -> list[tuple[int, int]]:
+    return [(batch.base_offset, batch.last_offset) for batch in tail.batches]
+
+
+def fenced(cluster: Cluster, name: str, partition: TopicPartition) -> Mark:
+    """Fences with a writer of its own; whoever has written before does not matter here."""
+    writer = acquire_writer(cluster, name, TIMEOUT_MS)
+    return fence(cluster, name, writer, [partition], TIMEOUT_MS).complete()[partition]
+
+
+# ------------------------------------------------------------------------------------------------------------ decisions
+
+
+@pytest.mark.parametrize(
+    ("offset", "floor", "start", "high_watermark", "begin"),
+    [
+        (None, None, 0, 10, 8),
+        (None, None, 0, 1, 0),
+        (None, None, 0, 0, 0),
+        (None, None, 9, 10, 9),
+        (None, None, 10, 10, 10),
+        (None, 9, 0, 10, 8),
+        (None, 5, 0, 10, 4),
+        (None, 50, 0, 10, 8),
+        (None, 0, 0, 10, 0),
+        (3, None, 0, 10, 3),
+        (3, None, 5, 10, 5),
+        (30, None, 0, 10, 10),
+        (8, 6, 0, 10, 5),
+        (3, 6, 0, 10, 3),
+    ],
+)
+def test_it_is_read_from_before_the_fence_and_inside_the_log(
+    offset: int | None, floor: int | None, start: int, high_watermark: int, begin: int
+):
+    mark = None if floor is None else Mark(1, 0, floor)
+    assert _Wanted(offset, mark).begin(start, high_watermark) == begin
+
+
+def test_a_message_of_before_kafka_0_11_is_a_foreign_batch():
+    """A compressed one does not say where it begins: it is told from the offset on that was asked for."""
+    recs = tuple(Rec(number, TIMES_MS + number, None, b"v") for number in range(3))
+    log = b"".join(
+        (
+            Old(records=recs, base_offset=10, codec=Codec.GZIP).encode(),
+            Old(records=recs[:1], base_offset=13, magic=0).encode(),
+            batch(WRITER, 7, 2, base_offset=14),
+        )
+    )
+    found = _headers(batches.index(log), 11)
+    assert [(b.base_offset, b.last_offset, b.producer_id, b.epoch, b.sequence, b.control) for b in found] == [
+        (11, 12, -1, -1, -1, False),
+        (13, 13, -1, -1, -1, False),
+        (14, 15, WRITER.producer_id, WRITER.epoch, 7, False),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------ real logs
+
+
+@pytest.mark.kafka
+def test_the_last_batch_is_told_whole_with_its_writer_and_its_newest_time(cluster: Cluster, topic_name: str):
+    (partition,) = new_topic(cluster, topic_name)
+    write(cluster, partition, WRITER, 5, 3)
+    write(cluster, partition, WRITER, 8, 4)
+    tail = end_of(cluster, partition)
+    (last,) = tail.batches
+    assert (tail.start, tail.high_watermark, tail.since) == (0, 7, 3)
+    assert last[:7] == (3, 6, WRITER.producer_id, WRITER.epoch, 8, 4, False)
+    assert end_of(cluster, partition).batches[0].newest_ms == last.newest_ms > TIMES_MS
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("size", [20, LARGE])
+def test_the_batch_before_a_fence_is_told_with_the_control_record(
+    cluster: Cluster, topic: Callable[..., str], size: int
+):
+    (partition,) = new_topic(cluster, topic(), 1, [("max.message.bytes", str(2 * LARGE))])
+    write(cluster, partition, WRITER, 0, 9)
+    assert write(cluster, partition, WRITER, 9, 2, size=size // 2).code == 0
+    mark = fenced(cluster, topic("sparkmirror.tail"), partition)
+    tail = end_of(cluster, partition, mark)
+    assert spans(tail) == [(9, 10), (11, 11)]
+    assert [(b.producer_id, b.control) for b in tail.batches] == [(WRITER.producer_id, False), (mark.producer_id, True)]
+    assert (tail.high_watermark, tail.since) == (12, 9)
+
+
+@pytest.mark.kafka
+def test_many_large_batches_come_in_several_answers(cluster: Cluster, topic: Callable[..., str]):
+    """An answer holds 32 MiB, and a batch above the limit only as its first."""
+    partitions = new_topic(cluster, topic(), 14, [("max.message.bytes", str(2 * LARGE))])
+    for number, partition in enumerate(partitions):
+        assert write(cluster, partition, WRITER, number, 1, size=LARGE if number % 2 else 10).code == 0
+    tails = last_batches(cluster, partitions, TIMEOUT_MS).complete()
+    assert {partition: [b.sequence for b in tail.batches] for partition, tail in tails.items()} == {
+        partition: [number] for number, partition in enumerate(partitions)
+    }
+
+
+@pytest.mark.kafka
+def test_what_others_write_after_a_fence_is_told_as_well(cluster: Cluster, topic: Callable[..., str]):
+    (partition,) = new_topic(cluster, topic())
+    write(cluster, partition, WRITER, 0, 5)
+    mark = fenced(cluster, topic("sparkmirror.tail"), partition)
+    for _ in range(20):
+        send(cluster, partition, batch(records=3))
+    tail = end_of(cluster, partition, mark)
+    assert tail.since == 0
+    assert [b.producer_id for b in tail.batches] == [WRITER.producer_id, mark.producer_id, *[-1] * 20]
+    assert spans(end_of(cluster, partition)) == [(63, 65)]
+
+
+@pytest.mark.kafka
+def test_a_control_record_that_is_not_there_is_waited_for_and_its_absence_told(cluster: Cluster, topic_name: str):
+    (partition,) = new_topic(cluster, topic_name)
+    write(cluster, partition, WRITER, 0, 5)
+    results = last_batches(cluster, [partition], 2_000, fenced={partition: Mark(WRITER.producer_id, 5, 5)})
+    assert not results.found
+    failure = results.failed[partition]
+    assert isinstance(failure, BrokerError)
+    assert "does not show the control record" in str(failure)
+
+
+@pytest.mark.kafka
+def test_headers_are_read_from_an_offset_inside_a_batch_to_the_end(cluster: Cluster, topic_name: str):
+    here, there = new_topic(cluster, topic_name, 2)
+    for number in range(30):
+        write(cluster, here, WRITER, number * 4, 4, size=20_000)
+    send(cluster, here, batch(records=2))
+    write(cluster, there, WRITER, 0, 1)
+    tails = read_headers(cluster, {here: 6, there: 0}, TIMEOUT_MS).complete()
+    assert spans(tails[here]) == [(4 * number, 4 * number + 3) for number in range(1, 30)] + [(120, 121)]
+    assert [b.sequence for b in tails[here].batches] == [*range(4, 120, 4), -1]
+    assert (tails[here].since, tails[here].high_watermark) == (4, 122)
+    assert spans(tails[there]) == [(0, 0)]
+    assert read_headers(cluster, {here: 122}, TIMEOUT_MS).complete()[here].batches == ()
+
+
+@pytest.mark.kafka
+def test_an_empty_log_has_no_batches(cluster: Cluster, topic_name: str):
+    (partition,) = new_topic(cluster, topic_name)
+    assert end_of(cluster, partition) == Tail(start=0, high_watermark=0, batches=(), since=0)
+    assert read_headers(cluster, {partition: 0}, TIMEOUT_MS).complete()[partition].batches == ()
+
+
+@pytest.mark.kafka
+def test_a_log_whose_records_were_deleted_tells_its_start(cluster: Cluster, topic: Callable[..., str]):
+    (partition,) = new_topic(cluster, topic())
+    for number in range(3):
+        write(cluster, partition, WRITER, number * 4, 4)
+    delete_before(cluster, partition, 12)
+    assert end_of(cluster, partition) == Tail(start=12, high_watermark=12, batches=(), since=12)
+    tail = end_of(cluster, partition, fenced(cluster, topic("sparkmirror.tail"), partition))
+    assert (tail.start, tail.high_watermark, spans(tail)) == (12, 13, [(12, 12)])
+    assert read_headers(cluster, {partition: 2}, TIMEOUT_MS).complete()[partition] == tail
+
+
+def delete_before(cluster: Cluster, partition: TopicPartition, offset: int) -> None:
+    wire = DeleteRecordsRequest.DeleteRecordsTopic
+    part = wire.DeleteRecordsPartition(partition_index=partition.partition, offset=offset)
+    request = DeleteRecordsRequest(topics=[wire(name=partition.topic, partitions=[part])], timeout_ms=TIMEOUT_MS)
+    leader = list_topics(cluster, [partition.topic])[partition.topic].partitions[partition.partition]
+    assert cluster.call(request, leader.node, TIMEOUT_MS).topics[0].partitions[0].error_code == 0
+
+
+@pytest.mark.kafka
+def test_under_log_append_time_the_newest_time_is_the_broker_s(cluster: Cluster, topic: Callable[..., str]):
+    (partition,) = new_topic(cluster, topic(), 1, [("message.timestamp.type", "LogAppendTime")])
+    old = batch(WRITER, 0, 2, max_time=TIMES_MS, base_time=TIMES_MS)
+    assert send(cluster, partition, old).code == 0
+    mark = fenced(cluster, topic("sparkmirror.tail"), partition)
+    tail = end_of(cluster, partition, mark)
+    assert [b.producer_id for b in tail.batches] == [WRITER.producer_id, mark.producer_id]
+    assert tail.batches[0].newest_ms > TIMES_MS + 1_000
+
+
+@pytest.mark.kafka
+def test_partitions_that_are_not_there_fail_and_the_others_are_told(cluster: Cluster, topic: Callable[..., str]):
+    (partition,) = new_topic(cluster, topic())
+    write(cluster, partition, WRITER, 0)
+    missing = [TopicPartition(topic("missing"), 0), TopicPartition(partition.topic, 1)]
+    results = last_batches(cluster, [*missing, partition], TIMEOUT_MS)
+    assert list(results.found) == [partition]
+    assert sorted(results.failed) == sorted(missing)
+    assert all("UNKNOWN_TOPIC_OR_PARTITION" in str(failure) for failure in results.failed.values())
