@@ -15,6 +15,7 @@ from sparkmirror import batches
 from sparkmirror.batches import Codec
 from sparkmirror.copy.arrivals import Arrival, Place, Prepared, Run, arrival
 from sparkmirror.model import NO_OFFSET
+from sparkmirror.offsets.pieces import STRIDE
 from sparkmirror.offsets.records import SEQUENCES
 from tests.batches.building import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, Rec, Written, logs, read, sealed
 from tests.batches.old_messages import Old, old_logs, wrapper
@@ -170,6 +171,15 @@ def test_a_record_above_the_targets_limit_is_an_obstacle_and_what_lies_before_it
     assert "the record is larger than" in str(arrived.obstacle)
     assert "max.message.bytes, 20000" in str(arrived.obstacle)
     assert (len(arrived.items), arrived.end, arrived.next_sequence) == (1, 1, 1)
+
+
+def test_a_segment_begins_after_every_stride_even_without_a_hole():
+    """Sequences come back after 2**31 records: counts are told from segments that are closer together."""
+    crossing = answer([batch(40, 3), batch(43, 2)], place(40, next_sequence=STRIDE - 1, continues_at=40))
+    assert (segments(crossing), crossing.next_sequence) == ([], STRIDE + 4)
+    following = answer([batch(45, 2)], place(45, next_sequence=STRIDE + 4, continues_at=crossing.continues_at))
+    assert segments(following) == [(STRIDE + 4, 45)]
+    assert segments(answer([batch(47, 2)], place(47, next_sequence=STRIDE + 6, continues_at=47))) == []
 
 
 def test_sequences_wrap():

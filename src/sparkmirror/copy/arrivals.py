@@ -19,6 +19,7 @@ import numpy.typing as npt
 from sparkmirror import batches
 from sparkmirror.errors import BatchError
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.pieces import STRIDE
 from sparkmirror.offsets.records import SEQUENCES, Segment
 
 BATCH_BYTES = 1 << 20
@@ -243,10 +244,13 @@ class _Making:
             BatchError: a batch that must be written anew cannot be; those before it are in.
         """
         self.column = stretch.first
+        before = self.arrival.next_sequence
         if stretch.kind == batches.Kind.OPEN:
             self._open(stretch, rules)
         else:
             self._run(stretch)
+        if before // STRIDE != self.arrival.next_sequence // STRIDE:
+            self.arrival.continues_at = NO_OFFSET  # a segment without a hole: see `STRIDE`
 
     def _run(self, stretch: batches.Stretch) -> None:
         """Adds batches that may go as they are."""
