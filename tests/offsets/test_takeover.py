@@ -1,0 +1,303 @@
+"""Where a partition goes on that is taken over, case by case; `test_takeover_model` goes through all the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sparkmirror.events import Kind
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.records import SEQUENCES, Progress, Segment
+from sparkmirror.offsets.state import state_of
+from sparkmirror.offsets.tail import Tail, TailBatch
+from sparkmirror.offsets.takeover import Begin, Decision, Last, Observed, ReadFrom, Resume, Stuck, decide
+
+PLACE = TopicPartition("orders", 3)
+OLD, NEW = Writer(producer_id=7, epoch=4), Writer(producer_id=7, epoch=5)
+OTHER = 99
+
+
+def segment(sequence: int, source: int, target: int = NO_OFFSET, writer: Writer = OLD, **more: Any) -> Segment:
+    return Segment(partition=PLACE, writer=writer, sequence=sequence, source=source, target=target, **more)
+
+
+def own(base: int, sequence: int, count: int, writer: Writer = OLD, *, left: int | None = None) -> TailBatch:
+    """A batch of ``count`` offsets; the cleaner has ``left`` so many records in it."""
+    records = count if left is None else left
+    last = base + count - 1
+    return TailBatch(base, last, writer.producer_id, writer.epoch, sequence, count=records, control=False, newest_ms=1)
+
+
+def foreign(base: int, count: int = 1) -> TailBatch:
+    return TailBatch(base, base + count - 1, OTHER, 0, 0, count=count, control=False, newest_ms=1)
+
+
+def marker(base: int, writer: Writer = NEW) -> TailBatch:
+    return TailBatch(base, base, writer.producer_id, writer.epoch, -1, count=1, control=True, newest_ms=1)
+
+
+def progress(sequence: int, source: int, target: int, writer: Writer = OLD, **more: Any) -> Progress:
+    facts = {"generation": writer.epoch, "position": source + 1, "next_sequence": (sequence + 1) % SEQUENCES} | more
+    return Progress(partition=PLACE, writer=writer, sequence=sequence, source=source, target=target, **facts)
+
+
+def taken_over(
+    *batches: TailBatch,
+    segments: tuple[Segment, ...] = (segment(0, 100, 0),),
+    known: Progress | None = None,
+    start: int = 0,
+    since: int | None = None,
+    **more: Any,
+) -> Decision:
+    """Decides with these batches at the end of the log, complete from its start on unless ``since`` says otherwise."""
+    facts: dict[str, Any] = {"ids": (7,), "start": 50, "fence": NEW} | more
+    tail = Tail(
+        start=start,
+        high_watermark=batches[-1].last_offset + 1 if batches else start,
+        batches=batches,
+        since=start if since is None else since,
+    )
+    state = state_of([*segments, *([known] if known else [])])
+    return decide(Observed(partition=PLACE, progress=known, map=state.map_of(PLACE), tail=tail, **facts))
+
+
+def went_on(decision: Decision) -> tuple[int, Last | None, str]:
+    assert isinstance(decision, Resume), decision
+    return decision.position, decision.last, str(decision.event or "")
+
+
+def test_the_record_of_the_progress_is_the_last_one():
+    decision = taken_over(own(7, 7, 3), marker(10), known=progress(9, 109, 9), since=7)
+    assert went_on(decision) == (110, Last(sequence=9, source=109, target=9), "")
+
+
+def test_what_was_dropped_behind_the_last_record_is_not_read_again():
+    decision = taken_over(own(7, 7, 3), marker(10), known=progress(9, 109, 9, position=150), since=7)
+    assert went_on(decision)[0] == 150
+
+
+def test_the_segment_that_holds_the_last_record_counts_behind_holes():
+    segments = (segment(0, 100, 0), segment(12, 140), segment(16, 170), segment(30, 900))
+    decision = taken_over(
+        own(15, 15, 3), marker(18), segments=segments, known=progress(9, 109, 9, position=110), since=15
+    )
+    assert went_on(decision) == (172, Last(sequence=17, source=171, target=17), "")
+    assert isinstance(decision, Resume)
+    assert [(s.sequence, s.source, s.target) for s in decision.segments] == [
+        (12, 140, 12),
+        (16, 170, 16),
+        (18, 172, NO_OFFSET),
+    ]
+
+
+def test_a_target_that_lost_its_tail_is_copied_again_and_the_event_says_how_much():
+    decision = taken_over(own(3, 3, 2), marker(5), known=progress(9, 109, 9, position=150), since=3)
+    position, last, event = went_on(decision)
+    assert (position, last) == (105, Last(sequence=4, source=104, target=4))
+    assert "offsets 5 to 9: 5 records that it had acknowledged, source offsets 105 to 109" in event
+    assert isinstance(decision, Resume)
+    assert decision.event is not None
+    assert (decision.event.kind, decision.event.first, decision.event.last) == (Kind.TARGET_TAIL_LOST, 5, 9)
+
+
+def test_without_progress_the_segments_written_ahead_suffice():
+    decision = taken_over(own(0, 0, 4), marker(4), segments=(segment(0, 100),))
+    assert went_on(decision) == (104, Last(sequence=3, source=103, target=3), "")
+    assert isinstance(decision, Resume)
+    assert decision.segments[0] == segment(0, 100, 0)
+
+
+def test_nothing_on_record_and_nothing_in_the_log_begins_at_the_configured_start():
+    assert taken_over(marker(0), segments=()) == Begin(position=50)
+    assert taken_over(marker(0), segments=(), start=NO_OFFSET + 1) == Begin(position=50)
+
+
+def test_a_segment_without_any_batch_begins_where_it_was_decided_to_begin():
+    assert taken_over(marker(0), segments=(segment(0, 100),)) == Begin(position=100)
+
+
+@pytest.mark.parametrize("first", [SEQUENCES - 3, SEQUENCES - 1])
+def test_sequences_wrap_between_batches_and_inside_one(first):
+    segments = (segment(first, 100, 0),)
+    decision = taken_over(own(0, first, 4), own(4, (first + 4) % SEQUENCES, 2), marker(6), segments=segments)
+    assert went_on(decision)[:2] == (106, Last(sequence=(first + 5) % SEQUENCES, source=105, target=5))
+    inside = taken_over(own(0, first, 6), marker(6), segments=segments)
+    assert went_on(inside)[:2] == went_on(decision)[:2]
+
+
+def test_a_sequence_of_an_earlier_lap_is_not_taken_for_that_of_the_last():
+    """Both segments may hold sequence 150; the second one lies a lap later."""
+    stride = SEQUENCES // 8
+    segments = tuple(segment(37 + n * stride, 37 + n * stride, 37 + n * stride) for n in range(8))
+    later = segment(60, SEQUENCES + 60 + 1_000, SEQUENCES + 60)
+    end = SEQUENCES + 151
+    decision = taken_over(own(end - 10, 141, 10), marker(end), segments=(*segments, later), since=end - 10, start=0)
+    assert went_on(decision)[0] == SEQUENCES + 150 + 1_000 + 1
+
+
+def test_the_newest_epoch_counts_whatever_lies_behind_it():
+    newest = Writer(producer_id=7, epoch=6)
+    segments = (segment(0, 100, 0), segment(0, 110, 11, writer=NEW))
+    decision = taken_over(
+        own(0, 0, 10), marker(10), own(11, 0, 5, NEW), marker(16, newest), segments=segments, fence=newest
+    )
+    assert went_on(decision)[:2] == (115, Last(sequence=4, source=114, target=15))
+
+
+def test_a_producer_id_registered_later_is_newer_whatever_its_epoch():
+    later = Writer(producer_id=3, epoch=0)
+    segments = (segment(0, 100, 0), segment(0, 110, 10, writer=later))
+    batches = (own(0, 0, 10), own(10, 0, 5, later))
+    assert went_on(taken_over(*batches, segments=segments, ids=(7, 3), fence=None))[0] == 115
+
+
+def test_markers_and_others_batches_between_are_passed_over():
+    decision = taken_over(own(0, 0, 4), foreign(4, 3), marker(7, OLD), foreign(8), marker(9), sole_writer=False)
+    assert went_on(decision)[:2] == (104, Last(sequence=3, source=103, target=3))
+
+
+def test_where_others_wrote_in_between_the_map_gets_a_new_segment():
+    decision = taken_over(
+        own(0, 0, 4), foreign(4, 3), own(7, 4, 2), marker(9), known=progress(3, 103, 3), sole_writer=False
+    )
+    assert isinstance(decision, Resume)
+    assert decision.segments == (segment(4, 104, 7), segment(6, 106))
+
+
+def test_a_batch_that_the_cleaner_thinned_ends_where_it_ended():
+    assert went_on(taken_over(own(0, 0, 8, left=1), marker(8)))[0] == 108
+    assert went_on(taken_over(own(0, 0, 8, left=0), marker(8)))[0] == 108
+
+
+def test_headers_are_read_from_the_progress_on_when_the_last_batch_is_of_others():
+    known = progress(9, 109, 9)
+    assert taken_over(foreign(40), marker(41), known=known, since=40, sole_writer=False) == ReadFrom(offset=9)
+    assert taken_over(foreign(40), marker(41), since=40, segments=()) == ReadFrom(offset=0)
+
+
+def test_each_reading_goes_further_back_until_the_logs_start():
+    batches = tuple(foreign(base) for base in range(900, 1_000))
+    decision = taken_over(*batches, marker(1_000), since=900, segments=())
+    assert decision == ReadFrom(offset=1_001 - 4 * 101)
+
+
+def test_headers_are_read_when_target_offsets_must_be_rebuilt():
+    known = progress(9, 109, 9)
+    assert taken_over(own(30, 20, 5), marker(35), known=known, since=30) == ReadFrom(offset=9)
+
+
+def test_a_fence_that_is_not_below_the_high_watermark_yet_is_waited_for():
+    assert taken_over(own(0, 0, 4), since=0) == ReadFrom(offset=0)
+
+
+def test_a_newer_epoch_of_the_same_id_is_another_driver():
+    decision = taken_over(own(0, 0, 4), marker(4), own(5, 0, 1, replace(NEW, epoch=6)))
+    assert isinstance(decision, Stuck)
+    assert "another driver writes it" in decision.error
+
+
+@pytest.mark.parametrize("known", [None, progress(9, 109, 9)])
+def test_a_last_record_without_a_segment_stands_still_and_names_the_remedy(known):
+    decision = taken_over(own(0, 0, 10), marker(10), segments=(), known=known)
+    assert isinstance(decision, Stuck)
+    assert "sequence 9 of producer id 7, epoch 4 at offset 9, but no segment on record" in decision.error
+    assert "restore the flow's internal topic; or delete the target topic" in decision.error
+
+
+def test_progress_and_segments_that_contradict_each_other_stand_still():
+    decision = taken_over(own(0, 0, 10), marker(10), known=progress(8, 109, 9))
+    assert isinstance(decision, Stuck)
+    assert "contradict each other" in decision.error
+
+
+def test_what_was_there_before_the_flow_began_anew_does_not_count():
+    """Somebody deleted the internal topic; the flow began anew, and died."""
+    known = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, writer=NEW, position=77)
+    newest = replace(NEW, epoch=6)
+    decision = taken_over(own(0, 0, 10), marker(10, newest), segments=(), known=known, since=9, fence=newest)
+    assert decision == Begin(position=77)
+
+
+def test_a_sole_writers_log_end_decides_when_retention_has_removed_everything():
+    decision = taken_over(marker(14), start=14, known=progress(9, 109, 9))
+    position, last, event = went_on(decision)
+    assert (position, last) == (114, Last(sequence=13, source=113, target=13))
+    assert "had the records up to source offset 113" in event
+    assert "twice" not in event
+
+
+def test_markers_that_nobody_sees_any_more_are_not_counted_as_records():
+    fence = replace(OLD, epoch=7)
+    decision = taken_over(marker(14, fence), start=14, known=progress(9, 109, 9), fence=fence)
+    position, last, event = went_on(decision)
+    assert (position, last) == (112, None)
+    assert "up to 2 records from there on may be there twice" in event
+
+
+def test_a_log_that_ends_right_behind_the_progress_says_that_nothing_followed():
+    assert went_on(taken_over(marker(10), start=10, known=progress(9, 109, 9, position=130)))[0] == 130
+
+
+def test_in_a_shared_topic_the_progress_decides_and_the_event_says_so():
+    known = progress(9, 109, 9, position=130)
+    decision = taken_over(foreign(20), marker(21), start=20, known=known, sole_writer=False)
+    position, _, event = went_on(decision)
+    assert position == 130
+    assert "may be there twice" in event
+    all_seen = taken_over(foreign(10, 11), marker(21), start=10, known=known, sole_writer=False)
+    assert went_on(all_seen) == (130, Last(sequence=9, source=109, target=9), "")
+
+
+def test_a_log_that_ends_before_the_progress_and_has_nothing_lost_its_tail():
+    position, last, event = went_on(taken_over(marker(6), start=6, known=progress(9, 109, 9)))
+    assert (position, last) == (106, None)
+    assert "4 records that it had acknowledged, source offsets 106 to 109" in event
+
+
+@pytest.mark.parametrize(("start", "position"), [(50, 50), (500, 110)])
+def test_a_target_topic_that_was_made_anew_gets_what_the_configuration_says_and_nothing_less(start, position):
+    known = progress(9, 109, 9, target_id="a" * 32)
+    decision = decide(
+        Observed(
+            partition=PLACE,
+            progress=known,
+            map=state_of([segment(0, 100, 0)]).map_of(PLACE),
+            ids=(7,),
+            tail=Tail(start=0, high_watermark=1, batches=(marker(0),), since=0),
+            start=start,
+            target_id="b" * 32,
+            fence=NEW,
+        )
+    )
+    assert isinstance(decision, Begin)
+    assert decision.position == position
+    assert decision.event is not None
+    assert decision.event.kind is Kind.TARGET_RECREATED
+
+
+def test_a_newer_epoch_that_began_below_has_another_history_of_the_source():
+    known = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, writer=NEW, position=0)
+    newest = replace(NEW, epoch=6)
+    segments = (segment(0, 100, 0), segment(0, 0, writer=NEW))
+    decision = taken_over(own(0, 0, 10), marker(10, newest), segments=segments, known=known, fence=newest)
+    assert went_on(decision)[0] == 0
+
+
+def test_late_batches_of_old_data_do_not_hide_those_of_a_newer_epoch():
+    """The fence does not hold for data that the broker has forgotten the producer of."""
+    newest = replace(NEW, epoch=6)
+    segments = (segment(0, 100, 0, unguarded=True), segment(0, 110, 10, writer=NEW, unguarded=True))
+    late = own(15, 10, 2)
+    decision = taken_over(late, marker(17, newest), segments=segments, since=15, fence=newest)
+    assert decision == ReadFrom(offset=0)
+    everything = (own(0, 0, 10), own(10, 0, 5, NEW), late, marker(17, newest))
+    assert went_on(taken_over(*everything, segments=segments, fence=newest))[0] == 115
+
+
+def test_what_the_source_has_lost_too_is_told():
+    decision = taken_over(own(0, 0, 5), marker(5), segments=(segment(20, 140, 20),), known=progress(25, 145, 25))
+    assert isinstance(decision, Resume)
+    assert decision.position == 140
+    assert "cannot be copied again" in str(decision.event)
