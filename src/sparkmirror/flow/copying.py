@@ -19,6 +19,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, lane_count, pack
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.duties.dead_letters import ensure_dead_letter_topic
+from sparkmirror.duties.offset_map import bound_offset_map
 from sparkmirror.duties.topics import Round, replicate_topics, wanted
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.events import ANEW, Kind, kind_of_stop
@@ -31,7 +32,8 @@ from sparkmirror.flow.rates import Rates
 from sparkmirror.flow.rest import Resting
 from sparkmirror.flow.room import Packed, Room, must_pack_anew
 from sparkmirror.flow.settled import settled_at, settled_by, settled_in
-from sparkmirror.flow.shift import LaneOfShifts, RunShift, going_on
+from sparkmirror.flow.shift import LaneOfShifts, RunShift, onward_from
+from sparkmirror.flow.showing import flow_view
 from sparkmirror.flow.telling import Note, Telling, outlived, stands
 from sparkmirror.flow.view import FlowView
 from sparkmirror.kafka import admin
@@ -190,18 +192,11 @@ class Copying:
     def view(self, state: str, events: tuple[str, ...]) -> FlowView:
         """What the flow shows of itself."""
         mine = (p for p in self._opened.store.state.progress.values() if p.generation == self._opened.generation)
-        progress = [p for p in mine if p.partition in self._pairs]
-        known = [p for p in progress if p.end >= 0]
-        lag = sum(max(0, p.end - p.position) for p in known)
-        oldest = min((p.newest_ms for p in known if p.end > p.position and p.newest_ms >= 0), default=None)
-        lag_ms = 0 if lag == 0 else None if oldest is None else max(0, now_ms() - oldest)
-        return FlowView(
-            name=str(self._config.name),
-            state=state,
-            records_per_s=self._rate[0],
-            bytes_per_s=self._rate[1],
-            lag_records=lag if known else None,
-            lag_ms=lag_ms if known else None,
+        return flow_view(
+            str(self._config.name),
+            state,
+            [p for p in mine if p.partition in self._pairs],
+            rate=self._rate,
             lanes=len(self._lanes),
             partitions=len(self._pairs),
             events=tuple(dict.fromkeys((*events, *(stands(p, e) for p, e in self._resting.errors().items())))),
@@ -275,7 +270,7 @@ class Copying:
             if receipt.source not in lane.partitions:
                 self._settle_late(lane, receipt)
                 continue
-            following = _onward(plans[receipt.source], receipt, lane.left)
+            following = onward_from(plans[receipt.source], receipt, lane.left)
             if following is not None:
                 onward[receipt.source] = following
             else:
@@ -397,6 +392,7 @@ class Copying:
         if not self._config.refresh_topics_enabled or self._desk.once or now - self._refreshed < interval:
             return
         self._refreshed = now
+        self._attempt(self._bound_offset_map)
         known = {partition for lane in self._lanes for partition in lane.partitions} | set(self._resting.errors())
         new = [(here, there) for here, there in self._find_topics() if here not in known]
         if new:
@@ -404,6 +400,13 @@ class Copying:
             plans = self._plan(new)
             if plans:
                 self._start_beside(plans)
+
+    def _bound_offset_map(self) -> None:
+        store, ids = self._opened.store, self._opened.writers.ids
+        timeout_ms = self._config.admin_timeout_ms
+        bound_offset_map(
+            store.state, self._pairs, ids, self._source, lambda keys: store.write([], tombstones=keys), timeout_ms
+        )
 
     def _find_topics(self) -> Pairs:
         found = self._round = replicate_topics(self._config, self._source, self._target)
@@ -415,8 +418,7 @@ class Copying:
 
     def _plan(self, pairs: Pairs, settled: Mapping[TopicPartition, Resumed] | None = None) -> list[PartitionPlan]:
         """Decides where partitions begin; those that cannot begin now rest."""
-        assert self._round is not None  # topics are found first
-        planned = self._planning.plan(pairs, self._round, settled or {})
+        planned = self._planning.plan(pairs, settled or {})
         for partition, (event, seconds) in planned.waiting.items():
             self._telling.tell(partition, [event], event.text)
             where = (settled or {}).get(partition)
@@ -479,20 +481,3 @@ class Copying:
             events=events[:20],
         )
         self._opened.store.write([life])
-
-
-def _onward(
-    plan: PartitionPlan, receipt: Receipt, left: Mapping[TopicPartition, PartitionPlan]
-) -> PartitionPlan | None:
-    """How a partition goes on after a shift; None if it is done, stands still, or nobody can tell where it was left.
-
-    Args:
-        plan: of the shift that ended.
-        receipt: what it handed back.
-        left: where the shift before it left its partitions.
-    """
-    if receipt.outcome is Outcome.HANDED_ON:
-        return going_on(plan, receipt)
-    if receipt.outcome is Outcome.NOT_STARTED:
-        return left.get(receipt.source) if plan.after else plan
-    return None

@@ -202,6 +202,7 @@ class Lanes:
             control_topic=control_topic(self._config.name),
             control_offset=control_end if control_offset is None else control_offset,
             max_ms=self._config.shift_max_ms,
+            guarded_ms=self._opened.guarded_ms,
             once=self._once,
         )
         return submit(self._pool, self._run_shift, plan, control_end)

@@ -16,10 +16,14 @@ from sparkmirror.flow.store import Store
 from sparkmirror.flow.writers import Writers
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.memory import memory_ms
 from sparkmirror.model import Writer
 from sparkmirror.naming import control_topic, internal_topic
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord
 from sparkmirror.offsets.state import JournalState
+
+CLOCKS_MS = 3_600_000
+"""By so much clocks may differ, and batches wait, before a broker forgets a producer that is believed to be known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,7 @@ class Opened:
         writers: hands out producer ids; ``first`` are those of this start.
         clean: whether the run before ended cleanly, or there was none.
         signs: what lanes and other runs say on the control topic.
+        guarded_ms: how old records may be for the target's brokers to remember who wrote them.
     """
 
     generation: int
@@ -47,6 +52,7 @@ class Opened:
     first: tuple[Writer, ...]
     clean: bool
     signs: Signs
+    guarded_ms: int
 
 
 def open_flow(config: FlowConfig, source: Cluster, target: Cluster, file: str, run: str) -> Opened:
@@ -97,6 +103,7 @@ def open_flow(config: FlowConfig, source: Cluster, target: Cluster, file: str, r
         first=first,
         clean=clean,
         signs=signs,
+        guarded_ms=memory_ms(target, timeout_ms) - CLOCKS_MS,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from sparkmirror.config import AutoOffsetReset, FlowConfig
-from sparkmirror.duties.topics import CreateTopic, Outcome, Round
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, TargetFacts, decide_start
@@ -29,7 +28,6 @@ def starts_of(
     source: Cluster,
     target: Cluster,
     pairs: Pairs,
-    observed: Round,
     *,
     progress: Mapping[TopicPartition, Progress],
     writers: Sequence[Writer],
@@ -44,7 +42,6 @@ def starts_of(
         source: asked for offsets.
         target: asked for configs.
         pairs: source and target partitions.
-        observed: the round of the topics duty that found them.
         progress: the newest of each partition.
         writers: one for each group.
         copied: what this run did so far.
@@ -79,7 +76,6 @@ def starts_of(
         log_ends={
             p.partition: ends.found[p.partition] for p in before if p.leader_epoch < 0 and p.partition in ends.found
         },
-        created=_created(observed),
         on=config.on,
     )
     failed = {**oldest.failed, **ends.failed}
@@ -134,15 +130,6 @@ def _epochs(source: Cluster, progress: Sequence[Progress], timeout_ms: int) -> M
     """Where the leader epochs that were copied last end now; where a leader cannot tell, its lane finds out."""
     asked = {p.partition: p.leader_epoch for p in progress if p.leader_epoch >= 0}
     return epoch_ends(source, asked, timeout_ms).found
-
-
-def _created(observed: Round) -> frozenset[str]:
-    """The target topics that the round has created."""
-    return frozenset(
-        result.action.target
-        for result in observed.results
-        if result.outcome is Outcome.DONE and isinstance(result.action, CreateTopic)
-    )
 
 
 def _facts(config: FlowConfig, target: Cluster, topics: Sequence[str]) -> dict[str, TargetFacts]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, group_of
-from sparkmirror.duties.topics import Round
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import Pairs, starts_of
@@ -57,12 +56,11 @@ class Planning:
         takeover = Takeover(config, target, opened.store, opened.writers)
         self.resuming = Resuming(config, opened, target, takeover)
 
-    def plan(self, pairs: Pairs, observed: Round, settled: Mapping[TopicPartition, Resumed]) -> Planned:
+    def plan(self, pairs: Pairs, settled: Mapping[TopicPartition, Resumed]) -> Planned:
         """Decides where partitions begin.
 
         Args:
             pairs: source and target partitions.
-            observed: the round of the topics duty that found them.
             settled: where those go on that came back with nothing unacknowledged.
 
         Raises:
@@ -77,7 +75,6 @@ class Planning:
             self._source,
             self._target,
             [pair for pair in pairs if pair[0] not in resumption.waiting],
-            observed,
             progress=self._opened.store.state.progress,
             writers=self._writers,
             copied=self._copied(),

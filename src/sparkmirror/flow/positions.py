@@ -70,7 +70,6 @@ class Known:
         resumed: partitions that were handed out before in this run, or were taken over.
         epochs: where the leader epoch of the newest progress ends in the source's log now.
         log_ends: where the source's log ends, for those whose leader epoch nobody knows.
-        created: target topics that this flow has just created.
         on: what is done when source or target were changed.
     """
 
@@ -86,7 +85,6 @@ class Known:
     target_ids: Mapping[str, str] = field(default_factory=dict)
     epochs: Mapping[TopicPartition, EpochEnd] = field(default_factory=dict)
     log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    created: frozenset[str] = frozenset()
     on: Policies = field(default_factory=Policies)
 
 
@@ -188,16 +186,17 @@ def _target_recreated(progress: Progress, position: int, target: TopicPartition,
         return None
     oldest = known.oldest[progress.partition]
     choice = known.on.target_recreated
-    created = target.topic in known.created
-    kind = Kind.TARGET_DELETED if created else Kind.TARGET_RECREATED
-    what = "was deleted; it is created again" if created else f"was deleted and made anew (its topic id is {now} now)"
     done = {
         Refill.OLDEST: f"copying again from the source's oldest record, offset {oldest}",
         Refill.POSITION: f"going on from offset {position}: what was copied before is not there any more",
         Refill.STOP: "the copy stands still until on.target.recreated says from where it goes on",
     }[choice]
     first = min(oldest, position)
-    event = Event(kind=kind, text=f"the target topic {target.topic} {what}; {done}", first=first, last=position - 1)
+    text = (
+        f"the target topic {target.topic} was deleted, with what was copied up to offset {position}, and made anew "
+        f"(its topic id was {progress.target_id}, now it is {now}); {done}"
+    )
+    event = Event(kind=Kind.TARGET_RECREATED, text=text, first=first, last=position - 1)
     place = oldest if choice is Refill.OLDEST else position
     return _Place(position=place, event=event, anew=True, stop=choice is Refill.STOP)
 

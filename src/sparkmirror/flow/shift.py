@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -109,3 +109,20 @@ def going_on(plan: PartitionPlan, receipt: Receipt) -> PartitionPlan:
         copied=copied,
         leader_epoch=receipt.leader_epoch,
     )
+
+
+def onward_from(
+    plan: PartitionPlan, receipt: Receipt, left: Mapping[TopicPartition, PartitionPlan]
+) -> PartitionPlan | None:
+    """How a partition goes on after a shift; None if it is done, stands still, or nobody can tell where it was left.
+
+    Args:
+        plan: of the shift that ended.
+        receipt: what it handed back.
+        left: where the shift before it left its partitions.
+    """
+    if receipt.outcome is Outcome.HANDED_ON:
+        return going_on(plan, receipt)
+    if receipt.outcome is Outcome.NOT_STARTED:
+        return left.get(receipt.source) if plan.after else plan
+    return None
