@@ -146,6 +146,7 @@ def test_a_takeover_that_goes_on_further_than_the_progress_is_not_measured_by_th
     assert (begun.plan.position, begun.event, begun.plan.leader_epoch) == (700, None, -1)
     lost = start(progress=COPIED, epochs={SOURCE: EpochEnd(3, 450)}, resumed={SOURCE: further})
     assert lost.event is not None
+    assert lost.event is not None
     assert (lost.plan.position, lost.event.last) == (450, 699)
 
 
