@@ -6,6 +6,9 @@ import pytest
 from hypothesis import settings
 
 from sparkmirror import batches
+from tests.copy.staging import stage, threads
+
+__all__ = ["stage", "threads"]
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")

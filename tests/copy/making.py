@@ -11,7 +11,9 @@ from kafka.protocol.producer import ProduceResponse
 from sparkmirror import batches
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.copy.arrivals import Aborted, Arrival, Place, Rules, Ticket, arrival
+from sparkmirror.copy.guard import FORGOTTEN, Guard
 from sparkmirror.copy.lane import Lane
+from sparkmirror.copy.lease import now
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.kafka.backoff import Backoff
@@ -27,6 +29,10 @@ WRITER = Writer(producer_id=4_000, epoch=3)
 SOURCE = TopicPartition("orders", 2)
 NOW_MS = 1_700_000_000_000
 AT_ONCE = Backoff(first=0.0, most=0.0)
+
+
+EVERY_AGE = Guard(age_ms=1 << 60)
+"""All batches are guarded."""
 
 
 def rules(**more: object) -> Rules:
@@ -49,8 +55,11 @@ def plan(**more: object) -> PartitionPlan:
 
 def partition(*, position: int = 0, sequence: int = 0, opened: bool = True, **more: object) -> PartitionCopy:
     """A partition that has begun; ``opened`` unless a test is about the first batch of an epoch."""
-    copy = PartitionCopy(plan=plan(**more), rules=rules(), batch_bytes=1 << 20, patience_s=60.0, backoff=AT_ONCE)
+    copy = PartitionCopy(
+        plan=plan(**more), rules=rules(), batch_bytes=1 << 20, patience_s=60.0, backoff=AT_ONCE, guard=EVERY_AGE
+    )
     copy.begin(position, sequence, (NO_OFFSET, NO_OFFSET, NO_OFFSET), opened=opened)
+    copy.remembered_ms = NOW_MS if opened else FORGOTTEN
     return copy
 
 
@@ -149,12 +158,14 @@ class Bench:
         )
         shift = ShiftPlan(flow="A->B", run="run", shift="lane-0.0", generation=1, partitions=plans)
         self.lane = Lane(shift, config, self._source, self.target)
+        self.lane.lease.renew(now() + 1e9)
         self.lane.watch.write_ahead = self._put_on_record  # type: ignore[method-assign]  # no internal topic is there
         for partition in self.lane.partitions:
             partition.begin(BEGIN, BEGIN, (BEGIN - 1, BEGIN - 1, BEGIN - 1), opened=True)
+            partition.guard, partition.remembered_ms = EVERY_AGE, NOW_MS
             partition.source_node = partition.target_leader = 1
 
-    def _put_on_record(self, segments: Sequence[Segment], ticket: Ticket, partition: PartitionCopy) -> None:
+    def _put_on_record(self, partition: PartitionCopy, segments: Sequence[Segment], ticket: Ticket) -> None:
         ticket.acknowledged = bool(segments)
         self.lane.appender.offer(partition)
 

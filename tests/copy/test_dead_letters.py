@@ -23,10 +23,9 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.model import TopicPartition
 from tests.batches.building import LOG_APPEND_TIME, Read, Rec, Written, log, logs, read
-from tests.copy import making, test_lane
-from tests.copy.test_lane import Stage
-
-stage = test_lane.stage
+from tests.copy import making, staging
+from tests.copy.staging import Stage
+from tests.copy.test_lane import assert_segments_translate
 
 LIMIT = 1 << 20
 CONTEXT = ("A->B", TopicPartition("größen", 2), "too large")
@@ -195,15 +194,15 @@ def test_large_records_are_put_aside_however_often_the_shift_ends(
         assert len(counts) < 300
     offsets, large = {}, set()
     for place in stage.places():
-        here = test_lane.read(stage.source_servers, place)
+        here = staging.read(stage.source_servers, place)
         kept = [record for record in here if len(record.value or b"") < 50_000]
-        there = test_lane.read(stage.target_servers, TopicPartition(stage.target_topic, place.partition))
+        there = staging.read(stage.target_servers, TopicPartition(stage.target_topic, place.partition))
         assert [record.content for record in there] == [record.content for record in kept]
         offsets[place] = [(a.offset, b.offset) for a, b in zip(kept, there, strict=True)]
         large |= {(str(place.partition), str(record.offset)) for record in here if record not in kept}
-    test_lane.assert_segments_translate(stage.on_record()[1], offsets)
+    assert_segments_translate(stage.on_record()[1], offsets)
     found = []
-    for record in test_lane.read(stage.target_servers, TopicPartition(dead.topic, 0)):
+    for record in staging.read(stage.target_servers, TopicPartition(dead.topic, 0)):
         told = {name: (value or b"").decode() for name, value in record.headers}
         found.append((told[f"{PREFIX}partition"], told[f"{PREFIX}offset"]))
     assert set(found) == large

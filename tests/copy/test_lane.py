@@ -5,218 +5,30 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import Producer
 
 from sparkmirror.config import FlowConfig, Isolation
-from sparkmirror.copy.control import drain_key
-from sparkmirror.copy.lane import Lane
 from sparkmirror.copy.partition import PartitionCopy
-from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.progress import Publisher
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
-from sparkmirror.kafka.cluster import Cluster, new_loop
-from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.producer_ids import acquire_writer
 from sparkmirror.lab.cluster import LabCluster
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.records import Progress, Segment, parse
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.records import Segment
+from tests.copy.staging import PARTITIONS, WAIT_SECONDS, Stage, moved_or_done, read, wait_until
 
 pytestmark = pytest.mark.kafka
-
-PARTITIONS = 3
-WAIT_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A record as librdkafka reads it."""
-
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    time: tuple[int, int]
-
-    @property
-    def content(self) -> object:
-        return self.key, self.value, self.headers, self.time
-
-
-def read(servers: str, place: TopicPartition) -> list[Read]:
-    """All committed records of one partition."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "test", "enable.auto.commit": False, "log_level": 0})
-    try:
-        _, end = consumer.get_watermark_offsets(ClientPartition(*place), timeout=WAIT_SECONDS)
-        consumer.assign([ClientPartition(*place, 0)])
-        found: list[Read] = []
-        deadline = time.monotonic() + WAIT_SECONDS
-        while end and time.monotonic() < deadline:
-            for message in consumer.consume(1_000, 0.2):
-                assert message.error() is None
-                offset = message.offset()
-                assert offset is not None
-                headers = tuple(message.headers() or ())
-                found.append(Read(offset, message.key(), message.value(), headers, message.timestamp()))  # type: ignore[arg-type]  # headers as bytes
-            (now,) = consumer.position([ClientPartition(*place)])
-            if now.offset >= end:
-                break
-        return found
-    finally:
-        consumer.close()
-
-
-@dataclass
-class Stage:
-    """One topic on its way from A to B, and the lanes that copy it."""
-
-    config: FlowConfig
-    topic: str
-    clusters: Callable[[str], Cluster]
-    writer: Writer
-    running: dict[str, Cluster] = field(default_factory=dict)
-
-    @property
-    def target_topic(self) -> str:
-        return f"A.{self.topic}"
-
-    @property
-    def internal(self) -> str:
-        return f"{self.topic}.internal"
-
-    @property
-    def control(self) -> str:
-        return f"{self.topic}.control.internal"
-
-    @property
-    def source_servers(self) -> str:
-        return self.config.source.admin.bootstrap_servers[0]
-
-    @property
-    def target_servers(self) -> str:
-        return self.config.target.admin.bootstrap_servers[0]
-
-    def places(self) -> list[TopicPartition]:
-        return [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
-
-    def ends(self, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> dict[TopicPartition, int]:
-        return admin.list_offsets(self.clusters("A"), self.places(), OffsetSpec.LATEST, isolation)
-
-    def plans(self, **more: object) -> tuple[PartitionPlan, ...]:
-        plan = PartitionPlan(
-            source=self.places()[0], target_topic=self.target_topic, topic_id="", position=0, writer=self.writer
-        )
-        return tuple(replace(plan, source=place, **more) for place in self.places())  # type: ignore[arg-type]  # fields of a plan
-
-    def going_on(self, receipts: tuple[Receipt, ...]) -> tuple[PartitionPlan, ...]:
-        return tuple(
-            replace(plan, position=left.position, sequence=left.sequence, opened=left.opened)
-            for plan, left in zip(self.plans(), receipts, strict=True)
-        )
-
-    def shift(self, name: str, plans: tuple[PartitionPlan, ...], *, once: bool = False) -> ShiftPlan:
-        return ShiftPlan(
-            flow="A->B",
-            run="run",
-            shift=name,
-            generation=1,
-            partitions=plans,
-            internal_topic=self.internal,
-            control_topic=self.control,
-            once=once,
-        )
-
-    def run(self, shift: ShiftPlan, config: FlowConfig | None = None) -> tuple[Receipt, ...]:
-        """A lane from its start to its receipts, as a Spark worker runs it."""
-        loop, config = new_loop(shift.shift), config or self.config
-        source = Cluster("A", config.source.consumer, role=shift.shift, loop=loop)
-        target = Cluster("B", config.target.producer, role=shift.shift, loop=loop)
-        try:
-            receipts: tuple[Receipt, ...] = loop.run(Lane(shift, config, source, target).copy)
-        finally:
-            source.close()
-            target.close()
-            loop.close()
-        return receipts
-
-    def drain(self, shift: str = "*") -> None:
-        cluster = self.clusters("B")
-        cluster.run(Journal(cluster, self.control).append, [(drain_key("run", shift), "{}")])
-
-    def produce(self, count: int, *, size: int = 100, values: Sequence[bytes] = (), **settings: str | int) -> None:
-        """Numbered records over all partitions, small batches among them."""
-        values = values or [b"x" * size]
-        producer = Producer({"bootstrap.servers": self.source_servers, "linger.ms": 2, **settings})
-        for number in range(count):
-            value = b"%d" % number + values[number % len(values)]
-            producer.produce(self.topic, value, b"%d" % number, number % PARTITIONS)
-            if number % 500 == 0:
-                producer.poll(0)
-        assert producer.flush(WAIT_SECONDS) == 0
-
-    def on_record(self) -> tuple[dict[TopicPartition, Progress], dict[TopicPartition, list[Segment]]]:
-        """The newest progress and all segments of each partition, as the internal topic has them."""
-        cluster = self.clusters("B")
-        entries, _ = cluster.run(Journal(cluster, self.internal).read_all)
-        progress: dict[TopicPartition, Progress] = {}
-        segments: dict[TopicPartition, list[Segment]] = {}
-        for entry in entries.values():
-            record = parse(entry.key, entry.value)
-            if isinstance(record, Progress):
-                progress[record.partition] = record
-            elif isinstance(record, Segment):
-                segments.setdefault(record.partition, []).append(record)
-        return progress, segments
-
-    def assert_equal(self) -> dict[TopicPartition, list[tuple[int, int]]]:
-        """Compares record by record, order, keys, headers and times; gives the (source, target) offsets."""
-        offsets = {}
-        for place in self.places():
-            here = read(self.source_servers, place)
-            there = read(self.target_servers, TopicPartition(self.target_topic, place.partition))
-            assert [record.content for record in there] == [record.content for record in here]
-            offsets[place] = [(a.offset, b.offset) for a, b in zip(here, there, strict=True)]
-        return offsets
-
-
-@pytest.fixture
-def stage(lab_flow: FlowConfig, lab_cluster: Callable[[str], Cluster], topic_name: str) -> Stage:
-    made = Stage(
-        config=lab_flow,
-        topic=topic_name,
-        clusters=lab_cluster,
-        writer=acquire_writer(lab_cluster("B"), f"sparkmirror.test.{topic_name}", 60_000),
-    )
-    compact = (("cleanup.policy", "compact"),)
-    for alias, wanted in (
-        ("A", [NewTopic(name=topic_name, partitions=PARTITIONS)]),
-        (
-            "B",
-            [
-                NewTopic(name=made.target_topic, partitions=PARTITIONS),
-                NewTopic(name=made.internal, partitions=1, configs=compact),
-                NewTopic(name=made.control, partitions=1, configs=compact),
-            ],
-        ),
-    ):
-        admin.create_topics(lab_cluster(alias), wanted).complete()
-        admin.wait_for_leaders(lab_cluster(alias), {topic.name: topic.partitions for topic in wanted}).complete()
-    return made
-
-
-@pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(4) as pool:
-        yield pool
 
 
 def write_transactions(stage: Stage) -> None:
@@ -285,17 +97,22 @@ def test_transactions_arrive_as_their_committed_records_with_an_exact_map(stage:
         assert (here.records, here.writer, here.lane) == (len(pairs), stage.writer, "lane-0.0")
 
 
-def test_a_drain_in_the_middle_leaves_no_gap_and_no_repeat(stage: Stage, monkeypatch: pytest.MonkeyPatch):
+def test_a_drain_in_the_middle_leaves_no_gap_and_no_repeat(
+    stage: Stage, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+):
     """Again and again, while batches wait in the lane and others are in flight; small answers make it last."""
-    monkeypatch.setattr("sparkmirror.copy.watch.CONTROL_SECONDS", 0.01)
+    monkeypatch.setattr("sparkmirror.copy.watch.CONTROL_SECONDS", 0.05)
     consumer = replace(stage.config.source.consumer, fetch_max_bytes=200_000)
     slow = replace(stage.config, source=replace(stage.config.source, consumer=consumer))
     stage.produce(90_000, size=300)
     plans, ends, shifts = stage.plans(), stage.ends(), 0
     while any(plan.position < ends[plan.source] for plan in plans):
         name = f"lane-0.{shifts}"
+        before = stage.target_ends()
+        job = threads.submit(stage.run, stage.shift(name, plans), slow)
+        wait_until(partial(moved_or_done, stage, before, job))
         stage.drain(name)
-        receipts = stage.run(stage.shift(name, plans), slow)
+        receipts = job.result(WAIT_SECONDS)
         assert {receipt.outcome for receipt in receipts} == {Outcome.HANDED_ON}
         plans, shifts = stage.going_on(receipts), shifts + 1
         assert shifts < 300
@@ -451,9 +268,9 @@ def test_over_a_far_line_holes_of_several_partitions_go_on_record_together(
     writes: list[list[Segment]] = []
     write_ahead = Publisher.write_ahead
 
-    async def counted(self: Publisher, segments: Iterable[Segment]) -> None:
+    async def counted(self: Publisher, segments: Iterable[Segment], timeout_ms: int) -> None:
         writes.append(list(segments))
-        await write_ahead(self, writes[-1])
+        await write_ahead(self, writes[-1], timeout_ms)
 
     monkeypatch.setattr(Publisher, "write_ahead", counted)
     write_transactions(stage)

@@ -9,7 +9,7 @@ import pytest
 from kafka import errors as kafka_errors
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka import codes
-from sparkmirror.kafka.codes import DECIDED, Advice, advice, broker_error, name_of
+from sparkmirror.kafka.codes import DECIDED, Advice, advice, broker_error, may_be_appended, name_of
 
 NEWEST_OF_4_3_1 = 133
 """``Errors`` of kafka-clients 4.3.1 goes from -1 to here without a gap."""
@@ -58,6 +58,12 @@ def test_the_leader_is_learnt_anew_where_java_refreshes_its_metadata():
 
 def test_a_lost_place_among_the_sequences_gives_the_partition_back():
     assert {code for code in DECIDED if advice(code) is Advice.GIVE_BACK} == {45, 46, 47, 59, 90}
+
+
+def test_a_batch_is_believed_to_be_missing_only_where_the_broker_looked_before_it_appended():
+    """What ``DelayedProduce`` answers for batches that were appended, and what an answer that never came stands for."""
+    assert all(may_be_appended(code) for code in (-1, 3, 6, 7, 13, 20, 46, 56, NEWEST_OF_4_3_1 + 1))
+    assert not any(may_be_appended(code) for code in (0, 2, 10, 19, 29, 32, 45, 47, 59, 87, 90))
 
 
 def test_a_code_of_a_later_release_is_given_up_on():

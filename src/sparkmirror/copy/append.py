@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from sparkmirror.copy.lease import Lease
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.tally import kind_of_batch
@@ -59,14 +60,16 @@ class Appender:
     Args:
         cluster: the target.
         wake: called when an answer has come.
+        lease: without it nothing is sent.
 
     Attributes:
         throttling: how long the target's brokers held us back.
     """
 
-    def __init__(self, cluster: Cluster, wake: Callable[[], None]) -> None:
+    def __init__(self, cluster: Cluster, wake: Callable[[], None], lease: Lease) -> None:
         self._cluster = cluster
         self._wake = wake
+        self._lease = lease
         self._request_bytes = cluster.settings.max_request_size or REQUEST_BYTES
         self._brokers: dict[int, _Broker] = defaultdict(lambda: _Broker(self._request_bytes))
         self.throttling = Throttling(cluster.alias, "writing")
@@ -86,6 +89,8 @@ class Appender:
         """
         if self._defect is not None:
             raise self._defect
+        if not self._lease.holds:
+            return
         for node, broker in tuple(self._brokers.items()):  # `_take` may add one
             most = IN_FLIGHT if broker.request_bytes == self._request_bytes else 1
             while broker.waiting and broker.in_flight < most and self._cluster.can_send(node):

@@ -4,7 +4,8 @@ Pure. A *run* is consecutive batches that may go as they are, without a hole bet
 opened and is written anew. Sequence numbers are given here, in source order.
 
 Invariants: the items and the dropped batches cover the answer's offsets without a gap; every item that does not
-continue where the one before it ended opens a segment.
+continue where the one before it ended opens a segment; batches that are too old for the broker to remember their
+writer lie in segments that say so.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkmirror import batches
+from sparkmirror.copy.guard import FORGOTTEN
 from sparkmirror.errors import BatchError
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.pieces import STRIDE
@@ -49,6 +51,7 @@ class Run:
         sequence: of the first record of column ``at``.
         arrived: on the monotonic clock.
         ticket: what must be acknowledged first, or None.
+        flagged: whether the segment that they lie in says that it holds unguarded batches.
     """
 
     records: bytes
@@ -60,6 +63,7 @@ class Run:
     sequence: int
     arrived: float
     ticket: Ticket | None = None
+    flagged: bool = False
 
     @property
     def held(self) -> int:
@@ -84,6 +88,7 @@ class Prepared:
     arrived: float
     batches: int = 1
     ticket: Ticket | None = None
+    flagged: bool = False
 
     @property
     def held(self) -> int:
@@ -104,6 +109,7 @@ class Arrival:
         end: the source offset to fetch from next.
         next_sequence: after the last item.
         continues_at: the source offset that continues the last segment.
+        flagged: whether that segment says that it holds unguarded batches.
         dropped: batches not copied, on purpose.
         obstacle: why the batch at ``end`` cannot be copied, or None.
     """
@@ -113,6 +119,7 @@ class Arrival:
     end: int = NO_OFFSET
     next_sequence: int = 0
     continues_at: int = NO_OFFSET
+    flagged: bool = False
     dropped: int = 0
     obstacle: BatchError | None = None
 
@@ -126,6 +133,8 @@ class Place:
         until: copy nothing from here on, or `NO_OFFSET`.
         next_sequence: for the next record.
         continues_at: the source offset that continues the current segment; `NO_OFFSET` if none is open.
+        flagged: whether the current segment says that it holds unguarded batches.
+        old_ms: batches whose newest timestamp is below this are, or will soon be, unguarded; see ``copy.guard``.
         partition: of the source.
         writer: producer id and epoch.
         left_out: source offsets of records that are too large and have been seen to elsewhere.
@@ -140,6 +149,8 @@ class Place:
     next_sequence: int
     continues_at: int
     writer: Writer
+    flagged: bool = False
+    old_ms: int = FORGOTTEN
     left_out: frozenset[int] = frozenset()
     batch_bytes: int = BATCH_BYTES
     small: int = SMALL_BYTES
@@ -187,7 +198,7 @@ def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Pla
         index, kept, codes, small=place.small, small_compressed=place.small_compressed, until=place.until
     )
     taken = len(index) if place.until == NO_OFFSET else int(np.searchsorted(index.base_offset, place.until))
-    made = _Making(index, records, kept, place)
+    made = _Making(index, records, kept, place, taken)
     arrived = made.arrival
     arrived.obstacle = obstacle
     arrived.end, arrived.dropped = max(place.position, _end(index, taken)), taken - kept_count
@@ -226,16 +237,20 @@ def _end(index: batches.Indexed, taken: int) -> int:
 
 
 class _Making:
-    """An arrival while it is put together; ``column`` is the first that is not in it."""
+    """An arrival while it is put together of the first ``taken`` columns; ``column`` is the first that is not in it."""
 
-    def __init__(self, index: batches.Indexed, records: bytes, kept: batches.Kept, place: Place) -> None:
+    def __init__(self, index: batches.Indexed, records: bytes, kept: batches.Kept, place: Place, taken: int) -> None:
         self._index = index
         self._records = records
         self._kept = kept
         self._place = place
         self._now = time.monotonic()
         self.column = 0
-        self.arrival = Arrival(next_sequence=place.next_sequence, continues_at=place.continues_at)
+        newest = index.max_timestamp[:taken][kept.mask[:taken]]
+        self._old = bool(newest.size and newest.min() < place.old_ms)
+        self.arrival = Arrival(
+            next_sequence=place.next_sequence, continues_at=place.continues_at, flagged=place.flagged
+        )
 
     def add(self, stretch: batches.Stretch, rules: Rules) -> None:
         """Adds a stretch.
@@ -266,6 +281,7 @@ class _Making:
                 small=stretch.kind == batches.Kind.SMALL,
                 sequence=made.next_sequence,
                 arrived=self._now,
+                flagged=made.flagged,
             )
         )
         made.next_sequence = (made.next_sequence + stretch.records) % SEQUENCES
@@ -291,8 +307,7 @@ class _Making:
         """Adds a batch that was written anew from the columns up to ``stop``, the last one of these or not."""
         made = self.arrival
         for record, source in piece.runs.T.tolist():
-            if record or source != made.continues_at:
-                self._segment((made.next_sequence + record) % SEQUENCES, source)
+            self._segment((made.next_sequence + record) % SEQUENCES, source)
         made.items.append(
             Prepared(
                 payload=piece.batch,
@@ -304,14 +319,23 @@ class _Making:
                 newest_ms=piece.max_timestamp,
                 arrived=self._now,
                 batches=int(self._kept.mask[self.column : stop].sum()),
+                flagged=made.flagged,
             )
         )
         made.next_sequence = (made.next_sequence + piece.count) % SEQUENCES
         made.continues_at = piece.last_offset + 1
 
     def _segment(self, sequence: int, source: int) -> None:
-        """Opens a segment, unless ``source`` continues the one before."""
-        if source != self.arrival.continues_at:
-            self.arrival.segments.append(
-                Segment(partition=self._place.partition, writer=self._place.writer, sequence=sequence, source=source)
+        """Opens a segment, unless ``source`` continues the one before and that one says what it holds."""
+        made = self.arrival
+        if source != made.continues_at or (self._old and not made.flagged):
+            made.flagged = self._old
+            made.segments.append(
+                Segment(
+                    partition=self._place.partition,
+                    writer=self._place.writer,
+                    sequence=sequence,
+                    source=source,
+                    unguarded=self._old,
+                )
             )

@@ -13,16 +13,20 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from sparkmirror.copy.control import ControlState, Handed, handover_entries, ready_key
+from sparkmirror.copy.control import ControlState, Handed, alive_key, handover_entries, ready_key
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.copy.progress import Publisher
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.signal import Signal
 from sparkmirror.model import NO_OFFSET
 
 WAIT_SECONDS = 120.0
 POLL_MS = 500
+SIGN_POLL_MS = 100
+TURN_SECONDS = 60.0
+"""Longer than any read takes: it has a deadline."""
 
 
 class Handover:
@@ -30,7 +34,7 @@ class Handover:
 
     Args:
         plan: the shift.
-        target: where the control topic is.
+        target: where the control topic is; with connections for nothing else.
     """
 
     def __init__(self, plan: ShiftPlan, target: Cluster) -> None:
@@ -38,16 +42,39 @@ class Handover:
         self.journal = Journal(target, plan.control_topic)
         self.state = ControlState(run=plan.run)
         self._next = plan.control_offset
+        self._turn = Signal(target.loop)
+        self._turn.set()
 
     async def read(self, max_wait_ms: int = 0) -> None:
-        """Reads what is new in the control topic.
+        """Reads what is new in the control topic; one reader at a time, since signs are given while others wait.
 
         Raises:
             BrokerError: the topic cannot be read.
             LinkError: the target does not answer.
         """
-        entries, self._next, _ = await self.journal.read(self._next, max_wait_ms)
-        self.state.take(entries)
+        await self._turn.wait(TURN_SECONDS)
+        try:
+            entries, self._next, _ = await self.journal.read(self._next, max_wait_ms)
+            self.state.take(entries)
+        finally:
+            self._turn.set()
+
+    async def give_sign(self) -> str:
+        """Says that the shift lives, and reads what was said before that.
+
+        Returns:
+            why the shift may send nothing more, or "".
+
+        Raises:
+            BrokerError: the topic cannot be written or read.
+            LinkError: the target does not answer.
+        """
+        offset = await self.journal.append([(alive_key(self._plan.run, self._plan.shift), "{}")])
+        if offset < self._next:
+            self._next = 0  # the topic lost its tail, or was made anew
+        while self._next <= offset:
+            await self.read(SIGN_POLL_MS)
+        return self.state.ended(self._plan.shift)
 
     async def take_over(self, partitions: Sequence[PartitionCopy]) -> bool:
         """Begins every partition; waits for the shifts that hand some over.
@@ -61,12 +88,16 @@ class Handover:
         deadline = time.monotonic() + WAIT_SECONDS
         while missing:
             await self.read(POLL_MS)
-            if self.state.must_drain(self._plan.shift) or missing & self.state.lost or time.monotonic() > deadline:
+            if self._gives_up(missing) or time.monotonic() > deadline:
                 return False
             missing -= self.state.handed.keys()
         for partition in partitions:
             self._begin(partition)
         return True
+
+    def _gives_up(self, missing: set[str]) -> bool:
+        state, shift = self.state, self._plan.shift
+        return state.must_drain(shift) or bool(missing & state.lost) or bool(state.ended(shift))
 
     def _begin(self, partition: PartitionCopy) -> None:
         plan = partition.plan

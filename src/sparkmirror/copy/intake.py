@@ -124,7 +124,7 @@ class Intake:
         if len(index):
             partition.leader_epoch = _last_epoch(index, partition)
         if came.segments:
-            self._lane.watch.write_ahead(came.segments, ticket, partition)
+            self._lane.watch.write_ahead(partition, came.segments, ticket)
         self._lane.appender.offer(partition)
 
     def _meet(self, partition: PartitionCopy, obstacle: BatchError, index: batches.Indexed) -> None:

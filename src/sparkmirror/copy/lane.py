@@ -8,22 +8,26 @@ Start reading at `Lane.copy`. What happens to a batch: ``arrivals`` and ``outgoi
 requests: ``fetch`` and ``append``; what is told to the rest of the world: ``watch``, ``progress`` and ``control``.
 
 Invariants: a lane ends with one receipt for every partition of its plan, whatever happened; it never blocks for longer
-than `TICK_SECONDS` while data could move.
+than `TICK_SECONDS` while data could move; it sends batches only while its lease holds (see ``lease``), and one that was
+given up sends and hands over nothing more.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from sparkmirror import batches
 from sparkmirror.config.settings import FlowConfig, Isolation
 from sparkmirror.copy.append import Appender
 from sparkmirror.copy.arrivals import Rules
 from sparkmirror.copy.fetch import Fetcher, limits_of
+from sparkmirror.copy.guard import Guard
 from sparkmirror.copy.handover import Handover
 from sparkmirror.copy.intake import Intake
 from sparkmirror.copy.leaders import Leaders
+from sparkmirror.copy.lease import Lease
 from sparkmirror.copy.partition import Load, PartitionCopy
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Receipt, receipts
@@ -58,13 +62,27 @@ class Lane:
             config.memory_per_lane,
             self.signal.set,
         )
-        self.appender = Appender(target, self.signal.set)
-        self.handover = Handover(plan, target)
+        self.lease = Lease()
+        target.batches_only_while(lambda: self.lease.holds)
+        self.appender = Appender(target, self.signal.set, self.lease)
+        # Signs of life have connections of their own: those of the batches may be full for seconds.
+        self._control = Cluster(target.alias, target.settings, role=f"{plan.shift}-control", loop=target.loop)
+        self.handover = Handover(plan, self._control)
         self.watch = Watch(self, target)
+        for partition in self.partitions:
+            partition.write_ahead = partial(self.watch.write_ahead, partition)
         self.intake = Intake(self, source, target, config)
 
     async def copy(self) -> tuple[Receipt, ...]:
         """Copies until the shift ends, then hands over; one receipt for each partition."""
+        try:
+            return await self._copy()
+        finally:
+            self.watch.stop()
+            self.watch.fall_silent()
+            self._control.close()
+
+    async def _copy(self) -> tuple[Receipt, ...]:
         try:
             started = await self._begin()
         except SparkmirrorError as failure:
@@ -76,14 +94,20 @@ class Lane:
         while not self.watch.ended:
             self._turn()
             await self.signal.wait(TICK_SECONDS)
-        await self._drain()
+        if not self.lease.ended:
+            await self._drain()
         self.watch.stop()
-        await self.handover.hand_on(self.partitions, self.watch.publisher)
+        if self.lease.ended:
+            for partition in self.partitions:
+                partition.lose(f"the lane was given up: {self.lease.ended}")
+        else:
+            await self.handover.hand_on(self.partitions, self.watch.publisher)
         return receipts(self.partitions, started=True)
 
     async def _begin(self) -> bool:
         """Connects, learns the leaders, and takes the partitions over; False if there is nothing to take."""
         batches.warm()
+        self.watch.give_signs()
         await self.leaders.learn(self.partitions)
         await self.leaders.measure(self.partitions)
         if not await self.handover.take_over(self.partitions):
@@ -111,11 +135,11 @@ class Lane:
         deadline = time.monotonic() + DRAIN_SECONDS
         for partition in self.partitions:
             partition.abandon()
-        while time.monotonic() < deadline and self._owed:
+        while time.monotonic() < deadline and self._owed and not self.lease.ended:
             self.appender.send_ready()
             await self.signal.wait(0.05)
         for partition in self.partitions:
-            if not partition.idle and not partition.error:
+            if not partition.idle and not partition.error and not self.lease.ended:
                 partition.stop("the target did not acknowledge in time while the shift ended")
 
 
@@ -133,6 +157,7 @@ def _partitions(plan: ShiftPlan, config: FlowConfig, load: Load) -> Sequence[Par
             target_alias=config.target.alias,
             shared=plan.loops_by_writer,
             load=load,
+            guard=Guard(age_ms=plan.guarded_ms, broker_time=p.log_append_time),
         )
         for p in plan.partitions
     )

@@ -6,6 +6,7 @@ Pure. Waiting decides, there is no linger: a lone batch goes at once as it is; s
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
@@ -15,7 +16,7 @@ from sparkmirror.batches.layout import CODEC_MASK
 from sparkmirror.copy import distance
 from sparkmirror.copy.arrivals import Item, Prepared, Rules, Run, Ticket
 from sparkmirror.model import NO_OFFSET, Writer
-from sparkmirror.offsets.records import SEQUENCES
+from sparkmirror.offsets.records import SEQUENCES, Segment
 
 LEAST_USE = 4
 """Of batches of one small record, no more than a fourth may be left when they are merged; the rest were headers."""
@@ -36,7 +37,9 @@ class Outgoing:
         base_offset: the target's answer, or `NO_OFFSET`.
         sent: whether an answer is owed.
         poured: bytes before compression, if it was merged until it was full, else 0.
-        ticket: None, since what it waited for was on record before it was made.
+        ticket: what must be acknowledged first, or None: a segment that says that it is unguarded.
+        flagged: whether the segments that it lies in say that they hold unguarded batches.
+        open: whether it was sent and may have been appended, though nothing acknowledged it.
     """
 
     payload: memoryview
@@ -54,6 +57,13 @@ class Outgoing:
     sent: bool = True
     poured: int = 0
     ticket: Ticket | None = None
+    flagged: bool = False
+    open: bool = False
+
+    @property
+    def surely_missing(self) -> bool:
+        """Whether the target does not have it, for sure."""
+        return not self.sent and not self.open and self.base_offset == NO_OFFSET
 
 
 Waiting: TypeAlias = Item | Outgoing
@@ -121,6 +131,7 @@ def _prepared(item: Prepared) -> Outgoing:
         newest_ms=item.newest_ms,
         arrived=item.arrived,
         opened=True,
+        flagged=item.flagged,
     )
 
 
@@ -141,6 +152,7 @@ def _passed(waiting: deque[Waiting], run: Run, writer: Writer) -> Outgoing:
         held=size,
         newest_ms=int(index.max_timestamp[at]),
         arrived=run.arrived,
+        flagged=run.flagged,
     )
     run.at, run.sequence = at + 1, (run.sequence + count) % SEQUENCES
     if run.at == run.stop:
@@ -157,6 +169,7 @@ def _merged(waiting: deque[Waiting], together: int, writer: Writer, rules: Rules
         room = distance.room(limit, room, len(merging.batches[0].batch))
         merging = _merge(runs, stamp, _with_room(rules, room), room)
     made = merging.batches[0]
+    flagged = all(run.flagged for run in runs[: merging.run + 1])
     taken = held = end = 0
     for place, run in enumerate(runs[: merging.run + 1]):
         stop = run.stop if place < merging.run else merging.column
@@ -181,6 +194,7 @@ def _merged(waiting: deque[Waiting], together: int, writer: Writer, rules: Rules
         newest_ms=made.max_timestamp,
         arrived=first.arrived,
         poured=room if merging.run < len(runs) else 0,
+        flagged=flagged,
     )
 
 
@@ -199,3 +213,27 @@ def _merge(runs: list[Run], stamp: batches.Stamp, rules: Rules, limit: int) -> b
         batch_size=limit,
         decompression_limit=rules.decompression_limit,
     )
+
+
+def source_of(ahead: Iterable[Segment], batch: Outgoing, record: int) -> int:
+    """The source offset of a record of a batch that is not acknowledged: from the newest hole before it on."""
+    offset = batch.source + record
+    for segment in ahead:
+        before = (segment.sequence - batch.sequence) % SEQUENCES
+        if before <= record:
+            offset = segment.source + record - before
+    return offset
+
+
+def around(ahead: Iterable[Segment], batch: Outgoing) -> tuple[list[Segment], list[Segment], list[Segment]]:
+    """Segments that begin before ``batch``, in it, and behind it; all of them in order."""
+    before, inside, behind = [], [], []
+    for segment in ahead:
+        distance = (segment.sequence - batch.sequence) % SEQUENCES
+        if distance < batch.count:
+            inside.append(segment)
+        elif distance < SEQUENCES // 2:
+            behind.append(segment)
+        else:
+            before.append(segment)
+    return before, inside, behind

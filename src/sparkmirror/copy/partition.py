@@ -8,7 +8,11 @@ Invariants:
       sent; merging does not change them, since they count records.
     * A batch beyond a hole waits for the ticket of the segment that records the hole.
     * ``position`` never passes a record that is not acknowledged, unless it was dropped on purpose.
-    * The first batch of a writer epoch goes alone.
+    * A batch goes beside others in flight only while the broker surely remembers the writer: without its memory, a
+      batch whose predecessor was refused would be accepted in its place. So the first batch of an epoch, or of a shift,
+      goes alone, and unguarded ones go one by one.
+    * An unguarded batch is sent only when the segment that it lies in says so, and never again once it may have been
+      appended: the partition is given back, which means that nothing more is sent and that it is not settled.
     * After a refusal nothing new is sent until every answer is in; then the same bytes go again, oldest first.
     * A stopped partition sends nothing more; its position stays exact.
 """
@@ -18,19 +22,22 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sparkmirror.copy import distance
 from sparkmirror.copy.arrivals import Arrival, Place, Rules, Run, Ticket
 from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
-from sparkmirror.copy.outgoing import LEAST_USE, Outgoing, Waiting, next_outgoing
-from sparkmirror.copy.plan import PartitionPlan
+from sparkmirror.copy.guard import FORGOTTEN, Guard
+from sparkmirror.copy.outgoing import LEAST_USE, Outgoing, Waiting, around, next_outgoing, source_of
+from sparkmirror.copy.plan import GUARDED_MS, PartitionPlan
+from sparkmirror.copy.retries import Retry, decide
 from sparkmirror.copy.tally import Tally
 from sparkmirror.errors import BatchError
 from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.backoff import Backoff
-from sparkmirror.kafka.codes import Advice, advice, broker_error, kind_of
+from sparkmirror.kafka.codes import Advice, advice, broker_error, kind_of, may_be_appended
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition
 from sparkmirror.offsets.records import SEQUENCES, Segment
@@ -78,7 +85,10 @@ class PartitionCopy:
         held: bytes of batches that wait or are in flight.
         settled: segments whose target offset became known, to be written with the next progress.
         lost_leader: the target's leader must be learnt anew.
-        unsettled: the shift before left batches unacknowledged; it handed the partition over as stopped.
+        unsettled: it was given back, or the shift before left it so: only the target's log tells what is there.
+        guard: tells which batches the target's brokers remember the writer of.
+        remembered_ms: the time of the state that the broker has of the writer, as far as is known.
+        write_ahead: puts a segment on record that was not known when its batches came.
         round_trip: seconds to the target's leader and back.
     """
 
@@ -111,6 +121,9 @@ class PartitionCopy:
     held: int = 0
     lost_leader: bool = False
     unsettled: bool = False
+    guard: Guard = field(default_factory=lambda: Guard(age_ms=GUARDED_MS))
+    remembered_ms: int = FORGOTTEN
+    write_ahead: Callable[[list[Segment], Ticket], None] | None = None
     round_trip: float = 0.0
     tally: Tally = field(default_factory=Tally)
     settled: list[Segment] = field(default_factory=list)
@@ -118,6 +131,7 @@ class PartitionCopy:
     _obstacle_kind: Kind = Kind.STOPPED
     _next_sequence: int = 0
     _continues_at: int = NO_OFFSET
+    _flagged: bool = False
     _waiting: deque[Waiting] = field(default_factory=deque)
     _unacknowledged: deque[Outgoing] = field(default_factory=deque)
     _ahead: deque[Segment] = field(default_factory=deque)
@@ -145,8 +159,8 @@ class PartitionCopy:
 
     @property
     def all_acknowledged(self) -> bool:
-        """Whether the target has all that was sent, for sure, and nothing beyond ``position``."""
-        return not self._unacknowledged and not self.unsettled
+        """Whether the target has all below ``position`` and nothing beyond it, for sure."""
+        return not self.unsettled and all(batch.surely_missing for batch in self._unacknowledged)
 
     @property
     def in_flight(self) -> bool:
@@ -191,6 +205,8 @@ class PartitionCopy:
             until=self.plan.until,
             next_sequence=self._next_sequence,
             continues_at=self._continues_at,
+            flagged=self._flagged,
+            old_ms=self.guard.old_ms,
             writer=self.plan.writer,
             left_out=self.left_out,
             batch_bytes=self.batch_bytes,
@@ -207,6 +223,7 @@ class PartitionCopy:
             self._waiting.append(item)
         self._ahead.extend(arrival.segments)
         self._next_sequence, self._continues_at = arrival.next_sequence, arrival.continues_at
+        self._flagged = arrival.flagged
         self.fetch_offset = arrival.end
         self.tally.dropped += arrival.dropped
         self._settle_position()
@@ -216,14 +233,17 @@ class PartitionCopy:
         if self.error:
             return False
         if self._retrying:
-            return not self.in_flight and time.monotonic() >= self._retry_at
-        # A broker without state of the producer takes any sequence: until it has some, a batch whose predecessor it
-        # refused would be accepted in its place.
-        most = IN_FLIGHT_PER_PARTITION if self.opened else 1
-        if not self._waiting or len(self._unacknowledged) >= most:
+            return not self.in_flight and time.monotonic() >= self._retry_at and _on_record(self._unsent()[0])
+        if not self._waiting or len(self._unacknowledged) >= self._most:
             return False
-        ticket = self._waiting[0].ticket
-        return ticket is None or ticket.acknowledged
+        return _on_record(self._waiting[0])
+
+    @property
+    def _most(self) -> int:
+        """How many batches may be unacknowledged."""
+        newest = self._unacknowledged[-1].newest_ms if self._unacknowledged else self.remembered_ms
+        beside = self.guard.remembers(self.remembered_ms) and self.guard.holds(newest)
+        return IN_FLIGHT_PER_PARTITION if beside else 1
 
     @property
     def retrying(self) -> bool:
@@ -241,9 +261,35 @@ class PartitionCopy:
         if self._retrying:
             return self._again()
         batch = self._make()
+        if not self._may_go(batch):
+            self._waiting.appendleft(batch)
+            return None
         self._unacknowledged.append(batch)
         self._mark_limited()
         return batch
+
+    def _may_go(self, batch: Outgoing) -> bool:
+        """Whether ``batch`` may be sent; if it turned unguarded while it waited, that is put on record first."""
+        if batch.flagged or self.guard.holds(batch.newest_ms):
+            return True
+        assert self.write_ahead is not None  # a lane gives it
+        before, inside, behind = around(self._ahead, batch)
+        if not inside or inside[0].sequence != batch.sequence:
+            inside = [self._segment_of(batch), *inside]
+        inside = [replace(segment, unguarded=True) for segment in inside]
+        self._ahead, batch.flagged, batch.ticket = deque([*before, *inside, *behind]), True, Ticket()
+        self.write_ahead(inside, batch.ticket)
+        return False
+
+    def _segment_of(self, batch: Outgoing) -> Segment:
+        """A segment that begins with ``batch``."""
+        return Segment(
+            partition=self.source,
+            writer=self.plan.writer,
+            sequence=batch.sequence,
+            source=batch.source,
+            unguarded=batch.flagged,
+        )
 
     def _make(self) -> Outgoing:
         far = distance.is_far(self.round_trip)
@@ -270,15 +316,26 @@ class PartitionCopy:
                 self._waiting.appendleft(self._make())
 
     def _mark_limited(self) -> None:
-        limited = len(self._unacknowledged) >= IN_FLIGHT_PER_PARTITION and not self.error
+        limited = len(self._unacknowledged) >= self._most and not self.error
         self.load.limited += limited - self._limited
         self._limited = limited
 
-    def _again(self) -> Outgoing:
-        unsent = self._unsent()
-        unsent[0].sent = True
-        self._retrying = len(unsent) > 1
-        return unsent[0]
+    def _again(self) -> Outgoing | None:
+        """The oldest refused batch, once more; it may have turned unguarded since its answer was lost."""
+        oldest, *others = self._unsent()
+        if oldest.open and not self.guard.holds(oldest.newest_ms):
+            self._give_back(f"source offset {oldest.source}: its answer was lost")
+            return None
+        if not self._may_go(oldest):
+            return None
+        oldest.sent = True
+        self._retrying = bool(others)
+        return oldest
+
+    def _give_back(self, error: str, kind: Kind = Kind.STOPPED) -> None:
+        """Stops, and leaves it to the driver to read in the target's log what is there."""
+        self.unsettled = True
+        self.stop(f"{error}; given back: the target's log has to tell what is there", kind)
 
     def _unsent(self) -> list[Outgoing]:
         """The refused batches, oldest first; one behind them may be acknowledged already."""
@@ -300,16 +357,19 @@ class PartitionCopy:
         Only the oldest batch can tell the cause: what follows it is refused for being out of order.
         """
         batch.sent = False
+        batch.open = batch.open or may_be_appended(code)
         if self.error:
             self._let_go()
         if self.error or batch.base_offset != NO_OFFSET:
             return
         now = time.monotonic()
         self._refused_since = self._refused_since or now
-        what = advice(code)
         oldest = self._unacknowledged[0] is batch
-        self.lost_leader = self.lost_leader or what is Advice.REFRESH
-        if oldest and what in (Advice.GIVE_BACK, Advice.GIVE_UP):
+        what = decide(code, oldest=oldest, guarded=self.guard.holds(batch.newest_ms))
+        self.lost_leader = self.lost_leader or advice(code) is Advice.REFRESH
+        if what is Retry.GIVE_BACK:
+            self._give_back(self._explain(batch, code, message, record), kind_of(code))
+        elif what is Retry.GIVE_UP:
             self.stop(self._explain(batch, code, message, record), kind_of(code))
         elif now - self._refused_since > self.patience_s:
             self.stop(f"{self._explain(batch, code, message, record)}; refused for {self.patience_s:.0f} s")
@@ -319,16 +379,8 @@ class PartitionCopy:
 
     def _explain(self, batch: Outgoing, code: int, message: str, record: int) -> str:
         error = broker_error(code, self.target_alias, topic=self.target.topic, partition=self.target.partition)
-        return f"source offset {self._source_of(batch, record)}: {error}" + (f" [{message}]" if message else "")
-
-    def _source_of(self, batch: Outgoing, record: int) -> int:
-        """The source offset of a record of a batch that is not acknowledged: from the newest hole before it on."""
-        offset = batch.source + record
-        for ahead in self._ahead:
-            before = (ahead.sequence - batch.sequence) % SEQUENCES
-            if before <= record:
-                offset = ahead.source + record - before
-        return offset
+        offset = source_of(self._ahead, batch, record)
+        return f"source offset {offset}: {error}" + (f" [{message}]" if message else "")
 
     def stop(self, error: str, kind: Kind = Kind.STOPPED) -> None:
         """Stands still from here on; what is in flight may still be acknowledged."""
@@ -338,6 +390,11 @@ class PartitionCopy:
             self._mark_limited()
         self._let_go()
         self.abandon()
+
+    def lose(self, reason: str) -> None:
+        """The lane was given up: whoever takes the partition over looks for itself what is there."""
+        self.unsettled = True
+        self.stop(reason)
 
     def _let_go(self) -> None:
         """Gives the memory of a stopped partition's refused batches back to the lane: the others need it."""
@@ -406,6 +463,7 @@ class PartitionCopy:
         self.sequence = (batch.sequence + batch.count) % SEQUENCES
         self.last = ((self.sequence - 1) % SEQUENCES, batch.last_source, offset + batch.count - 1)
         self.opened = True
+        self.remembered_ms = self.guard.state_ms(batch.newest_ms)
         self.tally.count(batch, time.monotonic())
 
     def _notice_others(self, offset: int) -> None:
@@ -430,16 +488,12 @@ class PartitionCopy:
             placed = placed or distance == 0
         _, source, target = self.last
         if not placed and target != NO_OFFSET and offset - target != batch.source - source:
-            here = Segment(partition=self.source, writer=self.plan.writer, sequence=batch.sequence, source=batch.source)
-            self._settled(here, offset)
+            self._settled(self._segment_of(batch), offset)
 
     def _settled(self, segment: Segment, target: int) -> None:
-        self.settled.append(
-            Segment(
-                partition=segment.partition,
-                writer=segment.writer,
-                sequence=segment.sequence,
-                source=segment.source,
-                target=target,
-            )
-        )
+        self.settled.append(replace(segment, target=target))
+
+
+def _on_record(waiting: Waiting) -> bool:
+    """Whether the segments that a batch waits for are."""
+    return waiting.ticket is None or waiting.ticket.acknowledged

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import ShiftPlan
+from sparkmirror.kafka.cluster import CALL_MS
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.signal import Signal
 from sparkmirror.model import Copied, TopicPartition
@@ -59,9 +60,9 @@ class Publisher:
         self._turn = Signal(journal.cluster.loop)
         self._turn.set()
 
-    async def write_ahead(self, segments: Iterable[Segment]) -> None:
+    async def write_ahead(self, segments: Iterable[Segment], timeout_ms: int = CALL_MS) -> None:
         """Writes segments and returns when they are acknowledged."""
-        await self._journal.append([(segment.key, segment.value()) for segment in segments])
+        await self._journal.append([(segment.key, segment.value()) for segment in segments], timeout_ms)
 
     async def publish(self, partitions: Iterable[PartitionCopy], *, final: bool = False) -> None:
         """Writes the progress of what moved, and the target offsets of segments that became known.

@@ -29,8 +29,8 @@ class Receipt:
         position, sequence: where the next shift goes on; exact, whatever the outcome.
         writer: the producer id and epoch that ``sequence`` counts in.
         opened: whether that epoch's opening segment is on record.
-        settled: whether every batch that was sent is acknowledged. If not, the target may have more than ``position``
-            says, and the partition has to be taken over.
+        settled: whether every batch that was sent is acknowledged, or refused for sure. If not, the target may have
+            more than ``position`` says, and the partition has to be taken over.
         leader_epoch: of the source's batch left of the position, or of a later one; -1 if nobody knows.
         first_source, last_source, first_target, last_target: offsets copied in this shift, or `NO_OFFSET`.
         records, bytes: copied in this shift.

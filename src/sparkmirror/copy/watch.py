@@ -1,4 +1,4 @@
-"""What a lane does once a second beside the copy: read the control topic, publish progress, learn lost leaders.
+"""What a lane does once a second beside the copy: say that it lives, publish progress, learn lost leaders.
 
 Each of the three runs as a coroutine of its own on the lane's loop, so that none waits for another or for the copy.
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sparkmirror.copy import throttling
 from sparkmirror.copy.arrivals import Ticket
+from sparkmirror.copy.lease import now
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.progress import EVERY_SECONDS, Publisher
 from sparkmirror.errors import SparkmirrorError
@@ -52,7 +53,7 @@ class Watch:
         self.publisher = Publisher(Journal(target, lane.plan.internal_topic), lane.plan)
         self._began = 0.0
         self._parent = os.getppid()
-        self._stopped = False
+        self._stopped = self._silent = False
         self._ahead: list[Ahead] = []
         self._writing = 0
         self.draining = False
@@ -64,6 +65,7 @@ class Watch:
         state = self._lane.handover.state
         over = state.must_drain(plan.shift) or plan.shift in state.ready or self._late > plan.grace_ms / 1000
         over = over or (plan.once and all(p.done for p in self._lane.partitions))
+        over = over or bool(self._lane.lease.ended)
         over = over or all(p.error for p in self._lane.partitions)  # nothing is left to do, and the slot is wanted
         self.draining = self.draining or over
         return self.draining
@@ -77,15 +79,22 @@ class Watch:
     def start(self) -> None:
         """Starts to watch; ends with `stop`."""
         self._began = time.monotonic()
-        self._repeat(self._control, CONTROL_SECONDS)
         self._repeat(self._publish, EVERY_SECONDS)
         self._repeat(self._find_leaders, LEADER_SECONDS)
 
+    def give_signs(self) -> None:
+        """Says from here on that the lane lives, the first time at once; ends with `fall_silent`."""
+        self._repeat(self._sign, CONTROL_SECONDS, over=lambda: self._silent, first=0.0)
+
     def stop(self) -> None:
-        """Ends the coroutines."""
+        """Ends the coroutines, but for the signs of life."""
         self._stopped = True
 
-    def write_ahead(self, segments: list[Segment], ticket: Ticket, partition: PartitionCopy) -> None:
+    def fall_silent(self) -> None:
+        """Ends the signs of life."""
+        self._silent = True
+
+    def write_ahead(self, partition: PartitionCopy, segments: list[Segment], ticket: Ticket) -> None:
         """Puts segments on record, then lets the batches behind them go.
 
         What comes while others are being written waits for its turn, and goes in one record batch: to a far target a
@@ -106,7 +115,8 @@ class Watch:
 
     async def _put_on_record(self, ahead: list[Ahead]) -> None:
         try:
-            await self.publisher.write_ahead(segment for segments, _, _ in ahead for segment in segments)
+            patience_ms = int(1000 * max(partition.patience_s for _, _, partition in ahead))
+            await self.publisher.write_ahead([s for segments, _, _ in ahead for s in segments], patience_ms)
         except SparkmirrorError as failure:
             for _, _, partition in ahead:
                 partition.stop(f"the offset map cannot be written: {failure}")
@@ -116,30 +126,54 @@ class Watch:
                 self._lane.appender.offer(partition)
         self._lane.signal.set()
 
-    def _repeat(self, work: Callable[[], Awaitable[None]], seconds: float) -> None:
+    def _repeat(
+        self,
+        work: Callable[[], Awaitable[None]],
+        seconds: float,
+        *,
+        over: Callable[[], bool] | None = None,
+        first: float | None = None,
+    ) -> None:
+        """Does ``work`` again and again, ``seconds`` apart and ``first`` from now, until it is over."""
+        over = over or (lambda: self._stopped)
+        pause = seconds if first is None else first
+
         async def repeat() -> None:
+            nonlocal pause
             told = ""
-            while not self._stopped:
-                await self._loop.sleep(seconds)
-                if self._stopped:
+            while not over():
+                await self._loop.sleep(pause)
+                pause = seconds
+                if over():
                     return
                 try:
                     await work()
                     told = ""
                 except SparkmirrorError as failure:
-                    if str(failure) != told:
+                    if str(failure) != told and not over():
                         told = str(failure)
                         log.warning("%s: %s", self._lane.plan.shift, failure)
+                except RuntimeError:
+                    if not over():  # what was on its way when the lane ended meets a closed loop
+                        raise
 
         self._loop.call_soon(repeat)
 
-    async def _control(self) -> None:
+    async def _sign(self) -> None:
+        """A round: a sign of life, and what the driver said before it."""
         if os.getppid() != self._parent:
             log.error("%s: the process that started this worker is gone", self._lane.plan.shift)
             os._exit(1)
-        await self._lane.handover.read()
-        if self.ended:
-            self._lane.signal.set()
+        lease, began = self._lane.lease, now()
+        if lease.ended:
+            return
+        ended = await self._lane.handover.give_sign()
+        if ended:
+            log.error("%s: %s", self._lane.plan.shift, ended)
+            lease.end(ended)
+        else:
+            lease.renew(began)
+        self._lane.signal.set()
 
     async def _publish(self) -> None:
         lane = self._lane

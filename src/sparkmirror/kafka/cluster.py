@@ -127,6 +127,10 @@ class Cluster:
             hint = _hint(cause, text) or BOOTSTRAP_HINT
             raise LinkError(cluster=self.alias, address=self.address, reason=reason, hint=hint) from cause
 
+    def batches_only_while(self, allowed: Callable[[], bool]) -> None:
+        """From here on batches go to a socket only while ``allowed`` says so; see ``kafka.transport``."""
+        self.connections.batches_allowed = allowed
+
     def can_send(self, node: int) -> bool:
         """Whether a request would go out now: not while the broker throttles us, or after a failed connection."""
         connection = self.connections._conns.get(node)

@@ -98,6 +98,31 @@ _GIVE_UP = frozenset(
 
 DECIDED = frozenset(_ADVICE) | _GIVE_UP
 
+_BEFORE_APPENDING = DECIDED - {
+    -1,  # UNKNOWN_SERVER_ERROR: whatever failed, it may have been after the append
+    3,  # UNKNOWN_TOPIC_OR_PARTITION
+    5,  # LEADER_NOT_AVAILABLE
+    6,  # NOT_LEADER_OR_FOLLOWER: so ends a batch that was appended and waited for replicas when the leader changed
+    7,  # REQUEST_TIMED_OUT: appended, and not replicated in time
+    8,  # BROKER_NOT_AVAILABLE
+    9,  # REPLICA_NOT_AVAILABLE
+    13,  # NETWORK_EXCEPTION: the answer was lost
+    20,  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    46,  # DUPLICATE_SEQUENCE_NUMBER: it, or another one in its place, is there
+    56,  # KAFKA_STORAGE_ERROR: the disk failed while, or after, it was written
+    74,  # FENCED_LEADER_EPOCH
+    75,  # UNKNOWN_LEADER_EPOCH
+    80,  # PREFERRED_LEADER_NOT_AVAILABLE
+    83,  # ELIGIBLE_LEADERS_NOT_AVAILABLE
+    100,  # UNKNOWN_TOPIC_ID
+    103,  # INCONSISTENT_TOPIC_ID
+}
+"""Codes of a Produce answer which say for sure that the batch is not in the log.
+
+While an appended batch waits for its replicas, the leader may change, and the topic or the disk may go: what the broker
+then answers is what it would have answered before the append (``DelayedProduce.tryComplete``).
+"""
+
 _NAMES = {
     -1: "UNKNOWN_SERVER_ERROR",
     0: "NONE",
@@ -142,6 +167,11 @@ def kind_of(code: int) -> Kind:
     if code == MESSAGE_TOO_LARGE:
         return Kind.RECORD_TOO_LARGE
     return Kind.UNAUTHORIZED if code in UNAUTHORIZED else Kind.STOPPED
+
+
+def may_be_appended(code: int) -> bool:
+    """Whether a batch that was answered with ``code`` may be in the log all the same."""
+    return code not in _BEFORE_APPENDING
 
 
 def name_of(code: int) -> str:

@@ -49,16 +49,21 @@ class Journal:
         self._leader = NO_LEADER
         self._topic_id: Any = None
 
-    async def append(self, entries: Sequence[tuple[str, str | None]], timeout_ms: int = CALL_MS) -> None:
+    async def append(self, entries: Sequence[tuple[str, str | None]], timeout_ms: int = CALL_MS) -> int:
         """Writes ``(key, value)`` pairs and returns when all in-sync replicas have them.
+
+        Returns:
+            the offset of the first pair of the last batch; -1 without any pair.
 
         Raises:
             BrokerError: the broker refuses for good.
             LinkError: no acknowledgement before the deadline.
         """
         deadline = time.monotonic() + timeout_ms / 1000
+        offset = -1
         for batch in _batches(entries):
-            await self._until(deadline, lambda payload=batch: self._produce(payload))
+            offset = await self._until(deadline, lambda payload=batch: self._produce(payload))
+        return offset
 
     async def append_batch(self, batch: memoryview, timeout_ms: int = CALL_MS) -> int:
         """Writes one batch as it is and returns its offset when all in-sync replicas have it.

@@ -4,6 +4,13 @@ kafka-python is made for clients that open records: it reads 4 KiB per system ca
 twice before it is decoded, and a request twice before it is sent. Here one buffer is kept for reading, an answer is
 decoded where it was assembled, and a request may consist of pieces (see `Pieces`) that go to the socket as they are.
 
+Batches must not leave a process that stood still for long (see ``copy.lease``), and a request waits in several places
+on its way: until its connection is set up, while others are in flight, while the socket takes no more. So it is asked
+right before each write to a socket whether batches may still go, and if not, the connection is broken off: a broker
+drops a request that did not come whole. What remains: a process that is stopped in the microseconds between the
+question and the system call, and bytes that lie in the kernel's send buffer when the whole machine is stopped or its
+line is gone; the kernel sends them when it is back, if the broker still holds the connection then.
+
 Reference: ``kafka.net.transport``, ``kafka.net.connection``, ``kafka.net.manager`` and ``kafka.protocol.parser`` of
 kafka-python 3. Its manager has no hook for the class of a connection, hence `ConnectionManager.get_connection`.
 """
@@ -12,6 +19,7 @@ from __future__ import annotations
 
 import ssl
 import time
+from collections.abc import Callable
 from typing import Any
 
 from kafka.net.connection import KafkaConnection
@@ -42,13 +50,39 @@ class _Wide:
     _writing: bool
     _net: Any
     _read_buffer: bytearray | None = None
+    _holds_batches = False
+    batches_allowed: Callable[[], bool]
 
     def write(self, data: Any) -> None:
         """Queues bytes, or the pieces of a request."""
         if isinstance(data, Pieces):
+            self._holds_batches = True
             self.writelines([memoryview(piece) for piece in data])  # type: ignore[attr-defined]  # of kafka-python
         else:
             super().write(data)  # type: ignore[misc]  # of kafka-python
+
+    def _sock_send(self) -> tuple[int, Exception | None]:
+        waiting = self._write_buffer
+        total = 0
+        while waiting:
+            if self._sock is None:
+                return total, kafka_errors.KafkaConnectionError("the connection was closed while sending")
+            if self._holds_batches and not self.batches_allowed():
+                return total, kafka_errors.KafkaConnectionError("batches waited too long here, and may not be sent")
+            try:
+                sent = self._push(waiting)
+            except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return total, None
+            except OSError as failure:
+                return total, kafka_errors.KafkaConnectionError(failure)
+            total += sent
+            _drop(waiting, sent)
+        self._holds_batches = False
+        return total, None
+
+    def _push(self, waiting: Any) -> int:
+        """Writes what the socket takes at once of a queue that is not empty; the number of bytes."""
+        raise NotImplementedError
 
     def _sock_recv(self) -> tuple[memoryview, Exception | None]:
         if self._read_buffer is None:
@@ -75,21 +109,8 @@ class _Wide:
 class TcpTransport(_Wide, KafkaTCPTransport):  # type: ignore[misc]  # kafka-python carries no types
     """A plain connection; many pieces go in one system call."""
 
-    def _sock_send(self) -> tuple[int, Exception | None]:
-        waiting = self._write_buffer
-        total = 0
-        while waiting:
-            if self._sock is None:
-                return total, kafka_errors.KafkaConnectionError("the connection was closed while sending")
-            try:
-                sent = self._sock.sendmsg([waiting[i] for i in range(min(len(waiting), PIECES_PER_CALL))])
-            except (BlockingIOError, InterruptedError):
-                break
-            except OSError as failure:
-                return total, kafka_errors.KafkaConnectionError(failure)
-            total += sent
-            _drop(waiting, sent)
-        return total, None
+    def _push(self, waiting: Any) -> int:
+        return int(self._sock.sendmsg([waiting[i] for i in range(min(len(waiting), PIECES_PER_CALL))]))
 
 
 def _drop(waiting: Any, sent: int) -> None:
@@ -106,6 +127,9 @@ def _drop(waiting: Any, sent: int) -> None:
 
 class TlsTransport(_Wide, KafkaSSLTransport):  # type: ignore[misc]  # kafka-python carries no types
     """An encrypted connection. What TLS still holds decrypted is read at once: the socket would not tell of it."""
+
+    def _push(self, waiting: Any) -> int:
+        return int(self._sock.send(waiting[0]))  # one TLS record, at most 16 KiB
 
     def _sock_recv(self) -> tuple[memoryview, Exception | None]:
         received, error = super()._sock_recv()
@@ -138,6 +162,8 @@ class Protocol(KafkaProtocol):  # type: ignore[misc]  # kafka-python carries no 
             return b""
         if len(queued) == 1:
             return queued[0]
+        if not any(isinstance(one, Pieces) for one in queued):
+            return b"".join(queued)
         return Pieces(piece for one in queued for piece in (one if isinstance(one, Pieces) else (one,)))
 
     def _process_response(self, read_buffer: Any) -> Any:
@@ -208,12 +234,14 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
     Attributes:
         last_failure: why a connection could not be made, the newest reason that tells more than that time was up;
             while it bootstraps, kafka-python only logs it.
+        batches_allowed: asked right before batches go to a socket.
     """
 
     last_failure: Exception | None = None
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
+        self.batches_allowed: Callable[[], bool] = lambda: True
         self._turned_away: dict[Any, Exception] = {}
 
     def get_connection(self, node_id: Any, **options: Any) -> Any:
@@ -231,6 +259,9 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
             connection.__class__ = Connection
             connection.init_future.add_errback(lambda failure: self._remember(node_id, failure))
         return connection
+
+    def _batches_allowed_now(self) -> bool:
+        return self.batches_allowed()
 
     def _remember(self, node_id: Any, failure: Exception) -> None:
         if isinstance(failure, _TURNED_AWAY):
@@ -252,6 +283,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
             transport: Any = TlsTransport(self._net, sock, host=node.host, **tls)
         else:
             transport = TcpTransport(self._net, sock, host=node.host)
+        transport.batches_allowed = self._batches_allowed_now
         try:
             await transport.handshake()
         except Exception as failure:

@@ -1,0 +1,130 @@
+"""A lane that stood still: it goes on after a round, and sends not a byte more once it was given up."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from sparkmirror.copy.control import RUN_KEY, lost_key, run_value
+from sparkmirror.copy.lease import LEASE_SECONDS, Lease, now
+from sparkmirror.copy.receipt import Outcome, Receipt
+from sparkmirror.kafka.journal import Journal
+from tests.copy.staging import PARTITIONS, WAIT_SECONDS, Stage, wait_until
+
+
+def test_a_lease_lasts_from_the_beginning_of_its_round():
+    lease = Lease()
+    assert not lease.holds, "before the first round nothing is sent"
+    lease.renew(now() - LEASE_SECONDS + 5)
+    assert lease.holds
+    lease.renew(now() - LEASE_SECONDS - 0.001)
+    assert not lease.holds
+
+
+def test_a_lane_that_was_given_up_never_holds_the_lease_again():
+    lease = Lease()
+    lease.renew(now())
+    lease.end("the driver heard nothing of it")
+    lease.end("another reason")
+    lease.renew(now())
+    assert not lease.holds
+    assert lease.ended == "the driver heard nothing of it"
+
+
+@pytest.fixture
+def load(stage: Stage) -> Iterator[None]:
+    """Records that come all the time."""
+    over = threading.Event()
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": stage.source_servers, "linger.ms": 1})
+        number = 0
+        while not over.is_set():
+            for _ in range(60):
+                producer.produce(stage.topic, b"%d" % number + b"v" * 500, None, number % PARTITIONS)
+                number += 1
+            producer.flush(WAIT_SECONDS)
+        assert producer.flush(WAIT_SECONDS) == 0
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Path:
+    return tmp_path / "receipts"
+
+
+@pytest.fixture
+def lane(stage: Stage, tmp_path: Path, result: Path) -> Iterator[subprocess.Popen[bytes]]:
+    given = tmp_path / "given"
+    given.write_bytes(pickle.dumps((stage.shift("lane-0.0", stage.plans()), stage.config)))
+    command = [sys.executable, "-m", "tests.copy.lane_process", str(given), str(result)]
+    with subprocess.Popen(command) as process:
+        yield process
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+
+
+def stand_still(process: subprocess.Popen[bytes]) -> None:
+    """Stops the process until its lease has run out."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    begin = now()
+    while now() < begin + LEASE_SECONDS + 0.5:
+        time.sleep(0.1)
+
+
+def tell(stage: Stage, key: str, value: str) -> None:
+    cluster = stage.clusters("B")
+    cluster.run(Journal(cluster, stage.control).append, [(key, value)])
+
+
+@pytest.mark.kafka
+@pytest.mark.usefixtures("load")
+@pytest.mark.parametrize("word", [(lost_key("run", "lane-0.0"), "{}"), (RUN_KEY, run_value("another"))])
+def test_a_lane_that_stood_still_sends_nothing_once_it_was_given_up(
+    stage: Stage, lane: subprocess.Popen[bytes], result: Path, word: tuple[str, str]
+):
+    wait_until(partial(moved, stage, stage.target_ends()))
+    stand_still(lane)
+    standing = stage.target_ends()
+    tell(stage, *word)
+    lane.send_signal(signal.SIGCONT)
+    assert lane.wait(WAIT_SECONDS) == 0
+    assert stage.target_ends() == standing
+    receipts: tuple[Receipt, ...] = pickle.loads(result.read_bytes())
+    assert {(receipt.outcome, receipt.settled) for receipt in receipts} == {(Outcome.STOPPED, False)}
+    assert all("given up" in receipt.error for receipt in receipts)
+
+
+@pytest.mark.kafka
+@pytest.mark.usefixtures("load")
+def test_a_lane_that_only_stood_still_goes_on(stage: Stage, lane: subprocess.Popen[bytes], result: Path):
+    wait_until(partial(moved, stage, stage.target_ends()))
+    stand_still(lane)
+    standing = stage.target_ends()
+    lane.send_signal(signal.SIGCONT)
+    wait_until(partial(moved, stage, standing))
+    stage.drain()
+    assert lane.wait(WAIT_SECONDS) == 0
+    receipts: tuple[Receipt, ...] = pickle.loads(result.read_bytes())
+    assert {(receipt.outcome, receipt.settled) for receipt in receipts} == {(Outcome.HANDED_ON, True)}
+
+
+def moved(stage: Stage, before: object) -> bool:
+    return stage.target_ends() != before
