@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from sparkmirror.errors import BrokerError
+from sparkmirror.errors import BrokerError, FencedError
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.producer_ids import acquire_writer
+from sparkmirror.kafka.producer_ids import acquire_writer, renew_writer
 from sparkmirror.lab.cluster import LabCluster
+from tests.kafka.writing import new_topic, write
 
 pytestmark = pytest.mark.kafka
 
@@ -57,3 +58,35 @@ def test_a_producer_of_librdkafka_with_the_id_is_fenced(
 def test_an_empty_name_is_refused_with_its_name(lab_cluster: Callable[[str], Cluster]):
     with pytest.raises(BrokerError, match="for transactional id"):
         acquire_writer(lab_cluster("A"), "", 3_000)
+
+
+def test_who_holds_the_newest_epoch_renews_it(lab_cluster: Callable[[str], Cluster], topic: Callable[..., str]):
+    """An answer that was lost may be asked for again: the same question has the same answer."""
+    name = topic("sparkmirror.writer")
+    first = acquire_writer(lab_cluster("A"), name, 20_000)
+    second, again = (renew_writer(lab_cluster("A"), name, first, 20_000) for _ in range(2))
+    assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)
+    assert again == second
+    assert renew_writer(lab_cluster("A"), name, second, 20_000).epoch == first.epoch + 2
+
+
+def test_a_driver_whose_flow_another_one_took_cannot_renew(
+    lab_cluster: Callable[[str], Cluster], topic: Callable[..., str]
+):
+    name = topic("sparkmirror.writer")
+    mine = acquire_writer(lab_cluster("A"), name, 20_000)
+    theirs = acquire_writer(lab_cluster("A"), name, 20_000)
+    with pytest.raises(FencedError, match=f"for transactional id {name}.*another driver"):
+        renew_writer(lab_cluster("A"), name, mine, 20_000)
+    assert renew_writer(lab_cluster("A"), name, theirs, 20_000).epoch == theirs.epoch + 1
+
+
+def test_a_renewal_does_not_disturb_who_writes_with_the_epoch_before(
+    lab_cluster: Callable[[str], Cluster], topic: Callable[..., str]
+):
+    name = topic("sparkmirror.writer")
+    (partition,) = new_topic(lab_cluster("A"), topic())
+    writer = acquire_writer(lab_cluster("A"), name, 20_000)
+    assert write(lab_cluster("A"), partition, writer, 0, 3) == (0, 0)
+    renew_writer(lab_cluster("A"), name, writer, 20_000)
+    assert write(lab_cluster("A"), partition, writer, 3, 3) == (0, 3)
