@@ -1,14 +1,16 @@
 """A partition as a state machine: whatever the order of answers, positions and sequences stay exact.
 
 The machine's other side is a model of what a broker does with idempotent batches (``ProducerAppendInfo``): it appends
-in sequence only, knows the last five batches again, and may lose an answer, or refuse before or after appending.
+in sequence only, knows the last five batches again, and may lose an answer, or refuse before or after appending. It
+forgets the producer when the last batch that it appended holds old records.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -16,13 +18,22 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sparkmirror.copy.arrivals import Ticket
 from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
+from sparkmirror.copy.guard import FORGOTTEN, Guard
 from sparkmirror.copy.outgoing import Outgoing
-from sparkmirror.kafka.codes import Advice, advice
+from sparkmirror.copy.retries import Retry, decide
 from sparkmirror.offsets.records import SEQUENCES, Segment
-from tests.batches.building import CONTROL, read
-from tests.copy.making import LARGE, WRITER, batch, partition, take
+from tests.batches.building import CONTROL, Written, read
+from tests.copy.making import LARGE, NOW_MS, WRITER, batch, partition, take
 
-NOT_LEADER, NETWORK, OUT_OF_ORDER = 6, 13, 45
+NOT_LEADER, NETWORK, NO_REPLICAS, OUT_OF_ORDER = 6, 13, 19, 45
+MONTH_MS = 30 * 86_400_000
+GUARD = Guard(age_ms=int(time.time() * 1000) - NOW_MS + 86_400_000)
+"""Batches as they are made here are young; a month earlier they are old."""
+
+
+def aged(written: Written, by_ms: int) -> Written:
+    """The same batch with times so much earlier."""
+    return replace(written, records=tuple(replace(record, time=record.time - by_ms) for record in written.records))
 
 
 @dataclass
@@ -36,6 +47,8 @@ class Broker:
     """Whether it has state of the producer; without any it accepts every sequence."""
     remembered: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=5))
     """(sequence, count, base offset) of the last five batches."""
+    state_ms: int = NOW_MS
+    """The newest time in the last batch."""
 
     def append(self, payload: memoryview) -> tuple[int, int]:
         """The error code and the base offset."""
@@ -52,6 +65,7 @@ class Broker:
         for record in seen.records:
             assert record.key is not None
             self.log.append((int(record.key), record.key))
+        self.state_ms = max(record.time for record in seen.records)
         self.expected = (sequence + count) % SEQUENCES
         self.remembered.append((sequence, count, base))
         return 0, base
@@ -67,12 +81,15 @@ class Copying(RuleBasedStateMachine):
         """(batch, code, base offset): what will be answered, in the order in which it was sent."""
         self.payloads: dict[int, bytes] = {}
         self.tickets: list[Ticket] = []
+        self.given_up: set[int] = set()
+        """Sequences of unguarded batches that may have been appended and were not acknowledged."""
         self.wanted: list[int] = []
         """Source offsets that have to arrive, in order."""
 
     @initialize(sequence=st.sampled_from([0, SEQUENCES - 4]), position=st.integers(0, 5), opened=st.booleans())
     def begins(self, sequence: int, position: int, opened: bool) -> None:
         self.copy = partition(position=position, sequence=sequence, opened=opened)
+        self.copy.guard = GUARD
         self.broker.expected, self.broker.knows = sequence, opened
 
     @precondition(lambda self: not self.copy.error and not self.copy.obstacle)
@@ -82,15 +99,16 @@ class Copying(RuleBasedStateMachine):
             max_size=4,
         ),
         on_record=st.booleans(),
+        old=st.booleans(),
     )
-    def an_answer_comes(self, pieces: Sequence[tuple[int, int, int, bool]], on_record: bool) -> None:
+    def an_answer_comes(self, pieces: Sequence[tuple[int, int, int, bool]], on_record: bool, old: bool) -> None:
         offset, written = self.copy.fetch_offset, []
         for count, size, hole, dropped in pieces:
             offset += hole
             if dropped:
                 written.append(batch(offset, count, bits=CONTROL, producer=(9, 0, -1)))
             else:
-                written.append(batch(offset, count, size=size))
+                written.append(aged(batch(offset, count, size=size), MONTH_MS if old else 0))
                 self.wanted += range(offset, offset + count)
             offset += count
         self.tickets.append(take(self.copy, *written, on_record=on_record))
@@ -101,7 +119,7 @@ class Copying(RuleBasedStateMachine):
             ticket.acknowledged = True
 
     @precondition(lambda self: self.copy.has_more())
-    @rule(fate=st.sampled_from(["well", "well", "well", "lost before", "lost after", "not leader"]))
+    @rule(fate=st.sampled_from(["well", "well", "well", "lost before", "lost after", "not leader", "no replicas"]))
     def sends(self, fate: str) -> None:
         owed = len(self.flying)
         retrying = self.copy.retrying
@@ -113,11 +131,19 @@ class Copying(RuleBasedStateMachine):
         code, base = NETWORK, -1
         if fate == "not leader":
             code = NOT_LEADER
+        elif fate == "no replicas":
+            code = NO_REPLICAS
         elif fate != "lost before":
             code, base = self.broker.append(one.payload)
             code = NETWORK if fate == "lost after" else code
         self.flying.append((one, code, base))
         assert len(self.flying) <= (IN_FLIGHT_PER_PARTITION if self.copy.opened else 1)
+        old = [batch for batch, _, _ in self.flying if not GUARD.holds(batch.newest_ms)]
+        assert all(batch.flagged for batch in old), "the map says so before an unguarded batch is sent"
+        assert old in ([], [one]), "nothing goes behind an unguarded batch"
+        assert one.sequence not in self.given_up
+        if old and code in (NOT_LEADER, NETWORK):
+            self.given_up.add(one.sequence)
 
     @precondition(lambda self: self.flying)
     @rule(newest=st.booleans())
@@ -130,12 +156,20 @@ class Copying(RuleBasedStateMachine):
         else:
             stopped, oldest = bool(self.copy.error), self.copy._unacknowledged[0] is one
             self.copy.refused(one, code, "")
-            assert bool(self.copy.error) == (stopped or (oldest and advice(code) is Advice.GIVE_BACK))
+            what = decide(code, oldest=oldest, guarded=GUARD.holds(one.newest_ms))
+            assert bool(self.copy.error) == (stopped or what is Retry.GIVE_BACK)
+            assert not (what is Retry.GIVE_BACK and self.copy.all_acknowledged)
         assert self.copy.position >= before
 
     @rule(count=st.integers(1, 3))
     def another_producer_writes(self, count: int) -> None:
         self.broker.log += [None] * count
+
+    @precondition(lambda self: not GUARD.holds(self.broker.state_ms))
+    @rule()
+    def the_broker_forgets_the_producer(self) -> None:
+        self.broker.knows = False
+        self.broker.remembered.clear()
 
     @precondition(lambda self: not self.copy.error)
     @rule()
@@ -152,16 +186,21 @@ class Copying(RuleBasedStateMachine):
                 self.copy.acknowledged(one, base)
             else:
                 self.copy.refused(one, code, "")
-        assert not self.copy.error
+        if self.copy.error:
+            assert self.given_up
+            return
         assert self.copy.idle
+        assert self.copy.all_acknowledged
         before, position = self.copy, self.copy.position
         self.check_segments(before.settled)
         self.copy = partition(position=position, sequence=before.sequence)
         self.copy.begin(position, before.sequence, before.last, opened=before.opened)
+        self.copy.guard, self.copy.remembered_ms = GUARD, FORGOTTEN
         self.copy.settled = before.settled
         self.wanted = [offset for offset in self.wanted if offset < position]
         self.payloads.clear()
         self.tickets.clear()
+        self.given_up.clear()
 
     @precondition(lambda self: not self.copy.error)
     @rule()
