@@ -50,9 +50,9 @@ class Side:
         """Bootstrap servers behind the link."""
         return self.cluster.listener(Listener.LINK)
 
-    def create(self, topic: str, partitions: int = PARTITIONS) -> None:
+    def create(self, topic: str, partitions: int = PARTITIONS, config: dict[str, str] | None = None) -> None:
         """Makes a topic."""
-        _all(self.admin.create_topics([NewTopic(topic, partitions, 1)]))
+        _all(self.admin.create_topics([NewTopic(topic, partitions, 1, config=config or {})]))
 
     def clear(self, keep: str = "") -> None:
         """Deletes every topic but ``keep`` and the brokers' own, and waits until they are gone."""

@@ -13,11 +13,15 @@ Definitions, the same for every peer:
 
 from __future__ import annotations
 
+import json
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -33,6 +37,7 @@ WARM_UP_S = max(5.0, 30.0 * min(1.0, SCALE))
 STAMP = struct.Struct(">qq")
 MIB, GB = 1 << 20, 1e9
 PIECE_RECORDS = 1_000_000
+LOAD_MAP, LOAD_MAP_S = Path(__file__).with_name("load_map.py"), 600.0
 
 Figures = dict[str, float]
 
@@ -150,6 +155,18 @@ class _Latencies:
         number, sent = STAMP.unpack_from(message.value() or b"")
         self.repeated += number in self.seconds
         self.seconds.setdefault(number, (now - sent) / 1e9)
+
+
+def load_map(target: Side, topic: str, partitions: int) -> Figures:
+    """Writes positions and map of so many partitions to a compacted topic, and reads them as a driver does."""
+    target.create(topic, 1, {"cleanup.policy": "compact"})
+    for step in ("fill", "load"):
+        command = [sys.executable, str(LOAD_MAP), step, target.servers, topic, str(partitions)]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_MAP_S, check=False)
+        if run.returncode:
+            raise RunFailedError(f"load_map.py {step} failed:\n{run.stderr}"[-4_000:])
+    figures: Figures = json.loads(run.stdout)
+    return figures
 
 
 def latency(run: Run, source: Side, target: Side, topic: str, seconds: float) -> Figures:

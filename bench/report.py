@@ -34,6 +34,9 @@ FIGURES = {
     "peak_mib": ("peak memory, MiB", "{:,.0f}"),
     "worker_mib": ("lane worker, MiB", "{:,.0f}"),
     "growth": ("lane worker, growth", "{:.2f}"),
+    "load_s": ("load, s", "{:.2f}"),
+    "load_cpu_s": ("load, CPU s", "{:.2f}"),
+    "map_mib": ("memory of the map, MiB", "{:,.0f}"),
 }
 LIMITED = ("records_per_s", "mb_per_s", "cpu_s_per_gb", "p50_ms", "p99_ms", "p999_ms", "max_ms", "cores_used")
 """The figures of which the raw limit is a limit; its start and memory say nothing."""

@@ -30,6 +30,7 @@ class Kind(Enum):
     START = "start"
     LATENCY = "latency"
     MEMORY = "memory"
+    MAP = "map"
 
 
 class Peer(Enum):
@@ -51,7 +52,7 @@ class Workload:
         name: as ``--only`` takes it.
         title: for people.
         kind: how it is measured.
-        records: how many, before SCALE.
+        records: how many, before SCALE; of the map, partitions.
         size: bytes of one record's value; of JSON, about.
         batch_size, codec: the producer's settings.
         partitions: of the topic.
@@ -149,6 +150,13 @@ WORKLOADS = (
         peers=(Peer.SPARKMIRROR,),
         rounds=1,
     ),
+    Workload(
+        name="map",
+        title="positions and map of 100,000 partitions",
+        kind=Kind.MAP,
+        records=100_000,
+        peers=(Peer.SPARKMIRROR,),
+    ),
 )
 
 
@@ -203,6 +211,7 @@ TARGETS = (
     _most("start", "start_s", 1.0),
     _most("memory", "worker_mib", 300, None),
     _most("memory", "growth", 1.1, None),
+    _most("map", "load_s", 10.0, None),
 )
 
 
