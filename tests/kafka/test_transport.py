@@ -1,0 +1,64 @@
+"""Batches go to a socket only while they may; everything else always does."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from sparkmirror.kafka.cluster import new_loop
+from sparkmirror.kafka.transport import Pieces, TcpTransport
+
+
+class Line:
+    """A transport with the other end of its socket."""
+
+    def __init__(self) -> None:
+        self.loop = new_loop("test")
+        near, self.far = socket.socketpair()
+        for end in (near, self.far):
+            end.setblocking(False)
+        self.allowed = True
+        self.transport = TcpTransport(self.loop, near)
+        self.transport.batches_allowed = lambda: self.allowed
+
+    def close(self) -> None:
+        self.transport.abort()
+        self.far.close()
+        self.loop.close()
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    made = Line()
+    yield made
+    made.close()
+
+
+def test_batches_that_waited_too_long_are_not_sent(line: Line):
+    line.transport.write(Pieces((b"head", b"batch")))
+    line.allowed = False
+    sent, failure = line.transport._sock_send()
+    assert (sent, "may not be sent" in str(failure)) == (0, True)
+    with pytest.raises(BlockingIOError):
+        line.far.recv(100)
+
+
+def test_the_rest_of_a_batch_is_not_sent_either(line: Line):
+    line.transport.write(Pieces((b"head", b"x" * (16 << 20))))
+    sent, failure = line.transport._sock_send()
+    assert 0 < sent < 16 << 20
+    assert failure is None
+    line.allowed = False
+    line.far.recv(1 << 16)
+    assert line.transport._sock_send()[0] == 0
+
+
+def test_what_holds_no_batch_always_goes(line: Line):
+    line.transport.write(Pieces((b"batch",)))
+    assert line.transport._sock_send() == (5, None)
+    line.allowed = False
+    line.transport.write(b"sign of life")
+    assert line.transport._sock_send() == (12, None)
+    assert line.far.recv(100) == b"batchsign of life"
