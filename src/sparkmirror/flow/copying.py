@@ -191,7 +191,7 @@ class Copying:
 
     def view(self, state: str, events: tuple[str, ...]) -> FlowView:
         """What the flow shows of itself."""
-        mine = (p for p in self._opened.store.state.progress.values() if p.generation == self._opened.generation)
+        mine = filter(self._opened.is_mine, self._opened.store.state.progress.values())
         return flow_view(
             str(self._config.name),
             state,
@@ -238,7 +238,7 @@ class Copying:
 
     def _take_progress(self, now: float) -> None:
         progress = self._opened.store.state.progress
-        mine = [p for p in progress.values() if p.generation == self._opened.generation]
+        mine = [p for p in progress.values() if self._opened.is_mine(p)]
         self._rate = self._rates.take(now, sum(p.records for p in mine), sum(p.bytes for p in mine))
         running = {lane.current.plan.shift: lane for lane in self._lanes}
         for p in mine:

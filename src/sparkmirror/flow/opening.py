@@ -6,7 +6,7 @@ Reference: design of the internal topic in ``offsets.records``.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.duties.internal_topics import ensure_internal_topics
@@ -19,19 +19,20 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.memory import memory_ms
 from sparkmirror.model import Writer
 from sparkmirror.naming import control_topic, internal_topic
-from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord
+from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Progress
 from sparkmirror.offsets.state import JournalState
 
 CLOCKS_MS = 3_600_000
 """By so much clocks may differ, and batches wait, before a broker forgets a producer that is believed to be known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Opened:
     """A flow that may begin.
 
     Attributes:
-        generation: counts the starts of this flow.
+        generation: counts the starts of this flow and its changes of producer ids; what has a greater one is newer.
+        first_generation: of this run.
         source_id, target_id: cluster ids.
         store: the internal topic, read to its end.
         control: the control topic.
@@ -43,6 +44,7 @@ class Opened:
     """
 
     generation: int
+    first_generation: int
     source_id: str
     target_id: str
     store: Store
@@ -53,6 +55,22 @@ class Opened:
     clean: bool
     signs: Signs
     guarded_ms: int
+
+    def raise_generation(self) -> None:
+        """Says that what comes is newer than all before, which the epochs of another producer id do not tell.
+
+        Raises:
+            BrokerError: the internal topic cannot be written.
+            LinkError: the target does not answer.
+        """
+        flow = self.store.state.flow
+        assert flow is not None  # the opening wrote it
+        self.store.write([replace(flow, generation=self.generation + 1)])
+        self.generation += 1
+
+    def is_mine(self, progress: Progress) -> bool:
+        """Whether this run wrote it."""
+        return progress.generation >= self.first_generation
 
 
 def open_flow(config: FlowConfig, source: Cluster, target: Cluster, file: str, run: str) -> Opened:
@@ -91,9 +109,12 @@ def open_flow(config: FlowConfig, source: Cluster, target: Cluster, file: str, r
     clean = _ended_cleanly(store.state)
     writers = Writers(target, flow=str(config.name), target_id=target_id, origin=(source_id,), timeout_ms=timeout_ms)
     first = writers.acquire_all()
+    for group in writers.unfenceable:
+        writers.confirm(group)  # a takeover waits for those who still write with the id before
     store.write([record], tombstones=[STOPPED_KEY, *sorted(store.state.outdated)])
     return Opened(
         generation=record.generation,
+        first_generation=record.generation,
         source_id=source_id,
         target_id=target_id,
         store=store,

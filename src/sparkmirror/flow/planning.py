@@ -53,7 +53,7 @@ class Planning:
         self._target = target
         self._once = once
         self._writers = list(opened.first)
-        takeover = Takeover(config, target, opened.store, opened.writers)
+        takeover = Takeover(config, target, opened)
         self.resuming = Resuming(config, opened, target, takeover)
 
     def plan(self, pairs: Pairs, settled: Mapping[TopicPartition, Resumed]) -> Planned:
@@ -98,8 +98,10 @@ class Planning:
         Raises:
             SparkmirrorError: the coordinator cannot be asked.
         """
-        changed = dict(plans)
-        for group in self._opened.writers.to_rotate:
+        changed, groups = dict(plans), self._opened.writers.to_rotate
+        if groups:
+            self._opened.raise_generation()
+        for group in groups:
             new = self._writers[group] = self._opened.writers.rotate(group).new
             for here, plan in plans.items():
                 if group_of(here, len(self._writers)) == group:
@@ -134,5 +136,5 @@ class Planning:
         return {
             here: Copied(progress.records, progress.bytes, progress.dead_letters)
             for here, progress in self._opened.store.state.progress.items()
-            if progress.generation == self._opened.generation
+            if self._opened.is_mine(progress)
         }

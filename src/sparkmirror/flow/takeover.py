@@ -17,9 +17,9 @@ from typing import NamedTuple
 from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.copy.plan import group_of
 from sparkmirror.errors import FencedError, SparkmirrorError
+from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.positions import Resumed
-from sparkmirror.flow.store import Store
-from sparkmirror.flow.writers import GROUPS, Fenced, Writers
+from sparkmirror.flow.writers import GROUPS, Fenced
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.tails import Mark, last_batches, read_headers
@@ -60,11 +60,13 @@ class _Taking:
     """Partitions while they are taken over.
 
     Attributes:
+        changed_ids: whether a group has got another producer id.
         writers: with whom each goes on.
         marks: what the fence left in the target partitions.
         waiting: those that are not taken over.
     """
 
+    changed_ids: bool = False
     writers: dict[TopicPartition, Writer] = field(default_factory=dict)
     marks: dict[TopicPartition, Mark] = field(default_factory=dict)
     waiting: dict[TopicPartition, Waiting] = field(default_factory=dict)
@@ -86,14 +88,14 @@ class Takeover:
     Args:
         config: of the flow.
         target: where the copies are.
-        store: the internal topic.
-        writers: hands out epochs.
+        opened: what its opening gave: the internal topic, and who hands out epochs.
     """
 
-    def __init__(self, config: FlowConfig, target: Cluster, store: Store, writers: Writers) -> None:
+    def __init__(self, config: FlowConfig, target: Cluster, opened: Opened) -> None:
         self._target = target
-        self._store = store
-        self._writers = writers
+        self._opened = opened
+        self._store = opened.store
+        self._writers = opened.writers
         self._timeout_ms = config.admin_timeout_ms
         self._sole_writer = config.policy.kind is not PolicyKind.IDENTITY
         self._still: dict[TopicPartition, int] = {}
@@ -111,6 +113,8 @@ class Takeover:
             LinkError: it does not answer.
         """
         taking = self._fence(pairs)
+        if taking.changed_ids:
+            self._opened.raise_generation()
         self._store.follow()
         there = {here: place for here, place in pairs if here in taking.writers}
         tails = self._read(taking, there)
@@ -143,6 +147,7 @@ class Takeover:
         by_group: dict[int, list[tuple[TopicPartition, TopicPartition]]] = {}
         for here, there in pairs:
             by_group.setdefault(group_of(here, GROUPS), []).append((here, there))
+        ids = set(self._writers.ids)
         taking = _Taking()
         with ThreadPoolExecutor(GROUPS) as pool:
             outcomes = pool.map(
@@ -151,6 +156,7 @@ class Takeover:
             for some, outcome in zip(by_group.values(), outcomes, strict=True):
                 for here, there in some:
                     taking.take(here, there, outcome)
+        taking.changed_ids = not ids.issuperset(self._writers.ids)
         return taking
 
     def _fence_group(self, group: int, partitions: Sequence[TopicPartition]) -> Fenced | SparkmirrorError:
