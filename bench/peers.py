@@ -15,6 +15,7 @@ from pathlib import Path
 from brokers import Side
 from meter import Tree
 from sparkmirror.lab.jars import mirror_maker_jars
+from sparkmirror.lab.ports import free_ports
 from sparkmirror.spark.java import find_java
 from workloads import Peer, Workload
 
@@ -82,7 +83,9 @@ def launch(peer: Peer, workload: Workload, topic: str, source: Side, target: Sid
     file = directory / f"{number}-mm2.properties"
     target_servers = target.far_servers if workload.link else target.servers
     text = FILE.format(topic=topic, source_servers=source.servers, target_servers=target_servers, **aliases)
-    file.write_text(text + "".join(f"{key.format(**aliases)} = {value}\n" for key, value in workload.settings.items()))
+    names = aliases | {"port": str(free_ports(1)[0])}
+    settings = (f"{key.format(**names)} = {value.format(**names)}\n" for key, value in workload.settings.items())
+    file.write_text(text + "".join(settings))
     if peer is Peer.MIRROR_MAKER:
         main = "org.apache.kafka.connect.mirror.MirrorMaker"
         command = [str(find_java().executable), *JVM, "-cp", f"{mirror_maker_jars()}{os.sep}*", main, str(file)]

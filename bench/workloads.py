@@ -61,7 +61,8 @@ class Workload:
         at_most_s: copying is measured for so long at most, whatever is left then; 0 for no limit.
         peers: who takes part.
         rounds: at most so many.
-        settings: further lines of the configuration file that MirrorMaker 2 and sparkmirror share.
+        settings: further lines of the configuration file that MirrorMaker 2 and sparkmirror share, with ``{source}``,
+            ``{target}`` and ``{port}``, a free one, in keys and values.
         by_name_only: runs only when ``--only`` names it.
     """
 
@@ -101,6 +102,14 @@ class Workload:
 SHIFTS = {"shift.max.ms": str(max(2_000, round(60_000 * min(1.0, SCALE))))}
 
 
+EXACTLY_ONCE = {
+    "{target}.exactly.once.source.support": "enabled",
+    "dedicated.mode.enable.internal.rest": "true",
+    "listeners": "http://localhost:{port}",
+}
+"""What makes MirrorMaker 2 write in transactions (KIP-618, KIP-710). sparkmirror does nothing else than always."""
+
+
 def _over_the_link(name: str, title: str, records: int, **more: Any) -> Workload:
     """MirrorMaker 2 sends a batch in each round trip: its rate is soon known, and it need not copy everything."""
     return Workload(
@@ -123,6 +132,14 @@ WORKLOADS = (
         name="json", title="1 M JSON of 640 B, lz4", kind=Kind.RATE, records=1_000_000, size=640, codec="lz4", json=True
     ),
     Workload(name="single", title="300,000 batches of one record", kind=Kind.RATE, records=300_000, batch_size=0),
+    Workload(
+        name="exactly-once",
+        title="5 M records of 100 B, MirrorMaker 2 with transactions",
+        kind=Kind.RATE,
+        records=5_000_000,
+        peers=ALL[:2],
+        settings=EXACTLY_ONCE,
+    ),
     _over_the_link("link-one", "batches of one record of 100 B", 4_000_000, batch_size=0),
     _over_the_link(
         "link-one-kib", "batches of one record of 1 KiB", 450_000, size=1024, batch_size=0, by_name_only=True
@@ -201,6 +218,7 @@ TARGETS = (
     *_rate("kib", 2.5, 0.6),
     *_rate("json", 5, 0.6),
     *_rate("single", 5, None),
+    *_rate("exactly-once", 5, None),
     *_link("link-one"),
     *_link("link-16k"),
     *_link("link-16k-lz4"),
