@@ -80,6 +80,7 @@ class Watch:
         """Starts to watch; ends with `stop`."""
         self._began = time.monotonic()
         self._repeat(self._publish, EVERY_SECONDS)
+        self._repeat(self._look_at_quotas, EVERY_SECONDS)
         self._repeat(self._find_leaders, LEADER_SECONDS)
 
     def give_signs(self) -> None:
@@ -176,9 +177,12 @@ class Watch:
         self._lane.signal.set()
 
     async def _publish(self) -> None:
+        await self.publisher.publish(self._lane.partitions)
+
+    async def _look_at_quotas(self) -> None:
+        """By itself, since a publication is held back too."""
         lane = self._lane
         throttling.tell(lane.partitions, lane.fetcher.throttling, lane.appender.throttling, time.monotonic())
-        await self.publisher.publish(lane.partitions)
 
     async def _find_leaders(self) -> None:
         """Learns leaders anew where one is lost, and offers again what was refused."""
