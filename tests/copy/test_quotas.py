@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest
@@ -32,7 +33,8 @@ def test_a_quota_slows_the_copy_and_is_told_of_and_is_no_error(stage: Stage, mon
     client_id = f"slow-{stage.topic}"
     slow = replace(stage.config.target.producer, client_id=client_id, batch_size=40_000)
     config = replace(stage.config, target=replace(stage.config.target, producer=slow))
-    stage.produce(900, size=1_000, **{"batch.size": 20_000})
+    small: dict[str, Any] = {"batch.size": 20_000}
+    stage.produce(900, size=1_000, **small)
     ends = stage.ends()
     plans = tuple(replace(plan, until=ends[plan.source]) for plan in stage.plans())
     set_quota(stage, client_id, remove=False)
