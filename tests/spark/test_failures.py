@@ -41,3 +41,8 @@ def test_a_job_that_was_cancelled_says_so():
 def test_anything_else_is_told_by_its_first_line():
     assert reason_of(RuntimeError("boom\nand more")) == "RuntimeError: boom"
     assert reason_of(KeyError()) == "KeyError: KeyError"
+
+
+def test_what_java_threw_is_told_where_no_task_and_no_worker_says_more():
+    text = "An error occurred while calling None.x.\n: java.io.IOException: no such place\n\tat org.x.Y(Z.java:1)\n"
+    assert reason_of(RuntimeError(text)) == "no such place"

@@ -1,10 +1,12 @@
 """Packs the Python environment that runs this, for executors that have none.
 
-``python -m sparkmirror.spark.environment FILE`` writes an archive with this package and what it needs, as a virtual
-environment that may lie anywhere; ``sparkmirror run --archive FILE`` ships it. PySpark is left out, since executors
-have that of their Spark. Python itself is not in it: executors need one of the same version at the same path.
+``python -m sparkmirror.spark.environment FILE`` writes an archive with this package and what it needs, which may lie
+anywhere; ``sparkmirror run --archive FILE`` ships it. PySpark is left out, since executors have that of their Spark.
+Python itself is not in it: executors need one of the same version at the same path.
 
-What was rejected: venv-pack, which refuses editable installations and would take the jars of PySpark along (400 MB).
+What was rejected: a virtual environment, whose link to its Python leads out of the archive, which Spark refuses to
+unpack (``org.apache.hadoop.fs.FileUtil``); and venv-pack, which refuses editable installations and would take the jars
+of PySpark along (400 MB).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import gzip
 import importlib.metadata
 import io
 import re
+import shlex
 import sys
 import tarfile
 from collections.abc import Iterator
@@ -23,6 +26,11 @@ import sparkmirror
 _OF_SPARK = frozenset({"pyspark", "py4j"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SITE = Path("lib", f"python{sys.version_info[0]}.{sys.version_info[1]}", "site-packages")
+
+_PYTHON = """#!/bin/sh
+here=$(cd "$(dirname "$0")/.." && pwd)
+PYTHONPATH="$here/{site}${{PYTHONPATH:+:$PYTHONPATH}}" exec {python} "$@"
+"""
 
 
 def pack(target: Path) -> None:
@@ -37,13 +45,10 @@ def pack(target: Path) -> None:
         gzip.open(target, "wb", compresslevel=3) if compressed else target.open("wb") as stream,
         tarfile.open(fileobj=stream, mode="w", dereference=True) as archive,
     ):
-        link = tarfile.TarInfo("bin/python")
-        link.type, link.linkname = tarfile.SYMTYPE, str(python)
-        archive.addfile(link)
-        settings = f"home = {python.parent}\ninclude-system-site-packages = false\n".encode()
-        described = tarfile.TarInfo("pyvenv.cfg")
-        described.size = len(settings)
-        archive.addfile(described, io.BytesIO(settings))
+        script = _PYTHON.format(site=_SITE, python=shlex.quote(str(python))).encode()
+        entry = tarfile.TarInfo("bin/python")
+        entry.size, entry.mode = len(script), 0o755
+        archive.addfile(entry, io.BytesIO(script))
         for file, name in _files():
             archive.add(file, str(_SITE / name), recursive=False)
 

@@ -11,6 +11,7 @@ import re
 _TASK = re.compile(r"most recent failure: .*?: (?:[\w.$]+(?:Exception|Error): )?(?P<reason>.*)")
 _RAISED = re.compile(r"^(?:[\w.$]+\.)?(?P<reason>\w+(?:Error|Exception): .*)")
 _ADVICE_OF_SPARK = re.compile(r"\s*Consider setting .*")
+_THROWN = re.compile(r"^: [\w.$]+(?:Error|Exception): (?P<reason>.*)")
 _CANCELLED = re.compile(r"\b(Job \S+ cancelled.*)")
 
 
@@ -23,4 +24,5 @@ def reason_of(failure: BaseException) -> str:
             if found:
                 return _ADVICE_OF_SPARK.sub("", found.group(1)).strip()
     raised = [found.group("reason") for line in lines if (found := _RAISED.match(line))]
-    return raised[-1] if raised else f"{type(failure).__name__}: {lines[0]}"
+    thrown = [found.group("reason") for line in lines if (found := _THROWN.match(line))]
+    return (*raised[-1:], *thrown, f"{type(failure).__name__}: {lines[0]}")[0]

@@ -14,7 +14,6 @@ Reference: numba.core.caching (``NUMBA_CACHE_LOCATOR_CLASSES``)
 from __future__ import annotations
 
 import functools
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ class Shipped(AnyPath):
     @classmethod
     def from_function(cls, function: Any, file: str) -> Any:
         """The locator, or None where it does not apply or cannot write."""
-        here = Path.cwd().resolve() in Path(sys.prefix).resolve().parents
+        here = Path.cwd().resolve() in Path(file).resolve().parents
         return super().from_function(function, file) if here else None
 
 
