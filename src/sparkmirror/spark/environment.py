@@ -34,15 +34,14 @@ PYTHONPATH="$here/{site}${{PYTHONPATH:+:$PYTHONPATH}}" exec {python} "$@"
 
 
 def pack(target: Path) -> None:
-    """Writes the archive, compressed if its name says so.
+    """Writes the archive, compressed: one that is not, Spark unpacks without the right to run anything in it.
 
     Args:
-        target: ``….tar.gz``, ``….tgz`` or ``….tar``.
+        target: ``….tar.gz`` or ``….tgz``.
     """
     python = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]  # what a virtual environment links to
-    compressed = target.suffix in (".gz", ".tgz")
     with (
-        gzip.open(target, "wb", compresslevel=3) if compressed else target.open("wb") as stream,
+        gzip.open(target, "wb", compresslevel=3) as stream,
         tarfile.open(fileobj=stream, mode="w", dereference=True) as archive,
     ):
         script = _PYTHON.format(site=_SITE, python=shlex.quote(str(python))).encode()
@@ -85,6 +84,6 @@ def _needed(root: str) -> list[importlib.metadata.Distribution]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or not sys.argv[1].endswith((".tar.gz", ".tgz")):
         sys.exit("usage: python -m sparkmirror.spark.environment environment.tar.gz")
     pack(Path(sys.argv[1]))
