@@ -2,7 +2,7 @@
 # itself before the others and does nothing while its inputs are unchanged.
 #
 #   PYTHON=python3.12 make setup     the interpreter to build the environment with
-#   ARGS="-k lane -x" make test      further arguments of pytest, the demo or the benchmark
+#   ARGS="-k lane -x" make test      further arguments of pytest, the demo, the benchmark or the laboratory
 
 SHELL   := /bin/sh
 VENV    := .venv
@@ -24,7 +24,7 @@ FIND_PYTHON = for python in $(or $(PYTHON),python3 python3.13 python3.12 python3
 FIND_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(17|21)["._+-]' \
 	|| java -version 2>&1 | grep -Eq 'version "(17|21)["._+-]'
 
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test check bench chaos clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -64,6 +64,9 @@ check: $(STAMP) ## lint, format, types, import rules, fast tests
 
 bench: $(STAMP) ## sparkmirror, MirrorMaker 2 and the raw limit on the same brokers
 	@$(BIN)/python bench/run.py $(ARGS)
+
+chaos: $(STAMP) ## faults at random moments while flows run, then a count of every record
+	@$(BIN)/python -m sparkmirror.lab.chaos $(ARGS)
 
 clean: ## removes the environment and every cache in the tree
 	rm -rf $(VENV) build dist artifacts spark-warehouse .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

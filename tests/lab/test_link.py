@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sparkmirror.errors import LabError
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.link import DELAY_MS as LAB_DELAY_MS
-from sparkmirror.lab.link import Link
+from sparkmirror.lab.link import Link, Way
 from sparkmirror.lab.ports import HOST, free_ports
 
 DELAY_MS = 30.0
@@ -195,6 +195,120 @@ def test_a_receiver_that_does_not_read_stops_the_sender():
         connection.shutdown(socket.SHUT_WR)
         assert connection.recv(16) == b""
         assert len(received[0]) == sent
+
+
+def silent(connection: socket.socket, seconds: float = 0.3) -> bool:
+    """Whether nothing comes and the connection stands."""
+    connection.settimeout(seconds)
+    try:
+        connection.recv(1)
+    except TimeoutError:
+        return True
+    finally:
+        connection.settimeout(TIMEOUT)
+    return False
+
+
+def answers(connection: socket.socket, word: bytes) -> bool:
+    connection.sendall(word)
+    return connection.recv(16) == word
+
+
+def test_a_cut_line_breaks_what_is_connected_and_turns_clients_away_until_it_is_mended():
+    with answering(patient_echo) as port, Link(port, delay_ms=1) as link:
+        with connect(link) as connection:
+            assert answers(connection, b"before")
+            link.cut()
+            with pytest.raises(ConnectionResetError):
+                connection.recv(16)
+        with pytest.raises(ConnectionResetError), connect(link) as refused:
+            assert refused.recv(16) is None
+        link.mend()
+        with connect(link) as connection:
+            assert answers(connection, b"after")
+
+
+@pytest.mark.parametrize("way", list(Way))
+def test_what_waits_on_a_held_line_arrives_whole_when_it_is_mended(way: Way):
+    with answering(patient_echo) as port, Link(port, delay_ms=1) as link, connect(link) as connection:
+        assert answers(connection, b"before")
+        link.hold(way)
+        connection.sendall(b"during")
+        assert silent(connection)
+        link.mend()
+        assert connection.recv(16) == b"during"
+        assert answers(connection, b"after")
+
+
+def test_an_end_that_was_sent_over_a_held_line_arrives_after_its_bytes():
+    with answering(patient_echo) as port, Link(port, delay_ms=1) as link, connect(link) as connection:
+        link.hold(Way.TO_BROKER)
+        connection.sendall(b"last")
+        connection.shutdown(socket.SHUT_WR)
+        assert silent(connection)
+        link.mend()
+        assert everything(connection) == b"last"
+
+
+@pytest.mark.parametrize("way", list(Way))
+def test_a_connection_that_lost_bytes_is_broken_when_the_line_is_mended(way: Way):
+    with answering(patient_echo) as port, Link(port, delay_ms=1) as link:
+        with connect(link) as harmed:
+            assert answers(harmed, b"before")
+            link.lose(way)
+            harmed.sendall(b"lost")
+            assert silent(harmed)
+            link.mend()
+            with pytest.raises(ConnectionResetError):
+                harmed.recv(16)
+        with connect(link) as connection:
+            assert answers(connection, b"after")
+
+
+def test_a_connection_without_traffic_outlives_a_dead_line():
+    with answering(patient_echo) as port, Link(port, delay_ms=1) as link, connect(link) as connection:
+        assert answers(connection, b"before")
+        link.lose(*Way)
+        link.mend()
+        assert answers(connection, b"after")
+
+
+def test_a_client_that_leaves_over_a_dead_line_is_not_noticed_before_it_is_mended():
+    gone = threading.Event()
+
+    def wait_for_the_end(connection: socket.socket) -> None:
+        with connection, suppress(ConnectionResetError):
+            everything(connection)
+        gone.set()
+
+    with answering(wait_for_the_end) as port, Link(port, delay_ms=1) as link:
+        with connect(link) as connection:
+            connection.sendall(b"hello")
+            link.lose(Way.TO_BROKER)
+        assert not gone.wait(0.3)
+        link.mend()
+        assert gone.wait(TIMEOUT)
+
+
+def test_a_line_becomes_slow_and_quick_again():
+    with answering(patient_echo) as port, Link(port, delay_ms=1) as link, connect(link) as connection:
+        link.slow(200)
+        began = time.monotonic()
+        assert answers(connection, b"slow")
+        assert time.monotonic() - began >= 0.4
+        link.mend()
+        assert answers(connection, b"quick")
+
+
+def test_a_link_that_does_not_run_says_so():
+    with pytest.raises(LabError, match="does not run"):
+        Link(1).cut()
+
+
+def patient_echo(connection: socket.socket) -> None:
+    """Takes it when its client, or the line, breaks off."""
+    with suppress(ConnectionResetError, BrokenPipeError):
+        echo(connection)
 
 
 def test_a_port_that_is_taken_is_told():

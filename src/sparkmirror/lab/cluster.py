@@ -49,6 +49,7 @@ class LabCluster:
         cluster_id: the id that the cluster tells its clients.
         directory: holds one directory per broker, with its log and data.
         brokers: in the order of their ids, which count from 1.
+        links: node id to what stands before its LINK listener; empty without that listener.
     """
 
     def __init__(
@@ -66,10 +67,10 @@ class LabCluster:
         self._layout, self._launch = layout, launch
         self._zookeeper = self._its_zookeeper() if layout.zookeeper else None
         self.brokers = tuple(self._broker(node) for node in layout.ports)
-        self._links = tuple(
-            Link(layout.ports[node][Listener.LINK], port=port, delay_ms=link_delay_ms)
+        self.links = {
+            node: Link(layout.ports[node][Listener.LINK], port=port, delay_ms=link_delay_ms)
             for node, port in layout.links.items()
-        )
+        }
 
     @property
     def bootstrap_servers(self) -> str:
@@ -111,7 +112,7 @@ class LabCluster:
 
     def stop(self) -> None:
         """Ends all brokers and removes their data, unless a directory was given. May be called again."""
-        for link in self._links:
+        for link in self.links.values():
             link.stop()
         if self._launch.removed is None:
             with ThreadPoolExecutor(len(self.brokers)) as pool:
@@ -166,7 +167,7 @@ class LabCluster:
         else:
             with ThreadPoolExecutor(len(self.brokers)) as pool:
                 list(pool.map(lambda broker: broker.format(self.cluster_id, users), new))
-        for link in self._links:
+        for link in self.links.values():
             link.start()
         for broker in self.brokers:
             broker.begin()
@@ -186,6 +187,7 @@ def start(
     config: Mapping[str, str] | None = None,
     directory: Path | None = None,
     link_delay_ms: float = DELAY_MS,
+    prefix: Sequence[str] = (),
 ) -> LabCluster:
     """Starts a cluster and returns when every broker has answered a request.
 
@@ -198,6 +200,7 @@ def start(
         directory: for data and logs, kept afterwards and reused when it holds a cluster already; a temporary one
             that goes with the cluster unless given.
         link_delay_ms: how long every byte is on its way between a broker and a client of its LINK listener.
+        prefix: what stands before the command of each broker; it runs in the broker's directory.
 
     Raises:
         LabError: it could not be fetched or started; with the end of the broker's log.
@@ -211,6 +214,7 @@ def start(
         jars=jars(version),
         heap_mb=HEAP_MB if brokers == 1 else HEAP_MB_OF_SEVERAL,
         removed=None,
+        prefix=tuple(prefix),
     )
     for attempt in range(1, START_ATTEMPTS + 1):
         place = (directory or Path(tempfile.mkdtemp(prefix=f"sparkmirror-lab-{name}-"))).resolve()

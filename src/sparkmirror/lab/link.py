@@ -1,11 +1,14 @@
-"""A far broker on this machine: a proxy that delivers every byte a while after it came.
+"""A line to a broker on this machine, as a proxy: it can be long, and it can be broken in the ways that lines break.
 
-A round trip through it takes twice the delay, plus what the two ends take. Nothing else of a long line is imitated:
-there is no limit of bandwidth, no loss, and connecting takes no round trip of its own, since the proxy answers it.
+Every byte is delivered a while after it came; a round trip takes twice the delay, plus what the two ends take. Nothing
+else of a long line is imitated: there is no limit of bandwidth, no loss, and connecting takes no round trip of its own,
+since the proxy answers it. While it runs it can be made slower, be cut, be held up (bytes wait) and go dead (bytes
+vanish while the connection stands), each direction by itself.
 
-Invariants: bytes arrive whole and in order; the end of one direction leaves the other one open; a connection that
-breaks on one side breaks on the other, after what was on its way; a direction holds at most `MOST_BYTES` and one read
-more, then it stops reading, so that its sender has to wait.
+Invariants: bytes arrive whole and in order, but for those that vanish; a connection that has lost bytes is broken when
+the line is mended, so that nobody reads on behind a hole; the end of one direction leaves the other one open; a
+connection that breaks on one side breaks on the other, after what was on its way; a direction holds at most
+`MOST_BYTES` and one read more, then it stops reading, so that its sender has to wait.
 """
 
 from __future__ import annotations
@@ -15,13 +18,15 @@ import socket
 import struct
 import threading
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import Enum
 from types import TracebackType
 from typing import Any, Final, TypeAlias
 
+from sparkmirror.errors import LabError
 from sparkmirror.lab.ports import HOST, PortTakenError
 
 DELAY_MS: Final = 50.0
@@ -38,6 +43,30 @@ class _Mark(Enum):
 
 
 _Load: TypeAlias = bytes | _Mark
+
+
+class Way(Enum):
+    """A direction of the line."""
+
+    TO_BROKER = "to the broker"
+    FROM_BROKER = "from the broker"
+
+
+class Flow(Enum):
+    """What becomes of the bytes of a direction."""
+
+    FREE = "they are delivered"
+    HELD = "they wait"
+    LOST = "they vanish"
+
+
+@dataclass(slots=True)
+class _Condition:
+    """How the line is at the moment; looked at for every piece of data."""
+
+    delay_s: float
+    cut: bool = False
+    flows: dict[Way, Flow] = field(default_factory=lambda: dict.fromkeys(Way, Flow.FREE))
 
 
 class Link:
@@ -58,6 +87,7 @@ class Link:
     ) -> None:
         self.port = port
         self._to_port, self._delay_s, self._most = to_port, delay_ms / 1000, most_bytes
+        self._condition = _Condition(delay_s=self._delay_s)
         self._ends: set[_End] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
@@ -81,6 +111,57 @@ class Link:
                 self._loop.call_soon_threadsafe(self._stopping.set)
         if self._thread.ident is not None:
             self._thread.join(STOP_SECONDS)
+
+    def slow(self, delay_ms: float) -> None:
+        """Makes the line longer, for what comes from here on; bytes never overtake."""
+        self._do(lambda: setattr(self._condition, "delay_s", delay_ms / 1000))
+
+    def cut(self) -> None:
+        """Breaks every connection, and turns away who connects, until it is mended."""
+
+        def cut() -> None:
+            self._condition.cut = True
+            for end in tuple(self._ends):
+                end.break_off()
+
+        self._do(cut)
+
+    def hold(self, *ways: Way) -> None:
+        """From here on the bytes of these directions wait; connections stand, and new ones are taken."""
+        self._do(lambda: self._condition.flows.update(dict.fromkeys(ways, Flow.HELD)))
+
+    def lose(self, *ways: Way) -> None:
+        """From here on the bytes of these directions vanish, as on a line of which one half is dead."""
+        self._do(lambda: self._condition.flows.update(dict.fromkeys(ways, Flow.LOST)))
+
+    def mend(self) -> None:
+        """All is as at the start: what waits is delivered, what has lost bytes is broken."""
+
+        def mend() -> None:
+            self._condition.delay_s, self._condition.cut = self._delay_s, False
+            self._condition.flows.update(dict.fromkeys(Way, Flow.FREE))
+            for end in tuple(self._ends):
+                end.mend()
+
+        self._do(mend)
+
+    def _do(self, change: Callable[[], object]) -> None:
+        """Changes the line in the link's own thread, and returns when that is done.
+
+        Raises:
+            LabError: the link does not run.
+        """
+        loop, done = self._loop, threading.Event()
+        if loop is None or loop.is_closed():
+            raise LabError(f"the link on port {self.port} does not run")
+
+        def run() -> None:
+            change()
+            done.set()
+
+        loop.call_soon_threadsafe(run)
+        if not done.wait(STOP_SECONDS):
+            raise LabError(f"the link on port {self.port} did not answer within {STOP_SECONDS:.0f} s")
 
     def __enter__(self) -> Link:
         return self.start()
@@ -109,7 +190,7 @@ class Link:
             await asyncio.sleep(0)
 
     def _accepted(self) -> _End:
-        near, far = (_End(self._ends, self._delay_s, self._most) for _ in range(2))
+        near, far = (_End(self._ends, self._condition, way, self._most) for way in (Way.TO_BROKER, Way.FROM_BROKER))
         near.other, far.other = far, near
         near.reaching = self._reach(near, far)
         return near
@@ -117,6 +198,9 @@ class Link:
     async def _reach(self, near: _End, far: _End) -> None:
         """Connects to the broker; a client of a broker that is away is turned away."""
         loop = asyncio.get_running_loop()
+        if self._condition.cut:
+            near.break_off()
+            return
         try:
             await loop.create_connection(lambda: far, HOST, self._to_port)
         except OSError:
@@ -133,10 +217,11 @@ class _End(asyncio.Protocol):
 
     other: _End
 
-    def __init__(self, ends: set[_End], delay_s: float, most: int) -> None:
+    def __init__(self, ends: set[_End], condition: _Condition, way: Way, most: int) -> None:
         self.reaching: Coroutine[Any, Any, None] | None = None
         self._loop = asyncio.get_running_loop()
-        self._ends, self._delay_s, self._most = ends, delay_s, most
+        self._ends, self._condition, self._way, self._most = ends, condition, way, most
+        self._holed = False
         self._transport: asyncio.Transport | None = None
         self._line: deque[tuple[float, _Load]] = deque()
         self._held = 0
@@ -157,6 +242,8 @@ class _End(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes begin their way."""
+        if self._vanishes():
+            return
         self._held += len(data)
         if self._held > self._most and self._transport is not None:
             self._transport.pause_reading()
@@ -165,7 +252,8 @@ class _End(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The sender has sent all; it may still receive."""
         self._ended = True
-        self._depart(_Mark.END)
+        if not self._vanishes():
+            self._depart(_Mark.END)
         return not self._told_end
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002  # asyncio gives it
@@ -174,7 +262,8 @@ class _End(asyncio.Protocol):
         self._transport, self._full = None, False  # what still comes for it is thrown away
         if self._told_end and self._ended:
             return
-        self._depart(_Mark.BREAK)
+        if not self._vanishes():
+            self._depart(_Mark.BREAK)
 
     def pause_writing(self) -> None:
         """The receiver is slower than the sender."""
@@ -191,8 +280,24 @@ class _End(asyncio.Protocol):
             self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             self._transport.abort()
 
+    def mend(self) -> None:
+        """The line is free again; the other end may be gone, and what it sent still be on its way."""
+        if self._holed:
+            self.break_off()
+        else:
+            self._deliver()
+            self.other._deliver()
+
+    def _vanishes(self) -> bool:
+        """Whether what comes now is lost; both ends know from then on that they have nothing more to say."""
+        if self._condition.flows[self._way] is not Flow.LOST:
+            return False
+        self._holed = self.other._holed = True
+        return True
+
     def _depart(self, load: _Load) -> None:
-        self._line.append((self._loop.time() + self._delay_s, load))
+        due = self._loop.time() + self._condition.delay_s
+        self._line.append((max(due, self._line[-1][0]) if self._line else due, load))
         if len(self._line) == 1:
             self._deliver()
 
@@ -201,6 +306,8 @@ class _End(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._condition.flows[self._way] is not Flow.FREE:
+            return
         now = self._loop.time()
         while self._line and not self.other._full:
             due, load = self._line[0]

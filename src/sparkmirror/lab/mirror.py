@@ -1,4 +1,4 @@
-"""``sparkmirror run FILE`` as a process of its own, for the demo and the tests.
+"""``sparkmirror run FILE`` as a process of its own, for the demo, the tests and the fault laboratory.
 
 Invariant: it does not outlive the process that started it, however that one ends: it runs under watch.py, as the lab's
 brokers do, and Spark's JVM ends with it.
@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from sparkmirror.errors import LabError
+from sparkmirror.lab.processes import lane_workers
 
 KILL_SECONDS = 20.0
 LOG_LINES = 30
@@ -28,11 +29,12 @@ class Mirror:
         file: the configuration.
         log: where its output goes.
         options: of ``sparkmirror run``.
+        prefix: what stands before the command, such as ``env`` with variables.
     """
 
-    def __init__(self, file: Path, *, log: Path, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, file: Path, *, log: Path, options: tuple[str, ...] = (), prefix: tuple[str, ...] = ()) -> None:
         self.log = log
-        command = [sys.executable, "-I", "-S", str(_WATCH), str(os.getpid()), ""]
+        command = [sys.executable, "-I", "-S", str(_WATCH), str(os.getpid()), "", *prefix]
         command += [sys.executable, "-m", "sparkmirror", "run", str(file), *options]
         with log.open("wb") as out:
             self._watch = subprocess.Popen(
@@ -55,14 +57,31 @@ class Mirror:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.running:
-            self._signal(signal.SIGKILL)
-            self._watch.wait(KILL_SECONDS)
+        self.kill()
 
     @property
     def running(self) -> bool:
         """Whether its process is there."""
         return self._watch.poll() is None
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self._watch.poll()
+
+    @property
+    def output(self) -> str:
+        """What it wrote so far."""
+        return self.log.read_text(errors="replace")
+
+    def lane_workers(self) -> list[int]:
+        """The Python processes that copy, when Spark runs in this mirror's own JVM."""
+        return lane_workers(self.pid)
+
+    def kill(self) -> None:
+        """Ends it as a crash would (SIGKILL)."""
+        self._signal(signal.SIGKILL)
+        self._watch.wait(KILL_SECONDS)
 
     def stop(self, *, seconds: float) -> int:
         """Stops it as an operator would (SIGTERM) and returns its exit code.

@@ -42,6 +42,10 @@ class Extent:
     first: int
     end: int
 
+    def within(self, last: int) -> Extent:
+        """No more than the last so many offsets."""
+        return Extent(first=max(self.first, self.end - last), end=self.end)
+
 
 def row_of(message: Message) -> Row:
     """Returns what must be equal on both sides of a mirror."""

@@ -1,0 +1,174 @@
+"""Faults of brokers: stopped, killed, out of step, out of disk, and elected although they lack data.
+
+Invariant: a cluster is whole again, every replica in step, when a function returns; so one broker is away at a time,
+and only the topics that allow it lose data, only in the fault that is about it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, PartitionMetadata
+
+from sparkmirror.errors import LabError
+from sparkmirror.lab.broker import Broker
+from sparkmirror.lab.chaos.deeds import Tell
+from sparkmirror.lab.chaos.schedule import Fault, Kind, Side
+from sparkmirror.lab.chaos.site import COPIES, FRAIL, FRAIL_REPLICAS, SMALL_DISK, Site, until
+from sparkmirror.lab.clock import CLOCK, step
+from sparkmirror.lab.ports import HOST
+from sparkmirror.lab.records import extents
+
+ANSWER_SECONDS = 10.0
+HALT_SECONDS = 60.0
+LOST_AT_LEAST = 20
+WRITTEN_SECONDS = 45.0
+
+Partition = tuple[str, int]
+
+
+def stop_or_kill(fault: Fault, site: Site, tell: Tell) -> None:
+    """One broker goes, cleanly or not, and comes back.
+
+    Raises:
+        LabError: it does not come back.
+    """
+    broker = _victim(fault, site)
+    tell(_description(site, fault.side, broker))
+    if fault.kind is Kind.KILL_BROKER:
+        broker.kill()
+    else:
+        with suppress(LabError):  # what does not end in time is killed
+            broker.stop()
+    tell("it is gone")
+    time.sleep(fault.lasts_s)
+    _bring_back(site, fault.side, broker, tell)
+
+
+def step_clock(fault: Fault, site: Site, tell: Tell) -> None:
+    """One broker's clock goes wrong and is put right."""
+    broker = _victim(fault, site)
+    tell(f"{_description(site, fault.side, broker)}; its clock steps by {fault.amount:+.0f} s")
+    try:
+        step(broker.directory / CLOCK, fault.amount)
+        time.sleep(fault.lasts_s)
+    finally:
+        step(broker.directory / CLOCK, 0)
+    _wait_until_whole(site, fault.side, broker.node)
+
+
+def fill_disk(fault: Fault, site: Site, tell: Tell) -> None:
+    """There is no room where one broker of the target has its data; later there is.
+
+    Raises:
+        LabError: the broker does not come back.
+    """
+    assert site.disk is not None
+    broker = site.clusters[Side.B].brokers[SMALL_DISK - 1]
+    tell(_description(site, Side.B, broker))
+    try:
+        tell(f"its disk of {site.disk.fill() >> 10:,} KiB is full")
+        with suppress(LabError):
+            until(lambda: not broker.running, "the broker ends", HALT_SECONDS)
+        tell("it goes on without a disk" if broker.running else "it has ended itself")
+        time.sleep(fault.lasts_s)
+    finally:
+        site.disk.empty()
+    broker.kill()
+    _bring_back(site, Side.B, broker, tell)
+
+
+def elect_unclean(fault: Fault, site: Site, tell: Tell) -> None:
+    """The frail topics of the target get a leader that lacks what was acknowledged last.
+
+    The follower is paused until it is out of step, the leader killed, the follower continued.
+
+    Raises:
+        LabError: it did not come to the election, or the cluster is not whole afterwards.
+    """
+    leader, follower = (
+        site.clusters[Side.B].brokers[node - 1]
+        for node in (FRAIL_REPLICAS if fault.pick < 0.5 else reversed(FRAIL_REPLICAS))
+    )
+    tell(f"leader: {_description(site, Side.B, leader)}; follower: broker {follower.node}, pid {follower.pid}")
+    paused = follower.pid
+    os.kill(paused, signal.SIGSTOP)
+    try:
+        until(lambda: _frail_state(site) == {(leader.node, (leader.node,))}, "the follower is out of step")
+        before = _frail_ends(site)
+        tell("the follower is paused and out of step")
+        with suppress(LabError):
+            until(lambda: _each_grew(_frail_ends(site), before), "more is acknowledged", WRITTEN_SECONDS)
+        had = _frail_ends(site)
+        leader.kill()
+    finally:
+        os.kill(paused, signal.SIGCONT)
+    tell("the leader is killed, the follower continued")
+    until(lambda: all(elected == follower.node for elected, _ in _frail_state(site)), "the election")
+    has = _frail_ends(site)
+    lost = {f"{topic}-{number}": had[topic, number] - has.get((topic, number), 0) for topic, number in had}
+    tell(f"elected; offsets that the target lost: {lost}")
+    _bring_back(site, Side.B, leader, tell)
+
+
+def _victim(fault: Fault, site: Site) -> Broker:
+    brokers = site.clusters[fault.side].brokers
+    return brokers[int(fault.pick * len(brokers))]
+
+
+def _description(site: Site, side: Side, broker: Broker) -> str:
+    state = _metadata(site, side)
+    led = sorted(f"{topic}-{number}" for (topic, number), each in state.items() if each.leader == broker.node)
+    return f"broker {broker.node} of {side}, pid {broker.pid}, leads {len(led)} of {len(state)}: {', '.join(led)}"
+
+
+def _bring_back(site: Site, side: Side, broker: Broker, tell: Tell) -> None:
+    broker.start()
+    _wait_until_whole(site, side, broker.node)
+    tell("it is back, and in step")
+
+
+def _wait_until_whole(site: Site, side: Side, node: int) -> None:
+    def whole() -> bool:
+        state = _metadata(site, side)
+        return bool(state) and all(set(each.isrs) == set(each.replicas) and each.leader > 0 for each in state.values())
+
+    until(whole, f"every replica of cluster {side} is in step after broker {node} came back")
+
+
+def _metadata(site: Site, side: Side) -> dict[Partition, PartitionMetadata]:
+    """The copies and their sources on a cluster, as the first broker that answers knows them; empty when none does.
+
+    Each look has a client of its own, which knows nothing of a broker that is paused and would be waited for.
+    """
+    names = {copy.topic for copy in COPIES if copy.source is side} | {
+        copy.copy for copy in COPIES if copy.target is side
+    }
+    for broker in reversed(site.clusters[side].brokers):
+        client = AdminClient({"bootstrap.servers": f"{HOST}:{broker.port}", "log_level": 0})
+        try:
+            topics = client.list_topics(timeout=ANSWER_SECONDS).topics
+        except KafkaException:
+            continue
+        return {(name, n): each for name in names & topics.keys() for n, each in topics[name].partitions.items()}
+    return {}
+
+
+def _frail_state(site: Site) -> set[tuple[int, tuple[int, ...]]]:
+    """Leader and replicas in step of the frail topics' partitions."""
+    state = _metadata(site, Side.B)
+    return {(each.leader, tuple(each.isrs)) for (name, _), each in state.items() if f".{FRAIL}-" in name}
+
+
+def _frail_ends(site: Site) -> dict[Partition, int]:
+    servers = f"{HOST}:{site.clusters[Side.B].brokers[SMALL_DISK - 1].port}"
+    names = [copy.copy for copy in COPIES if f".{FRAIL}-" in copy.copy]
+    return {(name, number): each.end for name in names for number, each in extents(servers, name).items()}
+
+
+def _each_grew(now: dict[Partition, int], before: dict[Partition, int]) -> bool:
+    return all(end >= before[place] + LOST_AT_LEAST for place, end in now.items())

@@ -1,0 +1,165 @@
+"""What is done when: a pure function of the seed.
+
+A fault names what it wants in terms that hold on any machine: a moment, a side, a number that picks the victim among
+those that are there, a duration. So the same seed gives the same schedule everywhere, and a run can be done again; what
+the victims are doing at that moment is up to the machine.
+
+Invariants: every kind occurs before any kind occurs a second time more than the others; faults are in the order of
+their moments.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import Final
+
+
+class Kind(StrEnum):
+    """A kind of fault."""
+
+    KILL_WORKER = "kill -9 of a lane's Python worker"
+    KILL_DRIVER = "kill -9 of the driver"
+    KILL_DRIVER_JVM = "kill -9 of the driver's JVM"
+    KILL_EXECUTOR = "kill -9 of an executor"
+    ZOMBIE = "a lane's worker stopped until it is replaced, then continued"
+    SECOND_DRIVER = "a second driver started by mistake"
+    STOP_BROKER = "a broker stopped (SIGTERM) and started"
+    KILL_BROKER = "kill -9 of a broker, then started"
+    UNCLEAN = "unclean election on the target, with loss of data"
+    DISK_FULL = "the disk of a target broker is full"
+    CUT = "connections cut"
+    SLOW = "the line becomes slow"
+    HOLD = "bytes wait on the line"
+    HALF_OPEN = "bytes vanish on the line, connections stand"
+    BROKER_CLOCK = "the clock of a broker steps"
+    MIRROR_CLOCK = "the clock of the mirror steps"
+
+
+class Side(StrEnum):
+    """A cluster of the laboratory; both are source and target."""
+
+    A = "a"
+    B = "b"
+
+
+class Resource(StrEnum):
+    """What only one fault at a time may touch."""
+
+    MIRROR = "mirror"
+    BROKERS_A = "brokers of a"
+    BROKERS_B = "brokers of b"
+    LINES_A = "lines to a"
+    LINES_B = "lines to b"
+    MIRROR_CLOCK = "clock of the mirror"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault.
+
+    Attributes:
+        number: counts from 1.
+        at_s: seconds from the start of the run; it may have to wait for what another fault still holds.
+        kind: of fault.
+        side: the cluster, for faults of brokers and lines.
+        pick: in [0, 1), chooses the victim among those that are there.
+        lasts_s: seconds until it is undone, where that is not decided by what happens.
+        amount: of a step of a clock in seconds, or a delay in milliseconds.
+        ways: 1 to the broker, 2 from the broker, 3 both; for what is done to the bytes of a line.
+    """
+
+    number: int
+    at_s: float
+    kind: Kind
+    side: Side
+    pick: float
+    lasts_s: float
+    amount: float
+    ways: int
+
+    @property
+    def resource(self) -> Resource:
+        """What it holds while it is done."""
+        if self.kind in _OF_BROKERS:
+            return Resource.BROKERS_A if self.side is Side.A else Resource.BROKERS_B
+        if self.kind in _OF_LINES:
+            return Resource.LINES_A if self.side is Side.A else Resource.LINES_B
+        return Resource.MIRROR_CLOCK if self.kind is Kind.MIRROR_CLOCK else Resource.MIRROR
+
+    @property
+    def detail(self) -> str:
+        """The rest, in words."""
+        return f"side {self.side}, pick {self.pick}, lasts {self.lasts_s} s, amount {self.amount}, ways {self.ways}"
+
+
+_OF_BROKERS: Final = frozenset({Kind.STOP_BROKER, Kind.KILL_BROKER, Kind.UNCLEAN, Kind.DISK_FULL, Kind.BROKER_CLOCK})
+_OF_LINES: Final = frozenset({Kind.CUT, Kind.SLOW, Kind.HOLD, Kind.HALF_OPEN})
+_ON_THE_TARGET: Final = frozenset({Kind.UNCLEAN, Kind.DISK_FULL})
+"""Only the cluster with the small disk and the topics that allow it."""
+
+_LASTS_S: Final = {
+    Kind.STOP_BROKER: (0.5, 8.0),
+    Kind.KILL_BROKER: (0.5, 8.0),
+    Kind.DISK_FULL: (3.0, 10.0),
+    Kind.CUT: (0.2, 8.0),
+    Kind.SLOW: (5.0, 20.0),
+    Kind.HOLD: (2.0, 20.0),
+    Kind.HALF_OPEN: (5.0, 30.0),
+    Kind.BROKER_CLOCK: (5.0, 20.0),
+    Kind.MIRROR_CLOCK: (5.0, 20.0),
+}
+"""At least and at most; the others last until something has happened."""
+
+_AMOUNT: Final = {
+    Kind.SLOW: (50.0, 800.0),
+    Kind.BROKER_CLOCK: (-2_700.0, 2_700.0),  # an hour and more ahead, a broker refuses the records of its time
+    Kind.MIRROR_CLOCK: (-21_600.0, 21_600.0),
+}
+_FIRST_S: Final = 3.0
+
+
+def schedule(seed: int, faults: int, seconds: float, kinds: Collection[Kind] = tuple(Kind)) -> tuple[Fault, ...]:
+    """The faults of a run.
+
+    Args:
+        seed: everything follows from it.
+        faults: how many.
+        seconds: within which they begin.
+        kinds: that can be made here; their order does not matter.
+    """
+    dice = random.Random(seed)
+    chosen = list(islice(_turns(dice, [kind for kind in Kind if kind in kinds]), faults))
+    moments = sorted(dice.uniform(_FIRST_S, max(seconds, _FIRST_S)) for _ in chosen)
+    return tuple(
+        _fault(dice, number, at_s, kind)
+        for number, (at_s, kind) in enumerate(zip(moments, chosen, strict=True), start=1)
+    )
+
+
+def _turns(dice: random.Random, kinds: Sequence[Kind]) -> Iterator[Kind]:
+    """Every kind once in a random order, then again in another."""
+    while kinds:
+        turn = list(kinds)
+        dice.shuffle(turn)
+        yield from turn
+
+
+def _fault(dice: random.Random, number: int, at_s: float, kind: Kind) -> Fault:
+    """Throws the same number of dice whatever the kind, so that one kind's ranges do not change the others' luck."""
+    side, pick, lasts, amount, ways = (dice.random() for _ in range(5))
+    shortest, longest = _LASTS_S.get(kind, (0.0, 0.0))
+    least, most = _AMOUNT.get(kind, (0.0, 0.0))
+    return Fault(
+        number=number,
+        at_s=round(at_s, 2),
+        kind=kind,
+        side=Side.B if kind in _ON_THE_TARGET or side < 0.5 else Side.A,
+        pick=round(pick, 6),
+        lasts_s=round(shortest + lasts * (longest - shortest), 2),
+        amount=round(least + amount * (most - least), 1),
+        ways=1 + int(ways * 3),
+    )

@@ -1,0 +1,123 @@
+"""An oracle for the offset map: the segments on the internal topic against the records of both logs.
+
+Reads with librdkafka and json alone, so that a mistake in `sparkmirror.offsets` is not repeated here. Both logs must
+hold the same records in the same order (the referee says so): the n-th record here is the n-th one there.
+
+A partition that was taken over has segments of several writers. What a later writer's first segment says holds from
+there on, whatever earlier ones said: the target may have lost its tail meanwhile. Writers follow each other by the
+generation in which their producer id first appears, then by their epoch.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from sparkmirror.errors import LabError
+from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.lab.records import Reader, extents
+
+Entries: TypeAlias = dict[tuple[Any, ...], dict[str, Any]]
+"""An internal topic: the newest value of each key."""
+
+Pieces: TypeAlias = dict[int, list[tuple[int, int | None]]]
+"""By partition: (source offset, target offset) where each straight piece begins, in order."""
+
+OffsetsOf: TypeAlias = dict[int, list[int]]
+"""By partition: the offsets of all committed records, in order."""
+
+
+def offsets(cluster: LabCluster, topic: str) -> OffsetsOf:
+    """The offsets of all committed records."""
+    found: OffsetsOf = {partition: [] for partition in extents(cluster.bootstrap_servers, topic)}
+    with Reader(cluster.bootstrap_servers, topic, extents(cluster.bootstrap_servers, topic)) as reader:
+        for messages in reader:
+            for message in messages:
+                found[message.partition()].append(message.offset())  # type: ignore[index,arg-type]  # a record has both
+    return found
+
+
+def journal(cluster: LabCluster, topic: str) -> Entries:
+    """What an internal topic holds: the newest value of each key, tombstones gone."""
+    newest: Entries = {}
+    with Reader(cluster.bootstrap_servers, topic, extents(cluster.bootstrap_servers, topic)) as reader:
+        for messages in reader:
+            for message in messages:
+                key = tuple(json.loads(message.key() or b""))
+                value = message.value()
+                if value is None:
+                    newest.pop(key, None)
+                else:
+                    newest[key] = json.loads(value)
+    return newest
+
+
+def segments(entries: Entries, topic: str) -> Pieces:
+    """Where each straight piece begins, as a reader of the topic takes it."""
+    by_writer: dict[int, dict[tuple[int, int], list[tuple[int, int | None]]]] = {}
+    for key, value in entries.items():
+        if key[0] == "segment" and key[1] == topic:
+            _, _, partition, producer, epoch, _ = key
+            pieces = by_writer.setdefault(partition, {}).setdefault((producer, epoch), [])
+            pieces.append((value["source"], value["target"]))
+    births = _births(entries)
+    return {partition: _layered(writers, births) for partition, writers in by_writer.items()}
+
+
+def _births(entries: Entries) -> dict[int, int]:
+    """The first generation in which each producer id has written."""
+    births: dict[int, int] = {}
+    for key, value in entries.items():
+        if key[0] == "progress":
+            births[key[3]] = min(births.get(key[3], value["generation"]), value["generation"])
+    return births
+
+
+def _layered(
+    writers: Mapping[tuple[int, int], Iterable[tuple[int, int | None]]], births: Mapping[int, int]
+) -> list[tuple[int, int | None]]:
+    newest = max(births.values(), default=0) + 1
+    whole: list[tuple[int, int | None]] = []
+    for producer, epoch in sorted(writers, key=lambda writer: (births.get(writer[0], newest), writer[1])):
+        pieces = sorted(writers[producer, epoch], key=lambda piece: piece[0])
+        whole = [piece for piece in whole if piece[0] < pieces[0][0]] + pieces
+    return whole
+
+
+def check(source: LabCluster, target: LabCluster, topic: str, target_topic: str, internal: str) -> int:
+    """Translates the offset of every record and compares; gives how many were compared.
+
+    Raises:
+        LabError: a record lies elsewhere, or the map does not say where.
+    """
+    pieces = segments(journal(target, internal), topic)
+    return translate(topic, pieces, offsets(source, topic), offsets(target, target_topic))
+
+
+def translate(topic: str, pieces: Pieces, here: OffsetsOf, there: OffsetsOf) -> int:
+    """Translates the source offsets ``here`` and compares with those that the same records have ``there``.
+
+    Raises:
+        LabError: as for ``check``.
+    """
+    compared = 0
+    for partition, source_offsets in here.items():
+        if len(source_offsets) != len(there[partition]):
+            raise LabError(f"{topic}-{partition}: {len(source_offsets)} records against {len(there[partition])}")
+        starts = [piece[0] for piece in pieces.get(partition, [])]
+        for mine, theirs in zip(source_offsets, there[partition], strict=True):
+            place = bisect.bisect_right(starts, mine) - 1
+            if place < 0:
+                raise LabError(f"{topic}-{partition}: no segment at or below source offset {mine}")
+            first, mapped = pieces[partition][place]
+            if mapped is None:
+                raise LabError(f"{topic}-{partition}: the segment at {first} was never settled")
+            if mapped + mine - first != theirs:
+                raise LabError(
+                    f"{topic}-{partition}: source offset {mine} lies at {theirs}, "
+                    f"the segment ({first}, {mapped}) says {mapped + mine - first}"
+                )
+            compared += 1
+    return compared

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from sparkmirror.errors import LabError
+from sparkmirror.lab.offset_map import Entries, segments, translate
+
+
+def segment(producer: int, epoch: int, sequence: int, source: int, target: int | None) -> Entries:
+    return {("segment", "t", 0, producer, epoch, sequence): {"source": source, "target": target}}
+
+
+def progress(producer: int, epoch: int, generation: int) -> Entries:
+    return {("progress", "t", 0, producer, epoch): {"generation": generation}}
+
+
+def test_what_a_later_epoch_says_holds_from_its_first_offset_on() -> None:
+    entries = segment(7, 0, 0, 0, 0) | segment(7, 0, 50, 60, 50) | segment(7, 1, 0, 40, 41)
+    assert segments(entries, "t") == {0: [(0, 0), (40, 41)]}
+
+
+def test_a_later_producer_id_wins_whatever_its_epoch() -> None:
+    entries = segment(9, 0, 0, 5, 100) | segment(3, 4, 0, 0, 0) | progress(3, 4, 1) | progress(9, 0, 2)
+    assert segments(entries, "t") == {0: [(0, 0), (5, 100)]}
+
+
+def test_a_producer_id_that_has_reported_nothing_yet_is_the_newest() -> None:
+    entries = segment(3, 0, 0, 2, 9) | segment(5, 7, 0, 0, 0) | progress(5, 7, 3)
+    assert segments(entries, "t") == {0: [(0, 0), (2, 9)]}
+
+
+def test_the_place_of_every_record_is_compared() -> None:
+    assert translate("t", {0: [(0, 10), (7, 12)]}, {0: [0, 1, 7, 8]}, {0: [10, 11, 12, 13]}) == 4
+
+
+@pytest.mark.parametrize(
+    ("pieces", "there", "words"),
+    [
+        pytest.param({0: [(0, 10)]}, [10, 11, 12], "source offset 7 lies at 12", id="a hole that is not in the map"),
+        pytest.param({0: [(1, 11)]}, [10, 11, 12], "no segment at or below source offset 0", id="begins too late"),
+        pytest.param({0: [(0, None)]}, [10, 11, 12], "the segment at 0 was never settled", id="without a target"),
+        pytest.param({}, [10, 11, 12], "no segment", id="nothing on record"),
+        pytest.param({0: [(0, 10)]}, [10, 11], "3 records against 2", id="a record is missing"),
+    ],
+)
+def test_a_record_that_lies_elsewhere_is_named(
+    pieces: dict[int, list[tuple[int, int | None]]], there: list[int], words: str
+) -> None:
+    with pytest.raises(LabError, match=words):
+        translate("t", pieces, {0: [0, 1, 7]}, {0: there})
