@@ -4,6 +4,9 @@ libfaketime is loaded before the process's other libraries and reads the step fr
 the time of day steps: what counts seconds since some start (CLOCK_MONOTONIC, CLOCK_BOOTTIME) goes on, as on a machine
 whose administrator corrects the clock.
 
+Not for programs that start others, such as the mirror: libfaketime's processes share a lock with their children, and
+one that is killed while it holds it stops them all.
+
 References: https://github.com/wolfcw/libfaketime (FAKETIME_TIMESTAMP_FILE, FAKETIME_DONT_FAKE_MONOTONIC)
 """
 

@@ -29,12 +29,11 @@ class Mirror:
         file: the configuration.
         log: where its output goes.
         options: of ``sparkmirror run``.
-        prefix: what stands before the command, such as ``env`` with variables.
     """
 
-    def __init__(self, file: Path, *, log: Path, options: tuple[str, ...] = (), prefix: tuple[str, ...] = ()) -> None:
+    def __init__(self, file: Path, *, log: Path, options: tuple[str, ...] = ()) -> None:
         self.log = log
-        command = [sys.executable, "-I", "-S", str(_WATCH), str(os.getpid()), "", *prefix]
+        command = [sys.executable, "-I", "-S", str(_WATCH), str(os.getpid()), ""]
         command += [sys.executable, "-m", "sparkmirror", "run", str(file), *options]
         with log.open("wb") as out:
             self._watch = subprocess.Popen(

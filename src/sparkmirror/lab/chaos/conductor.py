@@ -44,7 +44,6 @@ def hands(site: Site, mirror: Supervisor, lookout: Lookout) -> Mapping[Kind, Doi
         Kind.HOLD: on_lines,
         Kind.HALF_OPEN: on_lines,
         Kind.BROKER_CLOCK: partial(_with, broker_faults.step_clock, site),
-        Kind.MIRROR_CLOCK: partial(_with, mirror_faults.step_clock, site),
     }
 
 

@@ -1,4 +1,4 @@
-"""Faults of the mirror: its workers, its driver, its executors, its clock, and a second one beside it."""
+"""Faults of the mirror: its workers, its driver, its executors, and a second one beside it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import time
 from sparkmirror.errors import LabError
 from sparkmirror.lab.chaos.deeds import Tell
 from sparkmirror.lab.chaos.schedule import Fault
-from sparkmirror.lab.chaos.site import LONGEST_S, Site, until
+from sparkmirror.lab.chaos.site import LONGEST_S, until
 from sparkmirror.lab.chaos.standstill import Lookout
 from sparkmirror.lab.chaos.supervision import Supervisor
-from sparkmirror.lab.clock import step
 from sparkmirror.lab.processes import command_line, descendants, is_there, send
 
 SECOND_SECONDS = 40.0
@@ -123,16 +122,6 @@ def start_second(fault: Fault, mirror: Supervisor, tell: Tell) -> None:  # noqa:
     if second.running:
         tell(f"the second one is stopped: exit code {second.stop(seconds=LEAVE_SECONDS)}")
     until(lambda: bool(mirror.workers()), "workers of the mirror that stays")
-
-
-def step_clock(fault: Fault, site: Site, tell: Tell) -> None:
-    """The clock of all processes of the mirror goes wrong and is put right."""
-    tell(f"it steps by {fault.amount:+.0f} s for {fault.lasts_s} s")
-    try:
-        step(site.mirror_clock, fault.amount)
-        time.sleep(fault.lasts_s)
-    finally:
-        step(site.mirror_clock, 0)
 
 
 def _some(mirror: Supervisor, tell: Tell) -> list[int]:

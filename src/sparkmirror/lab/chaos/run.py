@@ -63,7 +63,7 @@ def impossible(*, mounts: bool, clock: bool, spark: bool) -> dict[Kind, str]:
     if not mounts:
         left_out[Kind.DISK_FULL] = "file systems may not be mounted here"
     if not clock:
-        left_out |= dict.fromkeys((Kind.BROKER_CLOCK, Kind.MIRROR_CLOCK), "libfaketime does not work here")
+        left_out[Kind.BROKER_CLOCK] = "libfaketime does not work here"
     if not spark:
         left_out[Kind.KILL_EXECUTOR] = "lanes run in the driver's own JVM, which has no executors (--spark)"
     return left_out
@@ -160,7 +160,6 @@ def _supervised(site: Site, spark: SparkCluster | None, diary: Diary) -> Iterato
         write_file(site),
         logs,
         options=("--master", spark.url) if spark else (),
-        prefix=site.clock,
         spark=lambda: [worker.pid for worker in spark.workers if worker.running] if spark else [],
         note=diary.note,
     )

@@ -36,7 +36,6 @@ class Kind(StrEnum):
     HOLD = "bytes wait on the line"
     HALF_OPEN = "bytes vanish on the line, connections stand"
     BROKER_CLOCK = "the clock of a broker steps"
-    MIRROR_CLOCK = "the clock of the mirror steps"
 
 
 class Side(StrEnum):
@@ -54,7 +53,6 @@ class Resource(StrEnum):
     BROKERS_B = "brokers of b"
     LINES_A = "lines to a"
     LINES_B = "lines to b"
-    MIRROR_CLOCK = "clock of the mirror"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,7 @@ class Fault:
             return Resource.BROKERS_A if self.side is Side.A else Resource.BROKERS_B
         if self.kind in _OF_LINES:
             return Resource.LINES_A if self.side is Side.A else Resource.LINES_B
-        return Resource.MIRROR_CLOCK if self.kind is Kind.MIRROR_CLOCK else Resource.MIRROR
+        return Resource.MIRROR
 
     @property
     def detail(self) -> str:
@@ -110,14 +108,12 @@ _LASTS_S: Final = {
     Kind.HOLD: (2.0, 20.0),
     Kind.HALF_OPEN: (5.0, 30.0),
     Kind.BROKER_CLOCK: (5.0, 20.0),
-    Kind.MIRROR_CLOCK: (5.0, 20.0),
 }
 """At least and at most; the others last until something has happened."""
 
 _AMOUNT: Final = {
     Kind.SLOW: (50.0, 800.0),
     Kind.BROKER_CLOCK: (-2_700.0, 2_700.0),  # an hour and more ahead, a broker refuses the records of its time
-    Kind.MIRROR_CLOCK: (-21_600.0, 21_600.0),
 }
 _FIRST_S: Final = 3.0
 

@@ -112,23 +112,16 @@ class Site:
         clusters: by side.
         admins: a client for each side, on the listener that applications use.
         disk: of the broker with the small disk, None where that cannot be made.
-        clock: what stands before the mirror's command so that its clock can be stepped; empty where it cannot be.
     """
 
     directory: Path
     clusters: Mapping[Side, LabCluster]
     admins: Mapping[Side, AdminClient]
     disk: Disk | None
-    clock: tuple[str, ...]
 
     def servers(self, side: Side) -> str:
         """Bootstrap servers for all but the mirror."""
         return self.clusters[side].bootstrap_servers
-
-    @property
-    def mirror_clock(self) -> Path:
-        """The file with the step of the mirror's clock."""
-        return self.directory / CLOCK
 
 
 @contextmanager
@@ -154,9 +147,7 @@ def laid_out(directory: Path, *, mounts: bool) -> Iterator[Site]:
                 side: AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
                 for side, cluster in clusters.items()
             }
-            mirror_clock = directory / CLOCK
-            step(mirror_clock, 0)
-            site = Site(directory, clusters, admins, disk, steppable(mirror_clock) if clock else ())
+            site = Site(directory, clusters, admins, disk)
             try:
                 _make_topics(site)
                 yield site

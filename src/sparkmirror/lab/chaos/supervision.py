@@ -26,7 +26,6 @@ class Supervisor:
         file: the mirror's configuration.
         directory: for its logs.
         options: of ``sparkmirror run``.
-        prefix: what stands before its command.
         spark: process ids below which a Spark cluster's executors live, none when Spark runs in the mirror's own JVM.
         note: is told what happens, in words.
     """
@@ -37,11 +36,10 @@ class Supervisor:
         directory: Path,
         *,
         options: tuple[str, ...],
-        prefix: tuple[str, ...],
         spark: Callable[[], list[int]],
         note: Callable[[str], None],
     ) -> None:
-        self._file, self._directory, self._options, self._prefix = file, directory, options, prefix
+        self._file, self._directory, self._options = file, directory, options
         self._spark, self._note = spark, note
         self._lock = threading.Lock()
         self._logs: list[Path] = []
@@ -108,7 +106,7 @@ class Supervisor:
     def _new(self) -> Mirror:
         log = self._directory / f"run-{len(self._logs) + 1}.log"
         self._logs.append(log)
-        return Mirror(self._file, log=log, options=self._options, prefix=self._prefix)
+        return Mirror(self._file, log=log, options=self._options)
 
     def _watch(self) -> None:
         while not self._ending.wait(LOOK_SECONDS):
