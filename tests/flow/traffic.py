@@ -29,15 +29,26 @@ class Traffic:
         partitions: in turn.
         mark: values begin with it.
         nulls: whether some keys and values are null; without them no two records are equal.
+        age_s: how old the records say they are.
     """
 
-    def __init__(self, cluster: LabCluster, topic: str, partitions: int, *, mark: str = "", nulls: bool = True) -> None:
+    def __init__(
+        self,
+        cluster: LabCluster,
+        topic: str,
+        partitions: int,
+        *,
+        mark: str = "",
+        nulls: bool = True,
+        age_s: float = 0.0,
+    ) -> None:
         self.topic = topic
         self.written = 0
         self._cluster = cluster
         self._partitions = partitions
         self._mark = mark
         self._nulls = nulls
+        self._age_s = age_s
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
         self._numbers = itertools.count()
@@ -99,7 +110,15 @@ class Traffic:
         value = None if self._nulls and number % 11 == 0 else f"{self._mark}{number}-".encode().ljust(size, b"x")
         headers: list[tuple[str, str | bytes | None]] = [("number", b"%d" % number), ("empty", b""), ("null", None)]
         some = headers if number % 3 == 0 else []
-        producer.produce(self.topic, value, key, partition=number % self._partitions, headers=some)
+        when = int((time.time() - self._age_s) * 1000)
+        place = number % self._partitions
+        while True:
+            try:
+                producer.produce(self.topic, value, key, partition=place, headers=some, timestamp=when)
+            except BufferError:  # the broker is away for long
+                producer.poll(PAUSE_SECONDS)
+            else:
+                return
 
     def _plain(self, settings: dict[str, object], per_turn: int, size: int) -> None:
         producer = self._producer(settings)
