@@ -110,18 +110,20 @@ class Site:
     Attributes:
         directory: of everything.
         clusters: by side.
-        admins: a client for each side, on the listener that applications use.
         disk: of the broker with the small disk, None where that cannot be made.
     """
 
     directory: Path
     clusters: Mapping[Side, LabCluster]
-    admins: Mapping[Side, AdminClient]
     disk: Disk | None
 
     def servers(self, side: Side) -> str:
         """Bootstrap servers for all but the mirror."""
         return self.clusters[side].bootstrap_servers
+
+    def client(self, side: Side) -> AdminClient:
+        """A new client of a cluster, on the listener that applications use."""
+        return AdminClient({"bootstrap.servers": self.servers(side), "log_level": 0})
 
 
 @contextmanager
@@ -143,11 +145,7 @@ def laid_out(directory: Path, *, mounts: bool) -> Iterator[Site]:
             begun = {side: pool.submit(_cluster, side, directory / "clusters" / side, clock) for side in Side}
         with begun[Side.A].result() as first, begun[Side.B].result() as second:
             clusters = {Side.A: first, Side.B: second}
-            admins = {
-                side: AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-                for side, cluster in clusters.items()
-            }
-            site = Site(directory, clusters, admins, disk)
+            site = Site(directory, clusters, disk)
             try:
                 _make_topics(site)
                 yield site
@@ -178,13 +176,14 @@ def _cluster(side: Side, place: Path, clock: Sequence[str]) -> LabCluster:
 
 def _make_topics(site: Site) -> None:
     for side in Side:
+        client = site.client(side)
         made = [NewTopic(copy.topic, copy.partitions, BROKERS, config=_KEPT) for copy in COPIES if copy.source is side]
         frail = [copy for copy in COPIES if copy.target is side and copy.topic.startswith(FRAIL)]
         for copy in frail:
             turns = [list(FRAIL_REPLICAS), list(reversed(FRAIL_REPLICAS))]
             assigned = [turns[number % 2] for number in range(copy.partitions)]
             made.append(NewTopic(copy.copy, copy.partitions, replica_assignment=assigned, config=_FRAIL_COPY))
-        for name, future in site.admins[side].create_topics(made).items():
+        for name, future in client.create_topics(made).items():
             try:
                 future.result(ANSWER_SECONDS)
             except KafkaException as error:

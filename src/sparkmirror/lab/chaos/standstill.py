@@ -87,8 +87,12 @@ class Lookout:
     def _watch(self, side: Side) -> None:
         copies = [copy for copy in COPIES if copy.target is side]
         places = [TopicPartition(copy.copy, number) for copy in copies for number in range(copy.partitions)]
+        client = self._site.client(side)
         while not self._stopping.wait(LOOK_SECONDS):
-            for place, end in _ends(self._site.admins[side], places).items():
+            ends = _ends(client, places)
+            if len(ends) < len(places):
+                client = self._site.client(side)  # one that has missed a topic once keeps missing it
+            for place, end in ends.items():
                 before = self._grew.get(place)
                 if before is None or end != before[0]:  # less is a sign of life too: the target has lost its tail
                     now = time.monotonic()
