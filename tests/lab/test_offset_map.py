@@ -10,23 +10,20 @@ def segment(producer: int, epoch: int, sequence: int, source: int, target: int |
     return {("segment", "t", 0, producer, epoch, sequence): {"source": source, "target": target}}
 
 
-def progress(producer: int, epoch: int, generation: int) -> Entries:
-    return {("progress", "t", 0, producer, epoch): {"generation": generation}}
-
-
 def test_what_a_later_epoch_says_holds_from_its_first_offset_on() -> None:
     entries = segment(7, 0, 0, 0, 0) | segment(7, 0, 50, 60, 50) | segment(7, 1, 0, 40, 41)
     assert segments(entries, "t") == {0: [(0, 0), (40, 41)]}
 
 
-def test_a_later_producer_id_wins_whatever_its_epoch() -> None:
-    entries = segment(9, 0, 0, 5, 100) | segment(3, 4, 0, 0, 0) | progress(3, 4, 1) | progress(9, 0, 2)
-    assert segments(entries, "t") == {0: [(0, 0), (5, 100)]}
+def test_a_producer_id_that_was_registered_later_wins_whatever_its_epoch() -> None:
+    entries = segment(9, 0, 0, 5, 100) | segment(3, 4, 0, 0, 0)
+    assert segments(entries, "t", [3, 9]) == {0: [(0, 0), (5, 100)]}
+    assert segments(entries, "t", [9, 3]) == {0: [(0, 0)]}
 
 
-def test_a_producer_id_that_has_reported_nothing_yet_is_the_newest() -> None:
-    entries = segment(3, 0, 0, 2, 9) | segment(5, 7, 0, 0, 0) | progress(5, 7, 3)
-    assert segments(entries, "t") == {0: [(0, 0), (2, 9)]}
+def test_other_topics_and_records_of_other_kinds_are_passed_over() -> None:
+    entries: Entries = segment(7, 0, 0, 0, 0) | {("segment", "u", 0, 7, 0, 0): {}, ("life",): {}}
+    assert segments(entries, "t") == {0: [(0, 0)]}
 
 
 def test_the_place_of_every_record_is_compared() -> None:

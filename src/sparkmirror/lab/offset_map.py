@@ -3,21 +3,23 @@
 Reads with librdkafka and json alone, so that a mistake in `sparkmirror.offsets` is not repeated here. Both logs must
 hold the same records in the same order (the referee says so): the n-th record here is the n-th one there.
 
-A partition that was taken over has segments of several writers. What a later writer's first segment says holds from
-there on, whatever earlier ones said: the target may have lost its tail meanwhile. Writers follow each other by the
-generation in which their producer id first appears, then by their epoch.
+A partition that was taken over has segments of several writer epochs. What a newer epoch's first segment says holds
+from there on, whatever older ones said: the target may have lost its tail meanwhile. Of two epochs the newer one is
+that of the producer id that was registered later, then the greater one (docs/internal-topics.md).
 """
 
 from __future__ import annotations
 
 import bisect
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from sparkmirror.errors import LabError
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.records import Reader, extents
+
+REGISTRY = "sparkmirror.writers.internal"
 
 Entries: TypeAlias = dict[tuple[Any, ...], dict[str, Any]]
 """An internal topic: the newest value of each key."""
@@ -40,48 +42,46 @@ def offsets(cluster: LabCluster, topic: str) -> OffsetsOf:
 
 
 def journal(cluster: LabCluster, topic: str) -> Entries:
-    """What an internal topic holds: the newest value of each key, tombstones gone."""
+    """What an internal topic holds: the newest value of each key, in the order of the log, tombstones gone."""
     newest: Entries = {}
     with Reader(cluster.bootstrap_servers, topic, extents(cluster.bootstrap_servers, topic)) as reader:
         for messages in reader:
             for message in messages:
                 key = tuple(json.loads(message.key() or b""))
+                newest.pop(key, None)
                 value = message.value()
-                if value is None:
-                    newest.pop(key, None)
-                else:
+                if value is not None:
                     newest[key] = json.loads(value)
     return newest
 
 
-def segments(entries: Entries, topic: str) -> Pieces:
-    """Where each straight piece begins, as a reader of the topic takes it."""
+def registered(cluster: LabCluster) -> tuple[int, ...]:
+    """The producer ids of all flows that write to a cluster, the one that was registered last at the end."""
+    return tuple(key[1] for key in journal(cluster, REGISTRY) if key[0] == "writer")
+
+
+def segments(entries: Entries, topic: str, producers: Sequence[int] = ()) -> Pieces:
+    """Where each straight piece begins, as a reader of the topic takes it.
+
+    Args:
+        entries: of the flow's internal topic.
+        topic: of the source.
+        producers: ids in the order of their registration; only where the flow has changed one it matters.
+    """
+    age = {producer: number for number, producer in enumerate(producers)}
     by_writer: dict[int, dict[tuple[int, int], list[tuple[int, int | None]]]] = {}
     for key, value in entries.items():
         if key[0] == "segment" and key[1] == topic:
             _, _, partition, producer, epoch, _ = key
-            pieces = by_writer.setdefault(partition, {}).setdefault((producer, epoch), [])
+            pieces = by_writer.setdefault(partition, {}).setdefault((age.get(producer, 0), epoch), [])
             pieces.append((value["source"], value["target"]))
-    births = _births(entries)
-    return {partition: _layered(writers, births) for partition, writers in by_writer.items()}
+    return {partition: _layered(writers) for partition, writers in by_writer.items()}
 
 
-def _births(entries: Entries) -> dict[int, int]:
-    """The first generation in which each producer id has written."""
-    births: dict[int, int] = {}
-    for key, value in entries.items():
-        if key[0] == "progress":
-            births[key[3]] = min(births.get(key[3], value["generation"]), value["generation"])
-    return births
-
-
-def _layered(
-    writers: Mapping[tuple[int, int], Iterable[tuple[int, int | None]]], births: Mapping[int, int]
-) -> list[tuple[int, int | None]]:
-    newest = max(births.values(), default=0) + 1
+def _layered(writers: Mapping[tuple[int, int], Iterable[tuple[int, int | None]]]) -> list[tuple[int, int | None]]:
     whole: list[tuple[int, int | None]] = []
-    for producer, epoch in sorted(writers, key=lambda writer: (births.get(writer[0], newest), writer[1])):
-        pieces = sorted(writers[producer, epoch], key=lambda piece: piece[0])
+    for writer in sorted(writers):
+        pieces = sorted(writers[writer], key=lambda piece: piece[0])
         whole = [piece for piece in whole if piece[0] < pieces[0][0]] + pieces
     return whole
 
@@ -92,7 +92,7 @@ def check(source: LabCluster, target: LabCluster, topic: str, target_topic: str,
     Raises:
         LabError: a record lies elsewhere, or the map does not say where.
     """
-    pieces = segments(journal(target, internal), topic)
+    pieces = segments(journal(target, internal), topic, registered(target))
     return translate(topic, pieces, offsets(source, topic), offsets(target, target_topic))
 
 
