@@ -379,8 +379,12 @@ def hand_leadership(cluster: Cluster, partition: TopicPartition, node: int) -> N
         return (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, 0)
 
     until(accepted, f"{partition} moves to broker {node}", 60)
-    described = lambda: list_topics(cluster, [partition.topic], TIMEOUT_MS)[partition.topic]  # noqa: E731
-    until(lambda: described().partitions[partition.partition].node == node, f"broker {node} leads", 60)
+
+    def leads() -> bool:
+        described = list_topics(cluster, [partition.topic], TIMEOUT_MS)[partition.topic]
+        return described.partitions[partition.partition].node == node
+
+    until(leads, f"broker {node} leads", 60)
 
 
 def test_a_leader_that_is_dead_does_not_get_into_the_transaction(

@@ -11,6 +11,7 @@ from itertools import takewhile
 
 from sparkmirror import batches
 from sparkmirror.copy.arrivals import Arrival, Place, Rules, Ticket, arrival
+from sparkmirror.copy.guard import Guard
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.partition import Load, PartitionCopy
 from sparkmirror.copy.plan import PartitionPlan
@@ -24,6 +25,9 @@ from tests.batches.oracle import Record
 
 WRITER = Writer(producer_id=4_000, epoch=3)
 SOURCE = TopicPartition("orders", 2)
+
+ALWAYS_MS = 1 << 62
+"""No batch is too old: what becomes of old ones does not depend on their bytes."""
 
 
 class Lane:
@@ -47,7 +51,12 @@ class Lane:
             until=setting.until,
         )
         self.partition = PartitionCopy(
-            plan=plan, rules=self.rules, batch_bytes=min(setting.batch_size, self.limit), patience_s=60.0, load=Load()
+            plan=plan,
+            rules=self.rules,
+            batch_bytes=min(setting.batch_size, self.limit),
+            patience_s=60.0,
+            load=Load(),
+            guard=Guard(age_ms=ALWAYS_MS),
         )
         self.partition.round_trip = 0.1 if setting.is_far else 0.0
         self.partition.begin(setting.start, setting.sequence, (NO_OFFSET, NO_OFFSET, NO_OFFSET), opened=True)
