@@ -85,7 +85,9 @@ def fill_disk(fault: Fault, site: Site, tell: Tell) -> None:
 def elect_unclean(fault: Fault, site: Site, tell: Tell) -> None:
     """The frail topics of the target get a leader that lacks what was acknowledged last.
 
-    The follower is paused until it is out of step, the leader killed, the follower continued.
+    The follower is paused until it is out of step, the leader killed, the follower continued. For `Kind.UNCLEAN` it has
+    led nothing before. Otherwise it may have led some partitions, which another takes over cleanly first; then it comes
+    back with a log that holds what was never acknowledged, and lacks what the other wrote since, fences too.
 
     Raises:
         LabError: it did not come to the election, or the cluster is not whole afterwards.
@@ -94,6 +96,10 @@ def elect_unclean(fault: Fault, site: Site, tell: Tell) -> None:
         site.clusters[Side.B].brokers[node - 1]
         for node in (FRAIL_REPLICAS if fault.pick < 0.5 else reversed(FRAIL_REPLICAS))
     )
+    if fault.kind is Kind.UNCLEAN and follower.node in {elected for elected, _ in _frail_state(site)}:
+        with suppress(LabError):  # what does not end in time is killed
+            follower.stop()
+        _bring_back(site, Side.B, follower, tell)
     tell(f"leader: {_description(site, Side.B, leader)}; follower: broker {follower.node}, pid {follower.pid}")
     paused = follower.pid
     os.kill(paused, signal.SIGSTOP)

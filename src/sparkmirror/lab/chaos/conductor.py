@@ -38,6 +38,7 @@ def hands(site: Site, mirror: Supervisor, lookout: Lookout) -> Mapping[Kind, Doi
         Kind.STOP_BROKER: on_brokers,
         Kind.KILL_BROKER: on_brokers,
         Kind.UNCLEAN: partial(_with, broker_faults.elect_unclean, site),
+        Kind.UNCLEAN_BACK: partial(_with, broker_faults.elect_unclean, site),
         Kind.DISK_FULL: partial(_with, broker_faults.fill_disk, site),
         Kind.CUT: on_lines,
         Kind.SLOW: on_lines,

@@ -30,6 +30,7 @@ class Kind(StrEnum):
     STOP_BROKER = "a broker stopped (SIGTERM) and started"
     KILL_BROKER = "kill -9 of a broker, then started"
     UNCLEAN = "unclean election on the target, with loss of data"
+    UNCLEAN_BACK = "a leader of the target is paused, and comes back by an unclean election with what only it had"
     DISK_FULL = "the disk of a target broker is full"
     CUT = "connections cut"
     SLOW = "the line becomes slow"
@@ -94,9 +95,10 @@ class Fault:
         return f"side {self.side}, pick {self.pick}, lasts {self.lasts_s} s, amount {self.amount}, ways {self.ways}"
 
 
-_OF_BROKERS: Final = frozenset({Kind.STOP_BROKER, Kind.KILL_BROKER, Kind.UNCLEAN, Kind.DISK_FULL, Kind.BROKER_CLOCK})
+_UNCLEAN: Final = frozenset({Kind.UNCLEAN, Kind.UNCLEAN_BACK})
+_OF_BROKERS: Final = frozenset({Kind.STOP_BROKER, Kind.KILL_BROKER, Kind.DISK_FULL, Kind.BROKER_CLOCK} | _UNCLEAN)
 _OF_LINES: Final = frozenset({Kind.CUT, Kind.SLOW, Kind.HOLD, Kind.HALF_OPEN})
-_ON_THE_TARGET: Final = frozenset({Kind.UNCLEAN, Kind.DISK_FULL})
+_ON_THE_TARGET: Final = frozenset({Kind.DISK_FULL} | _UNCLEAN)
 """Only the cluster with the small disk and the topics that allow it."""
 
 _LASTS_S: Final = {
