@@ -92,8 +92,11 @@ def make_zombie(fault: Fault, mirror: Supervisor, lookout: Lookout, tell: Tell) 
     stopped = time.monotonic()
     tell(f"worker, pid {victim}, one of {len(before)}, is stopped")
     try:
-        until(lambda: lookout.all_grew_after(stopped + SETTLED_SECONDS), "every partition goes on without it")
+        until(lambda: not lookout.still(stopped + SETTLED_SECONDS), "every partition goes on without it")
         tell("every partition goes on without it")
+    except LabError:
+        tell(f"nothing has come since in {', '.join(lookout.still(stopped + SETTLED_SECONDS))}")
+        raise
     finally:
         woken = send(victim, signal.SIGCONT)
     if not woken:

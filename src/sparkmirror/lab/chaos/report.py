@@ -28,6 +28,7 @@ class Run:
         standstills: what the target showed meanwhile.
         seconds: from the first record to the end of the comparison.
         written: records that applications handed over.
+        failures: topic to how often its application had to begin with a new producer.
         starts: how often a mirror was started.
         problems: what went wrong beside the copies: faults that could not be undone, a mirror that did not catch up.
         findings: the copies.
@@ -41,6 +42,7 @@ class Run:
     standstills: Sequence[Standstill]
     seconds: float
     written: int
+    failures: Mapping[str, int]
     starts: int
     problems: Sequence[str]
     findings: Sequence[Finding]
@@ -131,9 +133,16 @@ def _plain(run: Run) -> dict[str, Any]:
         "total": asdict(run.total),
         "schedule": [{**asdict(fault), "kind": fault.kind.name} for fault in run.faults],
         "done": [_deed(run, deed) for deed in run.diary.deeds],
+        "standstills": [_standstill(run, each) for each in sorted(run.standstills, key=lambda each: each.began)],
+        "applications": dict(run.failures),
         "copies": [{**asdict(finding), "clean": finding.clean} for finding in run.findings],
         "diary": run.diary.notes,
     }
+
+
+def _standstill(run: Run, each: Standstill) -> dict[str, Any]:
+    began, ended = (round(moment - run.diary.began, 1) for moment in (each.began, each.ended))
+    return {"copy": each.topic, "partition": each.partition, "began_s": began, "ended_s": ended}
 
 
 def _deed(run: Run, deed: Deed) -> dict[str, Any]:

@@ -101,6 +101,7 @@ def run(wanted: Wanted, directory: Path, say: Tell, *, mounts: bool) -> Run:
             standstills=standstills,
             seconds=time.monotonic() - began,
             written=sum(each.written for each in applications),
+            failures={each.topic: each.failures for each in applications},
             starts=mirror.starts,
             problems=[*problems, *undone, *left],
             findings=findings,
@@ -116,7 +117,7 @@ def _shake(
     lookout.start()
     problems = []
     try:
-        until(lambda: lookout.all_grew_after(0.0), "every partition is copied for the first time", FIRST_S)
+        until(lambda: not lookout.still(0.0), "every partition is copied for the first time", FIRST_S)
         diary.note("every partition is copied: faults begin")
         faults()
         diary.note("all faults are undone: production ends")

@@ -79,10 +79,11 @@ class Lookout:
             self._note(place, now)
         return self._found
 
-    def all_grew_after(self, moment: float) -> bool:
-        """Whether every partition has grown since; a moment of the monotonic clock."""
-        seen = tuple(self._grew.values())
-        return len(seen) == sum(copy.partitions for copy in COPIES) and all(grew > moment for _, grew in seen)
+    def still(self, moment: float) -> list[str]:
+        """The partitions that have not grown since a moment of the monotonic clock."""
+        places = [(copy.copy, number) for copy in COPIES for number in range(copy.partitions)]
+        grew = {place: self._grew.get(place, (0, 0.0))[1] for place in places}
+        return [f"{topic}-{number}" for (topic, number), when in grew.items() if when <= moment]
 
     def _watch(self, side: Side) -> None:
         copies = [copy for copy in COPIES if copy.target is side]
