@@ -113,10 +113,11 @@ def lines(happened: Iterable[Happened]) -> list[str]:
         groups[one.partition.topic, one.event.kind].append(one)
     found = []
     for (topic, _), some in groups.items():
-        if len(some) <= ALONE:
+        partitions = {one.partition for one in some}
+        if len(partitions) <= ALONE:
             found += [_line(one) for one in some]
         else:
-            found.append(f"{_line(some[0])} (and the same kind in {len(some) - 1} more partitions of {topic})")
+            found.append(f"{_line(some[0])} (and the same kind in {len(partitions) - 1} more partitions of {topic})")
     return found
 
 
