@@ -74,7 +74,12 @@ def shifts() -> Iterator[Shifts]:
 def lanes(shifts: Shifts) -> Iterator[Lanes]:
     written: list[Any] = []
     opened: Any = SimpleNamespace(
-        generation=1, source_id="A", target_id="B", guarded_ms=1, control=SimpleNamespace(append=written.append)
+        generation=1,
+        source_id="A",
+        target_id="B",
+        guarded_ms=1,
+        control=SimpleNamespace(append=written.append),
+        signs=SimpleNamespace(expect=written.append),
     )
     with ThreadPoolExecutor(8) as pool:
         yield Lanes(flow(200), opened, run="run", once=False, pool=pool, run_shift=shifts.run, control_end=lambda: 0)

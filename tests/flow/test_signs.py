@@ -6,7 +6,7 @@ import pytest
 
 from sparkmirror.config.settings import ClientSettings
 from sparkmirror.copy.control import RUN_KEY, alive_key, ready_key, run_value
-from sparkmirror.flow.signs import SILENT_SECONDS, Heard, Signs
+from sparkmirror.flow.signs import FIRST_SECONDS, SILENT_SECONDS, Heard, Signs
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Entry, Journal
 from tests.flow.running import create_topic
@@ -32,9 +32,25 @@ def test_a_shift_that_was_heard_and_says_no_more_is_silent():
     assert heard.silent(now + 1) == {"lane-0.0"}
 
 
-def test_a_shift_that_was_never_heard_may_wait_for_a_place_in_spark():
+def test_a_shift_that_is_not_expected_is_not_missed():
     heard = Heard("mine")
     assert not heard.silent(listened(heard, 0.0, 1_000))
+
+
+def test_a_shift_that_spark_never_lets_speak_is_given_up_in_the_end():
+    heard = Heard("mine")
+    heard.expect("lane-0.0", 100.0)
+    now = listened(heard, 100.0, FIRST_SECONDS)
+    assert not heard.silent(now)
+    heard.take([], now + 1)
+    assert heard.silent(now + 1) == {"lane-0.0"}
+
+
+def test_a_shift_that_was_heard_in_time_is_like_any_other():
+    heard = Heard("mine")
+    heard.expect("lane-0.0", 100.0)
+    heard.take([sign("lane-0.0")], 103.0)
+    assert heard.silent(listened(heard, 103.0, SILENT_SECONDS + 1)) == {"lane-0.0"}
 
 
 def test_a_driver_that_was_deaf_gives_everybody_time_to_speak():

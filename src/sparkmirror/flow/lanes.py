@@ -205,6 +205,7 @@ class Lanes:
             guarded_ms=self._opened.guarded_ms,
             once=self._once,
         )
+        self._opened.signs.expect(shift)
         return submit(self._pool, self._run_shift, plan, control_end)
 
 

@@ -4,8 +4,8 @@ A lane that is silent may be dead, stopped or cut off. The driver says so on the
 partitions over; a lane that reads this ends without sending. A new run says that it has the flow; whoever reads that,
 lanes and driver of the run before, ends.
 
-Invariants: silence counts only while the driver itself can read the topic; a shift is silent only after it was heard
-once, since one that waits for a place in Spark says nothing; the driver's own word comes before a takeover.
+Invariants: silence counts only while the driver itself can read the topic; a shift that was never heard has longer,
+since it may wait for a place in Spark; the driver's own word comes before a takeover.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Entry, Journal
 
 SILENT_SECONDS = 10.0
+FIRST_SECONDS = 120.0
+"""Until a shift is heard for the first time: Spark has to start it, and on a busy machine that takes long."""
+
 DEAF_SECONDS = 3.0
 """A driver that heard nothing at all for so long was cut off itself, or busy."""
 
@@ -41,7 +44,7 @@ class Heard:
     def take(self, entries: Sequence[Entry], now: float) -> None:
         """Adds what was read until ``now``."""
         if now - self._listened > DEAF_SECONDS:
-            self._shifts = dict.fromkeys(self._shifts, now)
+            self._shifts = {shift: max(at, now) for shift, at in self._shifts.items()}
         self._listened = now
         for entry in entries:
             if entry.key == RUN_KEY and entry.value is not None:
@@ -50,6 +53,10 @@ class Heard:
             sign = _sign(entry)
             if sign is not None and sign[0] == self.run:
                 self._shifts[sign[1]] = now
+
+    def expect(self, shift: str, now: float) -> None:
+        """A shift was handed to Spark."""
+        self._shifts[shift] = now + FIRST_SECONDS - SILENT_SECONDS
 
     def forget(self, shift: str) -> None:
         """A shift has ended."""
@@ -123,6 +130,10 @@ class Signs:
             self._heard.take(entries, time.monotonic())
             if self._next == before:
                 break
+
+    def expect(self, shift: str) -> None:
+        """A shift was handed to Spark."""
+        self._heard.expect(shift, time.monotonic())
 
     def forget(self, shift: str) -> None:
         """A shift has ended."""
