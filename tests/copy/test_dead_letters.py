@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -21,10 +22,11 @@ from sparkmirror.copy.receipt import Outcome
 from sparkmirror.errors import BatchError, RecordTooLargeError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
+from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import TopicPartition
 from tests.batches.building import LOG_APPEND_TIME, Read, Rec, Written, log, logs, read
 from tests.copy import making, staging
-from tests.copy.staging import Stage
+from tests.copy.staging import WAIT_SECONDS, Stage, wait_until
 from tests.copy.test_lane import assert_segments_translate
 
 LIMIT = 1 << 20
@@ -169,7 +171,7 @@ def test_what_lies_below_the_position_is_forgotten() -> None:
 
 @pytest.mark.kafka
 def test_large_records_are_put_aside_however_often_the_shift_ends(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also just after one was written to the dead-letter topic: then it is there twice, but what follows it is not."""
     monkeypatch.setattr("sparkmirror.copy.watch.CONTROL_SECONDS", 0.01)
@@ -182,12 +184,19 @@ def test_large_records_are_put_aside_however_often_the_shift_ends(
     consumer = replace(stage.config.source.consumer, fetch_max_bytes=100_000)
     config = replace(stage.config, source=replace(stage.config.source, consumer=consumer), dead_letters=dead)
     ends, plans, counts = stage.ends(), stage.plans(), list[int]()
+
+    def target() -> object:
+        put_aside = [TopicPartition(dead.topic, 0)]
+        return stage.target_ends(), admin.list_offsets(stage.clusters("B"), put_aside, OffsetSpec.LATEST)
+
     while any(plan.position < ends[plan.source] for plan in plans):
         name = f"lane-0.{len(counts)}"
+        shift = stage.shift(name, tuple(replace(plan, max_message_bytes=20_000) for plan in plans))
+        before = target()
+        job = threads.submit(stage.run, shift, config)
+        wait_until(lambda: job.done() or target() != before)  # noqa: B023  # called in this turn
         stage.drain(name)
-        receipts = stage.run(
-            stage.shift(name, tuple(replace(plan, max_message_bytes=20_000) for plan in plans)), config
-        )
+        receipts = job.result(WAIT_SECONDS)
         assert {receipt.outcome for receipt in receipts} == {Outcome.HANDED_ON}
         plans = stage.going_on(receipts)
         counts.append(sum(receipt.dead_letters for receipt in receipts))

@@ -131,7 +131,7 @@ def mirrored(
         pieces = offset_map.segments(entries, topic)
         here, there = ({number: [r.offset for r in rows] for number, rows in side.items()} for side in pair)
         offset_map.translate(topic, pieces, here, there)
-        offset_map.check_entries(topic, pieces, here, runs)
+        offset_map.check_entries(topic, entries, here, runs)
         pairs[topic] = pair
     return pairs
 

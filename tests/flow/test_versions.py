@@ -17,16 +17,16 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 @pytest.mark.parametrize("version", [OLDER_KAFKA_VERSION, OLDEST_KAFKA_VERSION])
 def test_an_older_cluster_is_mirrored_to_a_newer_one_and_the_other_way(version, cluster_b, topic, tmp_path):
     with start("older", version=version) as older:
-        kinds = ("small", "large", "transactions")
-        ways = {"up": (older, cluster_b, "old", "new"), "down": (cluster_b, older, "new", "old")}
+        kinds, old = ("small", "large", "transactions"), f"old{version.replace('.', '')}"
+        ways = {"up": (older, cluster_b, old, "new"), "down": (cluster_b, older, "new", old)}
         names = {way: [topic(f"{way}-{kind}") for kind in kinds] for way in ways}
         written = {}
         for way, (source, _, _, _) in ways.items():
             for name, kind in zip(names[way], kinds, strict=True):
                 create_topic(source, name, 2, {"retention.bytes": "100000000"})
                 written[name] = Traffic(source, name, 2).some(kind, 300)
-        flows = {"old->new": ",".join(names["up"]), "new->old": ",".join(names["down"])}
-        file = write_file(tmp_path / "mm2.properties", {"old": older, "new": cluster_b}, flows)
+        flows = {f"{old}->new": ",".join(names["up"]), f"new->{old}": ",".join(names["down"])}
+        file = write_file(tmp_path / "mm2.properties", {old: older, "new": cluster_b}, flows)
         with Running(file, log=tmp_path / "run.log", options=("--once",)) as mirror:
             assert mirror.wait() == 0, mirror.tail()
         for way, (source, target, here, there) in ways.items():

@@ -12,6 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import py4j.java_gateway
+import py4j.protocol
 import pytest
 from pyspark import SparkContext
 
@@ -86,6 +88,8 @@ def session(spark: SparkCluster, tmp_path: Path) -> Iterator[Session]:
         yield session
     finally:
         session.stop()
+        # PySpark changes how py4j reads every answer, and cannot do it without its own JVM.
+        py4j.java_gateway.get_return_value = py4j.protocol.get_return_value
     assert has_ended(session)
     until(lambda: not executors(spark), "the executors end with their application", 60)
 

@@ -15,10 +15,18 @@ from __future__ import annotations
 import gc
 import os
 
-from sparkmirror.spark import kernel_cache
+LOCATORS = (
+    "sparkmirror.spark.kernel_cache.Shipped",
+    "UserProvidedCacheLocator",
+    "InTreeCacheLocator",
+    "UserWideCacheLocator",
+    "sparkmirror.spark.kernel_cache.OfExecutor",
+)
+"""Where Numba keeps compiled kernels, the first that can: see ``kernel_cache``."""
 
+# Numba reads its settings when it is imported, so before everything else.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("NUMBA_CACHE_LOCATOR_CLASSES", kernel_cache.LOCATORS)
+os.environ.setdefault("NUMBA_CACHE_LOCATOR_CLASSES", ",".join(LOCATORS))
 
 
 def load() -> None:

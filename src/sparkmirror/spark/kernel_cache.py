@@ -20,6 +20,7 @@ from typing import Any
 from numba.core.caching import UserWideCacheLocator
 
 from sparkmirror.spark.java import user_cache
+from sparkmirror.spark.settings import ENVIRONMENT
 
 
 class AnyPath(UserWideCacheLocator):  # type: ignore[misc]  # Numba has no types for this
@@ -41,8 +42,8 @@ class Shipped(AnyPath):
     @classmethod
     def from_function(cls, function: Any, file: str) -> Any:
         """The locator, or None where it does not apply or cannot write."""
-        here = Path.cwd().resolve() in Path(file).resolve().parents
-        return super().from_function(function, file) if here else None
+        shipped = (Path.cwd() / ENVIRONMENT).resolve() in Path(file).resolve().parents
+        return super().from_function(function, file) if shipped else None
 
 
 class OfExecutor(AnyPath):
@@ -59,14 +60,3 @@ def _release() -> str:
     from sparkmirror.batches.kernels import compiling  # it imports Numba, which asks for the locators only later
 
     return compiling.stamp(Path(compiling.__file__).parent.parent)[0][:16]
-
-
-LOCATORS = ",".join(
-    (
-        f"{__name__}.{Shipped.__name__}",
-        "UserProvidedCacheLocator",
-        "InTreeCacheLocator",
-        "UserWideCacheLocator",
-        f"{__name__}.{OfExecutor.__name__}",
-    )
-)
