@@ -92,6 +92,14 @@ def assert_letters(found, wanted, target):
         }
 
 
+def told_of(entries, name, partition, letters):
+    """The offsets whose dead letters the progress of a partition tells of."""
+    text = re.compile(rf"offset (\d+) went to the dead-letter topic {letters}, offset \d+:")
+    progress = [value for key, value in entries.items() if key[:3] == ("progress", name, partition)]
+    found = [text.match(event["text"]) for value in progress for event in value["events"]]
+    return [int(match[1]) for match in found if match is not None]
+
+
 def test_what_cannot_fit_is_put_aside_with_its_origin_and_copying_goes_on_behind_it(
     cluster_a, cluster_b, lab_cluster, topic, tmp_path
 ):
@@ -133,16 +141,8 @@ def test_what_cannot_fit_is_put_aside_with_its_origin_and_copying_goes_on_behind
     assert {number: one["dead_letters"] for number, one in mine.items()} == counts
     assert all(one["lag_records"] == 0 for one in mine.values())
     many = list(CASES).index("many")
-    text = re.compile(rf"offset (\d+) went to the dead-letter topic {letters}, offset \d+:")
-    told = [
-        found[1]
-        for key, value in entries.items()
-        if key[:3] == ("progress", name, many)
-        for event in value["events"]
-        if (found := text.match(event["text"])) is not None
-    ]
     # The first ones, then the tenth: 30 are not told one by one.
-    assert [int(offset) for offset in told] == [*range(1, 2 * LETTERS_TOLD, 2), 19]
+    assert told_of(entries, name, many, letters) == [*range(1, 2 * LETTERS_TOLD, 2), 19]
     assert "went to the dead-letter topic" in output
 
     append(lab_cluster("A"), name, 0, [together(small(0)), together(large(0)), together(small(0))])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from sparkmirror.config import AutoOffsetReset, FlowConfig
 from sparkmirror.errors import BrokerError, LinkError
@@ -14,7 +15,7 @@ from sparkmirror.kafka.codes import GONE, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR
 from sparkmirror.kafka.epochs import EpochEnd, epoch_ends
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.metadata import TopicView, describe_topics
-from sparkmirror.model import MAX_MESSAGE_BYTES, NO_OFFSET, Copied, TopicPartition, Writer
+from sparkmirror.model import MAX_MESSAGE_BYTES, Copied, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
 Pairs = Sequence[tuple[TopicPartition, TopicPartition]]
@@ -80,12 +81,10 @@ def starts_of(
     )
     failed = {**oldest.failed, **ends.failed}
     refused = absent(source, [p for p, error in failed.items() if _code(error) == UNKNOWN_TOPIC_OR_PARTITION])
-    for partition, error in failed.items():
-        if partition not in refused:
-            at = progress[partition].position if partition in progress else NO_OFFSET
-            refused[partition] = Event(kind=kind_of(_code(error)), text=str(error), first=at, last=at)
+    refused |= {p: Event(kind=kind_of(_code(e)), text=str(e)) for p, e in failed.items() if p not in refused}
     refused |= {here: _unreadable(there) for here, there in pairs if there.topic not in known.targets}
     decided = [decide_start(here, there, known) for here, there in pairs if here not in refused]
+    refused = {p: replace(e, first=progress[p].position) if p in progress else e for p, e in refused.items()}
     refused |= {stand.source: stand.event for stand in decided if isinstance(stand, Stand)}
     return tuple(start for start in decided if isinstance(start, Start)), refused
 
