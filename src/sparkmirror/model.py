@@ -44,6 +44,16 @@ class Copied(NamedTuple):
 NOTHING = Copied()
 
 
+class Reached(NamedTuple):
+    """How far a target partition's log is known to go: up to the offset ``end``, of which leader epoch the last is."""
+
+    leader_epoch: int = -1
+    end: int = NO_OFFSET
+
+
+UNKNOWN = Reached()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowName:
     """One source to target replication, written ``source->target``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from kafka.protocol.producer import ProduceResponse
 
 from sparkmirror import batches
+from sparkmirror.batches.layout import COUNT
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.copy.arrivals import Aborted, Arrival, Place, Rules, Ticket, arrival
 from sparkmirror.copy.guard import FORGOTTEN, Guard
@@ -98,6 +100,7 @@ class WillingTarget(Cluster):
         self.requests: list[list[Sent]] = []
         self.slow = False
         self._owed: list[Callable[[], None]] = []
+        self._ends: defaultdict[TopicPartition, int] = defaultdict(int)
 
     def can_send(self, node: int) -> bool:  # noqa: ARG002 - as of any cluster
         return True
@@ -117,7 +120,12 @@ class WillingTarget(Cluster):
             topic(
                 name=load.partition.topic,
                 partition_responses=[
-                    part(index=load.partition.partition, error_code=0, base_offset=0, error_message=None)
+                    part(
+                        index=load.partition.partition,
+                        error_code=0,
+                        base_offset=self._append(load.partition, load.payload),
+                        error_message=None,
+                    )
                 ],
             )
             for load in sent
@@ -125,6 +133,12 @@ class WillingTarget(Cluster):
         self._owed.append(lambda: done(ProduceResponse(responses=responses)))
         if not self.slow:
             self.answer()
+
+    def _append(self, partition: TopicPartition, batch: memoryview) -> int:
+        """The offset that a batch comes to lie at."""
+        base = self._ends[partition]
+        self._ends[partition] += int.from_bytes(batch[COUNT : COUNT + 4], "big")
+        return base
 
     def answer(self) -> None:
         """Gives every answer that is owed."""

@@ -22,7 +22,7 @@ from sparkmirror.copy.control import (
     spent_keys,
 )
 from sparkmirror.kafka.journal import Entry
-from sparkmirror.model import Copied, TopicPartition, Writer
+from sparkmirror.model import Copied, Reached, TopicPartition, Writer
 
 RUN = "run-1"
 
@@ -59,6 +59,8 @@ _handed = st.builds(
     copied=st.builds(Copied, _longs, _longs, _longs),
     error=st.text(max_size=20),
     settled=st.booleans(),
+    leader_epoch=st.integers(-1, 99),
+    reached=st.builds(Reached, st.integers(-1, 99), _longs),
 )
 _handovers = st.dictionaries(st.builds(TopicPartition, st.text(max_size=8), st.integers(0, 99)), _handed, max_size=8)
 

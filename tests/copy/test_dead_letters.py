@@ -154,7 +154,7 @@ def test_whatever_is_put_aside_the_rest_arrives_once_and_the_position_waits_for_
     assert target.keys == wanted
     assert (copy.position, copy.idle, copy.error, copy.tally.dead_letters) == (end, True, "", len(aside))
     assert aside == [offset for offset, is_large in enumerate(flat) if is_large]
-    pieces = sorted((segment.source, segment.target) for segment in copy.settled)
+    pieces = sorted((segment.source, segment.target) for segment in copy.ahead.settled)
     for there, key in enumerate(wanted):
         source, first = max(piece for piece in pieces if piece[0] <= int(key))
         assert first + int(key) - source == there

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import replace
 
 import pytest
@@ -35,7 +36,7 @@ def guarded(**more: object) -> PartitionCopy:
 
 
 def flags(copy: PartitionCopy) -> list[tuple[int, bool]]:
-    return [(segment.source, segment.unguarded) for segment in copy._ahead]
+    return [(segment.source, segment.unguarded) for segment in copy.ahead.unreached(deque())]
 
 
 @pytest.mark.parametrize("newest_ms", [-1, FORGOTTEN, NOW_MS - 30 * DAY_MS])
@@ -145,7 +146,7 @@ def test_what_turned_old_while_it_waited_is_put_on_record_first():
     assert sent is not None
     assert sent.count == 4
     copy.acknowledged(sent, 7)
-    assert [(s.target, s.unguarded) for s in copy.settled] == [(7, True), (9, True)]
+    assert [(s.target, s.unguarded) for s in copy.ahead.settled] == [(7, True), (9, True)]
 
 
 def test_what_turned_old_in_the_middle_of_a_segment_opens_another_one():

@@ -20,6 +20,8 @@ from sparkmirror.copy.control import RUN_KEY, lost_key, run_value
 from sparkmirror.copy.lease import LEASE_SECONDS, Lease, now
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.kafka.journal import Journal
+from tests.batches.building import log
+from tests.copy.making import BEGIN, Bench, batch
 from tests.copy.staging import PARTITIONS, WAIT_SECONDS, Stage, wait_until
 
 
@@ -40,6 +42,20 @@ def test_a_lane_that_was_given_up_never_holds_the_lease_again():
     lease.renew(now())
     assert not lease.holds
     assert lease.ended == "the driver heard nothing of it"
+
+
+def test_nothing_is_sent_without_the_lease():
+    bench = Bench(1)
+    try:
+        bench.lane.lease.renew(now() - LEASE_SECONDS - 1)
+        bench.bring(0, log([batch(BEGIN, 1)]))
+        bench.send()
+        assert bench.target.requests == []
+        bench.lane.lease.renew(now())
+        bench.send()
+        assert len(bench.target.requests) == 1
+    finally:
+        bench.close()
 
 
 @pytest.fixture

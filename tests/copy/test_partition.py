@@ -161,7 +161,7 @@ def test_segments_are_settled_with_the_target_offsets_of_the_answers():
     first, second = send_all(copy)
     copy.acknowledged(first, 100)
     copy.acknowledged(second, 102)
-    assert copy.settled == [
+    assert copy.ahead.settled == [
         Segment(partition=copy.source, writer=WRITER, sequence=0, source=0, target=100),
         Segment(partition=copy.source, writer=WRITER, sequence=2, source=10, target=102),
     ]
@@ -173,7 +173,7 @@ def test_segments_inside_a_merged_batch_are_settled_where_they_lie():
     take(copy, batch(0, 2), batch(10, 2))
     (merged,) = send_all(copy)
     copy.acknowledged(merged, 50)
-    assert [(s.sequence, s.source, s.target) for s in copy.settled] == [(0, 0, 50), (2, 10, 52)]
+    assert [(s.sequence, s.source, s.target) for s in copy.ahead.settled] == [(0, 0, 50), (2, 10, 52)]
 
 
 def test_a_foreign_writer_on_the_target_opens_a_segment():
@@ -182,7 +182,7 @@ def test_a_foreign_writer_on_the_target_opens_a_segment():
     copy.acknowledged(first, 10)
     copy.acknowledged(second, 15)
     copy.acknowledged(third, 16)
-    assert [(s.sequence, s.source, s.target) for s in copy.settled] == [(0, 0, 10), (1, 1, 15)]
+    assert [(s.sequence, s.source, s.target) for s in copy.ahead.settled] == [(0, 0, 10), (1, 1, 15)]
 
 
 def test_a_partition_that_goes_on_writes_no_segment_where_nothing_changed():
@@ -192,7 +192,7 @@ def test_a_partition_that_goes_on_writes_no_segment_where_nothing_changed():
     (only,) = send_all(copy)
     assert only.sequence == 7
     copy.acknowledged(only, 120)
-    assert copy.settled == []
+    assert copy.ahead.settled == []
 
 
 def test_offsets_that_were_dropped_move_the_position_when_nothing_waits():
@@ -296,7 +296,7 @@ def test_a_batch_that_goes_on_elsewhere_says_so():
     (only,) = send_all(copy)
     copy.acknowledged(only, 3)
     assert copy.tally.events == [gap]
-    assert [(s.source, s.target) for s in copy.settled] == [(40, 3)]
+    assert [(s.source, s.target) for s in copy.ahead.settled] == [(40, 3)]
 
 
 def test_what_is_small_depends_on_how_far_the_target_is():

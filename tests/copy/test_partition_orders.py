@@ -192,11 +192,11 @@ class Copying(RuleBasedStateMachine):
         assert self.copy.idle
         assert self.copy.all_acknowledged
         before, position = self.copy, self.copy.position
-        self.check_segments(before.settled)
+        self.check_segments(before.ahead.settled)
         self.copy = partition(position=position, sequence=before.sequence)
         self.copy.begin(position, before.sequence, before.last, opened=before.opened)
         self.copy.guard, self.copy.remembered_ms = GUARD, FORGOTTEN
-        self.copy.settled = before.settled
+        self.copy.ahead.settled = before.ahead.settled
         self.wanted = [offset for offset in self.wanted if offset < position]
         self.payloads.clear()
         self.tickets.clear()
@@ -245,7 +245,7 @@ class Copying(RuleBasedStateMachine):
 
     @invariant()
     def segments_translate_exactly(self) -> None:
-        self.check_segments(self.copy.settled)
+        self.check_segments(self.copy.ahead.settled)
 
     def check_segments(self, settled: Sequence[Segment]) -> None:
         """From each segment to the next, target minus source is what the broker's log says."""

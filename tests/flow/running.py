@@ -24,14 +24,13 @@ from confluent_kafka.admin import (
 
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.mirror import Mirror
+from sparkmirror.lab.processes import lane_workers
 
 T = TypeVar("T")
 
 LOOK_SECONDS = 0.1
 COPY_SECONDS = 90.0
 ANSWER_SECONDS = 60.0
-DAEMON = "spark.daemon pyspark.worker"
-"""How Spark starts the process that its workers are forked from: a module, and the workers' module."""
 
 
 class Running(Mirror):
@@ -78,47 +77,12 @@ class Running(Mirror):
 
     def lane_workers(self) -> list[int]:
         """The Python processes that copy: workers that Spark's daemon has forked, with connections open."""
-        return [pid for pid in descendants(self.pid) if _is_worker(pid)]
+        return lane_workers(self.pid)
 
 
 def patience() -> float:
     """How much slower than an idle machine this one may be now: tests share it."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-
-
-def descendants(pid: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-            children.setdefault(parent, []).append(int(entry.name))
-    found, open_ends = [], [pid]
-    while open_ends:
-        following = children.get(open_ends.pop(), [])
-        found += following
-        open_ends += following
-    return found
-
-
-def command_line(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
-
-
-def _is_worker(pid: int) -> bool:
-    """A worker has the daemon as its parent and the daemon's command line."""
-    if DAEMON not in command_line(pid):
-        return False
-    try:
-        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return False
-    return DAEMON in command_line(parent)
 
 
 def until(condition: Callable[[], T], what: str, seconds: float = COPY_SECONDS) -> T:

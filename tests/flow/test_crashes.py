@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.lab.cluster import start
+from sparkmirror.lab.processes import descendants
 from tests.flow import offset_map
 from tests.flow.exact import repeats
-from tests.flow.running import Running, admin_of, count, create_topic, descendants, ends, reaches, until, write_file
+from tests.flow.running import Running, admin_of, count, create_topic, ends, reaches, until, write_file
 from tests.flow.traffic import Traffic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]

@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from sparkmirror.flow.room import SETTLE_SECONDS, Packed, Packing, Room, must_pack_anew, room_here, room_in_cluster
+from sparkmirror.flow.room import (
+    SETTLE_SECONDS,
+    START_THERE_S,
+    Packed,
+    Packing,
+    Room,
+    must_pack_anew,
+    room_here,
+    room_in_cluster,
+)
 
 QUIET = Packing(lanes=3, extras=0, packed=3, could=3, most=4, seconds=100.0, changed=100.0, patience=600.0)
 
@@ -22,7 +31,7 @@ QUIET = Packing(lanes=3, extras=0, packed=3, could=3, most=4, seconds=100.0, cha
     ],
 )
 def test_a_flow_gets_its_share_of_a_cluster_and_an_eighth_stays_free(slots, flows, room):
-    assert room_in_cluster(slots, flows) == room
+    assert room_in_cluster(slots, flows) == replace(room, start_s=START_THERE_S)
 
 
 def test_here_tasks_max_counts_where_the_file_says_so_and_else_the_cores():

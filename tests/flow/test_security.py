@@ -8,8 +8,9 @@ import pytest
 
 from sparkmirror.lab.cluster import start_all
 from sparkmirror.lab.listeners import PASSWORDS, USER
+from sparkmirror.lab.processes import command_line, descendants
 from sparkmirror.lab.referee import compare
-from tests.flow.running import Running, command_line, count, create_topic, descendants, until, write_file
+from tests.flow.running import Running, count, create_topic, until, write_file
 from tests.flow.traffic import Traffic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]

@@ -39,7 +39,7 @@ def test_a_shift_that_is_not_expected_is_not_missed():
 
 def test_a_shift_that_spark_never_lets_speak_is_given_up_in_the_end():
     heard = Heard("mine")
-    heard.expect("lane-0.0", 100.0)
+    heard.expect("lane-0.0", 100.0, FIRST_SECONDS)
     now = listened(heard, 100.0, FIRST_SECONDS)
     assert not heard.silent(now)
     heard.take([], now + 1)
@@ -48,7 +48,7 @@ def test_a_shift_that_spark_never_lets_speak_is_given_up_in_the_end():
 
 def test_a_shift_that_was_heard_in_time_is_like_any_other():
     heard = Heard("mine")
-    heard.expect("lane-0.0", 100.0)
+    heard.expect("lane-0.0", 100.0, FIRST_SECONDS)
     heard.take([sign("lane-0.0")], 103.0)
     assert heard.silent(listened(heard, 103.0, SILENT_SECONDS + 1)) == {"lane-0.0"}
 

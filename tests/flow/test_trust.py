@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.flow.trust import Seen, distrust
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, Reached, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
 PROGRESS = Progress(
@@ -43,6 +43,10 @@ SEEN = Seen(progress=PROGRESS, mapped=True, end=451, target_id="aa")
         ({"end": None}, "not known"),
         ({"end": 450}, "lost its tail"),
         ({"end": 0}, "lost its tail"),
+        ({"progress": replace(PROGRESS, reached=Reached(2, 460)), "end": 460}, ""),
+        ({"progress": replace(PROGRESS, reached=Reached(2, 460)), "end": 459}, "lost its tail"),
+        ({"progress": replace(PROGRESS, reached=Reached(2, 460)), "end": 461}, "written since"),
+        ({"progress": replace(PROGRESS, reached=Reached(2, 460)), "end": 461, "sole_writer": False}, ""),
     ],
 )
 def test_a_position_is_believed_only_if_nothing_was_owed_and_the_target_still_has_it(change, reason):

@@ -5,100 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import ElectionType, KafkaException, TopicPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from sparkmirror.lab.cluster import LabCluster, start
+from tests.flow.elections import create, elect_the_unclean, leader
+from tests.flow.rights import GUARDED, allow, forbid
 from tests.flow.running import Running, admin_of, ends, until, write_file
 from tests.flow.test_events import PATIENCE_SECONDS, of_kind, read_all, records, write
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-USER = "User:mirror"
-
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LabCluster]:
     """Three brokers that elect unclean leaders, and check what those may who log in."""
-    settings = {
-        "unclean.leader.election.enable": "true",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
+    settings = GUARDED | {"unclean.leader.election.enable": "true"}
     with start("unclean", brokers=3, security=("SASL_PLAIN",), config=settings) as running:
         yield running
 
 
-def create(cluster: LabCluster, name: str, replicas: list[list[int]]) -> None:
-    admin = admin_of(cluster)
-    new = NewTopic(name, len(replicas), replica_assignment=replicas, config={"min.insync.replicas": "1"})
-    for future in admin.create_topics([new]).values():
-        future.result(60)
-    until(lambda: len(ends(cluster, name)) == len(replicas), f"leaders of {name}", 60)
-
-
-def binding(resource: ResourceType, name: str, operation: AclOperation) -> AclBinding:
-    pattern = ResourcePatternType.LITERAL
-    return AclBinding(resource, name, pattern, USER, "*", operation, AclPermissionType.ALLOW)
-
-
-def allow(cluster: LabCluster, name: str) -> None:
-    admin = admin_of(cluster)
-    wanted = [
-        binding(ResourceType.TOPIC, name, AclOperation.READ),
-        binding(ResourceType.TOPIC, name, AclOperation.DESCRIBE_CONFIGS),
-        binding(ResourceType.TOPIC, "sparkmirror.writers.internal", AclOperation.READ),
-    ]
-    for future in admin.create_acls(wanted).values():
-        future.result(60)
-
-
-def forbid(cluster: LabCluster, name: str) -> None:
-    admin = admin_of(cluster)
-    some = AclBindingFilter(
-        ResourceType.TOPIC, name, ResourcePatternType.LITERAL, USER, "*", AclOperation.READ, AclPermissionType.ALLOW
-    )
-    for future in admin.delete_acls([some]).values():
-        assert future.result(60)
-
-
-def leader(admin: AdminClient, name: str) -> tuple[int, list[int]]:
-    """The leader and the replicas in sync; -1 and none while the cluster cannot be asked."""
-    try:
-        partition = admin.list_topics(name, timeout=10).topics[name].partitions[0]
-    except (KafkaException, KeyError):
-        return -1, []
-    return partition.leader, sorted(partition.isrs)
-
-
-def elect_the_unclean(cluster: LabCluster, name: str, wanted: int) -> None:
-    """Makes a replica the leader that has not all records."""
-    admin = admin_of(cluster)
-
-    def elected() -> bool:
-        if leader(admin, name)[0] == wanted:
-            return True
-        admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition(name, 0)]).exception(30)
-        return False
-
-    until(elected, f"broker {wanted} leads {name}", PATIENCE_SECONDS)
+def allow_topic(cluster: LabCluster, name: str) -> None:
+    allow(cluster, ResourceType.TOPIC, name, AclOperation.READ, AclOperation.DESCRIBE_CONFIGS)
 
 
 def test_lost_records_and_lost_rights_are_told_of_and_heal_without_a_restart(cluster, cluster_c, topic, tmp_path):
     torn, guarded = topic("torn"), topic("guarded")
     create(cluster, torn, [[2, 3]])
     create(cluster, guarded, [[1]])
-    allow(cluster, torn)
-    allow(cluster, guarded)
+    allow(cluster, ResourceType.TOPIC, "sparkmirror.writers.internal", AclOperation.READ)
+    allow_topic(cluster, torn)
+    allow_topic(cluster, guarded)
     write(cluster, torn, (0,), records(100))
     write(cluster, guarded, (0,), records(10))
     source = cluster.client_properties("SASL_PLAIN")
@@ -111,7 +47,7 @@ def test_lost_records_and_lost_rights_are_told_of_and_heal_without_a_restart(clu
         holds(torn, records(100))
         holds(guarded, records(10))
 
-        forbid(cluster, guarded)
+        forbid(cluster, ResourceType.TOPIC, guarded, AclOperation.READ)
         until(lambda: of_kind(file, guarded, "unauthorized"), "the lost right is told of", PATIENCE_SECONDS)
         write(cluster, guarded, (0,), records(10, 10))
         admin = admin_of(cluster)
@@ -119,7 +55,7 @@ def test_lost_records_and_lost_rights_are_told_of_and_heal_without_a_restart(clu
         until(lambda: leader(admin, torn) == (2, [2]), "broker 2 is alone", PATIENCE_SECONDS)
         write(cluster, torn, (0,), records(50, 100))
         holds(torn, records(150))
-        allow(cluster, guarded)
+        allow_topic(cluster, guarded)
         cluster.brokers[1].kill()
         cluster.brokers[2].start()
         elect_the_unclean(cluster, torn, 3)

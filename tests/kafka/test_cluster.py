@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 import socket
 
 import pytest
+from kafka.net import manager
 from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.config import ClientSettings
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.lab.cluster import LabCluster, start
+from sparkmirror.lab.ports import HOST
 
 pytestmark = pytest.mark.kafka
+
+
+HANG_MS = 8_000
+"""Less than the 30 s that a request may take; more than one broker is waited for."""
 
 
 @pytest.mark.parametrize("size", [-1, 50_000])
@@ -29,3 +38,34 @@ def test_socket_buffers_are_the_systems_unless_they_are_set(cluster_a: LabCluste
         assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     finally:
         cluster.close()
+
+
+def test_a_bootstrap_server_that_hangs_costs_seconds(cluster_a: LabCluster, monkeypatch: pytest.MonkeyPatch):
+    """It takes connections, as a broker does whose process stands still, and answers nothing."""
+    with socket.create_server((HOST, 0)) as silent:
+        servers = (f"{HOST}:{silent.getsockname()[1]}", cluster_a.bootstrap_servers)
+        turns = itertools.cycle(range(len(servers)))
+        monkeypatch.setattr(manager.random, "choice", lambda brokers: brokers[next(turns)])
+        cluster = Cluster("A", ClientSettings(bootstrap_servers=servers), role="test")
+        try:
+            assert cluster.call(MetadataRequest(topics=[]), timeout_ms=HANG_MS).brokers
+        finally:
+            cluster.close()
+
+
+def test_a_broker_that_hangs_is_not_the_one_that_any_question_waits_for(monkeypatch: pytest.MonkeyPatch):
+    with start("hanging", brokers=3) as lab:
+        servers = tuple(lab.bootstrap_servers.split(","))
+        cluster = Cluster("A", ClientSettings(bootstrap_servers=servers), role="test")
+        try:
+            for node in (2, 3):
+                cluster.call(MetadataRequest(topics=[]), node)
+            turns = iter((2, 3))
+            monkeypatch.setattr(cluster.connections, "least_loaded_node", lambda: next(turns))
+            os.kill(lab.brokers[1].pid, signal.SIGSTOP)
+            try:
+                assert cluster.call(MetadataRequest(topics=[]), timeout_ms=HANG_MS).brokers
+            finally:
+                os.kill(lab.brokers[1].pid, signal.SIGCONT)
+        finally:
+            cluster.close()

@@ -46,6 +46,9 @@ SESSION_MS = 25_000
 
 MANY = 1_500
 
+COORDINATORS = 9
+"""Partitions of the transactions' log: transactional ids that fall into one have the same coordinator."""
+
 
 @pytest.fixture
 def cluster(lab_cluster: Callable[[str], Cluster]) -> Cluster:
@@ -226,7 +229,7 @@ def three() -> Iterator[LabCluster]:
         "broker.session.timeout.ms": str(SESSION_MS),
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
-        "transaction.state.log.num.partitions": "9",
+        "transaction.state.log.num.partitions": str(COORDINATORS),
     }
     with start("fencing", brokers=3, config=config) as lab:
         yield lab
@@ -385,6 +388,34 @@ def hand_leadership(cluster: Cluster, partition: TopicPartition, node: int) -> N
         return described.partitions[partition.partition].node == node
 
     until(leads, f"broker {node} leads", 60)
+
+
+def log_of(name: str) -> TopicPartition:
+    """The partition of the transactions' log that a transactional id falls into, by Java's hash of a text."""
+    value = 0
+    for letter in name.encode("ascii"):
+        value = (31 * value + letter) % 2**32
+    value = value - 2**32 if value >= 2**31 else value
+    return TopicPartition("__transaction_state", abs(value) % COORDINATORS)
+
+
+def test_a_coordinator_that_moves_inside_a_fence_changes_nothing(
+    three: LabCluster, trio: Cluster, topic: Callable[..., str]
+):
+    (here,) = placed(three, trio, topic(), [[1]])
+    name = coordinated_by(trio, 2, topic)
+    old, new = handed_over(trio, name, [here])
+    fencing = _Fencing(cluster=trio, transactional_id=name, writer=new)
+    assert fencing.add([here], Deadline(TIMEOUT_MS, trio.backoff)) == ([here], {})
+    assert write(trio, here, old, 5).code == 0, "not yet"
+    hand_leadership(trio, log_of(name), 3)
+    fencing._end(Deadline(TIMEOUT_MS, trio.backoff))
+    marks = fencing.marks([here], {here: 5}, new.epoch)
+    tail = last_batches(trio, [here], TIMEOUT_MS, fenced=marks).complete()[here]
+    assert [(batch.last_offset, batch.control) for batch in tail.batches] == [(4, False), (5, False), (6, True)]
+    assert write(trio, here, old, 6).code == INVALID_PRODUCER_EPOCH
+    assert write(trio, here, new, 0) == (0, 7)
+    assert acquire_writer(trio, name, TIMEOUT_MS).epoch == new.epoch + 1, "no transaction was left open"
 
 
 def test_a_leader_that_is_dead_does_not_get_into_the_transaction(

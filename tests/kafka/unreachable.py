@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from sparkmirror.config import ClientSettings
-from sparkmirror.kafka.cluster import CALL_MS, Cluster
+from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import broker_error
 
 SETTINGS = ClientSettings(bootstrap_servers=("127.0.0.1:1",), retry_backoff_ms=20, retry_backoff_max_ms=50)
@@ -28,7 +28,7 @@ class Unreachable(Cluster):
         super().__init__("A", SETTINGS, role="test", loop=loop)
         self.asked: list[float] = []
 
-    async def exchange(self, request: Any, node: int | None = None, timeout_ms: int = CALL_MS) -> Any:  # noqa: ARG002 - as of any cluster
+    async def exchange(self, *request: Any, **more: Any) -> Any:  # noqa: ARG002 - as of any cluster
         self.asked.append(time.monotonic())
         if len(self.asked) > len(PAUSES):
             raise broker_error(TOPIC_AUTHORIZATION_FAILED, "A")

@@ -21,6 +21,14 @@ def test_a_producer_id_that_was_registered_later_wins_whatever_its_epoch() -> No
     assert segments(entries, "t", [9, 3]) == {0: [(0, 0)]}
 
 
+def test_an_epoch_of_which_nothing_is_left_hides_nothing() -> None:
+    gone = segment(7, 0, 0, 0, 0) | segment(7, 1, 0, 40, None) | segment(7, 2, 0, 60, 61)
+    assert segments(gone, "t") == {0: [(0, 0), (60, 61)]}
+    anew: Entries = {key: value | {"anew": True} if key[4] == 1 else value for key, value in gone.items()}
+    assert segments(anew, "t") == {0: [(0, 0), (40, None), (60, 61)]}
+    assert segments(segment(7, 0, 0, 0, 0) | segment(7, 1, 0, 40, None), "t") == {0: [(0, 0), (40, None)]}
+
+
 def test_other_topics_and_records_of_other_kinds_are_passed_over() -> None:
     entries: Entries = segment(7, 0, 0, 0, 0) | {("segment", "u", 0, 7, 0, 0): {}, ("life",): {}}
     assert segments(entries, "t") == {0: [(0, 0)]}

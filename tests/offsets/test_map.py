@@ -103,19 +103,19 @@ _segments = st.lists(st.tuples(st.integers(1, 500), st.integers(0, 500), st.bool
 def test_pieces_come_back_in_order_whatever_the_order_of_the_log(steps, first, chance):
     """As a plain list says it: counts grow by each length, sources by the length and the hole behind it."""
     count, source = first, 0
-    plain: list[tuple[int, int, int, bool]] = []
+    plain: list[tuple[int, int, int, bool, bool]] = []
     for length, hole, unguarded in steps:
-        plain.append((count, source, count + 3, unguarded))
+        plain.append((count, source, count + 3, unguarded, length % 2 == 0))
         count, source = count + length, source + length + hole
-    log = [(begin, at, target, flag) for begin, at, target, flag in plain] * 2
+    log = plain * 2
     chance.shuffle(log)
     pieces = Pieces()
-    for begin, at, _, flag in plain:
-        pieces.take(begin % SEQUENCES, at, NO_OFFSET, flag)
-    for begin, at, target, flag in log:
-        pieces.take(begin % SEQUENCES, at, target, flag)
+    for begin, at, _, unguarded, anew in plain:
+        pieces.take(begin % SEQUENCES, at, NO_OFFSET, unguarded=unguarded, anew=anew)
+    for begin, at, target, unguarded, anew in log:
+        pieces.take(begin % SEQUENCES, at, target, unguarded=unguarded, anew=anew)
     assert [tuple(pieces.at(place)) for place in range(len(pieces))] == plain
-    begin, at, _, _ = chance.choice(plain)
+    begin, at, *_ = chance.choice(plain)
     assert pieces.source_of(begin) == at
     assert pieces.count_at(at) == begin
     assert pieces.count_of(begin % SEQUENCES, begin + 17) == begin
@@ -126,7 +126,7 @@ def test_pieces_come_back_in_order_whatever_the_order_of_the_log(steps, first, c
 def test_a_million_segments_stay_small():
     pieces = Pieces()
     for number in range(1_000_000):
-        pieces.take(number * 3, number * 4, number * 3, unguarded=False)
+        pieces.take(number * 3, number * 4, number * 3)
     assert len(pieces) == 1_000_000
     assert pieces.source_of(2_999_998) == 4 * 999_999 + 1
     held = pieces._words.itemsize * len(pieces._words) + sum(column.nbytes for column in pieces.columns)

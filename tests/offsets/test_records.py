@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.events import Event, Kind
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
 from sparkmirror.offsets.records import (
     FLOW_KEY,
     SEQUENCES,
@@ -47,7 +47,6 @@ records: dict[str, st.SearchStrategy[Record]] = {
         target_id=_texts,
         naming=_texts,
         generation=_numbers,
-        run=_texts,
     ),
     "segment": st.builds(
         Segment,
@@ -57,6 +56,7 @@ records: dict[str, st.SearchStrategy[Record]] = {
         source=_numbers,
         target=_offsets,
         unguarded=st.booleans(),
+        anew=st.booleans(),
     ),
     "progress": st.builds(
         Progress,
@@ -73,6 +73,8 @@ records: dict[str, st.SearchStrategy[Record]] = {
         topic_id=_texts,
         target_id=_texts,
         settled=st.booleans(),
+        anew=st.booleans(),
+        reached=st.builds(Reached, st.integers(-1, 9), st.integers(-1, 1 << 40)),
         records=_numbers,
         bytes=_numbers,
         rate=st.tuples(_rates, _rates),
@@ -126,9 +128,9 @@ def test_what_a_later_release_adds_to_a_value_does_no_harm(record: Record):
 
 
 ADDED: dict[str, dict[str, Any]] = {
-    "flow": {"run": ""},
-    "segment": {"unguarded": False},
-    "progress": {"dead_letters": 0, "target_id": "", "settled": False},
+    "flow": {},
+    "segment": {"unguarded": False, "anew": False},
+    "progress": {"dead_letters": 0, "target_id": "", "settled": False, "anew": False, "reached": UNKNOWN},
     "event": {},
     "life": {},
     "stopped": {},
@@ -144,10 +146,11 @@ def test_a_field_that_was_added_to_this_version_may_be_missing(kind: str, data: 
     assert parse(record.key, json.dumps(value)) == replace(record, **ADDED[kind])
 
 
-def test_a_segment_says_that_it_is_unguarded_only_where_it_is():
+def test_a_segment_says_that_it_is_unguarded_or_anew_only_where_it_is():
     here = Segment(partition=TopicPartition("t", 0), writer=Writer(producer_id=1, epoch=0), sequence=4, source=9)
-    assert "unguarded" not in here.value()
+    assert json.loads(here.value()).keys() == {"v", "source", "target"}
     assert json.loads(replace(here, unguarded=True).value())["unguarded"] is True
+    assert json.loads(replace(here, anew=True).value())["anew"] is True
 
 
 @given(_any, st.data())

@@ -111,7 +111,7 @@ def test_a_tombstone_removes_a_segment():
     state.forget(gone.key)
     pieces = state.maps[PLACE].pieces(WRITER)
     assert pieces is not None
-    assert [pieces.at(place) for place in range(len(pieces))] == [(0, 0, NO_OFFSET, False)]
+    assert [pieces.at(place) for place in range(len(pieces))] == [(0, 0, NO_OFFSET, False, False)]
 
 
 def test_a_tombstone_removes_the_progress_of_its_writer_only():

@@ -277,12 +277,51 @@ def test_a_target_topic_that_was_made_anew_gets_what_the_configuration_says_and_
     assert decision.event.kind is Kind.TARGET_RECREATED
 
 
-def test_a_newer_epoch_that_began_below_has_another_history_of_the_source():
-    known = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, writer=NEW, position=0)
+@pytest.mark.parametrize(("by_segment", "by_progress"), [(True, True), (True, False), (False, True)])
+def test_a_newer_epoch_that_began_anew_has_another_history_of_the_source(by_segment, by_progress):
+    known = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, writer=NEW, position=0, anew=by_progress)
     newest = replace(NEW, epoch=6)
-    segments = (segment(0, 100, 0), segment(0, 0, writer=NEW))
+    segments = (segment(0, 100, 0), *((segment(0, 0, writer=NEW, anew=True),) if by_segment else ()))
     decision = taken_over(own(0, 0, 10), marker(10, newest), segments=segments, known=known, fence=newest)
     assert went_on(decision)[0] == 0
+    assert isinstance(decision, Resume)
+    assert decision.anew, "the next epoch begins there too, and has as little to do with what older ones know"
+
+
+def test_a_former_leader_that_comes_back_has_what_the_newer_epoch_copied_once_more():
+    """Nobody acknowledged sequences 5 to 9; the leader that had them was away while epoch 5 copied them elsewhere."""
+    newest = replace(NEW, epoch=6)
+    segments = (segment(0, 100, 0), segment(5, 105), segment(0, 105, 6, writer=NEW, unguarded=True))
+    known = progress(7, 112, 13, writer=NEW)
+    decision = taken_over(own(0, 0, 10), marker(10, newest), segments=segments, known=known, fence=newest)
+    position, last, event = went_on(decision)
+    assert (position, last) == (110, Last(sequence=9, source=109, target=9))
+    assert "source offsets 110 to 112, are copied again" in event
+    assert isinstance(decision, Resume)
+    assert not decision.anew
+    assert segment(0, 105, writer=NEW, unguarded=True) in decision.segments, "nothing of it is there any more"
+    assert segment(5, 105, 5) in decision.segments
+    later = state_of([*segments, *decision.segments, progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, newest, position=110)])
+    assert [*later.map_of(PLACE).offsets(later.progress[PLACE], (7,))] == [(100, 0, 5), (105, 5, 5)]
+
+
+def test_what_was_taken_over_a_gap_is_copied_again_with_all_that_is_missing():
+    """Sequences 0 to 9 were acknowledged; the log lost 4 to 9, and took 10 to 11 at offset 4 nevertheless."""
+    known, over_the_gap = progress(9, 109, 9), own(4, 10, 2)
+    decision = taken_over(own(0, 0, 4), over_the_gap, marker(6), known=known)
+    position, last, event = went_on(decision)
+    assert (position, last) == (104, None)
+    assert "all from source offset 104 on is copied again" in event
+    assert "from target offset 4 to 6 will be there twice" in event
+    assert isinstance(decision, Resume)
+    assert decision.anew, "a later takeover must not take the end of the old epoch for the position"
+    assert taken_over(over_the_gap, marker(6), known=known, since=4) == ReadFrom(offset=0)
+    assert went_on(taken_over(own(0, 10, 2), marker(2), known=known))[0] == 100, "nothing else is left"
+
+
+def test_what_others_wrote_in_between_is_no_gap():
+    decision = taken_over(own(0, 0, 10), foreign(10, 5), own(15, 10, 2), marker(17), known=progress(9, 109, 9))
+    assert went_on(decision)[0] == 112
 
 
 def test_late_batches_of_old_data_do_not_hide_those_of_a_newer_epoch():

@@ -57,6 +57,7 @@ class World:
     fenced: Writer | None = None
     position: int = 0
     sequence: int = 0
+    anew: bool = False
     continues_at: int = NO_OFFSET
     last: tuple[int, int, int] = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
     told: list[str] = field(default_factory=list)
@@ -69,15 +70,21 @@ class World:
         return self.log[-1].header.last_offset + 1 if self.log else 0
 
     @property
+    def epochs(self) -> set[int]:
+        """The writer epochs that have records in the log."""
+        return {entry.header.epoch for entry in self.log if entry.sources}
+
+    @property
     def arrived(self) -> list[int]:
         """Source offsets of the flow's records on the target, in order, those too that retention removed."""
         return [source for entry in self.log for source in entry.sources]
 
     # ------------------------------------------------------------------------------------------------- the writer
 
-    def begin(self, position: int) -> None:
+    def begin(self, position: int, *, anew: bool = False) -> None:
         """A new writer epoch begins at a source offset."""
         self.position, self.sequence, self.continues_at = position, self.first_sequence, NO_OFFSET
+        self.anew = anew
         self.last = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
 
     def copy(self, budget: int) -> bool:
@@ -105,7 +112,9 @@ class World:
         for number, source in enumerate(sources):
             if source != self.continues_at:
                 sequence = (self.sequence + number) % SEQUENCES
-                ahead[number] = Segment(partition=PLACE, writer=self.writer, sequence=sequence, source=source)
+                ahead[number] = Segment(
+                    partition=PLACE, writer=self.writer, sequence=sequence, source=source, anew=self.anew
+                )
                 self._spend()
                 self.state.take(ahead[number])
             self.continues_at = source + 1
@@ -148,7 +157,12 @@ class World:
                 self.state.take(replace(ahead[number + place], target=base + place))
         if not opened and target != NO_OFFSET and base - target != sources[0] - source:
             here = Segment(
-                partition=PLACE, writer=self.writer, sequence=sequence % SEQUENCES, source=sources[0], target=base
+                partition=PLACE,
+                writer=self.writer,
+                sequence=sequence % SEQUENCES,
+                source=sources[0],
+                target=base,
+                anew=self.anew,
             )
             self.state.take(here)
         self.last = ((sequence + len(sources) - 1) % SEQUENCES, sources[-1], base + len(sources) - 1)
@@ -169,6 +183,7 @@ class World:
                 sequence=sequence,
                 source=source,
                 target=target,
+                anew=self.anew,
             )
         )
 
@@ -184,6 +199,10 @@ class World:
         while batches and self.log and self.log[-1].header.base_offset >= self.start:
             self.log.pop()
             batches -= 1
+
+    def come_back(self, log: list[Entry]) -> None:
+        """An unclean election brings a former leader back, with the log that it had."""
+        self.log = list(log)
 
     def retain(self, share: float) -> None:
         """Retention removes whole batches from the beginning of what is left."""
@@ -218,7 +237,7 @@ class World:
             for segment in decision.segments:
                 self.state.take(segment)
         if isinstance(decision, Resume | Begin):
-            self.begin(decision.position)
+            self.begin(decision.position, anew=decision.anew)
             self.told += [str(decision.event)] if decision.event else []
         return decision
 
@@ -246,4 +265,4 @@ def _named(writer: Writer) -> tuple[int, int]:
     return writer.producer_id, writer.epoch
 
 
-__all__ = ["PLACE", "Begin", "Resume", "Stuck", "World"]
+__all__ = ["PLACE", "Begin", "Entry", "Resume", "Stuck", "World"]

@@ -23,6 +23,7 @@ from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.lab.ports import HOST
 from sparkmirror.lab.process import Owned
+from sparkmirror.lab.processes import command_line, descendants
 from sparkmirror.lab.spark_cluster import SparkCluster, start_spark
 from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
 from sparkmirror.spark.environment import pack
@@ -33,10 +34,8 @@ from sparkmirror.spark.settings import parse_options
 from tests.flow.exact import repeats
 from tests.flow.running import (
     Running,
-    command_line,
     count,
     create_topic,
-    descendants,
     ends,
     patience,
     until,

@@ -12,7 +12,7 @@ from sparkmirror.config import Secret
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.events import Event, Kind
-from sparkmirror.model import Copied, TopicPartition, Writer
+from sparkmirror.model import Copied, Reached, TopicPartition, Writer
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
 
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -20,6 +20,7 @@ _longs = st.integers(-1, 2**63 - 1)
 _counts = st.integers(0, 2**63 - 1)
 _floats = st.floats(-1, 1e9)
 _partitions = st.builds(TopicPartition, _texts, st.integers(0, 2**31 - 1))
+_reached = st.builds(Reached, st.integers(-1, 2**31 - 1), st.integers(-1, 2**62))
 _writers = st.builds(Writer, producer_id=_counts, epoch=st.integers(0, 32_767))
 _sequences = st.integers(0, 2**31 - 1)
 
@@ -45,6 +46,10 @@ _plans = st.builds(
             log_append_time=st.booleans(),
             codec=_texts,
             copied=st.builds(Copied, _counts, _counts, _counts),
+            target_id=_texts,
+            leader_epoch=st.integers(-1, 2**31 - 1),
+            anew=st.booleans(),
+            reached=_reached,
         ),
         min_size=1,
         max_size=4,
@@ -73,6 +78,8 @@ _receipts = st.builds(
     opened=st.booleans(),
     settled=st.booleans(),
     leader_epoch=st.integers(-1, 2**31 - 1),
+    anew=st.booleans(),
+    reached=_reached,
     first_source=_longs,
     last_source=_longs,
     first_target=_longs,
@@ -121,8 +128,9 @@ def test_every_field_has_its_columns():
     """A field that is added to a plan or a receipt, and forgotten here, would silently fall back to its default."""
     place, writer = {"topic", "partition"}, {"producer_id", "epoch"}
     so_far = {"copied_records", "copied_bytes", "copied_dead_letters"}
-    of_plan = {"source": place, "writer": writer, "copied": so_far}
-    of_receipt = {"source": place, "writer": writer, "latency_ms": {"latency_p50_ms", "latency_p99_ms"}}
+    both = {"source": place, "writer": writer, "reached": {"reached_epoch", "reached_end"}}
+    of_plan = {**both, "copied": so_far}
+    of_receipt = {**both, "latency_ms": {"latency_p50_ms", "latency_p99_ms"}}
     plan_columns = set().union(*(_column_for(f.name, of_plan) for f in fields(PartitionPlan)), {"shift"})
     receipt_columns = set().union(*(_column_for(f.name, of_receipt) for f in fields(Receipt)))
     assert set(PLAN.names) == plan_columns

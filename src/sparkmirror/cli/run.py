@@ -5,6 +5,7 @@ SIGTERM and SIGINT drain and stop; a second one stops at once.
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import signal
@@ -94,6 +95,8 @@ def _code(failures: Sequence[SparkmirrorError]) -> ExitCode:
 class _Signals:
     """Takes SIGTERM and SIGINT: the first is kept for the main loop, the second ends the process at once.
 
+    SIGUSR1 prints what every thread is at, for whoever wonders why nothing happens.
+
     A plain flag: the handler runs in the main thread between any two instructions, where it must not wait for a lock.
     """
 
@@ -101,6 +104,7 @@ class _Signals:
         self.came = False
         signal.signal(signal.SIGTERM, self._handle)
         signal.signal(signal.SIGINT, self._handle)
+        faulthandler.register(signal.SIGUSR1, all_threads=True)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if self.came:

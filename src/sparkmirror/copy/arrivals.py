@@ -137,6 +137,7 @@ class Place:
         old_ms: batches whose newest timestamp is below this are, or will soon be, unguarded; see ``copy.guard``.
         partition: of the source.
         writer: producer id and epoch.
+        anew: whether that epoch is, for its segments.
         left_out: source offsets of records that are too large and have been seen to elsewhere.
         batch_bytes: how large a batch may become that is made of several.
         small, small_compressed: bytes below which an uncompressed, or a compressed, batch is merged with its neighbours
@@ -149,6 +150,7 @@ class Place:
     next_sequence: int
     continues_at: int
     writer: Writer
+    anew: bool = False
     flagged: bool = False
     old_ms: int = FORGOTTEN
     left_out: frozenset[int] = frozenset()
@@ -337,5 +339,6 @@ class _Making:
                     sequence=sequence,
                     source=source,
                     unguarded=self._old,
+                    anew=self._place.anew,
                 )
             )

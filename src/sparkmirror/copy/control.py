@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkmirror.kafka.journal import Entry
-from sparkmirror.model import NOTHING, Copied, TopicPartition, Writer
+from sparkmirror.model import NOTHING, UNKNOWN, Copied, Reached, TopicPartition, Writer
 
 RUN_KEY = json.dumps(["run"])
 """Never deleted, so that also a lane that stood still for days reads it."""
@@ -38,6 +38,7 @@ class Handed:
         copied: what the run did with it so far.
         error: why it stands still, or "".
         leader_epoch: of the source's batch left of the position, or of a later one.
+        reached: how far the target's log is known to go.
         settled: whether everything that was sent is acknowledged; not so only beside an error.
     """
 
@@ -50,6 +51,7 @@ class Handed:
     error: str = ""
     settled: bool = True
     leader_epoch: int = -1
+    reached: Reached = UNKNOWN
 
 
 def run_value(run: str) -> str:
@@ -90,7 +92,7 @@ def _handover_key(run: str, shift: str, part: int) -> str:
 def handover_entries(run: str, shift: str, handed: dict[TopicPartition, Handed]) -> list[tuple[str, str]]:
     """The records of one handover."""
     rows = [
-        [*p, h.position, h.sequence, *_ids(h.writer), h.opened, h.last, h.copied, h.error, h.settled, h.leader_epoch]
+        [*p, h.position, h.sequence, *_ids(h.writer), h.opened, h.last, h.copied, h.error, h.settled, *_epochs(h)]
         for p, h in handed.items()
     ]
     chunks = [rows[i : i + PARTITIONS_PER_RECORD] for i in range(0, len(rows), PARTITIONS_PER_RECORD)] or [[]]
@@ -105,6 +107,10 @@ def handover_entries(run: str, shift: str, handed: dict[TopicPartition, Handed])
 
 def _ids(writer: Writer) -> tuple[int, int]:
     return writer.producer_id, writer.epoch
+
+
+def _epochs(handed: Handed) -> tuple[int, Reached]:
+    return handed.leader_epoch, handed.reached
 
 
 @dataclass(slots=True)
@@ -185,7 +191,7 @@ def _name(key: str) -> list[Any]:
 
 
 def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
-    topic, partition, position, sequence, producer_id, epoch, opened, last, copied, error, settled, leader_epoch = row
+    topic, partition, position, sequence, producer_id, epoch, opened, last, copied, error, settled, *epochs = row
     handed = Handed(
         position=position,
         sequence=sequence,
@@ -195,6 +201,7 @@ def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
         copied=Copied(*copied),
         error=error,
         settled=settled,
-        leader_epoch=leader_epoch,
+        leader_epoch=epochs[0],
+        reached=Reached(*epochs[1]),
     )
     return TopicPartition(topic, partition), handed

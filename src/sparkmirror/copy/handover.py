@@ -108,11 +108,13 @@ class Handover:
             else:
                 partition.base = plan.copied
                 partition.leader_epoch = plan.leader_epoch
+                partition.footing.reached = plan.reached
                 last = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
                 partition.begin(plan.position, plan.sequence, last, opened=plan.opened)
         else:
             partition.base = handed.copied
             partition.leader_epoch = handed.leader_epoch
+            partition.footing.reached = handed.reached
             partition.begin(handed.position, handed.sequence, handed.last, opened=handed.opened)
             partition.unsettled = not handed.settled
             if handed.error:
@@ -132,6 +134,7 @@ class Handover:
                 error=p.error,
                 settled=p.all_acknowledged,
                 leader_epoch=p.leader_epoch,
+                reached=p.footing.reached,
             )
             for p in partitions
         }

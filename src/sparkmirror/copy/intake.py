@@ -203,7 +203,7 @@ class Intake:
             self._part_ways(partition, UNKNOWN_EPOCH, end)
         elif partition.idle and self._config.on.source_retention is GoOn.STOP:
             text = f"{_overtaken(at, first)}; the copy stands still until on.source.retention is {GoOn.CONTINUE.value}"
-            partition.stop(text, Kind.SOURCE_RETENTION)
+            partition.stop(text, Kind.SOURCE_RETENTION, first - 1)
         elif partition.idle:
             text = f"{_overtaken(at, first)}; going on from the oldest that is left"
             partition.go_to(first, Event(kind=Kind.SOURCE_RETENTION, text=text, first=at, last=first - 1))

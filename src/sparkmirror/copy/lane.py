@@ -112,6 +112,7 @@ class Lane:
         await self.leaders.measure(self.partitions)
         if not await self.handover.take_over(self.partitions):
             return False
+        await self.leaders.verify(self.partitions)
         for partition in self.partitions:
             self.fetcher.update(partition)
         self.watch.start()

@@ -1,4 +1,7 @@
-"""Which brokers lead a lane's partitions, on both sides; learnt at the start and whenever an answer says otherwise."""
+"""Which brokers lead a lane's partitions, on both sides; learnt at the start and whenever an answer says otherwise.
+
+A leader of the target that was elected since the last acknowledgement is asked first whether it has all of the log.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,12 @@ from sparkmirror.errors import LinkError
 from sparkmirror.events import Kind
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE, UNKNOWN_TOPIC_OR_PARTITION, Advice, advice, broker_error, kind_of
+from sparkmirror.kafka.epochs import ask_leaders_of_epochs
+from sparkmirror.kafka.leaders import Leader
 from sparkmirror.kafka.metadata import NO_LEADER, TopicView, describe_topics
 
 PINGS, MEASURE_SECONDS = 4, 1.0
+VERIFY_MS = 5_000
 
 GONE_SECONDS = 10.0
 """How long a topic may be unknown before its partitions stop: metadata of a new topic takes a moment to spread."""
@@ -62,6 +68,28 @@ class Leaders:
         for partition in partitions:
             partition.round_trip = self.target.round_trip(partition.target_leader)
 
+    async def verify(self, partitions: Sequence[PartitionCopy]) -> None:
+        """Asks leaders of the target that are in doubt how far their logs go; without an answer they stay so."""
+        doubted = {p.target: p for p in partitions if p.footing.doubted and p.target_leader != NO_LEADER}
+        if not doubted:
+            return
+        answers = await ask_leaders_of_epochs(
+            self.target,
+            {target: Leader(p.target_leader, p.footing.leader_epoch) for target, p in doubted.items()},
+            {target: p.footing.reached.leader_epoch for target, p in doubted.items()},
+            VERIFY_MS,
+        )
+        for answer in answers:
+            partition = doubted[answer.key]
+            if answer.value is not None and answer.code == 0:
+                partition.check(answer.value.epoch, answer.value.end)
+            elif answer.link is None and advice(answer.code) is Advice.GIVE_UP:
+                place = partition.target
+                error = broker_error(answer.code, self.target.alias, topic=place.topic, partition=place.partition)
+                partition.stop(str(error), kind_of(answer.code))
+            else:
+                partition.lost_leader = True
+
     def _learn_source(self, partition: PartitionCopy, view: TopicView) -> None:
         if self._unusable(partition, self.source, view, partition.source.partition):
             return
@@ -88,7 +116,10 @@ class Leaders:
                 Kind.TARGET_RECREATED,
             )
             return
-        partition.target_leader = view.leaders[partition.target.partition].node
+        leader = view.leaders[partition.target.partition]
+        partition.target_leader = leader.node
+        if leader.node != NO_LEADER:
+            partition.footing.leader_epoch = leader.epoch
         partition.target_id = view.topic_id
         partition.lost_leader = partition.target_leader == NO_LEADER
         partition.round_trip = self.target.round_trip(partition.target_leader)

@@ -6,7 +6,6 @@ Pure. Waiting decides, there is no linger: a lone batch goes at once as it is; s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
@@ -16,7 +15,7 @@ from sparkmirror.batches.layout import CODEC_MASK
 from sparkmirror.copy import distance
 from sparkmirror.copy.arrivals import Item, Prepared, Rules, Run, Ticket
 from sparkmirror.model import NO_OFFSET, Writer
-from sparkmirror.offsets.records import SEQUENCES, Segment
+from sparkmirror.offsets.records import SEQUENCES
 
 LEAST_USE = 4
 """Of batches of one small record, no more than a fourth may be left when they are merged; the rest were headers."""
@@ -40,6 +39,7 @@ class Outgoing:
         ticket: what must be acknowledged first, or None: a segment that says that it is unguarded.
         flagged: whether the segments that it lies in say that they hold unguarded batches.
         open: whether it was sent and may have been appended, though nothing acknowledged it.
+        leader_epoch: of the leader that it was sent to last.
     """
 
     payload: memoryview
@@ -59,6 +59,7 @@ class Outgoing:
     ticket: Ticket | None = None
     flagged: bool = False
     open: bool = False
+    leader_epoch: int = -1
 
     @property
     def surely_missing(self) -> bool:
@@ -213,27 +214,3 @@ def _merge(runs: list[Run], stamp: batches.Stamp, rules: Rules, limit: int) -> b
         batch_size=limit,
         decompression_limit=rules.decompression_limit,
     )
-
-
-def source_of(ahead: Iterable[Segment], batch: Outgoing, record: int) -> int:
-    """The source offset of a record of a batch that is not acknowledged: from the newest hole before it on."""
-    offset = batch.source + record
-    for segment in ahead:
-        before = (segment.sequence - batch.sequence) % SEQUENCES
-        if before <= record:
-            offset = segment.source + record - before
-    return offset
-
-
-def around(ahead: Iterable[Segment], batch: Outgoing) -> tuple[list[Segment], list[Segment], list[Segment]]:
-    """Segments that begin before ``batch``, in it, and behind it; all of them in order."""
-    before, inside, behind = [], [], []
-    for segment in ahead:
-        distance = (segment.sequence - batch.sequence) % SEQUENCES
-        if distance < batch.count:
-            inside.append(segment)
-        elif distance < SEQUENCES // 2:
-            behind.append(segment)
-        else:
-            before.append(segment)
-    return before, inside, behind

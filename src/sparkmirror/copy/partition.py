@@ -14,6 +14,7 @@ Invariants:
     * An unguarded batch is sent only when the segment that it lies in says so, and never again once it may have been
       appended: the partition is given back, which means that nothing more is sent and that it is not settled.
     * After a refusal nothing new is sent until every answer is in; then the same bytes go again, oldest first.
+    * Nothing goes to a leader that may lack what was acknowledged, see `footing`.
     * A stopped partition sends nothing more; its position stays exact.
 """
 
@@ -24,13 +25,15 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sparkmirror.copy import distance
+from sparkmirror.copy.ahead import SegmentsAhead
 from sparkmirror.copy.arrivals import Arrival, Place, Rules, Run, Ticket
 from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
+from sparkmirror.copy.footing import Footing
 from sparkmirror.copy.guard import FORGOTTEN, Guard
-from sparkmirror.copy.outgoing import LEAST_USE, Outgoing, Waiting, around, next_outgoing, source_of
+from sparkmirror.copy.outgoing import LEAST_USE, Outgoing, Waiting, next_outgoing
 from sparkmirror.copy.plan import GUARDED_MS, PartitionPlan
 from sparkmirror.copy.retries import Retry, decide
 from sparkmirror.copy.tally import Tally
@@ -83,9 +86,10 @@ class PartitionCopy:
         base: what the run did before this shift.
         left_out: source offsets, from the position on, of records that became dead letters.
         held: bytes of batches that wait or are in flight.
-        settled: segments whose target offset became known, to be written with the next progress.
+        ahead: segments that wait for their target offset, and those that have it.
         lost_leader: the target's leader must be learnt anew.
         unsettled: it was given back, or the shift before left it so: only the target's log tells what is there.
+        footing: whether the target's log is still the one that was written.
         guard: tells which batches the target's brokers remember the writer of.
         remembered_ms: the time of the state that the broker has of the writer, as far as is known.
         write_ahead: puts a segment on record that was not known when its batches came.
@@ -121,12 +125,13 @@ class PartitionCopy:
     held: int = 0
     lost_leader: bool = False
     unsettled: bool = False
+    footing: Footing = field(default_factory=Footing)
     guard: Guard = field(default_factory=lambda: Guard(age_ms=GUARDED_MS))
     remembered_ms: int = FORGOTTEN
     write_ahead: Callable[[list[Segment], Ticket], None] | None = None
     round_trip: float = 0.0
     tally: Tally = field(default_factory=Tally)
-    settled: list[Segment] = field(default_factory=list)
+    ahead: SegmentsAhead = field(init=False)
     _noticed: bool = False
     _obstacle_kind: Kind = Kind.STOPPED
     _next_sequence: int = 0
@@ -134,13 +139,15 @@ class PartitionCopy:
     _flagged: bool = False
     _waiting: deque[Waiting] = field(default_factory=deque)
     _unacknowledged: deque[Outgoing] = field(default_factory=deque)
-    _ahead: deque[Segment] = field(default_factory=deque)
     _retrying: bool = False
     _retry_at: float = 0.0
     _refused_since: float = 0.0
     _refusals: int = 0
     _limited: bool = False
     _room: int = 0
+
+    def __post_init__(self) -> None:
+        self.ahead = SegmentsAhead(self.plan)
 
     @property
     def source(self) -> TopicPartition:
@@ -208,6 +215,7 @@ class PartitionCopy:
             flagged=self._flagged,
             old_ms=self.guard.old_ms,
             writer=self.plan.writer,
+            anew=self.plan.anew,
             left_out=self.left_out,
             batch_bytes=self.batch_bytes,
             small=small.plain,
@@ -221,7 +229,7 @@ class PartitionCopy:
                 item.ticket = ticket
             self._hold(item.held)
             self._waiting.append(item)
-        self._ahead.extend(arrival.segments)
+        self.ahead.add(arrival.segments)
         self._next_sequence, self._continues_at = arrival.next_sequence, arrival.continues_at
         self._flagged = arrival.flagged
         self.fetch_offset = arrival.end
@@ -230,7 +238,7 @@ class PartitionCopy:
 
     def has_more(self) -> bool:
         """Whether `next_batch` would give one."""
-        if self.error:
+        if self.error or self.footing.doubted:
             return False
         if self._retrying:
             return not self.in_flight and time.monotonic() >= self._retry_at and _on_record(self._unsent()[0])
@@ -264,6 +272,7 @@ class PartitionCopy:
         if not self._may_go(batch):
             self._waiting.appendleft(batch)
             return None
+        batch.leader_epoch = self.footing.leader_epoch
         self._unacknowledged.append(batch)
         self._mark_limited()
         return batch
@@ -273,23 +282,9 @@ class PartitionCopy:
         if batch.flagged or self.guard.holds(batch.newest_ms):
             return True
         assert self.write_ahead is not None  # a lane gives it
-        before, inside, behind = around(self._ahead, batch)
-        if not inside or inside[0].sequence != batch.sequence:
-            inside = [self._segment_of(batch), *inside]
-        inside = [replace(segment, unguarded=True) for segment in inside]
-        self._ahead, batch.flagged, batch.ticket = deque([*before, *inside, *behind]), True, Ticket()
-        self.write_ahead(inside, batch.ticket)
+        batch.ticket = Ticket()
+        self.write_ahead(self.ahead.flag(batch), batch.ticket)
         return False
-
-    def _segment_of(self, batch: Outgoing) -> Segment:
-        """A segment that begins with ``batch``."""
-        return Segment(
-            partition=self.source,
-            writer=self.plan.writer,
-            sequence=batch.sequence,
-            source=batch.source,
-            unguarded=batch.flagged,
-        )
 
     def _make(self) -> Outgoing:
         far = distance.is_far(self.round_trip)
@@ -328,9 +323,18 @@ class PartitionCopy:
             return None
         if not self._may_go(oldest):
             return None
-        oldest.sent = True
+        oldest.sent, oldest.leader_epoch = True, self.footing.leader_epoch
         self._retrying = bool(others)
         return oldest
+
+    def check(self, epoch: int, end: int) -> None:
+        """Takes what the target's leader has of the epoch that was written to last: its end, or an older epoch's."""
+        known = self.footing.reached
+        if not self.footing.holds(epoch, end):
+            self._give_back(
+                f"the target's leader has not all of the log: it had offset {known.end - 1} in leader epoch "
+                f"{known.leader_epoch}, and now epoch {epoch} ends at {end}"
+            )
 
     def _give_back(self, error: str, kind: Kind = Kind.STOPPED) -> None:
         """Stops, and leaves it to the driver to read in the target's log what is there."""
@@ -343,6 +347,13 @@ class PartitionCopy:
 
     def acknowledged(self, batch: Outgoing, base_offset: int) -> None:
         """The target has ``batch`` at ``base_offset``; batches count in order, whatever the order of the answers."""
+        if base_offset < self.footing.reached.end and not self.error:
+            batch.sent, batch.open = False, True
+            self._give_back(
+                f"source offset {batch.source}: it came to lie at offset {base_offset} of a log that had acknowledged "
+                f"all below {self.footing.reached.end}"
+            )
+            return
         batch.sent, batch.base_offset = False, base_offset
         while self._unacknowledged and self._unacknowledged[0].base_offset != NO_OFFSET:
             self._count(self._unacknowledged.popleft())
@@ -379,14 +390,20 @@ class PartitionCopy:
 
     def _explain(self, batch: Outgoing, code: int, message: str, record: int) -> str:
         error = broker_error(code, self.target_alias, topic=self.target.topic, partition=self.target.partition)
-        offset = source_of(self._ahead, batch, record)
+        offset = self.ahead.source_of(batch, record)
         return f"source offset {offset}: {error}" + (f" [{message}]" if message else "")
 
-    def stop(self, error: str, kind: Kind = Kind.STOPPED) -> None:
-        """Stands still from here on; what is in flight may still be acknowledged."""
+    def stop(self, error: str, kind: Kind = Kind.STOPPED, last: int = NO_OFFSET) -> None:
+        """Stands still from here on; what is in flight may still be acknowledged.
+
+        Args:
+            error: why.
+            kind: of event.
+            last: the last source offset concerned, if more are than the one at the position.
+        """
         if not self.error:
             self.error = error
-            self.tally.note(error, kind, self.position, self.position)
+            self.tally.note(error, kind, self.position, max(self.position, last))
             self._mark_limited()
         self._let_go()
         self.abandon()
@@ -434,11 +451,7 @@ class PartitionCopy:
 
         Those of batches without an answer stay, since the target may have them.
         """
-        if not self._unacknowledged:
-            return list(self._ahead)
-        first, last = self._unacknowledged[0], self._unacknowledged[-1]
-        sent = (last.sequence - first.sequence) % SEQUENCES + last.count
-        return [ahead for ahead in self._ahead if (ahead.sequence - first.sequence) % SEQUENCES >= sent]
+        return self.ahead.unreached(self._unacknowledged)
 
     def go_to(self, offset: int, event: Event) -> None:
         """Moves on to a later source offset, with an event that says why. Only while `idle`."""
@@ -456,12 +469,13 @@ class PartitionCopy:
 
     def _count(self, batch: Outgoing) -> None:
         offset = batch.base_offset
-        self._place_segments(batch, offset)
+        self.ahead.place(batch, offset, None if self.last[2] == NO_OFFSET else self.last[2] - self.last[1])
         self._notice_others(offset)
         self._hold(-batch.held)
         self.position = batch.end
         self.sequence = (batch.sequence + batch.count) % SEQUENCES
         self.last = ((self.sequence - 1) % SEQUENCES, batch.last_source, offset + batch.count - 1)
+        self.footing.acknowledged(batch.leader_epoch, offset + batch.count)
         self.opened = True
         self.remembered_ms = self.guard.state_ms(batch.newest_ms)
         self.tally.count(batch, time.monotonic())
@@ -472,26 +486,7 @@ class PartitionCopy:
         if self.shared or self._noticed or self.last[2] == NO_OFFSET or offset <= expected:
             return
         self._noticed = True
-        text = (
-            f"another producer writes to the mirror's topic {self.target.topic} (offsets {expected} to {offset - 1} "
-            "there, and maybe more since): its records mix with the copy; nothing of the copy is lost"
-        )
-        self.tally.note(text, Kind.FOREIGN_WRITER, expected, offset - 1)
-
-    def _place_segments(self, batch: Outgoing, offset: int) -> None:
-        """The answer tells where the segments of this batch begin on the target, and whether others write there too."""
-        placed = False
-        while self._ahead and (self._ahead[0].sequence - batch.sequence) % SEQUENCES < batch.count:
-            ahead = self._ahead.popleft()
-            distance = (ahead.sequence - batch.sequence) % SEQUENCES
-            self._settled(ahead, offset + distance)
-            placed = placed or distance == 0
-        _, source, target = self.last
-        if not placed and target != NO_OFFSET and offset - target != batch.source - source:
-            self._settled(self._segment_of(batch), offset)
-
-    def _settled(self, segment: Segment, target: int) -> None:
-        self.settled.append(replace(segment, target=target))
+        self.tally.meet_others(self.target.topic, expected, offset - 1)
 
 
 def _on_record(waiting: Waiting) -> bool:

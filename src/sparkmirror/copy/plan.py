@@ -13,7 +13,16 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkmirror.model import MAX_MESSAGE_BYTES, NO_OFFSET, NOTHING, Copied, TopicPartition, Writer
+from sparkmirror.model import (
+    MAX_MESSAGE_BYTES,
+    NO_OFFSET,
+    NOTHING,
+    UNKNOWN,
+    Copied,
+    Reached,
+    TopicPartition,
+    Writer,
+)
 
 GUARDED_MS = 23 * 3_600_000
 """Brokers forget a producer whose newest record is a day old, unless ``producer.id.expiration.ms`` says otherwise."""
@@ -38,6 +47,8 @@ class PartitionPlan:
         codec: what the target topic's brokers compress every batch with, or "" if they leave that as it comes.
         copied: what the run did with it before.
         leader_epoch: of the source's batch left of the position, or -1 if nobody knows.
+        anew: whether the writer epoch begins where source or target are not what older epochs knew, see `Segment`.
+        reached: how far the target's log is known to go; a leader that has less is not written to.
     """
 
     source: TopicPartition
@@ -55,6 +66,8 @@ class PartitionPlan:
     copied: Copied = NOTHING
     target_id: str = ""
     leader_epoch: int = -1
+    anew: bool = False
+    reached: Reached = UNKNOWN
 
     @property
     def target(self) -> TopicPartition:

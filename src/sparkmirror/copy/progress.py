@@ -80,9 +80,9 @@ class Publisher:
     async def _publish(self, partitions: Sequence[PartitionCopy], final: bool) -> None:
         entries: list[tuple[str, str | None]] = []
         moved: dict[TopicPartition, _Mark] = {}
-        settled = [len(partition.settled) for partition in partitions]
+        settled = [len(partition.ahead.settled) for partition in partitions]
         for partition in partitions:
-            entries += [(segment.key, segment.value()) for segment in partition.settled]
+            entries += [(segment.key, segment.value()) for segment in partition.ahead.settled]
             if final:
                 entries += [(segment.key, None) for segment in partition.unreached()]
             mark = _mark(partition)
@@ -96,7 +96,7 @@ class Publisher:
             await self._journal.append(entries)
             self._published.update(moved)
             for partition, count in zip(partitions, settled, strict=True):
-                del partition.settled[:count]
+                del partition.ahead.settled[:count]
 
     def _progress(self, partition: PartitionCopy, before: _Mark | None) -> Progress:
         sequence, source, target = partition.last
@@ -115,6 +115,8 @@ class Publisher:
             topic_id=partition.plan.topic_id,
             target_id=partition.target_id.hex if partition.target_id is not None else partition.plan.target_id,
             settled=partition.all_acknowledged,
+            anew=partition.plan.anew,
+            reached=partition.footing.reached,
             records=copied.records,
             bytes=copied.bytes,
             dead_letters=copied.dead_letters,

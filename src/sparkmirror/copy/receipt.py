@@ -8,7 +8,7 @@ from enum import Enum
 
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.events import Event
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
 
 
 class Outcome(Enum):
@@ -32,6 +32,7 @@ class Receipt:
         settled: whether every batch that was sent is acknowledged, or refused for sure. If not, the target may have
             more than ``position`` says, and the partition has to be taken over.
         leader_epoch: of the source's batch left of the position, or of a later one; -1 if nobody knows.
+        anew, reached: as in the plan.
         first_source, last_source, first_target, last_target: offsets copied in this shift, or `NO_OFFSET`.
         records, bytes: copied in this shift.
         passed, merged, reencoded: source batches by what was done with them.
@@ -52,6 +53,8 @@ class Receipt:
     opened: bool = False
     settled: bool = False
     leader_epoch: int = -1
+    anew: bool = False
+    reached: Reached = UNKNOWN
     first_source: int = NO_OFFSET
     last_source: int = NO_OFFSET
     first_target: int = NO_OFFSET
@@ -86,6 +89,8 @@ def _receipt(partition: PartitionCopy, started: bool) -> Receipt:
         opened=partition.opened,
         settled=partition.all_acknowledged,
         leader_epoch=partition.leader_epoch,
+        anew=partition.plan.anew,
+        reached=partition.footing.reached,
         first_source=tally.first_source,
         last_source=tally.last_source,
         first_target=tally.first_target,

@@ -90,6 +90,14 @@ class Tally:
             text = f"{event}; {self.dead_letters} of them in this shift so far"
             self.note(text, Kind.DEAD_LETTER, offset, offset)
 
+    def meet_others(self, topic: str, first: int, last: int) -> None:
+        """Notes that somebody else writes to a topic that is the mirror's alone: target offsets it has not written."""
+        text = (
+            f"another producer writes to the mirror's topic {topic} (offsets {first} to {last} there, and maybe more "
+            "since): its records mix with the copy; nothing of the copy is lost"
+        )
+        self.note(text, Kind.FOREIGN_WRITER, first, last)
+
     def note(self, text: str, kind: Kind = Kind.NOTE, first: int = NO_OFFSET, last: int = NO_OFFSET) -> None:
         """Keeps an event, the newest `EVENTS_KEPT` of them, and the same in a row only once.
 

@@ -189,6 +189,7 @@ class Watch:
         lost = self._lost()
         if lost:
             await self._lane.leaders.learn(lost)
+            await self._lane.leaders.verify(lost)
         for partition in lost:
             self._lane.fetcher.refetch(partition)
         for partition in self._lane.partitions:
@@ -199,7 +200,7 @@ class Watch:
         self._lane.signal.set()
 
     def _lost(self) -> list[PartitionCopy]:
-        """Partitions with a leader that is unknown, gone, or does not answer."""
+        """Partitions with a leader that is unknown, gone, does not answer, or may lack what was written."""
         unreachable = self._lane.fetcher.unreachable
         for failure in unreachable.values():
             log.warning("%s: %s", self._lane.plan.shift, failure)
@@ -208,5 +209,6 @@ class Watch:
         return [
             p
             for p in self._lane.partitions
-            if not p.error and (p.lost_leader or p.source_node in silent or p.target_leader == NO_LEADER)
+            if not p.error
+            and (p.lost_leader or p.source_node in silent or p.target_leader == NO_LEADER or p.footing.doubted)
         ]

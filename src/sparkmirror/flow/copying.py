@@ -111,6 +111,7 @@ class Copying:
         self._began = self._refreshed = self._compared = now
         self.superseded = ""
         self._packed = Packed(at=now)
+        opened.signs.first_seconds = desk.room().start_s
         self._lanes = Lanes(
             config,
             opened,

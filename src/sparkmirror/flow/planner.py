@@ -24,6 +24,17 @@ _CODECS = {"uncompressed": "none", **{name: name for name in ("gzip", "snappy", 
 """A topic's ``compression.type`` as its batches have it; ``producer`` leaves them as they come."""
 
 
+PATIENCE_MS, PATIENCE_EACH_MS = 12_000, 20
+
+
+def patience_ms(config: FlowConfig, partitions: int) -> int:
+    """How long questions about so many partitions may take: the others of the flow wait meanwhile.
+
+    A partition whose leader does not answer in that time is asked for again later, by itself.
+    """
+    return min(config.admin_timeout_ms, PATIENCE_MS + PATIENCE_EACH_MS * partitions)
+
+
 def starts_of(
     config: FlowConfig,
     source: Cluster,
@@ -53,9 +64,11 @@ def starts_of(
         the starts, and the partitions that cannot begin now with what their operator must know.
     """
     sources = [source_partition for source_partition, _ in pairs]
-    timeout_ms = config.admin_timeout_ms
+    timeout_ms = patience_ms(config, len(pairs))
     oldest = admin.find_offsets(source, sources, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
-    ends = admin.find_offsets(source, sources, OffsetSpec.LATEST, isolation=config.isolation, timeout_ms=timeout_ms)
+    ends = admin.find_offsets(
+        source, list(oldest.found), OffsetSpec.LATEST, isolation=config.isolation, timeout_ms=timeout_ms
+    )
     latest = config.auto_offset_reset is AutoOffsetReset.LATEST
     topic_ids, target_ids = (
         ids_of_topics(source, {p.topic for p in sources}),

@@ -22,7 +22,7 @@ from sparkmirror.config import GoOn, Policies, Refill
 from sparkmirror.copy.plan import PartitionPlan, group_of
 from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.epochs import UNDEFINED, EpochEnd
-from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NOTHING, UNKNOWN, Copied, Reached, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
 
@@ -45,6 +45,8 @@ class Resumed:
         sequence: the next sequence number of that epoch.
         opened: whether the epoch's opening segment is on record.
         event: what its operator should know of it, or None.
+        anew: whether that epoch began anew, see `sparkmirror.offsets.records.Segment`.
+        reached: how far the target's log is known to go.
     """
 
     position: int
@@ -52,6 +54,8 @@ class Resumed:
     sequence: int = 0
     opened: bool = False
     event: Event | None = None
+    anew: bool = False
+    reached: Reached = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,10 +137,20 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         codec=facts.codec,
         copied=known.copied.get(source, NOTHING),
         leader_epoch=_leader_epoch(source, place, known),
+        anew=place.anew,
     )
-    resumed = known.resumed.get(source)
+    resumed, progress = known.resumed.get(source), known.progress.get(source)
     if resumed is not None and not place.anew:
-        plan = replace(plan, writer=resumed.writer, sequence=resumed.sequence, opened=resumed.opened)
+        plan = replace(
+            plan,
+            writer=resumed.writer,
+            sequence=resumed.sequence,
+            opened=resumed.opened,
+            anew=resumed.anew,
+            reached=resumed.reached,
+        )
+    elif progress is not None and not place.anew:
+        plan = replace(plan, anew=progress.anew, reached=progress.reached)
     return Start(plan=plan, event=place.event)
 
 

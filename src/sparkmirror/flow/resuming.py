@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from sparkmirror.config import FlowConfig
+from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.flow.opening import Opened
-from sparkmirror.flow.planner import ids_of_topics
+from sparkmirror.flow.planner import ids_of_topics, patience_ms
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.takeover import LEASE_SECONDS, Resumption, Takeover, Waiting
 from sparkmirror.flow.trust import Seen, distrust
@@ -78,7 +78,7 @@ class Resuming:
     def _suspects(self, pairs: Pairs, ids: Mapping[str, str]) -> set[TopicPartition]:
         state = self._opened.store.state
         believable = [there for here, there in pairs if here in state.progress and here not in self._holders]
-        timeout_ms = self._config.admin_timeout_ms
+        timeout_ms = patience_ms(self._config, len(believable))
         ends = admin.find_offsets(self._target, believable, OffsetSpec.LATEST, timeout_ms=timeout_ms).found
         return {
             here
@@ -91,6 +91,7 @@ class Resuming:
                     clean=self._opened.clean,
                     end=ends.get(there),
                     target_id=ids.get(there.topic, ""),
+                    sole_writer=self._config.policy.kind is not PolicyKind.IDENTITY,
                 )
             )
         }

@@ -15,6 +15,8 @@ from sparkmirror.copy.plan import lane_count
 
 SPARE_PART = 8
 SETTLE_SECONDS = 5.0
+START_HERE_S, START_THERE_S = 30.0, 60.0
+"""Executors may have to start first, and to unpack and compile; here a worker is forked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +26,12 @@ class Room:
     Attributes:
         lanes: how many lanes it is packed into.
         most: how many can run at all, such as those of new partitions beside the others.
+        start_s: how long a lane may take to start, in seconds.
     """
 
     lanes: int
     most: int
+    start_s: float = START_HERE_S
 
 
 def room_in_cluster(slots: int, flows: int) -> Room:
@@ -38,7 +42,8 @@ def room_in_cluster(slots: int, flows: int) -> Room:
         flows: how many flows share them.
     """
     spare = max(1, slots // SPARE_PART)
-    return Room(lanes=max(1, (slots - spare) // flows), most=max(1, slots // flows))
+    lanes, most = max(1, (slots - spare) // flows), max(1, slots // flows)
+    return Room(lanes=lanes, most=most, start_s=START_THERE_S)
 
 
 def room_here(tasks_max: int | None, cores: int, flows: int, spare: int) -> Room:

@@ -22,6 +22,8 @@ def settled_in(progress: Progress) -> Resumed | None:
         writer=progress.writer,
         sequence=progress.next_sequence,
         opened=progress.next_sequence > 0,
+        anew=progress.anew,
+        reached=progress.reached,
     )
 
 
@@ -29,11 +31,22 @@ def settled_by(receipt: Receipt) -> Resumed | None:
     """By the receipt of a partition that stopped."""
     if not receipt.settled or receipt.outcome is not Outcome.STOPPED or receipt.position == NO_OFFSET:
         return None
-    return Resumed(position=receipt.position, writer=receipt.writer, sequence=receipt.sequence, opened=receipt.opened)
+    return _where(receipt)
 
 
 def settled_at(plan: PartitionPlan) -> Resumed | None:
     """By a plan that nobody began."""
     if plan.after or plan.position == NO_OFFSET:
         return None
-    return Resumed(position=plan.position, writer=plan.writer, sequence=plan.sequence, opened=plan.opened)
+    return _where(plan)
+
+
+def _where(left: Receipt | PartitionPlan) -> Resumed:
+    return Resumed(
+        position=left.position,
+        writer=left.writer,
+        sequence=left.sequence,
+        opened=left.opened,
+        anew=left.anew,
+        reached=left.reached,
+    )

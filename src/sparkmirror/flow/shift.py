@@ -82,6 +82,8 @@ def not_started(plan: ShiftPlan) -> Receipts:
             sequence=p.sequence,
             writer=p.writer,
             opened=p.opened,
+            anew=p.anew,
+            reached=p.reached,
         )
         for p in plan.partitions
     )
@@ -108,6 +110,7 @@ def going_on(plan: PartitionPlan, receipt: Receipt) -> PartitionPlan:
         after="",
         copied=copied,
         leader_epoch=receipt.leader_epoch,
+        reached=receipt.reached,
     )
 
 

@@ -21,6 +21,7 @@ from sparkmirror.kafka.journal import Entry, Journal
 
 SILENT_SECONDS = 10.0
 FIRST_SECONDS = 120.0
+"""Until the first sign; less where lanes start faster."""
 """Until a shift is heard for the first time: Spark has to start it, and on a busy machine that takes long."""
 
 DEAF_SECONDS = 3.0
@@ -54,9 +55,9 @@ class Heard:
             if sign is not None and sign[0] == self.run:
                 self._shifts[sign[1]] = now
 
-    def expect(self, shift: str, now: float) -> None:
-        """A shift was handed to Spark."""
-        self._shifts[shift] = now + FIRST_SECONDS - SILENT_SECONDS
+    def expect(self, shift: str, now: float, seconds: float) -> None:
+        """A shift was handed to Spark, and is to be heard within so many seconds."""
+        self._shifts[shift] = now + seconds - SILENT_SECONDS
 
     def forget(self, shift: str) -> None:
         """A shift has ended."""
@@ -75,9 +76,13 @@ class Signs:
         topic: the control topic.
         run: the run's name.
         timeout_ms: of each exchange.
+
+    Attributes:
+        first_seconds: how long a lane may take until it is heard for the first time.
     """
 
     def __init__(self, target: Cluster, topic: str, run: str, timeout_ms: int) -> None:
+        self.first_seconds = FIRST_SECONDS
         self._target = target
         self._journal = Journal(target, topic)
         self._next = 0
@@ -133,7 +138,7 @@ class Signs:
 
     def expect(self, shift: str) -> None:
         """A shift was handed to Spark."""
-        self._heard.expect(shift, time.monotonic())
+        self._heard.expect(shift, time.monotonic(), self.first_seconds)
 
     def forget(self, shift: str) -> None:
         """A shift has ended."""

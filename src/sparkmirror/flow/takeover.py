@@ -17,7 +17,9 @@ from typing import NamedTuple
 from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.copy.plan import group_of
 from sparkmirror.errors import FencedError, SparkmirrorError
+from sparkmirror.events import Event
 from sparkmirror.flow.opening import Opened
+from sparkmirror.flow.planner import patience_ms
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.writers import GROUPS, Fenced
 from sparkmirror.kafka.cluster import Cluster
@@ -96,7 +98,7 @@ class Takeover:
         self._opened = opened
         self._store = opened.store
         self._writers = opened.writers
-        self._timeout_ms = config.admin_timeout_ms
+        self._config = config
         self._sole_writer = config.policy.kind is not PolicyKind.IDENTITY
         self._still: dict[TopicPartition, int] = {}
 
@@ -130,8 +132,13 @@ class Takeover:
                     taking.waiting[here] = Waiting(decision.error)
                 else:
                     segments += decision.segments if isinstance(decision, Resume) else ()
-                    resumed[here] = self._resumed(
-                        here, decision, taking.writers[here], target_ids.get(there[here].topic)
+                    position, event = self._place(here, decision, target_ids.get(there[here].topic))
+                    resumed[here] = Resumed(
+                        position=position,
+                        writer=taking.writers[here],
+                        event=event,
+                        anew=decision.anew,
+                        reached=tail.reached,
                     )
             tails = self._read_further(further, taking, there)
         for here in [here for here, where in resumed.items() if self._must_stand_still(here, where)]:
@@ -160,12 +167,13 @@ class Takeover:
         return taking
 
     def _fence_group(self, group: int, partitions: Sequence[TopicPartition]) -> Fenced | SparkmirrorError:
+        timeout_ms = patience_ms(self._config, len(partitions))
         try:
-            outcome = self._writers.take_over(group, partitions, self._timeout_ms)
+            outcome = self._writers.take_over(group, partitions, timeout_ms)
             if isinstance(outcome, Unfenceable):
                 # Whoever still writes with the old id is waited for, partition by partition; the new one can be fenced.
                 self._writers.confirm(group)
-                outcome = self._writers.take_over(group, partitions, self._timeout_ms)
+                outcome = self._writers.take_over(group, partitions, timeout_ms)
         except FencedError:
             raise
         except SparkmirrorError as failure:
@@ -176,7 +184,7 @@ class Takeover:
 
     def _read(self, taking: _Taking, there: Mapping[TopicPartition, TopicPartition]) -> dict[TopicPartition, Tail]:
         wanted = [there[here] for here in taking.writers]
-        found = last_batches(self._target, wanted, self._timeout_ms, fenced=taking.marks)
+        found = last_batches(self._target, wanted, patience_ms(self._config, len(wanted)), fenced=taking.marks)
         return self._taken(found, taking, there)
 
     def _read_further(
@@ -184,7 +192,7 @@ class Takeover:
     ) -> dict[TopicPartition, Tail]:
         if not offsets:
             return {}
-        found = read_headers(self._target, offsets, self._timeout_ms, fenced=taking.marks)
+        found = read_headers(self._target, offsets, self._config.admin_timeout_ms, fenced=taking.marks)
         return self._taken(found, taking, {here: place for here, place in there.items() if place in offsets})
 
     def _taken(
@@ -230,17 +238,10 @@ class Takeover:
         self._still[here] = where.position
         return True
 
-    def _resumed(
-        self, here: TopicPartition, decision: Resume | Begin, writer: Writer, target_id: str | None
-    ) -> Resumed:
+    def _place(self, here: TopicPartition, decision: Resume | Begin, target_id: str | None) -> tuple[int, Event | None]:
+        """Where it goes on, and what to tell; what a target topic made anew gets is for the start to decide."""
         progress = self._store.state.progress.get(here)
-        if (
-            isinstance(decision, Begin)
-            and progress is not None
-            and target_id
-            and progress.target_id not in ("", target_id)
-        ):
-            return Resumed(
-                position=progress.position, writer=writer
-            )  # what a new topic gets is for the start to decide
-        return Resumed(position=decision.position, writer=writer, event=decision.event)
+        known = progress.target_id if progress is not None else ""
+        if isinstance(decision, Begin) and progress is not None and target_id and known not in ("", target_id):
+            return progress.position, None
+        return decision.position, decision.event

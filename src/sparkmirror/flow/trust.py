@@ -23,6 +23,7 @@ class Seen:
         clean: whether the run before ended cleanly.
         end: the target partition's end, or None if it cannot be told.
         target_id: of the target topic, or "" where brokers have no topic ids.
+        sole_writer: whether nobody but the flow writes the target topic.
     """
 
     progress: Progress | None
@@ -31,6 +32,7 @@ class Seen:
     clean: bool = True
     end: int | None = None
     target_id: str = ""
+    sole_writer: bool = True
 
 
 def distrust(seen: Seen) -> str:
@@ -48,6 +50,9 @@ def distrust(seen: Seen) -> str:
         return "the target topic was deleted and made anew"
     if seen.end is None:
         return "the end of the target is not known"
-    if progress.target != NO_OFFSET and seen.end <= progress.target:
-        return f"the target ends at offset {seen.end} and had {progress.target + 1} acknowledged: it lost its tail"
+    known = max(progress.target + 1, progress.reached.end)
+    if seen.end < known:
+        return f"the target ends at offset {seen.end} and had {known} acknowledged: it lost its tail"
+    if seen.sole_writer and progress.reached.end != NO_OFFSET and seen.end > known:
+        return f"the target ends at offset {seen.end} and had {known} acknowledged: something was written since"
     return ""

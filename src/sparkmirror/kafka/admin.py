@@ -372,7 +372,8 @@ def _apply(cluster: Cluster, change: _Change, timeout_ms: int) -> Results[str, N
             attempt_ms = deadline.attempt_ms
             try:
                 # The broker gives up first, so that its answer comes and not our own time-out.
-                response = cluster.call(change.request(piece, attempt_ms * 3 // 4), controller, attempt_ms)
+                request = change.request(piece, attempt_ms * 3 // 4)
+                response = cluster.call(request, controller, attempt_ms, attempt_ms)
             except LinkError as failure:
                 yield from (Answer(key=name, link=failure) for name in piece)
                 continue

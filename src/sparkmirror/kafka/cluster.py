@@ -34,6 +34,9 @@ IN_FLIGHT = 5
 BESIDE = 3
 """Further requests on the same connection, such as those that look after a lane."""
 FRAME_LIMIT = 256 << 20
+ANY_MS = 3_000
+"""How long a broker that stands for any other may think, the first time."""
+_PASSING = (kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError, ConnectionError)
 
 BOOTSTRAP_HINT = "are the bootstrap servers right and up, and is security.protocol what the listener expects?"
 
@@ -81,20 +84,24 @@ class Cluster:
         """The bootstrap servers, as written."""
         return ",".join(self.settings.bootstrap_servers)
 
-    def call(self, request: Any, node: int | None = None, timeout_ms: int = CALL_MS) -> Any:
+    def call(self, request: Any, node: int | None = None, timeout_ms: int = CALL_MS, patience_ms: int = ANY_MS) -> Any:
         """Sends one request and returns its answer; for threads of a driver.
 
         Args:
             request: a message of ``kafka.protocol``.
-            node: the broker's id; None for any.
+            node: the broker's id; None for any, maybe for several in turn.
             timeout_ms: milliseconds to the deadline, connecting included.
+            patience_ms: how long one that stands for any may take at first; what must not be done twice needs all the
+                time there is.
 
         Raises:
             LinkError: no connection, a broken one, or no answer in time.
         """
-        return self.loop.run(self.exchange, request, node, timeout_ms)
+        return self.loop.run(self.exchange, request, node, timeout_ms, patience_ms)
 
-    async def exchange(self, request: Any, node: int | None = None, timeout_ms: int = CALL_MS) -> Any:
+    async def exchange(
+        self, request: Any, node: int | None = None, timeout_ms: int = CALL_MS, patience_ms: int = ANY_MS
+    ) -> Any:
         """Like `call`, for coroutines on the loop."""
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
@@ -102,12 +109,19 @@ class Cluster:
             try:
                 await self.bootstrap(max(1, left_ms))
                 left_ms = max(1, int((deadline - time.monotonic()) * 1000))
-                chosen = node if node is not None else self.connections.least_loaded_node()
+                if node is None:  # whoever is asked may hang: then another one is, which is why any may be
+                    chosen, left_ms = self.connections.least_loaded_node(), min(left_ms, patience_ms)
+                else:
+                    chosen = node
                 return await self.connections.send(request, chosen, request_timeout_ms=left_ms)
-            except (kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError, ConnectionError) as failure:
+            except _PASSING as failure:
                 if time.monotonic() + 0.05 > deadline:
                     raise self.link_error(failure) from failure
                 await self.loop.sleep(0.05)
+            except kafka_errors.RequestTimedOutError as failure:
+                if node is not None or time.monotonic() + 0.05 > deadline:
+                    raise self.link_error(failure) from failure
+                patience_ms *= 2
             except Exception as failure:
                 raise self.link_error(failure) from failure
 

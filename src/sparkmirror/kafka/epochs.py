@@ -51,18 +51,15 @@ def epoch_ends(
 
     def ask(wanted: Sequence[TopicPartition], deadline: Deadline) -> Iterable[Answer[TopicPartition, EpochEnd]]:
         known = list_topics(cluster, sorted({partition.topic for partition in wanted}), deadline.attempt_ms)
-        by_node: dict[int, dict[TopicPartition, Leader]] = defaultdict(dict)
+        leaders: dict[TopicPartition, Leader] = {}
         for partition in wanted:
             described = known.get(partition.topic)
             leader = described.partitions.get(partition.partition) if described else None
             if leader is None or leader.node < 0:
                 yield Answer(key=partition, code=UNKNOWN_TOPIC_OR_PARTITION if leader is None else LEADER_NOT_AVAILABLE)
             else:
-                by_node[leader.node][partition] = leader
-        requests = {node: _request(leaders, epochs) for node, leaders in by_node.items()}
-        answers = cluster.run(together, cluster, requests, min(deadline.attempt_ms, LEADER_MS))
-        for node, answer in answers.items():
-            yield from failed(answer, by_node[node]) if isinstance(answer, LinkError) else _read(answer)
+                leaders[partition] = leader
+        yield from cluster.run(ask_leaders_of_epochs, cluster, leaders, epochs, min(deadline.attempt_ms, LEADER_MS))
 
     def explain(partition: TopicPartition, code: int, message: str) -> BrokerError:
         remedy = f"allow DESCRIBE on Topic {partition.topic} to this user" if code in UNAUTHORIZED else ""
@@ -70,6 +67,29 @@ def epoch_ends(
         return explained(code, cluster.alias, topic=partition.topic, partition=number, remedy=remedy, message=message)
 
     return repeat(tuple(epochs), ask, explain, timeout_ms, cluster.backoff)
+
+
+async def ask_leaders_of_epochs(
+    cluster: Cluster, leaders: Mapping[TopicPartition, Leader], epochs: Mapping[TopicPartition, int], timeout_ms: int
+) -> list[Answer[TopicPartition, EpochEnd]]:
+    """Asks once, all leaders at the same time.
+
+    Args:
+        cluster: where.
+        leaders: of the partitions, with the leader epoch that is believed to be theirs.
+        epochs: which epoch of which partition.
+        timeout_ms: milliseconds for the answer of each leader.
+    """
+    by_node: dict[int, dict[TopicPartition, Leader]] = defaultdict(dict)
+    for partition, leader in leaders.items():
+        by_node[leader.node][partition] = leader
+    requests = {node: _request(some, epochs) for node, some in by_node.items()}
+    answers = await together(cluster, requests, timeout_ms)
+    return [
+        told
+        for node, answer in answers.items()
+        for told in (failed(answer, by_node[node]) if isinstance(answer, LinkError) else _read(answer))
+    ]
 
 
 def _request(leaders: Mapping[TopicPartition, Leader], epochs: Mapping[TopicPartition, int]) -> Any:

@@ -25,6 +25,8 @@ from sparkmirror.kafka.metadata import NO_LEADER, describe_topics
 BATCH_BYTES = 900_000
 GZIP = 1
 FETCH_BYTES = 4 << 20
+ATTEMPT_MS = 10_000
+"""For one answer of the leader: one that hangs is replaced after some seconds, and the next one has to be found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +128,16 @@ class Journal:
         self._leader, self._topic_id = leader.node, view.topic_id
 
     async def _produce(self, payload: bytes) -> int:
-        request = _produce_request(self.topic, self._topic_id, payload, 20_000)
-        answer = await self.cluster.exchange(request, self._leader)
+        request = _produce_request(self.topic, self._topic_id, payload, ATTEMPT_MS)
+        answer = await self.cluster.exchange(request, self._leader, ATTEMPT_MS)
         part = answer.responses[0].partition_responses[0]
         if part.error_code != 0:
             raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=0)
         return int(part.base_offset)
 
     async def _fetch(self, offset: int, max_wait_ms: int) -> tuple[list[Entry], int, int]:
-        answer = await self.cluster.exchange(
-            _fetch_request(self.topic, self._topic_id, offset, max_wait_ms), self._leader
-        )
+        request = _fetch_request(self.topic, self._topic_id, offset, max_wait_ms)
+        answer = await self.cluster.exchange(request, self._leader, max_wait_ms + ATTEMPT_MS)
         if answer.error_code != 0:
             raise broker_error(answer.error_code, self.cluster.alias, topic=self.topic)
         part = answer.responses[0].partitions[0]

@@ -35,7 +35,7 @@ from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, broker_error
 from sparkmirror.kafka.fetching import LAST_VERSION_WITH_NAMES
 from sparkmirror.kafka.leaders import Leader, OffsetSpec, ask_leaders
 from sparkmirror.kafka.rounds import Answer, Deadline, Results, explained, repeat
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import UNKNOWN, TopicPartition
 from sparkmirror.offsets.tail import Tail, TailBatch
 
 CORRUPT_MESSAGE = 2
@@ -188,6 +188,7 @@ def _headers(index: batches.Indexed, offset: int) -> list[TailBatch]:
         index.count,
         index.attributes,
         index.max_timestamp,
+        index.leader_epoch,
     )
     return [
         TailBatch(
@@ -199,8 +200,9 @@ def _headers(index: batches.Indexed, offset: int) -> list[TailBatch]:
             count=count,
             control=magic == 2 and bool(attributes & layout.CONTROL),
             newest_ms=newest_ms,
+            leader_epoch=leader_epoch if magic == 2 else UNKNOWN.leader_epoch,
         )
-        for magic, base, last, producer_id, epoch, sequence, count, attributes, newest_ms in zip(
+        for magic, base, last, producer_id, epoch, sequence, count, attributes, newest_ms, leader_epoch in zip(
             *(column.tolist() for column in columns), strict=True
         )
     ]

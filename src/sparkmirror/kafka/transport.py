@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ssl
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -36,13 +37,16 @@ PIECES_PER_CALL = 512
 """Below the least IOV_MAX of Linux and macOS, 1024."""
 
 
+BOOTSTRAP_TRY_MS, MOST_DOUBLINGS = 3_000, 5
+
+
 class Pieces(tuple[bytes | bytearray | memoryview, ...]):
     """A request as the pieces that make it up, to be sent one after the other."""
 
     __slots__ = ()
 
 
-class _Wide:
+class _Wide(ABC):
     """Replaces how a kafka-python transport reads and writes."""
 
     _sock: Any
@@ -80,9 +84,9 @@ class _Wide:
         self._holds_batches = False
         return total, None
 
+    @abstractmethod
     def _push(self, waiting: Any) -> int:
         """Writes what the socket takes at once of a queue that is not empty; the number of bytes."""
-        raise NotImplementedError
 
     def _sock_recv(self) -> tuple[memoryview, Exception | None]:
         if self._read_buffer is None:
@@ -254,11 +258,21 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         refusal = self._turned_away.pop(node_id, None)
         if refusal is not None:
             raise refusal
+        if self.cluster.is_bootstrap(node_id) and options.get("timeout_ms") is not None:
+            options["timeout_ms"] = min(options["timeout_ms"], self._bootstrap_ms(node_id))
         connection = super().get_connection(node_id, **options)
         if connection.__class__ is not Connection:
             connection.__class__ = Connection
             connection.init_future.add_errback(lambda failure: self._remember(node_id, failure))
         return connection
+
+    def _bootstrap_ms(self, node_id: Any) -> int:
+        """How long one bootstrap server may take before another one is tried; longer each time that it was too slow.
+
+        kafka-python would give the first one all the time there is, and a broker that hangs takes connections too.
+        """
+        failures = self._backoff.get(node_id, (0,))[0]
+        return int(BOOTSTRAP_TRY_MS * 2 ** min(failures, MOST_DOUBLINGS))
 
     def _batches_allowed_now(self) -> bool:
         return self.batches_allowed()

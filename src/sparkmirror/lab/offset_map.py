@@ -4,15 +4,16 @@ Reads with librdkafka and json alone, so that a mistake in `sparkmirror.offsets`
 hold the same records in the same order (the referee says so): the n-th record here is the n-th one there.
 
 A partition that was taken over has segments of several writer epochs. What a newer epoch's first segment says holds
-from there on, whatever older ones said: the target may have lost its tail meanwhile. Of two epochs the newer one is
-that of the producer id that was registered later, then the greater one (docs/internal-topics.md).
+from there on, whatever older ones said: the target may have lost its tail meanwhile; but an epoch that is over, has
+no target offset at all and did not begin anew has nothing there. Of two epochs the newer one is that of the producer
+id that was registered later, then the greater one (docs/internal-topics.md).
 """
 
 from __future__ import annotations
 
 import bisect
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from sparkmirror.errors import LabError
@@ -70,18 +71,25 @@ def segments(entries: Entries, topic: str, producers: Sequence[int] = ()) -> Pie
     """
     age = {producer: number for number, producer in enumerate(producers)}
     by_writer: dict[int, dict[tuple[int, int], list[tuple[int, int | None]]]] = {}
+    anew: set[tuple[int, int]] = set()
     for key, value in entries.items():
         if key[0] == "segment" and key[1] == topic:
             _, _, partition, producer, epoch, _ = key
             pieces = by_writer.setdefault(partition, {}).setdefault((age.get(producer, 0), epoch), [])
             pieces.append((value["source"], value["target"]))
-    return {partition: _layered(writers) for partition, writers in by_writer.items()}
+            if value.get("anew"):
+                anew.add((age.get(producer, 0), epoch))
+    return {partition: _layered(writers, anew) for partition, writers in by_writer.items()}
 
 
-def _layered(writers: Mapping[tuple[int, int], Iterable[tuple[int, int | None]]]) -> list[tuple[int, int | None]]:
+def _layered(
+    writers: Mapping[tuple[int, int], Iterable[tuple[int, int | None]]], anew: Container[tuple[int, int]]
+) -> list[tuple[int, int | None]]:
     whole: list[tuple[int, int | None]] = []
     for writer in sorted(writers):
         pieces = sorted(writers[writer], key=lambda piece: piece[0])
+        if writer != max(writers) and writer not in anew and all(target is None for _, target in pieces):
+            continue
         whole = [piece for piece in whole if piece[0] < pieces[0][0]] + pieces
     return whole
 

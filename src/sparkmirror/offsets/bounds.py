@@ -53,7 +53,8 @@ def _outlived(partition: TopicPartition, pieces: PartitionMap, log_start: int, i
             needed[_last_settled(columns, cut) :] = True
         sequences = columns.counts[: int(np.argmax(needed)) if needed.any() else len(needed)] % SEQUENCES
         keys += [SegmentKey(partition, writer, sequence).text for sequence in sequences.tolist()]
-        cut = min(cut, int(columns.sources[0]))
+        if age == 0 or here.supersedes:
+            cut = min(cut, int(columns.sources[0]))
     return keys
 
 

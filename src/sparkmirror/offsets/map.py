@@ -6,6 +6,8 @@ Invariants:
     * Newer writer epochs go first. An older one holds for source offsets below those where a newer one began: what it
       had beyond was lost by the target, or belongs to another history of the source; and for target offsets below
       those where a newer one began: beyond, the target topic is another one.
+    * A writer epoch of which nothing is left, since an unclean election brought back a log without it, holds nothing:
+      it keeps its segments, but none of their target offsets.
     * In an `OffsetMap` source and target offsets grow together, and nothing that is not acknowledged is in it.
 """
 
@@ -42,7 +44,7 @@ class PartitionMap:
     def take(self, segment: Segment) -> None:
         """Adds a segment, or replaces what was known of it."""
         self.place(segment.writer.producer_id, segment.writer.epoch).take(
-            segment.sequence, segment.source, segment.target, segment.unguarded
+            segment.sequence, segment.source, segment.target, unguarded=segment.unguarded, anew=segment.anew
         )
 
     def place(self, producer_id: int, epoch: int) -> Pieces:
@@ -98,12 +100,14 @@ class PartitionMap:
         if closed and progress is not None and progress.position != NO_OFFSET:
             source_cut = progress.position  # its writer has sent nothing yet: what is mirrored lies below
         for writer in reversed(writers):
-            columns = self._pieces[writer.producer_id, writer.epoch].columns
+            pieces = self._pieces[writer.producer_id, writer.epoch]
+            columns = pieces.columns
             newest = writer == writers[-1] and not closed
             last = progress if progress is not None and (progress.writer == writer or closed) else None
-            end = _end(self._pieces[writer.producer_id, writer.epoch], last, newest=newest)
+            end = _end(pieces, last, newest=newest)
             lines.append(_line(columns, end, source_cut, target_cut, newest=newest))
-            source_cut = min(source_cut, int(columns.sources[0]))
+            if newest or pieces.supersedes:
+                source_cut = min(source_cut, int(columns.sources[0]))
             closed = False
             known = columns.targets[columns.targets >= 0]
             target_cut = min(target_cut, int(known[0])) if len(known) else target_cut
@@ -149,7 +153,7 @@ def _line(
 
     Only the newest epoch's unknown targets may still become known; what others wrote ahead never arrived.
     """
-    counts, sources, targets, _ = columns
+    counts, sources, targets, *_ = columns
     lengths = np.minimum(np.append(counts[1:], _FAR), end) - counts
     lengths = np.minimum(lengths, source_cut - sources)
     lengths = np.where(targets >= 0, np.minimum(lengths, target_cut - targets), lengths)

@@ -25,6 +25,8 @@ STRIDE = 1 << 28
 
 GONE = -1
 WORDS = 3
+_FLAGS = 2
+"""Bits beside the target offset."""
 _SLACK = 64
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
@@ -37,15 +39,17 @@ class Piece(NamedTuple):
     source: int
     target: int
     unguarded: bool
+    anew: bool
 
 
 class Columns(NamedTuple):
-    """All segments in order: counts, source offsets, target offsets (-1 while unknown), whether they are unguarded."""
+    """All segments in order: counts, source offsets, target offsets (-1 while unknown), and their two flags."""
 
     counts: Offsets
     sources: Offsets
     targets: Offsets
     unguarded: npt.NDArray[np.bool_]
+    anew: npt.NDArray[np.bool_]
 
 
 class Pieces:
@@ -58,16 +62,16 @@ class Pieces:
         self._limit = _SLACK * WORDS
         self._columns: Columns | None = None
 
-    def take(self, sequence: int, source: int, target: int, unguarded: bool) -> None:
+    def take(self, sequence: int, source: int, target: int, *, unguarded: bool = False, anew: bool = False) -> None:
         """Adds a segment, or replaces the one with the same sequence."""
-        self._words.extend((sequence, source, target << 1 | unguarded))
+        self._words.extend((sequence, source, target << _FLAGS | unguarded << 1 | anew))
         self._columns = None
         if len(self._words) > self._limit:
             self._order()
 
     def forget(self, sequence: int) -> None:
         """Removes the segment with that sequence."""
-        self.take(sequence, GONE, GONE, unguarded=False)
+        self.take(sequence, GONE, GONE)
 
     @property
     def columns(self) -> Columns:
@@ -79,7 +83,8 @@ class Pieces:
             counts[:1] = table[:1, 0]
             counts[1:] = counts[:1] + np.cumsum(steps)
             bits = table[:, 2]
-            self._columns = Columns(counts, table[:, 1].copy(), bits >> 1, (bits & 1).astype(np.bool_))
+            unguarded, anew = (bits & 2).astype(np.bool_), (bits & 1).astype(np.bool_)
+            self._columns = Columns(counts, table[:, 1].copy(), bits >> _FLAGS, unguarded, anew)
         return self._columns
 
     def __len__(self) -> int:
@@ -87,8 +92,10 @@ class Pieces:
 
     def at(self, place: int) -> Piece:
         """The segment in that place."""
-        counts, sources, targets, unguarded = self.columns
-        return Piece(int(counts[place]), int(sources[place]), int(targets[place]), bool(unguarded[place]))
+        counts, sources, targets, unguarded, anew = self.columns
+        return Piece(
+            int(counts[place]), int(sources[place]), int(targets[place]), bool(unguarded[place]), bool(anew[place])
+        )
 
     def place_of(self, count: int) -> int:
         """The place of the segment that holds the record with that count, or -1 if it lies before all of them."""
@@ -96,14 +103,19 @@ class Pieces:
 
     def last_settled(self, up_to: int | None = None) -> Piece | None:
         """The last segment whose target offset is known, at or before the count ``up_to``, or None."""
-        counts, _, targets, _ = self.columns
+        counts, _, targets, *_ = self.columns
         settled = np.flatnonzero(targets >= 0 if up_to is None else (targets >= 0) & (counts <= up_to))
         return self.at(int(settled[-1])) if len(settled) else None
 
     @property
+    def supersedes(self) -> bool:
+        """Whether older epochs end where this one begins: not if all that it had was lost, or never arrived."""
+        return bool(self.columns.anew.any() or (self.columns.targets >= 0).any())
+
+    @property
     def ends_unguarded(self) -> bool:
         """Whether the last segment whose target offset is known, or one written ahead behind it, is unguarded."""
-        _, _, targets, unguarded = self.columns
+        _, _, targets, unguarded, _ = self.columns
         settled = np.flatnonzero(targets >= 0)
         return bool(unguarded[settled[-1] if len(settled) else 0 :].any())
 

@@ -66,7 +66,7 @@ Placing: TypeAlias = tuple[Segment, ...] | Unseen
 
 def place(what: Placed) -> Placing:
     """Segments whose target offset becomes known, and new ones where somebody else wrote in between."""
-    counts, _, targets, _ = what.pieces.columns
+    counts, _, targets, *_ = what.pieces.columns
     within = counts <= what.count
     unknown = counts[within & (targets < 0)]
     before = _before(what, int(unknown[0]) if len(unknown) else what.count)
@@ -130,4 +130,5 @@ def _segment(what: Placed, count: int, target: int) -> Segment:
         source=at.source + count - at.begin,
         target=target,
         unguarded=at.unguarded,
+        anew=at.anew,
     )

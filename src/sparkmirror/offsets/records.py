@@ -14,7 +14,8 @@ Invariants:
     * A segment says: a record with sequence ``q + n`` of that writer epoch has source offset ``source + n`` and, once
       ``target`` is known, target offset ``target + n``; until the next segment of that epoch. It is written before a
       record beyond a hole is sent, so sequence numbers found in the target's log always translate back.
-    * Within one writer epoch source offsets grow with the sequence: a copy that goes back takes a new epoch.
+    * Within one writer epoch source offsets grow with the sequence: a copy that goes back takes a new epoch, which is
+      `anew`: what older epochs have from its first source offset on is not what the source has there now.
     * Topic and partition are those of the source; sequences count records, modulo 2**31.
     * A progress never covers a record that the target has not acknowledged.
     * Records of a later version are neither read nor replaced nor removed: `parse` gives `Later` for them.
@@ -28,7 +29,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sparkmirror.events import Event, Kind, event_of
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
 
 VERSION = 1
 SEQUENCES = 1 << 31
@@ -42,7 +43,6 @@ class FlowRecord:
         source_alias, source_id, target_alias, target_id: the clusters.
         naming: the replication policy.
         generation: counts the starts of the driver, and its changes of a producer id.
-        run: the run that wrote it; a driver that finds another run's behind its own has lost the flow to it.
     """
 
     source_alias: str
@@ -51,7 +51,6 @@ class FlowRecord:
     target_id: str
     naming: str
     generation: int
-    run: str = ""
 
     @property
     def key(self) -> str:
@@ -69,7 +68,6 @@ class FlowRecord:
                 "target": target,
                 "naming": self.naming,
                 "generation": self.generation,
-                "run": self.run,
             }
         )
 
@@ -83,6 +81,7 @@ class Segment:
         writer: whose sequence numbers count.
         sequence, source, target: of the first record; ``target`` is `NO_OFFSET` until the broker has answered.
         unguarded: from here on batches are too old for the broker's memory of the producer, see ``copy.retries``.
+        anew: the epoch began where the source, or the target topic, is another one than older epochs knew.
     """
 
     partition: TopicPartition
@@ -91,6 +90,7 @@ class Segment:
     source: int
     target: int = NO_OFFSET
     unguarded: bool = False
+    anew: bool = False
 
     @property
     def key(self) -> str:
@@ -102,6 +102,8 @@ class Segment:
         value = {"v": VERSION, "source": self.source, "target": None if self.target < 0 else self.target}
         if self.unguarded:
             value["unguarded"] = True
+        if self.anew:
+            value["anew"] = True
         return _text(value)
 
 
@@ -119,6 +121,8 @@ class Progress:
         topic_id: of the source topic, or "".
         target_id: of the target topic, or "".
         settled: whether nothing was unacknowledged: ``position`` and ``next_sequence`` are exact.
+        anew: as for `Segment`.
+        reached: how far the target's log went when the last record was acknowledged, or when it was taken over.
         records, bytes: copied since this run first took the partition.
         dead_letters: records put aside since then, because the target topic cannot hold them.
         rate: (records, bytes) per second over the second before.
@@ -140,6 +144,8 @@ class Progress:
     topic_id: str = ""
     target_id: str = ""
     settled: bool = False
+    anew: bool = False
+    reached: Reached = UNKNOWN
     records: int = 0
     bytes: int = 0
     dead_letters: int = 0
@@ -169,6 +175,8 @@ class Progress:
                 "topic_id": self.topic_id,
                 "target_id": self.target_id,
                 "settled": self.settled,
+                "anew": self.anew,
+                "reached": list(self.reached),
                 "records": self.records,
                 "bytes": self.bytes,
                 "dead_letters": self.dead_letters,
@@ -344,7 +352,6 @@ def _flow(_name: list[Any], data: dict[str, Any]) -> FlowRecord:
         target_id=target["cluster"],
         naming=data["naming"],
         generation=data["generation"],
-        run=data.get("run", ""),
     )
 
 
@@ -357,6 +364,7 @@ def _segment(name: list[Any], data: dict[str, Any]) -> Segment:
         source=data["source"],
         target=NO_OFFSET if data["target"] is None else data["target"],
         unguarded=data.get("unguarded", False),
+        anew=data.get("anew", False),
     )
 
 
@@ -377,6 +385,8 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         topic_id=data["topic_id"],
         target_id=data.get("target_id", ""),
         settled=data.get("settled", False),
+        anew=data.get("anew", False),
+        reached=Reached(*data.get("reached", UNKNOWN)),
         records=data["records"],
         bytes=data["bytes"],
         dead_letters=data.get("dead_letters", 0),

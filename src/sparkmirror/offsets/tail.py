@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from sparkmirror.model import UNKNOWN, Reached
+
 NO_SEQUENCE = -1
 NO_PRODUCER = -1
 
@@ -25,6 +27,7 @@ class TailBatch(NamedTuple):
         count: of its records; fewer than offsets where the log cleaner thinned it.
         control: whether it is a transaction's marker.
         newest_ms: its newest record timestamp, or -1.
+        leader_epoch: of the leader that appended it, or -1.
     """
 
     base_offset: int
@@ -35,6 +38,7 @@ class TailBatch(NamedTuple):
     count: int  # type: ignore[assignment]  # the word of the rest of the code; nobody counts in a header
     control: bool
     newest_ms: int
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +56,8 @@ class Tail:
     high_watermark: int
     batches: tuple[TailBatch, ...]
     since: int
+
+    @property
+    def reached(self) -> Reached:
+        """How far the log goes, as its last batch tells."""
+        return Reached(self.batches[-1].leader_epoch, self.batches[-1].last_offset + 1) if self.batches else UNKNOWN

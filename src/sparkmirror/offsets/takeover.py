@@ -7,7 +7,9 @@ adds them, and decides again, until there is another answer.
 Invariants:
     * L counts, not the progress on record: it may lie before it (the target lost its tail) or behind it (answers were
       lost). Only where L is the record of the progress, its position counts, since it knows what was dropped behind.
-    * A position is never beyond what the log shows, nor beyond where a newer writer epoch began.
+    * A position is never beyond what the log shows, nor beyond where a newer writer epoch began anew. Where one began
+      that did not, the log did not have what it has now: an unclean election has brought a former leader back. Then L
+      counts, and the newer epoch's records are those that are lost.
     * Where the log cannot tell, records are repeated rather than lost, and the event says so.
 
 Whether the source is still the one that the position means is another question, see ``flow.positions``.
@@ -16,11 +18,13 @@ References: KIP-98 (sequences), KIP-360 (epochs); see ``offsets.pieces`` for seq
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.gaps import Gap, find_gap
+from sparkmirror.offsets.lineage import Lineage
 from sparkmirror.offsets.map import PartitionMap, Stretch
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.placing import Known, Placed, Unseen, place
@@ -59,6 +63,11 @@ class Observed:
     sole_writer: bool = True
     fence: Writer | None = None
 
+    @property
+    def lineage(self) -> Lineage:
+        """The writers on record, by age."""
+        return Lineage(self.progress, self.map, self.ids)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Last:
@@ -76,14 +85,17 @@ class Resume:
     Attributes:
         position: the next source offset to copy.
         last: the last record that the target has, or None if none is left there.
-        segments: whose target offset became known, and new ones where others wrote in between: to be put on record.
+        segments: whose target offset became known, or is void, and new ones where others wrote in between: to be put
+            on record.
         event: what the operator should know, or None.
+        anew: whether the epoch that goes on here is, see `Segment`.
     """
 
     position: int
     last: Last | None
     segments: tuple[Segment, ...] = ()
     event: Event | None = None
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +107,11 @@ class ReadFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """The target has nothing of this partition: begin at this source offset."""
+    """The target has nothing of this partition: begin at this source offset; ``anew`` as for `Resume`."""
 
     position: int
     event: Event | None = None
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,48 +134,26 @@ def decide(observed: Observed) -> Decision:
             return ReadFrom(offset=tail.since)  # its marker is not below the high watermark yet
     mine = _own(observed)
     found = [b for b in mine if _writer(b) == _writer(mine[-1])]
-    if found and (not _is_older(observed, _writer(found[0])) or not _on_record(observed)):
+    if found and (not observed.lineage.is_older(_writer(found[0])) or not observed.lineage.on_record()):
         return _after(observed, found)
     hint = _hint(observed)
     if tail.since > tail.start and (not found or tail.start <= hint < tail.since):
         return ReadFrom(offset=_further(observed, hint))
-    return _nothing_of_ours(observed)
+    decision = _nothing_of_ours(observed)
+    if isinstance(decision, Resume | Begin):
+        return replace(decision, anew=observed.lineage.began_anew(observed.lineage.on_record()))
+    return decision
 
 
 def _writer(batch: TailBatch) -> Writer:
     return Writer(producer_id=batch.producer_id, epoch=batch.epoch)
 
 
-def _rank(observed: Observed, writer: Writer) -> tuple[int, int]:
-    """Orders writers by age; those whose id nobody registered are older than all."""
-    ids = observed.ids
-    return (ids.index(writer.producer_id) if writer.producer_id in ids else -1, writer.epoch)
-
-
-def _on_record(observed: Observed) -> tuple[Writer, ...]:
-    """Writers that the records know, oldest first."""
-    writers = set(observed.map.writers(observed.ids))
-    if observed.progress is not None:
-        writers.add(observed.progress.writer)
-    return tuple(sorted(writers, key=lambda writer: _rank(observed, writer)))
-
-
 def _own(observed: Observed) -> list[TailBatch]:
     """The flow's batches among those read, the newest writer's last, each writer's in the order of the log."""
-    ids = {*observed.ids, *(writer.producer_id for writer in _on_record(observed))}
+    ids = {*observed.ids, *(writer.producer_id for writer in observed.lineage.on_record())}
     mine = (b for b in observed.tail.batches if b.producer_id in ids and not b.control and b.sequence >= 0)
-    return sorted(mine, key=lambda batch: _rank(observed, _writer(batch)))
-
-
-def _is_older(observed: Observed, writer: Writer) -> bool:
-    """Whether a writer is older than all on record: what it wrote was there before the flow began anew."""
-    return all(_rank(observed, writer) < _rank(observed, known) for known in _on_record(observed))
-
-
-def _newer(observed: Observed, writer: Writer) -> tuple[Writer, ...]:
-    """Writers with segments that came after ``writer``, oldest first."""
-    known = observed.map.writers(observed.ids)
-    return tuple(other for other in known if _rank(observed, other) > _rank(observed, writer))
+    return sorted(mine, key=lambda batch: observed.lineage.rank(_writer(batch)))
 
 
 def _hint(observed: Observed) -> int:
@@ -187,6 +178,11 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
     near = _count(pieces, writer, observed.progress)
     if near is not None and observed.progress is not None and near % SEQUENCES != observed.progress.sequence:
         return _contradiction(writer)
+    if near is not None and observed.progress is not None:
+        counted = [(pieces.count_of(b.sequence, near), b) for b in found]
+        gap = find_gap(counted, Known(near, observed.progress.target))
+        if gap is not None:
+            return _before_the_gap(observed, pieces, gap)
     counts = [pieces.count_of(b.sequence, near) + b.last_offset - b.base_offset for b in found]
     count = max(counts)
     batch = found[counts.index(count)]
@@ -213,7 +209,29 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
     if isinstance(placed, Unseen):
         return ReadFrom(offset=_further(observed, placed.offset))
     position, event = _position(observed, writer, last)
-    return Resume(position=position, last=last, segments=placed, event=event)
+    return Resume(
+        position=position,
+        last=last,
+        segments=(*placed, *observed.lineage.void(observed.partition, writer)),
+        event=event,
+        anew=observed.lineage.began_anew((*observed.lineage.newer(writer), *observed.lineage.sent_nothing(writer))),
+    )
+
+
+def _before_the_gap(observed: Observed, pieces: Pieces, gap: Gap) -> Decision:
+    """The log lost its end, and then took more of the same epoch: all from the gap on is copied again."""
+    if gap.sound is None and observed.tail.since > observed.tail.start:
+        return ReadFrom(offset=_further(observed, NO_OFFSET))
+    sound = None if gap.sound is None else pieces.source_of(gap.sound)
+    position = pieces.at(0).source if sound is None else sound + 1
+    last = observed.tail.high_watermark - 1
+    text = (
+        f"the target lost the end of its log, offsets from {gap.first} on that it had acknowledged, and has taken more "
+        f"since: all from source offset {position} on is copied again; what lies from target offset {gap.first} to "
+        f"{last} will be there twice"
+    )
+    event = Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=gap.first, last=last)
+    return Resume(position=position, last=None, event=event, anew=True)
 
 
 def _gone_from_the_source(pieces: Pieces, batch: TailBatch) -> Resume:
@@ -242,7 +260,7 @@ def _known(near: int | None, progress: Progress | None, count: int) -> Known | N
 
 def _may_hide_newer(observed: Observed, writer: Writer, pieces: Pieces, count: int) -> bool:
     """Whether batches of a newer writer may lie before those read: the fence does not hold for unguarded data."""
-    if observed.tail.since <= max(observed.tail.start, _hint(observed)) or not _newer(observed, writer):
+    if observed.tail.since <= max(observed.tail.start, _hint(observed)) or not observed.lineage.newer(writer):
         return False
     return pieces.at(pieces.place_of(count)).unguarded
 
@@ -251,7 +269,7 @@ def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, Even
     """The position behind the target's last record, and an event if the target had more before."""
     position, event = last.source + 1, None
     progress = observed.progress
-    if progress is not None and _rank(observed, progress.writer) >= _rank(observed, writer):
+    if progress is not None and observed.lineage.rank(progress.writer) >= observed.lineage.rank(writer):
         had = _had(observed, progress)
         if had is not None and had.source > last.source:
             event = _lost(observed, position, last.target + 1, had)
@@ -261,12 +279,17 @@ def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, Even
 
 
 def _began(observed: Observed, writer: Writer) -> tuple[int, ...]:
-    """Where newer writers began: if before what ``writer`` had, that was lost, or the source has another history."""
-    began = [_opening(observed, newer) for newer in _newer(observed, writer)]
+    """Where newer writers began anew: from there on the source, or the target topic, is not what ``writer`` knew."""
+    began = [
+        _opening(observed, newer) for newer in observed.lineage.newer(writer) if observed.lineage.began_anew((newer,))
+    ]
     progress = observed.progress
-    if progress is not None and progress.sequence == NO_OFFSET != progress.position:
-        newer = _rank(observed, progress.writer) > _rank(observed, writer)
-        began += [progress.position] if newer else []
+    if (
+        progress is not None
+        and progress.position != NO_OFFSET
+        and observed.lineage.began_anew(observed.lineage.sent_nothing(writer))
+    ):
+        began.append(progress.position)
     return tuple(began)
 
 
@@ -301,7 +324,9 @@ def _nothing_of_ours(observed: Observed) -> Decision:
     if had is not None and end <= had.target:
         return _lost_all(observed, had, end)
     writers = observed.map.writers(observed.ids)
-    if not writers or (progress is not None and _rank(observed, writers[-1]) < _rank(observed, progress.writer)):
+    if not writers or (
+        progress is not None and observed.lineage.rank(writers[-1]) < observed.lineage.rank(progress.writer)
+    ):
         return _nothing_sent(observed, had)
     if had is None or not _has_acknowledged(observed, writers[-1]):
         return _opened_only(observed, writers[-1], had, end)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.events import event_of
-from sparkmirror.model import Copied, TopicPartition, Writer
+from sparkmirror.model import Copied, Reached, TopicPartition, Writer
 
 PLAN = pa.schema(
     [
@@ -42,6 +42,9 @@ PLAN = pa.schema(
         ("copied_bytes", pa.int64()),
         ("copied_dead_letters", pa.int64()),
         ("leader_epoch", pa.int32()),
+        ("anew", pa.bool_()),
+        ("reached_epoch", pa.int32()),
+        ("reached_end", pa.int64()),
     ]
 )
 
@@ -57,6 +60,9 @@ RECEIPT = pa.schema(
         ("opened", pa.bool_()),
         ("settled", pa.bool_()),
         ("leader_epoch", pa.int32()),
+        ("anew", pa.bool_()),
+        ("reached_epoch", pa.int32()),
+        ("reached_end", pa.int64()),
         ("first_source", pa.int64()),
         ("last_source", pa.int64()),
         ("first_target", pa.int64()),
@@ -131,6 +137,8 @@ def _plan_row(shift: str, plan: PartitionPlan) -> dict[str, Any]:
         "copied_records": plan.copied.records,
         "copied_bytes": plan.copied.bytes,
         "copied_dead_letters": plan.copied.dead_letters,
+        "anew": plan.anew,
+        **_reached(plan.reached),
     }
 
 
@@ -139,6 +147,7 @@ def _partition(row: dict[str, Any]) -> PartitionPlan:
         source=TopicPartition(row["topic"], row["partition"]),
         writer=Writer(producer_id=row["producer_id"], epoch=row["epoch"]),
         copied=Copied(row["copied_records"], row["copied_bytes"], row["copied_dead_letters"]),
+        reached=Reached(row["reached_epoch"], row["reached_end"]),
         **{
             name: row[name]
             for name in (
@@ -154,16 +163,24 @@ def _partition(row: dict[str, Any]) -> PartitionPlan:
                 "max_message_bytes",
                 "log_append_time",
                 "codec",
+                "anew",
             )
         },
     )
+
+
+def _reached(reached: Reached) -> dict[str, int]:
+    return {"reached_epoch": reached.leader_epoch, "reached_end": reached.end}
 
 
 _PLAIN = tuple(
     name
     for name in RECEIPT.names
     if name
-    not in ("topic", "partition", "outcome", "producer_id", "epoch", "latency_p50_ms", "latency_p99_ms", "events")
+    not in (
+        *("topic", "partition", "outcome", "producer_id", "epoch", "reached_epoch", "reached_end"),
+        *("latency_p50_ms", "latency_p99_ms", "events"),
+    )
 )
 
 
@@ -175,6 +192,7 @@ def _receipt_row(receipt: Receipt) -> dict[str, Any]:
         "outcome": receipt.outcome.value,
         "producer_id": receipt.writer.producer_id,
         "epoch": receipt.writer.epoch,
+        **_reached(receipt.reached),
         "latency_p50_ms": receipt.latency_ms[0],
         "latency_p99_ms": receipt.latency_ms[1],
         "events": [json.dumps(event.as_json()) for event in receipt.events],
@@ -186,6 +204,7 @@ def _receipt(row: dict[str, Any]) -> Receipt:
         source=TopicPartition(row["topic"], row["partition"]),
         outcome=Outcome(row["outcome"]),
         writer=Writer(producer_id=row["producer_id"], epoch=row["epoch"]),
+        reached=Reached(row["reached_epoch"], row["reached_end"]),
         latency_ms=(row["latency_p50_ms"], row["latency_p99_ms"]),
         events=tuple(event_of(json.loads(event)) for event in row["events"]),
         **{name: row[name] for name in _PLAIN},

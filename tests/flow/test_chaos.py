@@ -1,0 +1,26 @@
+"""The fault laboratory, short: one seed, five faults. `make chaos` is the long form."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+KINDS = ("kill_worker", "kill_driver", "unclean", "cut", "hold")
+
+
+def test_five_faults_lose_repeat_and_reorder_nothing(tmp_path):
+    only = [word for kind in KINDS for word in ("--only", kind)]
+    wanted = ["--seed", "4", "--faults", str(len(KINDS)), "--minutes", "0.2", "--results", str(tmp_path)]
+    command = [sys.executable, "-m", "sparkmirror.lab.chaos", *wanted, *only]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    (report,) = tmp_path.glob("*.json")
+    found = json.loads(report.read_text())
+    assert len(found["done"]) == len(KINDS)
+    assert found["total"]["records"] > 1_000
+    assert (found["total"]["lost"], found["total"]["repeated"], found["total"]["reordered"]) == (0, 0, 0)
