@@ -164,7 +164,8 @@ def test_a_server_that_ends_and_then_breaks_off_leaves_nothing_behind(caplog: py
 
 
 def test_a_broker_that_is_away_turns_the_client_away():
-    with Link(free_ports(1)[0], delay_ms=5) as link, connect(link) as connection, pytest.raises(ConnectionResetError):
+    """At once, or so soon that connecting itself fails."""
+    with Link(free_ports(1)[0], delay_ms=5) as link, pytest.raises(ConnectionResetError), connect(link) as connection:
         connection.recv(16)
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.errors import LabError
+from sparkmirror.lab.processes import command_line, descendants
 from sparkmirror.lab.spark_cluster import READY_SECONDS, SparkCluster, start_spark
-from tests.flow.running import command_line, descendants, until
+from tests.flow.running import until
 from tests.lab.test_watch import assert_gone
 
 pytestmark = pytest.mark.spark

@@ -50,7 +50,11 @@ def stop_or_kill(fault: Fault, site: Site, tell: Tell) -> None:
 
 
 def step_clock(fault: Fault, site: Site, tell: Tell) -> None:
-    """One broker's clock goes wrong and is put right."""
+    """One broker's clock goes wrong, is put right, and the broker is killed and started.
+
+    A broker whose clock was set back by many minutes is no good: it waits so long for its own timers, such as that for
+    connecting to a broker that was away.
+    """
     broker = _victim(fault, site)
     tell(f"{_description(site, fault.side, broker)}; its clock steps by {fault.amount:+.0f} s")
     try:
@@ -58,7 +62,8 @@ def step_clock(fault: Fault, site: Site, tell: Tell) -> None:
         time.sleep(fault.lasts_s)
     finally:
         step(broker.directory / CLOCK, 0)
-    _wait_until_whole(site, fault.side, broker.node)
+    broker.kill()
+    _bring_back(site, fault.side, broker, tell)
 
 
 def fill_disk(fault: Fault, site: Site, tell: Tell) -> None:

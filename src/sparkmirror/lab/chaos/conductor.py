@@ -29,12 +29,12 @@ def hands(site: Site, mirror: Supervisor, lookout: Lookout) -> Mapping[Kind, Doi
     on_brokers = partial(_with, broker_faults.stop_or_kill, site)
     on_lines = partial(_with, line_faults.disturb, site)
     return {
-        Kind.KILL_WORKER: partial(_with, mirror_faults.kill_worker, mirror),
+        Kind.KILL_WORKER: lambda fault, tell: mirror_faults.kill_worker(fault, mirror, lookout, tell),
         Kind.KILL_DRIVER: partial(_with, mirror_faults.kill_driver, mirror),
         Kind.KILL_DRIVER_JVM: partial(_with, mirror_faults.kill_driver_jvm, mirror),
         Kind.KILL_EXECUTOR: partial(_with, mirror_faults.kill_executor, mirror),
         Kind.ZOMBIE: lambda fault, tell: mirror_faults.make_zombie(fault, mirror, lookout, tell),
-        Kind.SECOND_DRIVER: partial(_with, mirror_faults.start_second, mirror),
+        Kind.SECOND_DRIVER: lambda fault, tell: mirror_faults.start_second(fault, mirror, lookout, tell),
         Kind.STOP_BROKER: on_brokers,
         Kind.KILL_BROKER: on_brokers,
         Kind.UNCLEAN: partial(_with, broker_faults.elect_unclean, site),

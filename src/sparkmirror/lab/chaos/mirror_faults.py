@@ -20,17 +20,17 @@ ZOMBIE_SECONDS = 60.0
 SETTLED_SECONDS = 1.0
 
 
-def kill_worker(fault: Fault, mirror: Supervisor, tell: Tell) -> None:
-    """One lane's worker is killed; another takes its place.
+def kill_worker(fault: Fault, mirror: Supervisor, lookout: Lookout, tell: Tell) -> None:
+    """One lane's worker is killed; others copy what it copied.
 
     Raises:
-        LabError: none does.
+        LabError: nobody does.
     """
     before = _some(mirror, tell)
     victim = _pick(fault, before)
     os.kill(victim, signal.SIGKILL)
     tell(f"worker, pid {victim}, one of {len(before)}")
-    until(lambda: bool(set(mirror.workers()) - set(before)), "a new worker")
+    _goes_on(mirror, lookout, time.monotonic(), tell)
 
 
 def kill_driver(fault: Fault, mirror: Supervisor, tell: Tell) -> None:  # noqa: ARG001  # every fault is given
@@ -92,11 +92,7 @@ def make_zombie(fault: Fault, mirror: Supervisor, lookout: Lookout, tell: Tell) 
     stopped = time.monotonic()
     tell(f"worker, pid {victim}, one of {len(before)}, is stopped")
     try:
-        until(lambda: not lookout.still(stopped + SETTLED_SECONDS), "every partition goes on without it")
-        tell("every partition goes on without it")
-    except LabError:
-        tell(f"nothing has come since in {', '.join(lookout.still(stopped + SETTLED_SECONDS))}")
-        raise
+        _goes_on(mirror, lookout, stopped, tell)
     finally:
         woken = send(victim, signal.SIGCONT)
     if not woken:
@@ -108,11 +104,19 @@ def make_zombie(fault: Fault, mirror: Supervisor, lookout: Lookout, tell: Tell) 
     tell("it was continued and lives on" if is_there(victim) else "it was continued and has ended")
 
 
-def start_second(fault: Fault, mirror: Supervisor, tell: Tell) -> None:  # noqa: ARG001  # every fault is given
-    """Somebody starts the same file once more; one of the two has to give way.
+def start_second(
+    fault: Fault,  # noqa: ARG001  # every fault is given
+    mirror: Supervisor,
+    lookout: Lookout,
+    tell: Tell,
+) -> None:
+    """Somebody starts the same file once more; of each flow one of the two has to give way.
+
+    Then the second one is stopped, and the first one started anew if it is still there: a flow that it has lost does
+    not come back by itself.
 
     Raises:
-        LabError: the second one cannot be stopped.
+        LabError: one of them cannot be stopped, or nothing is copied afterwards.
     """
     first = mirror.pid
     second = mirror.another()
@@ -124,7 +128,23 @@ def start_second(fault: Fault, mirror: Supervisor, tell: Tell) -> None:  # noqa:
     tell(f"the first one {'gave way' if left else 'stayed'}, the second one " + _state(second.code))
     if second.running:
         tell(f"the second one is stopped: exit code {second.stop(seconds=LEAVE_SECONDS)}")
-    until(lambda: bool(mirror.workers()), "workers of the mirror that stays")
+    if mirror.pid_or_none() == first:
+        send(first, signal.SIGTERM)
+        until(lambda: mirror.pid_or_none() not in (first, None), "the first one is started anew")
+    _goes_on(mirror, lookout, time.monotonic(), tell)
+
+
+def _goes_on(mirror: Supervisor, lookout: Lookout, moment: float, tell: Tell) -> None:
+    """Waits until something has come in every partition since a moment; a driver that lets one wait says why."""
+    try:
+        until(lambda: not lookout.still(moment + SETTLED_SECONDS), "every partition goes on")
+    except LabError:
+        driver = mirror.pid_or_none()
+        if driver is not None:
+            send(driver, signal.SIGUSR1)  # its log gets what every thread of it is at
+        tell(f"nothing has come since in {', '.join(lookout.still(moment + SETTLED_SECONDS))}")
+        raise
+    tell(f"every partition goes on after {time.monotonic() - moment:.1f} s")
 
 
 def _some(mirror: Supervisor, tell: Tell) -> list[int]:

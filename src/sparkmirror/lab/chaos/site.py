@@ -100,6 +100,7 @@ COPIES = (
     _copy("b->a", "back-transactions", 2, Style.TRANSACTIONS),
     _copy("u->b", f"{FRAIL}-small", 2, Style.SMALL),
     _copy("u->b", f"{FRAIL}-large", 2, Style.LARGE),
+    _copy("u->b", f"{FRAIL}-old", 2, Style.OLD),
 )
 
 
