@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -32,6 +32,7 @@ from workloads import PARTITIONS, SCALE, Workload
 
 POLL_S = 0.02
 FIRST_RECORD_S, SILENCE_S, FOREVER_S = 120.0, 60.0, 1e9
+STILL_S = 3.0
 RATE_PER_S, LATE_S = 200, 30.0
 WARM_UP_S = max(5.0, 30.0 * min(1.0, SCALE))
 STAMP = struct.Struct(">qq")
@@ -65,6 +66,8 @@ def rate(run: Run, target: Side, workload: Workload, size: float) -> Figures:
     first = _wait(run, target, 1, FIRST_RECORD_S)
     start_s = first.at - run.tree.started
     last = _wait(run, target, records, SILENCE_S, until=first.at + (workload.at_most_s or FOREVER_S))
+    if workload.transactions:
+        last = replace(_stands_still(run, target, last), records=records)
     if last.records > records:
         raise RunFailedError(f"{run.target_topic} holds {last.records} records, {records} were written")
     copied, seconds = last.records - first.records, last.at - first.at
@@ -72,7 +75,7 @@ def rate(run: Run, target: Side, workload: Workload, size: float) -> Figures:
     account = run.tree.stop()
     whole = float(last.records == records)
     if not copied:  # all of it came between two looks: nothing to divide
-        return {"start_s": start_s, "whole": whole} | _costs(account)
+        return {"start_s": start_s, "whole": whole} | costs(account)
     line = {"log_mb_per_s": log_mb_per_s, "line_share": log_mb_per_s * 1e6 / workload.line_bytes_per_s}
     return {
         "records_per_s": copied / seconds,
@@ -81,13 +84,13 @@ def rate(run: Run, target: Side, workload: Workload, size: float) -> Figures:
         "start_s": start_s,
         "whole": whole,
         **(line if workload.link else {}),
-    } | _costs(account)
+    } | costs(account)
 
 
 def start_time(run: Run, target: Side) -> Figures:
     """Waits for the first record on the target."""
     first = _wait(run, target, 1, FIRST_RECORD_S)
-    return {"start_s": first.at - run.tree.started, "start_cpu_s": first.cpu_s} | _costs(run.tree.stop())
+    return {"start_s": first.at - run.tree.started, "start_cpu_s": first.cpu_s} | costs(run.tree.stop())
 
 
 def memory(run: Run, source: Side, target: Side, topic: str, workload: Workload) -> Figures:
@@ -106,13 +109,14 @@ def memory(run: Run, source: Side, target: Side, topic: str, workload: Workload)
     looks = [look for look in account.looks if look.worker]
     quarter = len(looks) // 4
     warm, late = looks[quarter : 2 * quarter], looks[3 * quarter :]
-    figures = {"copied_gb": written * workload.size / GB} | _costs(account)
+    figures = {"copied_gb": written * workload.size / GB} | costs(account)
     if warm and late:
         figures["growth"] = max(look.worker_now for look in late) / max(look.worker_now for look in warm)
     return figures
 
 
-def _costs(account: Account) -> Figures:
+def costs(account: Account) -> Figures:
+    """What a whole run has cost."""
     return {
         "peak_mib": account.peak_tree / MIB,
         "worker_mib": account.peak_worker / MIB,
@@ -139,6 +143,17 @@ def _wait(run: Run, target: Side, enough: int, silence_s: float, until: float = 
                 f"nothing for {silence_s:.0f} s, {count} records, see {run.tree.log}:\n{run.tree.tail()}"
             )
         time.sleep(POLL_S)
+
+
+def _stands_still(run: Run, target: Side, reached: Progress) -> Progress:
+    """The moment of the last growth: the end offsets count markers of transactions too, so they do not show the end."""
+    last, partitions = reached, len(target.ends(run.target_topic))
+    while time.monotonic() - last.at < STILL_S:
+        time.sleep(POLL_S)
+        count = sum(target.end_offsets(run.target_topic, partitions).values())
+        if count > last.records:
+            last = Progress(time.monotonic(), count, run.tree.cpu_s())
+    return last
 
 
 @dataclass(slots=True)
@@ -201,7 +216,7 @@ def latency(run: Run, source: Side, target: Side, topic: str, seconds: float) ->
         f"{name}_ms": 1e3 * ordered[min(len(ordered) - 1, int(len(ordered) * share))]
         for name, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0))
     }
-    return figures | {"cores_used": cpu_s / took, "repeated": found.repeated} | _costs(run.tree.stop())
+    return figures | {"cores_used": cpu_s / took, "repeated": found.repeated} | costs(run.tree.stop())
 
 
 def _send(producer: Producer, topic: str, number: int, enough: Callable[[], bool], tree: Tree, seconds: float) -> int:

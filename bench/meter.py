@@ -101,6 +101,11 @@ class Tree:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    @property
+    def pid(self) -> int:
+        """Of the warden, whose descendants are the tree."""
+        return self._warden.pid
+
     def cpu_s(self) -> float:
         """CPU seconds of the tree up to now."""
         return sum(_cpu_ticks(stat) for stat in _family(self._warden.pid).values()) / TICKS

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from brokers import Side
@@ -63,10 +64,19 @@ class Run:
     Attributes:
         tree: its processes.
         target_topic: where the copy appears.
+        command, environment: how it was started.
     """
 
     tree: Tree
     target_topic: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+
+
+def again(run: Run) -> Run:
+    """Starts the same command once more."""
+    log = run.tree.log.with_suffix(".again.log")
+    return replace(run, tree=Tree(run.command, log=log, environment=run.environment))
 
 
 def launch(peer: Peer, workload: Workload, topic: str, source: Side, target: Side, directory: Path) -> Run:
@@ -78,7 +88,7 @@ def launch(peer: Peer, workload: Workload, topic: str, source: Side, target: Sid
         target.create(topic, workload.partitions)
         told = (source.servers, target.servers, topic, topic, str(workload.partitions))
         command = [sys.executable, str(HERE / "raw.py"), *told]
-        return Run(tree=Tree(command, log=log, environment=environment), target_topic=topic)
+        return _started(command, log, environment, topic)
     aliases = {"source": f"s{number}", "target": f"t{number}"}
     file = directory / f"{number}-mm2.properties"
     target_servers = target.far_servers if workload.link else target.servers
@@ -91,4 +101,9 @@ def launch(peer: Peer, workload: Workload, topic: str, source: Side, target: Sid
         command = [str(find_java().executable), *JVM, "-cp", f"{mirror_maker_jars()}{os.sep}*", main, str(file)]
     else:
         command = [str(Path(sys.executable).with_name("sparkmirror")), "run", str(file)]
-    return Run(tree=Tree(command, log=log, environment=environment), target_topic=f"{aliases['source']}.{topic}")
+    return _started(command, log, environment, f"{aliases['source']}.{topic}")
+
+
+def _started(command: Sequence[str], log: Path, environment: Mapping[str, str], target_topic: str) -> Run:
+    tree = Tree(command, log=log, environment=environment)
+    return Run(tree=tree, target_topic=target_topic, command=command, environment=environment)

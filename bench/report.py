@@ -36,6 +36,9 @@ FIGURES = {
     "growth": ("lane worker, growth", "{:.2f}"),
     "load_s": ("load, s", "{:.2f}"),
     "load_cpu_s": ("load, CPU s", "{:.2f}"),
+    "lane_back_s": ("killed lane back, s", "{:.2f}"),
+    "lane_back_most_s": ("killed lane back, most, s", "{:.2f}"),
+    "takeover_s": ("takeover, s", "{:.2f}"),
     "map_mib": ("memory of the map, MiB", "{:,.0f}"),
 }
 LIMITED = ("records_per_s", "mb_per_s", "cpu_s_per_gb", "p50_ms", "p99_ms", "p999_ms", "max_ms", "cores_used")

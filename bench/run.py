@@ -23,14 +23,15 @@ from rich.console import Console
 import measure
 import report
 from brokers import Side, fill, two_clusters
-from peers import launch
+from peers import Run, again, launch
+from recovery import recovery
 from sparkmirror.lab.referee import compare
 from workloads import SCALE, WORKLOADS, Kind, Peer, Workload, write_json_lines
 
 RESULTS = Path(__file__).parent / "results"
 START_RECORDS = 1_000
 KERNELS, KERNELS_S = "kernels", 600.0
-WRITES_WHILE_IT_RUNS = (Kind.LATENCY, Kind.MEMORY)
+WRITES_WHILE_IT_RUNS = (Kind.LATENCY, Kind.MEMORY, Kind.RECOVERY)
 
 
 class Bench:
@@ -84,15 +85,7 @@ class Bench:
         run = launch(peer, workload, topic, self.source, self.target, self.directory)
         with run.tree:
             try:
-                match workload.kind:
-                    case Kind.RATE:
-                        figures = measure.rate(run, self.target, workload, size)
-                    case Kind.START:
-                        figures = measure.start_time(run, self.target)
-                    case Kind.LATENCY:
-                        figures = measure.latency(run, self.source, self.target, topic, workload.scaled_seconds)
-                    case Kind.MEMORY:
-                        figures = measure.memory(run, self.source, self.target, topic, workload)
+                figures = self._measure(workload, run, topic, size)
             except measure.RunFailedError as failure:
                 return {}, str(failure)
         if check and figures.get("whole"):
@@ -100,6 +93,21 @@ class Bench:
             if not verdict.equal:
                 return {}, f"the copy differs: {verdict.difference}"
         return figures, ""
+
+    def _measure(self, workload: Workload, run: Run, topic: str, size: float) -> measure.Figures:
+        match workload.kind:
+            case Kind.RATE:
+                return measure.rate(run, self.target, workload, size)
+            case Kind.START:
+                return measure.start_time(run, self.target)
+            case Kind.LATENCY:
+                return measure.latency(run, self.source, self.target, topic, workload.scaled_seconds)
+            case Kind.MEMORY:
+                return measure.memory(run, self.source, self.target, topic, workload)
+            case Kind.RECOVERY:
+                return recovery(run, lambda: again(run), self.source, self.target, topic, workload.partitions)
+            case Kind.MAP:
+                raise ValueError("the map is loaded without a peer")
 
     def _tell(self, sample: report.Sample, seconds: float) -> None:
         shown = {

@@ -31,6 +31,7 @@ class Kind(Enum):
     LATENCY = "latency"
     MEMORY = "memory"
     MAP = "map"
+    RECOVERY = "recovery"
 
 
 class Peer(Enum):
@@ -63,6 +64,7 @@ class Workload:
         rounds: at most so many.
         settings: further lines of the configuration file that MirrorMaker 2 and sparkmirror share, with ``{source}``,
             ``{target}`` and ``{port}``, a free one, in keys and values.
+        transactions: whether a peer writes in transactions.
         by_name_only: runs only when ``--only`` names it.
     """
 
@@ -81,6 +83,7 @@ class Workload:
     peers: tuple[Peer, ...] = ALL
     rounds: int = 1_000
     settings: dict[str, str] = field(default_factory=dict)
+    transactions: bool = False
     by_name_only: bool = False
 
     @property
@@ -139,6 +142,7 @@ WORKLOADS = (
         records=5_000_000,
         peers=ALL[:2],
         settings=EXACTLY_ONCE,
+        transactions=True,
     ),
     _over_the_link("link-one", "batches of one record of 100 B", 4_000_000, batch_size=0),
     _over_the_link(
@@ -172,6 +176,13 @@ WORKLOADS = (
         title="positions and map of 100,000 partitions",
         kind=Kind.MAP,
         records=100_000,
+        peers=(Peer.SPARKMIRROR,),
+    ),
+    Workload(
+        name="recovery",
+        title="1,000 partitions, lane and driver killed",
+        kind=Kind.RECOVERY,
+        partitions=1_000,
         peers=(Peer.SPARKMIRROR,),
     ),
 )
@@ -230,6 +241,8 @@ TARGETS = (
     _most("memory", "worker_mib", 300, None),
     _most("memory", "growth", 1.1, None),
     _most("map", "load_s", 10.0, None),
+    _most("recovery", "lane_back_s", 10.0, None),
+    _most("recovery", "takeover_s", 15.0, None),
 )
 
 
