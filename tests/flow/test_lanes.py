@@ -79,10 +79,19 @@ def lanes(shifts: Shifts) -> Iterator[Lanes]:
         target_id="B",
         guarded_ms=1,
         control=SimpleNamespace(append=written.append),
-        signs=SimpleNamespace(expect=written.append),
+        signs=SimpleNamespace(expect=lambda *_: None),
     )
     with ThreadPoolExecutor(8) as pool:
-        yield Lanes(flow(200), opened, run="run", once=False, pool=pool, run_shift=shifts.run, control_end=lambda: 0)
+        yield Lanes(
+            flow(200),
+            opened,
+            run="run",
+            once=False,
+            pool=pool,
+            run_shift=shifts.run,
+            control_end=lambda: 0,
+            start_s=lambda: 30.0,
+        )
         shifts.end_all()
 
 

@@ -38,6 +38,7 @@ def test_here_tasks_max_counts_where_the_file_says_so_and_else_the_cores():
     assert room_here(3, cores=2, flows=4, spare=8) == Room(lanes=3, most=14)
     assert room_here(None, cores=8, flows=2, spare=8) == Room(lanes=4, most=16)
     assert room_here(None, cores=2, flows=3, spare=8).lanes == 1
+    assert room_here(3, cores=2, flows=4, spare=8, started=False).start_s > room_here(3, 2, 4, 8).start_s
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,6 @@ class Copying:
         self._began = self._refreshed = self._compared = now
         self.superseded = ""
         self._packed = Packed(at=now)
-        opened.signs.first_seconds = desk.room().start_s
         self._lanes = Lanes(
             config,
             opened,
@@ -120,6 +119,7 @@ class Copying:
             pool=desk.pool,
             run_shift=desk.run_shift,
             control_end=self._control_end,
+            start_s=lambda: desk.room().start_s,
         )
 
     @property
@@ -322,7 +322,7 @@ class Copying:
         self._note(f"{ended.shift.plan.shift} was lost: {ended.error}")
         for shift in self._lanes.lose(ended):
             self._desk.cancel_shift(shift.plan.shift)
-            self._opened.signs.forget(shift.plan.shift)
+            self._opened.signs.give_up(shift.plan.shift)
         self._attempt(self._lanes.speak)
         self._planning.resuming.lose(lane.partitions)
         for partition in sorted(lane.partitions):

@@ -45,6 +45,7 @@ class Lanes:
         pool: threads for shifts.
         run_shift: runs one shift and waits for it.
         control_end: asks for the control topic's end offset.
+        start_s: how long a lane may take to start now, in seconds.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Lanes:
         pool: ThreadPoolExecutor,
         run_shift: RunShift,
         control_end: Callable[[], int],
+        start_s: Callable[[], float],
     ) -> None:
         self._config = config
         self._opened = opened
@@ -65,6 +67,7 @@ class Lanes:
         self._pool = pool
         self._run_shift = run_shift
         self._control_end = control_end
+        self._start_s = start_s
         self._lanes: list[LaneOfShifts] = []
         self._named = 0
         self._handovers: dict[str, int] = {}
@@ -205,7 +208,7 @@ class Lanes:
             guarded_ms=self._opened.guarded_ms,
             once=self._once,
         )
-        self._opened.signs.expect(shift)
+        self._opened.signs.expect(shift, self._start_s())
         return submit(self._pool, self._run_shift, plan, control_end)
 
 

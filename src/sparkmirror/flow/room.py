@@ -15,8 +15,8 @@ from sparkmirror.copy.plan import lane_count
 
 SPARE_PART = 8
 SETTLE_SECONDS = 5.0
-START_HERE_S, START_THERE_S = 30.0, 60.0
-"""Executors may have to start first, and to unpack and compile; here a worker is forked."""
+START_HERE_S, START_THERE_S, START_SPARK_S = 30.0, 60.0, 120.0
+"""Executors may have to start first, and to unpack and compile; here a worker is forked, once there is a Spark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def room_in_cluster(slots: int, flows: int) -> Room:
     return Room(lanes=lanes, most=most, start_s=START_THERE_S)
 
 
-def room_here(tasks_max: int | None, cores: int, flows: int, spare: int) -> Room:
+def room_here(tasks_max: int | None, cores: int, flows: int, spare: int, *, started: bool = True) -> Room:
     """A flow's share of this process.
 
     Args:
@@ -54,9 +54,10 @@ def room_here(tasks_max: int | None, cores: int, flows: int, spare: int) -> Room
         cores: of this machine.
         flows: how many share them.
         spare: slots that Spark gets beside those of the lanes and their successors.
+        started: whether Spark runs already.
     """
     lanes = tasks_max if tasks_max is not None else max(1, cores // flows)
-    return Room(lanes=lanes, most=2 * lanes + spare)
+    return Room(lanes=lanes, most=2 * lanes + spare, start_s=START_HERE_S if started else START_SPARK_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

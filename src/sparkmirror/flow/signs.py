@@ -5,7 +5,8 @@ partitions over; a lane that reads this ends without sending. A new run says tha
 lanes and driver of the run before, ends.
 
 Invariants: silence counts only while the driver itself can read the topic; a shift that was never heard has longer,
-since it may wait for a place in Spark; the driver's own word comes before a takeover.
+since it may wait for a place in Spark, and each one that is given up unheard gives its successors twice the time, since
+a machine that is too slow for one would be too slow for all; the driver's own word comes before a takeover.
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Entry, Journal
 
 SILENT_SECONDS = 10.0
-FIRST_SECONDS = 120.0
-"""Until the first sign; less where lanes start faster."""
-"""Until a shift is heard for the first time: Spark has to start it, and on a busy machine that takes long."""
+MOST_PATIENCE = 8
+"""How many times as long a shift has until its first sign, at most."""
 
 DEAF_SECONDS = 3.0
 """A driver that heard nothing at all for so long was cut off itself, or busy."""
@@ -40,6 +40,8 @@ class Heard:
     run: str
     follower: str = ""
     _shifts: dict[str, float] = field(default_factory=dict)
+    _unheard: set[str] = field(default_factory=set)
+    _patience: int = 1
     _listened: float = 0.0
 
     def take(self, entries: Sequence[Entry], now: float) -> None:
@@ -54,14 +56,24 @@ class Heard:
             sign = _sign(entry)
             if sign is not None and sign[0] == self.run:
                 self._shifts[sign[1]] = now
+                self._unheard.discard(sign[1])
+                self._patience = 1
 
     def expect(self, shift: str, now: float, seconds: float) -> None:
-        """A shift was handed to Spark, and is to be heard within so many seconds."""
-        self._shifts[shift] = now + seconds - SILENT_SECONDS
+        """A shift was handed to Spark, and is to be heard within so many seconds, or a multiple of them."""
+        self._shifts[shift] = now + seconds * self._patience - SILENT_SECONDS
+        self._unheard.add(shift)
 
     def forget(self, shift: str) -> None:
         """A shift has ended."""
         self._shifts.pop(shift, None)
+        self._unheard.discard(shift)
+
+    def give_up(self, shift: str) -> None:
+        """A shift was silent, and is not waited for any longer."""
+        if shift in self._unheard:
+            self._patience = min(MOST_PATIENCE, 2 * self._patience)
+        self.forget(shift)
 
     def silent(self, now: float) -> frozenset[str]:
         """The shifts that were not heard for too long."""
@@ -76,13 +88,9 @@ class Signs:
         topic: the control topic.
         run: the run's name.
         timeout_ms: of each exchange.
-
-    Attributes:
-        first_seconds: how long a lane may take until it is heard for the first time.
     """
 
     def __init__(self, target: Cluster, topic: str, run: str, timeout_ms: int) -> None:
-        self.first_seconds = FIRST_SECONDS
         self._target = target
         self._journal = Journal(target, topic)
         self._next = 0
@@ -136,13 +144,17 @@ class Signs:
             if self._next == before:
                 break
 
-    def expect(self, shift: str) -> None:
-        """A shift was handed to Spark."""
-        self._heard.expect(shift, time.monotonic(), self.first_seconds)
+    def expect(self, shift: str, seconds: float) -> None:
+        """A shift was handed to Spark, which takes so many seconds to start it."""
+        self._heard.expect(shift, time.monotonic(), seconds)
 
     def forget(self, shift: str) -> None:
         """A shift has ended."""
         self._heard.forget(shift)
+
+    def give_up(self, shift: str) -> None:
+        """A shift is not waited for any longer."""
+        self._heard.give_up(shift)
 
     @property
     def follower(self) -> str:

@@ -94,8 +94,8 @@ class Lookout:
             if len(ends) < len(places):
                 client = self._site.client(side)  # one that has missed a topic once keeps missing it
             for place, end in ends.items():
-                before = self._grew.get(place)
-                if before is None or end != before[0]:  # less is a sign of life too: the target has lost its tail
+                before, _ = self._grew.get(place, (0, 0.0))
+                if end != before:  # less is a sign of life too: the target has lost its tail
                     now = time.monotonic()
                     self._note(place, now)
                     self._grew[place] = end, now
