@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 from sparkmirror.config import ClientSettings
-from sparkmirror.flow.store import Store
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.records import Progress, Record, Segment
 

@@ -12,9 +12,9 @@ from sparkmirror.config import ClientSettings, Endpoint, FlowConfig, MirrorConfi
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.status import read, told
-from sparkmirror.flow.store import Store
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.store import Store
 from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Happened, Life, Progress, Record, Stopped

@@ -60,7 +60,7 @@ def _show(flows: Sequence[FlowStatus], *, limit: int | None) -> None:
         if one.partitions:
             console.print()
             console.print(partition_table(one, limit=limit))
-        for line in event_lines(one):
+        for line in (*event_lines(one), *duty_lines(one)):
             console.print(Text(line, style="yellow"), soft_wrap=True)
 
 
@@ -76,6 +76,15 @@ def event_lines(flow: FlowStatus) -> list[str]:
         if len(some) > len(shown):
             found[-1] += f" (and {len(some) - 1} more of this kind in {some[0].topic}: --json shows them)"
     return found
+
+
+def duty_lines(flow: FlowStatus) -> list[str]:
+    """One line for each thing that a duty could not do in its newest round."""
+    return [
+        f"{flow.name}: {datetime.fromtimestamp(duty.time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S} {duty.name}: {text}"
+        for duty in flow.duties
+        for text in duty.problems
+    ]
 
 
 def _event_line(flow: str, event: EventStatus) -> str:

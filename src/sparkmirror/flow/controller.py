@@ -16,10 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
+from sparkmirror.duties import roster
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.flow.copying import Copying, Desk
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.room import Room
+from sparkmirror.flow.schedule import Schedule
 from sparkmirror.flow.shift import RunShift
 from sparkmirror.flow.states import ENDED, FlowState, follow
 from sparkmirror.flow.view import FlowView
@@ -30,6 +32,9 @@ log = logging.getLogger(__name__)
 TICK_SECONDS = 0.1
 DRAIN_SECONDS = 7.0
 OPEN_AGAIN_SECONDS = 5.0
+DUTIES_SECONDS = 1.0
+"""How long the end of a flow waits for a duty's round; what is under way then is done again by the next run."""
+
 SHIFT_THREADS = 256
 EVENTS = 20
 
@@ -145,17 +150,34 @@ class Controller:
                 pool=pool,
             )
             copying = Copying(self.config, opened, source, target, desk, self._note)
+            schedules = self._schedules()
             try:
                 self._begin(copying)
+                for schedule in schedules:
+                    schedule.start()
                 while not self._stop.is_set() and not copying.finished:
                     copying.tick()
                     self._view = copying.view(self._state.value, tuple(self._events))
                     self._stop.wait(TICK_SECONDS)
                 if copying.superseded:
                     raise SparkmirrorError(f"{self.name}: {copying.superseded}")
+                for schedule in schedules:
+                    schedule.stop()
                 self._finish(copying)
             finally:
                 self._cancel()
+                for schedule in schedules:
+                    schedule.stop()
+                    schedule.join(DUTIES_SECONDS)
+
+    def _schedules(self) -> tuple[Schedule, ...]:
+        """What the flow does beside its copying. A copy for once does it once, at its end."""
+        if self._once:
+            return ()
+        return tuple(
+            Schedule(self.config, duties, name=name, note=self._note)
+            for name, duties in (("upkeep", roster.upkeep), ("pulse", roster.pulse))
+        )
 
     def _begin(self, copying: Copying) -> None:
         """Begins the copy; tried again like the opening."""
@@ -183,6 +205,10 @@ class Controller:
             place, error = next(iter(unfinished.items()))
             more = f" ({len(unfinished) - 1} more like this)" if len(unfinished) > 1 else ""
             self.failure = SparkmirrorError(f"{self.name}: {place} was not copied to its end: {error}{more}")
+        elif self._once and not self._stop.is_set():
+            troubles = Schedule(self.config, roster.upkeep, name="upkeep", note=self._note).once()
+            if troubles:
+                self.failure = SparkmirrorError(f"{self.name}: {troubles[0]}")
 
     def _end(self) -> None:
         if self.failure is not None:

@@ -12,11 +12,11 @@ from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import ConfigError
 from sparkmirror.flow.signs import Signs
-from sparkmirror.flow.store import Store
 from sparkmirror.flow.writers import Writers
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.memory import memory_ms
+from sparkmirror.kafka.store import Store
 from sparkmirror.model import Writer
 from sparkmirror.naming import control_topic, internal_topic
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Progress

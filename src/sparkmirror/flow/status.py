@@ -13,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import Event, Kind
-from sparkmirror.flow.store import Store
-from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
+from sparkmirror.flow.view import DutyStatus, EventStatus, FlowStatus, PartitionStatus
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import internal_topic, policy_for
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.records import DutyRound, Progress
 from sparkmirror.offsets.state import JournalState
 
 SILENT_MS = 10_000
@@ -93,6 +93,7 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
         dead_letters=_sum([one.dead_letters for one in partitions]),
         partitions=partitions,
         events=_events(known),
+        duties=tuple(_duty(known.duties[name]) for name in sorted(known.duties)),
     )
 
 
@@ -147,6 +148,16 @@ def _event(place: TopicPartition, event: Event) -> EventStatus:
         first=event.first if event.first >= 0 else None,
         last=event.last if event.last >= 0 else None,
         time_ms=event.time_ms or None,
+    )
+
+
+def _duty(done: DutyRound) -> DutyStatus:
+    return DutyStatus(
+        name=done.name,
+        time_ms=done.time_ms,
+        interval_s=done.interval_s,
+        changed=done.changed,
+        problems=done.problems,
     )
 
 

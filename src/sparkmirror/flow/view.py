@@ -66,6 +66,25 @@ class EventStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DutyStatus:
+    """The newest round of a duty that is on record.
+
+    Attributes:
+        name: of the duty.
+        time_ms: when it ended, milliseconds since 1970.
+        interval_s: seconds between rounds.
+        changed: how many changes it made.
+        problems: what it could not do, and why.
+    """
+
+    name: str
+    time_ms: int
+    interval_s: float
+    changed: int = 0
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
     """One partition as the flow's internal topic tells it.
 
@@ -115,6 +134,7 @@ class FlowStatus:
         dead_letters: sum over the partitions.
         partitions: each partition, in the order of topic and number.
         events: what the operator should know, of the last seven days, the newest last.
+        duties: the newest round of each duty, by name in order.
     """
 
     name: str
@@ -127,3 +147,4 @@ class FlowStatus:
     dead_letters: int | None = None
     partitions: tuple[PartitionStatus, ...] = ()
     events: tuple[EventStatus, ...] = ()
+    duties: tuple[DutyStatus, ...] = ()

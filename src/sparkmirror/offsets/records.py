@@ -8,6 +8,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["progress", topic, partition, producer id, epoch]             how far the copy of a partition got
     ["event", topic, partition, kind]                               what its operator must know of a partition
     ["life"]                                                        the driver lives, and what it does
+    ["duty", name]                                                  what a duty's newest round did
     ["stopped"]                                                     the last run ended cleanly
 
 Invariants:
@@ -244,6 +245,42 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DutyRound:
+    """The newest round of a duty.
+
+    Attributes:
+        name: of the duty.
+        time_ms: when it ended, milliseconds since 1970.
+        interval_s: seconds between rounds.
+        changed: how many changes it made.
+        problems: what it could not do, and why.
+    """
+
+    name: str
+    time_ms: int
+    interval_s: float
+    changed: int = 0
+    problems: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return _text(["duty", self.name])
+
+    def value(self) -> str:
+        """The record's value."""
+        return _text(
+            {
+                "v": VERSION,
+                "time_ms": self.time_ms,
+                "interval_s": self.interval_s,
+                "changed": self.changed,
+                "problems": list(self.problems),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
     """The last run ended cleanly: positions and sequences on record are exact."""
 
@@ -260,7 +297,7 @@ class Stopped:
         return _text({"v": VERSION, "generation": self.generation, "time_ms": self.time_ms})
 
 
-Record = FlowRecord | Segment | Progress | Happened | Life | Stopped
+Record = FlowRecord | Segment | Progress | Happened | Life | DutyRound | Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +445,16 @@ def _stopped(_name: list[Any], data: dict[str, Any]) -> Stopped:
     return Stopped(generation=data["generation"], time_ms=data["time_ms"])
 
 
+def _duty(name: list[Any], data: dict[str, Any]) -> DutyRound:
+    return DutyRound(
+        name=str(name[1]),
+        time_ms=int(data["time_ms"]),
+        interval_s=float(data["interval_s"]),
+        changed=int(data["changed"]),
+        problems=tuple(str(each) for each in data["problems"]),
+    )
+
+
 def _life(_name: list[Any], data: dict[str, Any]) -> Life:
     return Life(
         generation=data["generation"],
@@ -423,6 +470,7 @@ _READERS: dict[str, Callable[[list[Any], dict[str, Any]], Record]] = {
     "segment": _segment,
     "progress": _progress,
     "event": _happened,
+    "duty": _duty,
     "life": _life,
     "stopped": _stopped,
 }

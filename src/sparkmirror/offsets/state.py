@@ -9,6 +9,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.records import (
     STOPPED_KEY,
+    DutyRound,
     FlowRecord,
     Happened,
     Later,
@@ -35,6 +36,7 @@ class JournalState:
         outdated: keys of progress records that nothing is needed of any more.
         maps: the segments of each partition.
         events: the newest of each kind in each partition, by key.
+        duties: the newest round of each duty, by name.
         life: the driver's newest sign.
         stopped: whether the last run ended cleanly.
         later: keys of records that a later release wrote, with their version: a driver must not go on over them.
@@ -46,6 +48,7 @@ class JournalState:
     outdated: set[str] = field(default_factory=set)
     maps: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     events: dict[str, Happened] = field(default_factory=dict)
+    duties: dict[str, DutyRound] = field(default_factory=dict)
     life: Life | None = None
     stopped: Stopped | None = None
     later: dict[str, int] = field(default_factory=dict)
@@ -59,6 +62,8 @@ class JournalState:
                 self.flow = record
             case Stopped():
                 self.stopped = record
+            case DutyRound():
+                self.duties[record.name] = record
             case Happened():
                 self.events[record.key] = record
             case Life():

@@ -1,0 +1,25 @@
+"""The duties of a flow, in the order in which they are done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sparkmirror.duties.duty import Duty, Sides
+
+_UPKEEP: tuple[Callable[[Sides], Duty], ...] = ()
+_PULSE: tuple[Callable[[Sides], Duty], ...] = ()
+
+
+def upkeep(sides: Sides) -> tuple[Duty, ...]:
+    """What keeps the target like the source: each at an interval of its own, from one thread."""
+    return _switched_on(_UPKEEP, sides)
+
+
+def pulse(sides: Sides) -> tuple[Duty, ...]:
+    """What must not wait for the rest, such as heartbeats: from a thread of its own."""
+    return _switched_on(_PULSE, sides)
+
+
+def _switched_on(makers: tuple[Callable[[Sides], Duty], ...], sides: Sides) -> tuple[Duty, ...]:
+    duties = (make(sides) for make in makers)
+    return tuple(duty for duty in duties if duty.interval_s is not None)

@@ -1,0 +1,171 @@
+"""Does the duties of a flow, each at its interval, in a thread with connections of its own.
+
+Invariants: the copying never waits for a duty; a duty that fails is tried again at its next turn and stops no other; a
+trouble is told once, and once more when it is over; what a duty did, and when, is on record in the internal topic.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.duties.duty import Duty, Result, Sides, do_round
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.store import Store
+from sparkmirror.naming import internal_topic
+from sparkmirror.offsets.records import DutyRound
+
+log = logging.getLogger(__name__)
+
+FREQUENT_SECONDS = 60.0
+RETRY_SECONDS = 5.0
+"""A round that failed as a whole is tried again after so long, or after its interval where that is shorter."""
+
+MOST_RETRY_SECONDS = 60.0
+TOLD_PROBLEMS = 20
+
+
+class Schedule:
+    """The duties of one flow that share a thread.
+
+    Args:
+        flow: the flow.
+        roster: gives the duties.
+        name: of the thread.
+        note: takes what the operator should know.
+    """
+
+    def __init__(
+        self,
+        flow: FlowConfig,
+        roster: Callable[[Sides], Sequence[Duty]],
+        *,
+        name: str,
+        note: Callable[[str], None],
+    ) -> None:
+        self._flow = flow
+        self._roster = roster
+        self._note = note
+        self._stop = threading.Event()
+        self._told: dict[str, tuple[str, ...]] = {}
+        self._recorded: dict[str, tuple[str, ...]] = {}
+        self._thread = threading.Thread(target=self._main, name=f"{name} {flow.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begins, in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Asks it to end after the round that is under way; returns at once."""
+        self._stop.set()
+
+    def join(self, seconds: float) -> bool:
+        """Waits for the end; whether it came."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def once(self) -> tuple[str, ...]:
+        """Does one round of each, in the caller's thread; gives what went wrong."""
+        troubles: list[str] = []
+        with connected(self._flow, self._note, role="duties") as sides:
+            for duty in self._roster(sides):
+                failed, _ = self._round(duty, sides)
+                troubles += [f"{duty.name}: {text}" for text in failed]
+        return tuple(troubles)
+
+    def _main(self) -> None:
+        with connected(self._flow, self._note, role="duties") as sides:
+            duties = self._roster(sides)
+            due = dict.fromkeys(range(len(duties)), 0.0)
+            failures = dict.fromkeys(range(len(duties)), 0)
+            while duties and not self._stop.is_set():
+                number = min(due, key=lambda each: due[each])
+                if self._stop.wait(max(0.0, due[number] - time.monotonic())):
+                    break
+                duty = duties[number]
+                _, whole = self._round(duty, sides)
+                failures[number] = 0 if whole else failures[number] + 1
+                due[number] = time.monotonic() + _pause(duty.interval_s or 0.0, failures[number])
+
+    def _round(self, duty: Duty, sides: Sides) -> tuple[tuple[str, ...], bool]:
+        """One round: what went wrong, and whether it was done at all."""
+        results: Sequence[Result] = ()
+        whole = True
+        try:
+            results = do_round(duty)
+            problems = tuple(result.failure for result in results if not result.done)
+        except SparkmirrorError as failure:
+            problems, whole = (str(failure),), False
+        except Exception as defect:
+            log.exception("%s failed", duty.name, extra={"flow": str(self._flow.name)})
+            problems, whole = (f"{type(defect).__name__}: {defect}",), False
+        self._audit(results)
+        self._tell(duty.name, problems)
+        self._record(duty, results, problems, sides)
+        return problems, whole
+
+    def _audit(self, results: Sequence[Result]) -> None:
+        for result in results:
+            change = result.action.change
+            if result.done and change is not None:
+                log.info("%s", change.text, extra={"flow": str(self._flow.name)})
+
+    def _tell(self, name: str, problems: tuple[str, ...]) -> None:
+        known = self._told.get(name, ())
+        for text in problems[:TOLD_PROBLEMS]:
+            if text not in known:
+                self._note(f"{name}: {text}")
+        if known and not problems:
+            self._note(f"{name}: works again")
+        self._told[name] = problems[:TOLD_PROBLEMS]
+
+    def _record(self, duty: Duty, results: Sequence[Result], problems: tuple[str, ...], sides: Sides) -> None:
+        """Puts the round on record; a frequent one only when something was changed, went wrong, or is right again."""
+        changed = sum(result.done and result.action.change is not None for result in results)
+        interval_s = duty.interval_s or 0.0
+        news = changed or problems[:TOLD_PROBLEMS] != self._recorded.get(duty.name)
+        if sides.store is None or (interval_s < FREQUENT_SECONDS and not news):
+            return
+        record = DutyRound(
+            name=duty.name,
+            time_ms=int(time.time() * 1000),
+            interval_s=interval_s,
+            changed=changed,
+            problems=problems[:TOLD_PROBLEMS],
+        )
+        try:
+            sides.store.write([record])
+        except SparkmirrorError as failure:
+            log.debug("%s is not on record: %s", duty.name, failure, extra={"flow": str(self._flow.name)})
+        else:
+            self._recorded[duty.name] = record.problems
+
+
+def _pause(interval_s: float, failures: int) -> float:
+    """Until the next round: the interval, or less after one that failed as a whole."""
+    if not failures:
+        return interval_s
+    return min(interval_s, MOST_RETRY_SECONDS, RETRY_SECONDS * failures)
+
+
+@contextmanager
+def connected(flow: FlowConfig, note: Callable[[str], None], *, role: str, started: bool = True) -> Iterator[Sides]:
+    """The two sides of a flow, with connections that are closed in the end.
+
+    Args:
+        flow: the flow.
+        note: takes events.
+        role: for the clients' names.
+        started: whether the flow has its internal topic.
+    """
+    with (
+        closing(Cluster(flow.source.alias, flow.source.admin, role=role)) as source,
+        closing(Cluster(flow.target.alias, flow.target.admin, role=role)) as target,
+    ):
+        store = Store(target, internal_topic(flow.name), flow.admin_timeout_ms) if started else None
+        yield Sides(flow=flow, source=source, target=target, store=store, tell=note)
