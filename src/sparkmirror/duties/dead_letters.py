@@ -39,16 +39,27 @@ def ensure_dead_letter_topic(observed: Observed, source: Cluster, target: Cluste
         BrokerError: it cannot be created.
         LinkError: a cluster cannot be asked.
     """
-    flow = observed.flow
-    if not flow.dead_letters.active or flow.dead_letters.topic in observed.target:
+    flow, wanted = observed.flow, missing_dead_letter_topic(observed, source)
+    if wanted is None:
         return
-    wanted = decide(flow, _limits(flow, source, list(observed.source)))
     failed = admin.create_topics(target, [wanted], flow.admin_timeout_ms).failed
     for failure in failed.values():
         if not isinstance(failure, BrokerError) or failure.code != admin.TOPIC_ALREADY_EXISTS:
             raise _explained(failure, wanted)
     admin.wait_for_leaders(target, {wanted.name: 1}, flow.admin_timeout_ms).complete()
     log.info("created the dead-letter topic %s", wanted.name, extra={"flow": str(flow.name)})
+
+
+def missing_dead_letter_topic(observed: Observed, source: Cluster) -> NewTopic | None:
+    """The topic to create, if the flow has dead letters and the target lacks it.
+
+    Raises:
+        LinkError: the source cannot be asked.
+    """
+    flow = observed.flow
+    if not flow.dead_letters.active or flow.dead_letters.topic in observed.target:
+        return None
+    return decide(flow, _limits(flow, source, list(observed.source)))
 
 
 def decide(flow: FlowConfig, limits: list[int]) -> NewTopic:

@@ -11,7 +11,7 @@ lose positions that were acknowledged: it is off, whatever the cluster's default
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.errors import BrokerError, ConfigError, SparkmirrorError
@@ -53,10 +53,8 @@ def ensure_internal_topics(
         BrokerError: one of them cannot be created, read, or has no leader.
         LinkError: a cluster cannot be asked.
     """
-    names = (internal_topic(flow.name), control_topic(flow.name), WRITERS_TOPIC)
-    timeout_ms = flow.admin_timeout_ms
-    missing = sorted(set(names) - set(admin.list_topics(target, names, timeout_ms)))
-    _create(flow, target, missing)
+    names, timeout_ms = _names(flow), flow.admin_timeout_ms
+    _create(flow, target, missing_internal_topics(flow, target))
     topics = admin.wait_for_leaders(target, dict.fromkeys(names, 1), timeout_ms).complete()
     configs = admin.topic_configs(target, names, timeout_ms)
     for name in names:
@@ -64,6 +62,17 @@ def ensure_internal_topics(
     if source is not None:
         _check_source(source, timeout_ms)
     return topics
+
+
+def missing_internal_topics(flow: FlowConfig, target: Cluster) -> tuple[NewTopic, ...]:
+    """Those of the flow's own topics that the target lacks, as they are to be created.
+
+    Raises:
+        LinkError: the target cannot be asked.
+    """
+    names, factor = _names(flow), flow.internal_replication_factor
+    missing = sorted(set(names) - set(admin.list_topics(target, names, flow.admin_timeout_ms)))
+    return tuple(NewTopic(name=name, partitions=1, replication_factor=factor, configs=CONFIGS) for name in missing)
 
 
 def check(cluster: str, name: str, topic: TopicDescription, configs: Mapping[str, ConfigEntry]) -> None:
@@ -90,11 +99,14 @@ def check(cluster: str, name: str, topic: TopicDescription, configs: Mapping[str
         )
 
 
-def _create(flow: FlowConfig, target: Cluster, names: list[str]) -> None:
-    factor = flow.internal_replication_factor
-    wanted = [NewTopic(name=name, partitions=1, replication_factor=factor, configs=CONFIGS) for name in names]
+def _names(flow: FlowConfig) -> tuple[str, ...]:
+    return internal_topic(flow.name), control_topic(flow.name), WRITERS_TOPIC
+
+
+def _create(flow: FlowConfig, target: Cluster, wanted: Sequence[NewTopic]) -> None:
     if not wanted:
         return
+    factor = flow.internal_replication_factor
     for name, failure in admin.create_topics(target, wanted, flow.admin_timeout_ms).failed.items():
         if isinstance(failure, BrokerError) and failure.code == admin.TOPIC_ALREADY_EXISTS:
             continue  # another flow was faster, or it is there and cannot be seen, which the wait for leaders tells
