@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
+from hypothesis import settings
 
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.model import Alias, FlowName
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")  # no test asserts a time, and the first example of a test pays for its imports
 
 CLUSTERS = ("cluster_a", "cluster_b", "cluster_c")
 LISTENERS = {"cluster_b": ("LINK",)}

@@ -1,14 +1,10 @@
-"""Kernels are loaded once; no test is timed, since the first one may meet the compiler."""
+"""Kernels are loaded once."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 
 from sparkmirror import batches
-
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session", autouse=True)

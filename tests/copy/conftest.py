@@ -1,17 +1,13 @@
-"""Kernels are loaded once; no test is timed, since the first one may meet the compiler."""
+"""Kernels are loaded once."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 
 from sparkmirror import batches
 from tests.copy.staging import stage, threads
 
 __all__ = ["stage", "threads"]
-
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,6 +13,7 @@ import pytest
 
 from sparkmirror.config import Endpoint, FlowConfig
 from sparkmirror.config.settings import ClientSettings
+from sparkmirror.copy.orders import NO_ORDERS
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.errors import SparkmirrorError
@@ -91,6 +92,7 @@ def lanes(shifts: Shifts) -> Iterator[Lanes]:
             run_shift=shifts.run,
             control_end=lambda: 0,
             start_s=lambda: 30.0,
+            orders=lambda: NO_ORDERS,
         )
         shifts.end_all()
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
+from sparkmirror.offsets.orders import VERSION, RateOrder, TopicOrder
 from sparkmirror.offsets.records import (
     FLOW_KEY,
     SEQUENCES,
     STOPPED_KEY,
-    VERSION,
+    DutyRound,
     FlowRecord,
     Happened,
     Later,
@@ -87,6 +88,9 @@ records: dict[str, st.SearchStrategy[Record]] = {
     "event": st.builds(Happened, partition=_partitions, event=_happenings),
     "life": st.builds(Life, generation=_numbers, time_ms=_numbers, state=_texts, lanes=_numbers, events=_events),
     "stopped": st.builds(Stopped, generation=_numbers, time_ms=_numbers),
+    "duty": st.builds(DutyRound, name=_texts, time_ms=_numbers, interval_s=_rates, changed=_numbers, problems=_events),
+    "paused": st.builds(TopicOrder, topic=_texts, time_ms=_numbers, by=_texts),
+    "rate": st.builds(RateOrder, bytes_per_s=st.none() | _numbers, time_ms=_numbers, by=_texts),
 }
 _any = st.one_of(*records.values())
 
@@ -134,6 +138,9 @@ ADDED: dict[str, dict[str, Any]] = {
     "event": {},
     "life": {},
     "stopped": {},
+    "duty": {},
+    "paused": {},
+    "rate": {},
 }
 """Fields that the first records of this version did not have, and what they mean where they are missing."""
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.config import Secret
+from sparkmirror.copy.orders import Orders
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.events import Event, Kind
@@ -56,6 +57,12 @@ _plans = st.builds(
     ).map(tuple),
     source_id=_texts,
     target_id=_texts,
+    orders=st.builds(
+        Orders,
+        paused=st.frozensets(_texts, max_size=3),
+        share=st.none() | _floats,
+        shares=st.dictionaries(_texts, _floats, max_size=3),
+    ),
     loops_by_writer=st.booleans(),
     internal_topic=_texts,
     control_topic=_texts,

@@ -50,6 +50,9 @@ COMMANDS = (
     Entry(name="check", place="sparkmirror.cli.check:check", summary="Validate a configuration and print what holds."),
     Entry(name="plan", place="sparkmirror.cli.plan:plan", summary="Print what a start would change; change nothing."),
     Entry(name="status", place="sparkmirror.cli.status:status", summary="Show flows, partitions, lag, rates, events."),
+    Entry(name="pause", place="sparkmirror.cli.orders:pause", summary="Stop copying topics until they are resumed."),
+    Entry(name="resume", place="sparkmirror.cli.orders:resume", summary="Copy paused topics again."),
+    Entry(name="limit", place="sparkmirror.cli.orders:limit", summary="Change how fast flows may copy."),
     Entry(name="lab", place="sparkmirror.cli.lab:app", summary="Start and stop real local Kafka clusters."),
     Entry(name="demo", place="sparkmirror.cli.demo:demo", summary="Mirror real records between two real clusters."),
 )

@@ -41,6 +41,7 @@ _MAX_REPLICAS = 32_767
 _TOLERANCE = {tolerance.value: tolerance for tolerance in Tolerance}
 _MIN_LANE_MEMORY = 1024 * 1024
 _MIN_DECOMPRESSION = 1024 * 1024
+_MIN_RATE = 1024
 _DECOMPRESSION = 256 * 1024 * 1024
 _DECOMPRESSION_TIMES = 10
 """The decompression limit's default: so many bytes, or so many times what a partition is fetched with."""
@@ -100,6 +101,7 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
             reader, "internal.topic.replication.factor", replication_factor
         ),
         decompression_limit=_decompression_limit(reader, source),
+        max_bytes_per_s=reader.optional_integer("max.bytes.per.second", low=_MIN_RATE, high=LONG_MAX),
         dead_letters=_dead_letters(reader),
         on=_policies(reader, reset),
         admin_timeout_ms=reader.integer("admin.timeout.ms", 60_000, low=1, high=LONG_MAX),

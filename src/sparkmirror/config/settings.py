@@ -260,6 +260,7 @@ class FlowConfig:
         isolation: read_committed unless the file says otherwise. MirrorMaker 2's default is read_uncommitted, which
             copies records of aborted transactions as if they were valid: a default that corrupts is not kept.
         internal_replication_factor: of sparkmirror's own topics; ``replication_factor`` unless set.
+        max_bytes_per_s: bytes of batches that the flow may copy in a second; None for no limit.
         decompression_limit: the most bytes that one source batch may decompress to.
         dead_letters: what becomes of records that the target topic cannot hold.
         on: what is done when source or target were changed under the mirror.
@@ -286,6 +287,7 @@ class FlowConfig:
     heartbeats_replication: bool = True
     internal_replication_factor: int = 2
     decompression_limit: int = 256 * 1024 * 1024
+    max_bytes_per_s: int | None = None
     dead_letters: DeadLetters = DeadLetters()
     on: Policies = Policies()
     admin_timeout_ms: int = 60_000

@@ -8,6 +8,7 @@ and the run.
     ["ready", run, shift]            the successor of this shift has started and waits for it
     ["handover", run, shift, part]   where this shift left its partitions; ``parts`` says how many records there are
     ["alive", run, shift]            this shift lives; each second, also when it is idle
+    ["orders", run, "*"]             topics to leave alone and how fast to copy, see `orders`
     ["lost", run, shift]             this shift may send nothing more and will hand over nothing: its partitions are
                                      taken over
 
@@ -21,6 +22,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparkmirror.copy import orders
+from sparkmirror.copy.orders import NO_ORDERS, Orders
 from sparkmirror.kafka.journal import Entry
 from sparkmirror.model import NOTHING, UNKNOWN, Copied, Reached, TopicPartition, Writer
 
@@ -74,6 +77,11 @@ def alive_key(run: str, shift: str) -> str:
     return json.dumps(["alive", run, shift])
 
 
+def orders_key(run: str) -> str:
+    """The key under which all lanes of a run get their orders."""
+    return json.dumps(["orders", run, EVERY_SHIFT])
+
+
 def lost_key(run: str, shift: str) -> str:
     """The key that tells a shift to end without sending or handing over anything more."""
     return json.dumps(["lost", run, shift])
@@ -123,6 +131,7 @@ class ControlState:
         alive: shift → the offset of its newest sign of life.
         lost: shifts that may send nothing more and will hand over nothing.
         follower: the run that has taken the flow from this one, or "".
+        orders: the newest.
         handed: shift → partition → where it was left; complete handovers only.
     """
 
@@ -132,6 +141,7 @@ class ControlState:
     alive: dict[str, int] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     follower: str = ""
+    orders: Orders = NO_ORDERS
     handed: dict[str, dict[TopicPartition, Handed]] = field(default_factory=dict)
     _parts: dict[str, dict[int, list[Any]]] = field(default_factory=dict)
 
@@ -160,6 +170,8 @@ class ControlState:
             self.ready.add(shift)
         elif kind == "alive":
             self.alive[shift] = entry.offset
+        elif kind == "orders" and entry.value is not None:
+            self.orders = orders.read(entry.value)
         elif kind == "handover" and entry.value is not None:
             self._take_handover(shift, name[3], json.loads(entry.value))
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sparkmirror.config.settings import ClientSettings, Isolation
+from sparkmirror.copy.pace import Pace
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.throttling import Throttling
 from sparkmirror.errors import LinkError
@@ -54,6 +55,7 @@ class Fetcher:
     Attributes:
         unreachable: brokers that did not answer, and why; who learns the leaders anew takes them out.
         throttling: how long the source's brokers held us back.
+        pace: how fast it may fetch.
     """
 
     def __init__(self, cluster: Cluster, limits: FetchLimits, memory: int, wake: Callable[[], None]) -> None:
@@ -67,6 +69,7 @@ class Fetcher:
         self._failures: Counter[int] = Counter()
         self.unreachable: dict[int, LinkError] = {}
         self.throttling = Throttling(cluster.alias, "reading")
+        self.pace = Pace()
 
     def want(self, partition: PartitionCopy) -> None:
         """Fetches the partition from where it stands; call it again whenever that moves."""
@@ -86,7 +89,8 @@ class Fetcher:
         crowded = partition.held > self._memory // 2
         if crowded:
             self._crowded[partition.source] = partition
-        stopped = partition.error or partition.obstacle or partition.asked or partition.source_node == NO_LEADER
+        stopped = partition.error or partition.obstacle or partition.asked or partition.paused
+        stopped = stopped or partition.source_node == NO_LEADER
         if stopped or crowded or partition.fetched_all:
             self.forget(partition)
         else:
@@ -98,8 +102,8 @@ class Fetcher:
         self.update(partition)
 
     def request_more(self, held: int) -> None:
-        """Sends the next request to each broker that owes nothing, unless the lane holds enough."""
-        if held >= self._memory:
+        """Sends the next request to each broker that owes nothing, unless the lane holds enough, or is too fast."""
+        if held >= self._memory or not self.pace.ready(time.monotonic()):
             return
         for source, partition in tuple(self._crowded.items()):
             if partition.held <= self._memory // 2:
@@ -112,7 +116,8 @@ class Fetcher:
     def _request(self, session: FetchSession) -> None:
         session.busy = True
         timeout_ms = self._limits.max_wait_ms + self._cluster.settings.request_timeout_ms
-        self._cluster.send(session.request(), session.node, lambda answer: self._answered(session, answer), timeout_ms)
+        request = session.request(self.pace.most(self._limits.max_bytes))
+        self._cluster.send(request, session.node, lambda answer: self._answered(session, answer), timeout_ms)
 
     def _answered(self, session: FetchSession, answer: Any) -> None:
         self.throttling.note(session.node, getattr(answer, "throttle_time_ms", 0), time.monotonic())
@@ -133,7 +138,9 @@ class Fetcher:
                 session.busy = False
                 del self._failures[session.node]
                 self.unreachable.pop(session.node, None)
-                yield from session.accept(answer)
+                for fetched in session.accept(answer):
+                    self.pace.take(len(fetched.records))
+                    yield fetched
 
     def _release(self, session: FetchSession) -> None:
         session.busy = False

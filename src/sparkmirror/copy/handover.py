@@ -40,7 +40,7 @@ class Handover:
     def __init__(self, plan: ShiftPlan, target: Cluster) -> None:
         self._plan = plan
         self.journal = Journal(target, plan.control_topic)
-        self.state = ControlState(run=plan.run)
+        self.state = ControlState(run=plan.run, orders=plan.orders)
         self._next = plan.control_offset
         self._turn = Signal(target.loop)
         self._turn.set()

@@ -36,6 +36,7 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.signal import Signal
+from sparkmirror.model import NO_OFFSET
 
 TICK_SECONDS = 0.25
 DRAIN_SECONDS = 3.0
@@ -68,6 +69,7 @@ class Lane:
         # Signs of life have connections of their own: those of the batches may be full for seconds.
         self._control = Cluster(target.alias, target.settings, role=f"{plan.shift}-control", loop=target.loop)
         self.handover = Handover(plan, self._control)
+        self.obey()
         self.watch = Watch(self, target)
         for partition in self.partitions:
             partition.write_ahead = partial(self.watch.write_ahead, partition)
@@ -125,6 +127,19 @@ class Lane:
         self.appender.send_ready()
         if not self.watch.draining:
             self.fetcher.request_more(self.load.bytes)
+
+    def obey(self) -> None:
+        """Does what the newest orders say."""
+        orders, now = self.handover.state.orders, time.monotonic()
+        rate = orders.rate(self.plan.shift)
+        if rate != self.fetcher.pace.rate:
+            self.fetcher.pace.change(rate, now)
+        for partition in self.partitions:
+            paused = partition.source.topic in orders.paused
+            if paused != partition.paused:
+                partition.paused = paused
+                if partition.fetch_offset != NO_OFFSET:  # it has begun
+                    self.fetcher.update(partition)
 
     @property
     def _owed(self) -> bool:

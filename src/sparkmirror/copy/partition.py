@@ -80,6 +80,7 @@ class PartitionCopy:
         source_id, target_id: topic ids, or None before Kafka 2.8.
         end, log_start: of the source, as seen last.
         error: why it stands still, or "".
+        paused: whether nothing more of it is fetched until the driver says so.
         obstacle: why it will stand still once what waits is acknowledged, or "".
         asked: whether a question about it is open, whose answer decides what is fetched next.
         load: the sums of the lane, shared by its partitions.
@@ -117,6 +118,7 @@ class PartitionCopy:
     log_start: int = NO_OFFSET
     leader_epoch: int = -1
     error: str = ""
+    paused: bool = False
     obstacle: str = ""
     asked: bool = False
     load: Load = field(default_factory=Load)

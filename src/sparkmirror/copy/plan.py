@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sparkmirror.copy.orders import NO_ORDERS, Orders
 from sparkmirror.model import (
     MAX_MESSAGE_BYTES,
     NO_OFFSET,
@@ -93,6 +94,7 @@ class ShiftPlan:
         guarded_ms: how old the newest record of a batch may be, in milliseconds, for the target's brokers to remember
             its writer: ``producer.id.expiration.ms`` there, less a margin. Older batches are unguarded.
         once: ends when every partition has reached its ``until``.
+        orders: what holds when it starts; the control topic has what comes.
     """
 
     flow: str
@@ -110,6 +112,7 @@ class ShiftPlan:
     grace_ms: int = 10_000
     guarded_ms: int = GUARDED_MS
     once: bool = False
+    orders: Orders = NO_ORDERS
 
     @property
     def predecessors(self) -> frozenset[str]:

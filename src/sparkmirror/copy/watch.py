@@ -174,6 +174,7 @@ class Watch:
             lease.end(ended)
         else:
             lease.renew(began)
+            self._lane.obey()
         self._lane.signal.set()
 
     async def _publish(self) -> None:

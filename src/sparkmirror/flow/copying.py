@@ -25,6 +25,7 @@ from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.events import ANEW, Kind, kind_of_stop
 from sparkmirror.flow.lanes import Ended, Lanes
 from sparkmirror.flow.opening import Opened, now_ms
+from sparkmirror.flow.ordering import Ordering
 from sparkmirror.flow.planner import Pairs, absent
 from sparkmirror.flow.planning import Planning
 from sparkmirror.flow.positions import Resumed
@@ -120,7 +121,9 @@ class Copying:
             run_shift=desk.run_shift,
             control_end=self._control_end,
             start_s=lambda: desk.room().start_s,
+            orders=lambda: self._ordering.orders,
         )
+        self._ordering = Ordering(config.max_bytes_per_s, self._lanes.order)
 
     @property
     def finished(self) -> bool:
@@ -209,6 +212,7 @@ class Copying:
             self._looked = now
             self._opened.store.follow()
             self._take_progress(now)
+            self._ordering.follow(self._opened.store.state, self._lane_rates())
             self._listen(now)
         if not self._packing:
             self._lanes.succeed()
@@ -415,7 +419,10 @@ class Copying:
             self._note(f"{problem.action.source}: {problem.reason}")
         ensure_dead_letter_topic(found.observed, self._source, self._target)
         self._pairs = dict(found.pairs)
-        return found.pairs
+        if self._desk.once:  # what is paused would never come to its end
+            paused = {order.topic for order in self._opened.store.state.paused.values()}
+            self._pairs = {here: there for here, there in found.pairs if here.topic not in paused}
+        return tuple(self._pairs.items())
 
     def _plan(self, pairs: Pairs, settled: Mapping[TopicPartition, Resumed] | None = None) -> list[PartitionPlan]:
         """Decides where partitions begin; those that cannot begin now rest."""
@@ -435,6 +442,7 @@ class Copying:
         self._attempt(lambda: by_source.update(self._planning.change_ids(by_source)))
         lanes = lane_count(self._config.tasks_max, self._desk.room().lanes, len(by_source))
         self._packed = Packed(at=time.monotonic(), lanes=lanes, partitions=len(by_source))
+        self._ordering.expect(self._opened.store.state, max(1, lanes))
         for members in pack(self._weights(by_source), max(1, lanes)):
             self._start([by_source[p] for p in members])
 
@@ -443,6 +451,10 @@ class Copying:
         by_source = {plan.source: plan for plan in plans}
         for members in pack(self._weights(by_source), max(1, self._desk.room().lanes - len(self._lanes))):
             self._start([by_source[p] for p in members], extra=True)
+
+    def _lane_rates(self) -> dict[str, float]:
+        """Bytes per second that each lane copies now."""
+        return {lane.name: sum(self._weights(lane.partitions).values()) for lane in self._lanes}
 
     def _weights(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, float]:
         """Bytes per second where they were seen, else 0: `pack` spreads those evenly."""

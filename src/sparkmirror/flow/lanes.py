@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig, PolicyKind
-from sparkmirror.copy.control import drain_key, lost_key, spent_keys
+from sparkmirror.copy.control import drain_key, lost_key, orders_key, spent_keys
+from sparkmirror.copy.orders import Orders
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.opening import Opened
@@ -46,6 +47,7 @@ class Lanes:
         run_shift: runs one shift and waits for it.
         control_end: asks for the control topic's end offset.
         start_s: how long a lane may take to start now, in seconds.
+        orders: what holds for the lanes now.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Lanes:
         run_shift: RunShift,
         control_end: Callable[[], int],
         start_s: Callable[[], float],
+        orders: Callable[[], Orders],
     ) -> None:
         self._config = config
         self._opened = opened
@@ -68,6 +71,7 @@ class Lanes:
         self._run_shift = run_shift
         self._control_end = control_end
         self._start_s = start_s
+        self._orders = orders
         self._lanes: list[LaneOfShifts] = []
         self._named = 0
         self._handovers: dict[str, int] = {}
@@ -162,6 +166,16 @@ class Lanes:
             self._lanes.remove(ended.lane)
         return shifts
 
+    def order(self, orders: Orders) -> None:
+        """Tells every lane of the run what holds from now on.
+
+        Raises:
+            SparkmirrorError: the target cannot be written to.
+        """
+        key = orders_key(self._run)
+        self._told.add(key)
+        self._opened.control.append([(key, orders.text())])
+
     def speak(self) -> None:
         """Says which shifts are lost: they may send nothing more. Before their partitions are taken over.
 
@@ -207,6 +221,7 @@ class Lanes:
             max_ms=self._config.shift_max_ms,
             guarded_ms=self._opened.guarded_ms,
             once=self._once,
+            orders=self._orders(),
         )
         self._opened.signs.expect(shift, self._start_s())
         return submit(self._pool, self._run_shift, plan, control_end)

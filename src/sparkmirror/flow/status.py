@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.errors import SparkmirrorError
@@ -93,7 +94,7 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
         dead_letters=_sum([one.dead_letters for one in partitions]),
         partitions=partitions,
         events=_events(known),
-        duties=tuple(_duty(known.duties[name]) for name in sorted(known.duties)),
+        duties=tuple(_duty(known.duties[key]) for key in sorted(known.duties)),
     )
 
 
@@ -136,7 +137,24 @@ def _events(known: JournalState) -> tuple[EventStatus, ...]:
             found.setdefault((place, event), event)
     rows = [_event(place, event) for (place, _), event in sorted(found.items(), key=lambda item: item[1].time_ms)]
     told = {f"{row.place}: {row.text}" for row in rows}
-    return (*rows, *(_note(text) for text in (known.life.events if known.life else ()) if text not in told))
+    standing = [text for text in (known.life.events if known.life else ()) if text not in told]
+    return (*rows, *map(_note, [*_orders(known), *standing]))
+
+
+def _orders(known: JournalState) -> list[str]:
+    """What an operator has ordered, as long as it holds."""
+    found = [
+        f"{order.topic} is paused since {_moment(order.time_ms)} by {order.by}: sparkmirror resume copies it again"
+        for order in sorted(known.paused.values(), key=lambda order: order.topic)
+    ]
+    if known.rate is not None:
+        most = "no limit" if known.rate.bytes_per_s is None else f"at most {known.rate.bytes_per_s} bytes per second"
+        found.append(f"{most} since {_moment(known.rate.time_ms)} by {known.rate.by}")
+    return found
+
+
+def _moment(time_ms: int) -> str:
+    return f"{datetime.fromtimestamp(time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def _event(place: TopicPartition, event: Event) -> EventStatus:

@@ -124,8 +124,8 @@ class FetchSession:
         self._id, self._epoch = 0, INITIAL_EPOCH
         self._forgotten.clear()
 
-    def request(self) -> Any:
-        """The next Fetch request; the session is busy until `accept` or `reset`."""
+    def request(self, max_bytes: int | None = None) -> Any:
+        """The next Fetch request, for less than its limits if wanted; the session is busy until `accept` or `reset`."""
         full = self._epoch == INITIAL_EPOCH
         chosen = self._wanted.keys() if full else self._changed
         topics: dict[str, list[Any]] = defaultdict(list)
@@ -149,7 +149,7 @@ class FetchSession:
         return FetchRequest(
             max_wait_ms=self._limits.max_wait_ms,
             min_bytes=self._limits.min_bytes,
-            max_bytes=self._limits.max_bytes,
+            max_bytes=self._limits.max_bytes if max_bytes is None else max_bytes,
             isolation_level=self._limits.isolation,
             session_id=self._id,
             session_epoch=self._epoch,

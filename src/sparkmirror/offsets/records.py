@@ -9,6 +9,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["event", topic, partition, kind]                               what its operator must know of a partition
     ["life"]                                                        the driver lives, and what it does
     ["duty", name]                                                  what a duty's newest round did
+    ["paused", topic], ["rate"]                                     what an operator has ordered, see `orders`
     ["stopped"]                                                     the last run ended cleanly
 
 Invariants:
@@ -31,8 +32,8 @@ from typing import Any, NamedTuple
 
 from sparkmirror.events import Event, Kind, event_of
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
+from sparkmirror.offsets.orders import VERSION, RateOrder, TopicOrder, rate_order, text, topic_order
 
-VERSION = 1
 SEQUENCES = 1 << 31
 
 
@@ -62,7 +63,7 @@ class FlowRecord:
         """The record's value."""
         source = {"alias": self.source_alias, "cluster": self.source_id}
         target = {"alias": self.target_alias, "cluster": self.target_id}
-        return _text(
+        return text(
             {
                 "v": VERSION,
                 "source": source,
@@ -105,7 +106,7 @@ class Segment:
             value["unguarded"] = True
         if self.anew:
             value["anew"] = True
-        return _text(value)
+        return text(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,11 +161,11 @@ class Progress:
     @property
     def key(self) -> str:
         """The record's key."""
-        return _text(["progress", *self.partition, self.writer.producer_id, self.writer.epoch])
+        return text(["progress", *self.partition, self.writer.producer_id, self.writer.epoch])
 
     def value(self) -> str:
         """The record's value."""
-        return _text(
+        return text(
             {
                 "v": VERSION,
                 "generation": self.generation,
@@ -212,7 +213,7 @@ class Happened:
         """The record's value."""
         said = self.event.as_json()
         del said["kind"]
-        return _text({"v": VERSION} | said)
+        return text({"v": VERSION} | said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,11 +229,11 @@ class Life:
     @property
     def key(self) -> str:
         """The record's key."""
-        return _text(["life"])
+        return text(["life"])
 
     def value(self) -> str:
         """The record's value."""
-        return _text(
+        return text(
             {
                 "v": VERSION,
                 "generation": self.generation,
@@ -265,11 +266,11 @@ class DutyRound:
     @property
     def key(self) -> str:
         """The record's key."""
-        return _text(["duty", self.name])
+        return text(["duty", self.name])
 
     def value(self) -> str:
         """The record's value."""
-        return _text(
+        return text(
             {
                 "v": VERSION,
                 "time_ms": self.time_ms,
@@ -294,10 +295,10 @@ class Stopped:
 
     def value(self) -> str:
         """The record's value."""
-        return _text({"v": VERSION, "generation": self.generation, "time_ms": self.time_ms})
+        return text({"v": VERSION, "generation": self.generation, "time_ms": self.time_ms})
 
 
-Record = FlowRecord | Segment | Progress | Happened | Life | DutyRound | Stopped
+Record = FlowRecord | Segment | Progress | Happened | Life | DutyRound | TopicOrder | RateOrder | Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,12 +309,8 @@ class Later:
     version: int
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-FLOW_KEY = _text(["flow"])
-STOPPED_KEY = _text(["stopped"])
+FLOW_KEY = text(["flow"])
+STOPPED_KEY = text(["stopped"])
 
 
 class SegmentKey(NamedTuple):
@@ -326,7 +323,7 @@ class SegmentKey(NamedTuple):
     @property
     def text(self) -> str:
         """The key."""
-        return _text(["segment", *self.partition, self.writer.producer_id, self.writer.epoch, self.sequence])
+        return text(["segment", *self.partition, self.writer.producer_id, self.writer.epoch, self.sequence])
 
 
 class ProgressKey(NamedTuple):
@@ -352,7 +349,7 @@ def part_of(key: str) -> SegmentKey | ProgressKey | None:
 
 def event_key(partition: TopicPartition, kind: Kind) -> str:
     """The key of a `Happened`."""
-    return _text(["event", *partition, kind.value])
+    return text(["event", *partition, kind.value])
 
 
 def parse(key: str, value: str) -> Record | Later | None:
@@ -471,6 +468,8 @@ _READERS: dict[str, Callable[[list[Any], dict[str, Any]], Record]] = {
     "progress": _progress,
     "event": _happened,
     "duty": _duty,
+    "paused": topic_order,
+    "rate": rate_order,
     "life": _life,
     "stopped": _stopped,
 }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.map import PartitionMap
+from sparkmirror.offsets.orders import RATE_KEY, RateOrder, TopicOrder
 from sparkmirror.offsets.records import (
     STOPPED_KEY,
     DutyRound,
@@ -23,6 +24,10 @@ from sparkmirror.offsets.records import (
     part_of,
 )
 
+_ONE: Mapping[type, str] = {FlowRecord: "flow", Stopped: "stopped", Life: "life", RateOrder: "rate"}
+_MANY: Mapping[type, str] = {Happened: "events", DutyRound: "duties", TopicOrder: "paused"}
+"""Where the newest record is kept: one of the kind, or one for each key."""
+
 
 @dataclass(slots=True)
 class JournalState:
@@ -36,7 +41,9 @@ class JournalState:
         outdated: keys of progress records that nothing is needed of any more.
         maps: the segments of each partition.
         events: the newest of each kind in each partition, by key.
-        duties: the newest round of each duty, by name.
+        duties: the newest round of each duty, by key.
+        paused: the topics that are not to be copied now, by the key of the order.
+        rate: how fast the flow may copy, where somebody has ordered it.
         life: the driver's newest sign.
         stopped: whether the last run ended cleanly.
         later: keys of records that a later release wrote, with their version: a driver must not go on over them.
@@ -49,6 +56,8 @@ class JournalState:
     maps: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     events: dict[str, Happened] = field(default_factory=dict)
     duties: dict[str, DutyRound] = field(default_factory=dict)
+    paused: dict[str, TopicOrder] = field(default_factory=dict)
+    rate: RateOrder | None = None
     life: Life | None = None
     stopped: Stopped | None = None
     later: dict[str, int] = field(default_factory=dict)
@@ -58,28 +67,25 @@ class JournalState:
         match record:
             case Later():
                 self.later[record.key] = record.version
-            case FlowRecord():
-                self.flow = record
-            case Stopped():
-                self.stopped = record
-            case DutyRound():
-                self.duties[record.name] = record
-            case Happened():
-                self.events[record.key] = record
-            case Life():
-                self.life = record
             case Segment():
                 self.map_of(record.partition).take(record)
             case Progress():
                 self._take_progress(record)
+            case FlowRecord() | Stopped() | Life() | RateOrder():
+                setattr(self, _ONE[type(record)], record)
+            case Happened() | DutyRound() | TopicOrder():
+                getattr(self, _MANY[type(record)])[record.key] = record
 
     def forget(self, key: str) -> None:
         """Takes a tombstone."""
         self.outdated.discard(key)
         self.events.pop(key, None)
+        self.paused.pop(key, None)
         self.later.pop(key, None)
         if key == STOPPED_KEY:
             self.stopped = None
+        if key == RATE_KEY:
+            self.rate = None
         part = part_of(key)
         if isinstance(part, SegmentKey) and part.partition in self.maps:
             self.maps[part.partition].forget(part.writer, part.sequence)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparkmirror.copy import orders
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.events import event_of
@@ -96,7 +97,9 @@ def read_plan(batches: Iterable[pa.RecordBatch]) -> ShiftPlan | None:
     rows = [row for batch in batches for row in batch.to_pylist()]
     if not rows:
         return None
-    return ShiftPlan(partitions=tuple(_partition(row) for row in rows), **json.loads(rows[0]["shift"]))
+    fields = json.loads(rows[0]["shift"])
+    fields["orders"] = orders.read(fields["orders"])
+    return ShiftPlan(partitions=tuple(_partition(row) for row in rows), **fields)
 
 
 def receipt_batch(receipts: Sequence[Receipt]) -> pa.RecordBatch:
@@ -112,6 +115,7 @@ def read_receipts(table: pa.Table) -> tuple[Receipt, ...]:
 def _shift_fields(plan: ShiftPlan) -> dict[str, Any]:
     fields = asdict(plan)
     del fields["partitions"]
+    fields["orders"] = plan.orders.text()
     return fields
 
 

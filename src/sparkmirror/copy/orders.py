@@ -1,0 +1,43 @@
+"""What the driver orders of running lanes: topics to leave alone, and how fast to copy.
+
+Invariant: orders are told as a whole, so a lane that missed some knows all with the newest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """To all lanes of a flow.
+
+    Attributes:
+        paused: source topics that are not fetched now.
+        share: bytes per second for a lane that `shares` does not name; None for no limit.
+        shares: bytes per second, by the lane's name.
+    """
+
+    paused: frozenset[str] = frozenset()
+    share: float | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
+
+    def rate(self, shift: str) -> float | None:
+        """Bytes per second for the lane of a shift; None for no limit."""
+        return self.shares.get(shift.rpartition(".")[0], self.share)
+
+    def text(self) -> str:
+        """As the value of a control record."""
+        said = {"v": 1, "paused": sorted(self.paused), "share": self.share, "shares": dict(self.shares)}
+        return json.dumps(said, separators=(",", ":"))
+
+
+NO_ORDERS = Orders()
+
+
+def read(text: str) -> Orders:
+    """What the value of a control record says."""
+    said = json.loads(text)
+    return Orders(paused=frozenset(said["paused"]), share=said["share"], shares=said["shares"])

@@ -1,0 +1,87 @@
+"""What the lanes of a flow are ordered: by the operator's records on the internal topic, and by the configuration.
+
+Invariants: the decisions are pure; lanes are told only what is new to them; the sum of all shares is the flow's limit,
+and what one lane leaves unused the others may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sparkmirror.copy.orders import Orders
+from sparkmirror.offsets.state import JournalState
+
+HEADROOM = 1.5
+"""A lane may want so many times what it does now."""
+
+LEAST_PART = 0.1
+"""Of an equal share: what a lane always has, so that it can show that it wants more."""
+
+NEWS = 0.1
+"""Shares that changed by less than this part are not told anew."""
+
+
+class Ordering:
+    """Tells the lanes of one flow.
+
+    Args:
+        limit: the flow's bytes per second as the configuration says, or None.
+        tell: writes the orders on the control topic.
+    """
+
+    def __init__(self, limit: int | None, tell: Callable[[Orders], None]) -> None:
+        self._limit = limit
+        self._tell = tell
+        self.orders = Orders(share=limit)
+
+    def expect(self, state: JournalState, lanes: int) -> None:
+        """So many lanes are about to start, and none runs: they are given what holds now with their plans."""
+        orders = decide(state, self._limit, {})
+        self.orders = orders if orders.share is None else replace(orders, share=orders.share / lanes)
+
+    def follow(self, state: JournalState, rates: Mapping[str, float]) -> None:
+        """Looks at what holds now, and tells it if that is new.
+
+        Args:
+            state: of the internal topic.
+            rates: bytes per second of each lane, by its name.
+
+        Raises:
+            SparkmirrorError: the target cannot be written to; the next look tells it then.
+        """
+        wanted = decide(state, self._limit, rates)
+        if is_news(wanted, self.orders):
+            self._tell(wanted)
+            self.orders = wanted
+
+
+def decide(state: JournalState, limit: int | None, rates: Mapping[str, float]) -> Orders:
+    """The orders that hold now."""
+    limit = state.rate.bytes_per_s if state.rate is not None else limit
+    paused = frozenset(order.topic for order in state.paused.values())
+    if limit is None:
+        return Orders(paused=paused)
+    return Orders(paused=paused, share=limit / (len(rates) + 1), shares=shares(limit, rates))
+
+
+def shares(limit: float, rates: Mapping[str, float]) -> dict[str, float]:
+    """Parts a limit among lanes: each gets what it wants, those that want more than there is get the same."""
+    found: dict[str, float] = {}
+    left = float(limit)
+    for number, lane in enumerate(sorted(rates, key=lambda name: (rates[name], name))):
+        equal = left / (len(rates) - number)
+        last = number == len(rates) - 1
+        found[lane] = equal if last else min(equal, max(rates[lane] * HEADROOM, equal * LEAST_PART))
+        left -= found[lane]
+    return found
+
+
+def is_news(wanted: Orders, told: Orders) -> bool:
+    """Whether the lanes have to be told."""
+    if replace(wanted, share=None, shares={}) != replace(told, share=None, shares={}):
+        return True
+    if (wanted.share is None) != (told.share is None) or wanted.shares.keys() != told.shares.keys():
+        return True
+    pairs = [(wanted.shares[lane], told.shares[lane]) for lane in wanted.shares]
+    return any(abs(new - old) > NEWS * max(new, old) for new, old in pairs)

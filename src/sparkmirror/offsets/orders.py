@@ -1,0 +1,89 @@
+"""What an operator has ordered of a running flow: records of its internal topic, so that a restart keeps them.
+
+    ["paused", topic]   a topic of the source is not copied
+    ["rate"]            how many bytes the flow may copy in a second
+
+The newest order of a key holds; the one that takes an order back is a tombstone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOrder:
+    """A topic is not copied until somebody says otherwise.
+
+    Attributes:
+        topic: its name on the source.
+        time_ms: when it was ordered, milliseconds since 1970.
+        by: who ordered it, for people.
+    """
+
+    topic: str
+    time_ms: int
+    by: str
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return topic_key(self.topic)
+
+    def value(self) -> str:
+        """The record's value."""
+        return text({"v": VERSION, "time_ms": self.time_ms, "by": self.by})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateOrder:
+    """The flow copies so much in a second, whatever its configuration says.
+
+    Attributes:
+        bytes_per_s: of batches, as they are fetched; None for no limit.
+        time_ms: when it was ordered, milliseconds since 1970.
+        by: who ordered it, for people.
+    """
+
+    bytes_per_s: int | None
+    time_ms: int
+    by: str
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return RATE_KEY
+
+    def value(self) -> str:
+        """The record's value."""
+        return text({"v": VERSION, "bytes_per_s": self.bytes_per_s, "time_ms": self.time_ms, "by": self.by})
+
+
+def text(value: Any) -> str:
+    """Keys and values of the internal topic: JSON without spaces."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+RATE_KEY = text(["rate"])
+
+
+def topic_key(topic: str) -> str:
+    """The key of a `TopicOrder`."""
+    return text(["paused", topic])
+
+
+def topic_order(name: list[Any], data: dict[str, Any]) -> TopicOrder:
+    """Reads one."""
+    return TopicOrder(topic=str(name[1]), time_ms=int(data["time_ms"]), by=str(data["by"]))
+
+
+def rate_order(_name: list[Any], data: dict[str, Any]) -> RateOrder:
+    """Reads one."""
+    limit = data["bytes_per_s"]
+    return RateOrder(
+        bytes_per_s=None if limit is None else int(limit), time_ms=int(data["time_ms"]), by=str(data["by"])
+    )
