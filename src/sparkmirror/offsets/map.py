@@ -83,6 +83,12 @@ class PartitionMap:
         pieces = self.pieces(writers[-1]) if writers else None
         return pieces is not None and pieces.ends_unguarded
 
+    @property
+    def first(self) -> int | None:
+        """The least source offset that a segment on record begins at."""
+        known = [int(pieces.columns.sources.min()) for pieces in self._pieces.values() if len(pieces)]
+        return min(known, default=None)
+
     def __len__(self) -> int:
         return sum(len(pieces) for pieces in self._pieces.values())
 

@@ -1,0 +1,162 @@
+"""Whether a copy is complete: everything that the source had at one moment is on the target.
+
+The source's ends are asked first, once; the flow's own progress on its internal topic then says when its positions have
+passed them. What is produced meanwhile is not waited for, so the wait ends under load too.
+
+Invariants: `outstanding` is pure; a partition that the flow has not found yet counts as not copied, unless it is empty;
+a topic that somebody has paused is named.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from sparkmirror.config import MirrorConfig
+from sparkmirror.duties import topics
+from sparkmirror.duties.duty import Sides
+from sparkmirror.errors import ConfigError, SparkmirrorError
+from sparkmirror.flow.schedule import connected
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.naming import internal_topic
+from sparkmirror.offsets.orders import topic_key
+from sparkmirror.offsets.state import JournalState
+
+LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a flow has not copied yet, of what its source had when it was asked.
+
+    Attributes:
+        flow: ``source->target``.
+        records: offsets that are missing, over all partitions.
+        partitions: that are not complete.
+        worst: the partition that lacks most, or "".
+        trouble: why nothing is known, or why it does not come to an end, or "".
+    """
+
+    flow: str
+    records: int = 0
+    partitions: int = 0
+    worst: str = ""
+    trouble: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything is there."""
+        return not self.partitions and not self.trouble
+
+
+def wait(
+    config: MirrorConfig, wanted: tuple[str, ...], timeout_s: float, tell: Callable[[tuple[Left, ...]], None]
+) -> tuple[Left, ...]:
+    """Waits until every flow has copied what its source has now.
+
+    Args:
+        config: names the flows.
+        wanted: only these topics of the sources; all when empty.
+        timeout_s: seconds to wait at most, 0 for one look.
+        tell: is given each look.
+
+    Returns:
+        the last look.
+
+    Raises:
+        ConfigError: no flow copies one of the topics.
+        SparkmirrorError: a source cannot be asked for its ends.
+    """
+    deadline = time.monotonic() + timeout_s
+    with ExitStack() as stack:
+        looks = [_Look(stack.enter_context(connected(flow, lambda _: None, role="wait"))) for flow in config.flows]
+        for look in looks:
+            look.begin(wanted)
+        _check_wanted(config, looks, wanted)
+        while True:
+            left = tuple(look.left() for look in looks)
+            tell(left)
+            if all(one.complete for one in left) or time.monotonic() + LOOK_SECONDS > deadline:
+                return left
+            time.sleep(LOOK_SECONDS)
+
+
+def _check_wanted(config: MirrorConfig, looks: Sequence[_Look], wanted: tuple[str, ...]) -> None:
+    for topic in wanted:
+        if not any(place.topic == topic for look in looks for place in look.ranges):
+            raise ConfigError(
+                file=config.file,
+                key="topics",
+                reason=f"no flow copies a topic named {topic}",
+                remedy=f"sparkmirror explain --topic {topic} tells why",
+            )
+
+
+class _Look:
+    """One flow that is waited for."""
+
+    def __init__(self, sides: Sides) -> None:
+        self._sides = sides
+        self.ranges: dict[TopicPartition, tuple[int, int]] = {}
+
+    def begin(self, wanted: tuple[str, ...]) -> None:
+        """Asks the source what it has now."""
+        flow, source = self._sides.flow, self._sides.source
+        timeout_ms = flow.admin_timeout_ms
+        chosen = topics.choose(flow, admin.list_topics(source, timeout_ms=timeout_ms))
+        places = [
+            TopicPartition(name, number)
+            for name, topic in chosen.items()
+            if not wanted or name in wanted
+            for number in sorted(topic.partitions)
+        ]
+        starts = admin.list_offsets(source, places, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+        ends = admin.list_offsets(source, places, OffsetSpec.LATEST, isolation=flow.isolation, timeout_ms=timeout_ms)
+        self.ranges = {place: (starts[place], ends[place]) for place in places}
+
+    def left(self) -> Left:
+        """Asks the flow's own record how far it is."""
+        flow = self._sides.flow
+        try:
+            return outstanding(str(flow.name), self.ranges, self._known())
+        except SparkmirrorError as failure:
+            return Left(flow=str(flow.name), partitions=len(self.ranges), trouble=str(failure))
+
+    def _known(self) -> JournalState | None:
+        flow, store = self._sides.flow, self._sides.store
+        if store is None or not admin.list_topics(
+            self._sides.target, [internal_topic(flow.name)], flow.admin_timeout_ms
+        ):
+            return None
+        store.follow()
+        return store.state
+
+
+def outstanding(flow: str, ranges: Mapping[TopicPartition, tuple[int, int]], known: JournalState | None) -> Left:
+    """What is missing of these source offsets.
+
+    Args:
+        flow: its name.
+        ranges: what the source had: from, and up to.
+        known: the flow's internal topic, or None where it was never started.
+    """
+    if known is None:
+        return Left(flow=flow, partitions=len(ranges), trouble="it was never started")
+    paused = sorted({place.topic for place in ranges if topic_key(place.topic) in known.paused})
+    behind: dict[TopicPartition, int] = {}
+    for place, (start, end) in ranges.items():
+        progress = known.progress.get(place)
+        missing = end - max(start, NO_OFFSET if progress is None else progress.position)
+        if missing > 0:
+            behind[place] = missing
+    return Left(
+        flow=flow,
+        records=sum(behind.values()),
+        partitions=len(behind),
+        worst=str(max(sorted(behind), key=lambda place: behind[place])) if behind else "",
+        trouble=f"paused: {', '.join(paused)}" if paused and behind else "",
+    )

@@ -1,0 +1,53 @@
+"""What is missing of a copy, as the flow's own record tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkmirror.flow.completion import Left, outstanding
+from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.offsets.orders import TopicOrder
+from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.state import state_of
+
+PLACES = [TopicPartition("t", number) for number in range(3)]
+
+
+def progress(number: int, position: int) -> Progress:
+    writer = Writer(producer_id=1, epoch=0)
+    return Progress(
+        partition=PLACES[number], writer=writer, generation=1, position=position, next_sequence=0, time_ms=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("ranges", "records", "left"),
+    [
+        ([(0, 10)], [progress(0, 10)], Left(flow="f")),
+        ([(0, 10)], [progress(0, 12)], Left(flow="f")),
+        ([(0, 10)], [progress(0, 7)], Left(flow="f", records=3, partitions=1, worst="t-0")),
+        ([(4, 10)], [], Left(flow="f", records=6, partitions=1, worst="t-0")),
+        ([(10, 10)], [], Left(flow="f")),
+        ([(0, 0)], [], Left(flow="f")),
+        (
+            [(0, 10), (0, 20), (0, 30)],
+            [progress(0, 9), progress(1, 5), progress(2, 30)],
+            Left(flow="f", records=16, partitions=2, worst="t-1"),
+        ),
+        (
+            [(0, 10)],
+            [progress(0, 7), TopicOrder(topic="t", time_ms=1, by="me")],
+            Left(flow="f", records=3, partitions=1, worst="t-0", trouble="paused: t"),
+        ),
+        ([(0, 10)], [progress(0, 10), TopicOrder(topic="t", time_ms=1, by="me")], Left(flow="f")),
+    ],
+)
+def test_what_is_missing_is_counted_from_the_log_start_or_the_position(ranges, records, left):
+    asked = dict(zip(PLACES, ranges, strict=False))
+    found = outstanding("f", asked, state_of(records))
+    assert found == left
+    assert found.complete is not bool(left.partitions)
+
+
+def test_a_flow_that_was_never_started_is_not_complete_even_without_partitions():
+    assert not outstanding("f", {}, None).complete
