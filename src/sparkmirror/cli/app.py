@@ -55,6 +55,7 @@ COMMANDS = (
     Entry(name="pause", place="sparkmirror.cli.orders:pause", summary="Stop copying topics until they are resumed."),
     Entry(name="resume", place="sparkmirror.cli.orders:resume", summary="Copy paused topics again."),
     Entry(name="limit", place="sparkmirror.cli.orders:limit", summary="Change how fast flows may copy."),
+    Entry(name="positions", place="sparkmirror.cli.positions:app", summary="Show or change where partitions go on."),
     Entry(name="lab", place="sparkmirror.cli.lab:app", summary="Start and stop real local Kafka clusters."),
     Entry(name="demo", place="sparkmirror.cli.demo:demo", summary="Mirror real records between two real clusters."),
 )

@@ -262,7 +262,7 @@ def delete_topics(cluster: Cluster, topics: Sequence[str], timeout_ms: int = ADM
 def find_offsets(
     cluster: Cluster,
     partitions: Sequence[TopicPartition],
-    spec: OffsetSpec,
+    spec: OffsetSpec | int,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
     timeout_ms: int = ADMIN_MS,
 ) -> Results[TopicPartition, int]:
@@ -271,7 +271,8 @@ def find_offsets(
     Args:
         cluster: where.
         partitions: which.
-        spec: EARLIEST, or LATEST: the high watermark, under read_committed the last stable offset.
+        spec: EARLIEST, or LATEST: the high watermark, under read_committed the last stable offset. Or a time in
+            milliseconds since 1970: the first record of that time or a later one, -1 where there is none.
         isolation: whether records of open transactions count.
         timeout_ms: milliseconds until partitions whose leader has not answered count as failed.
     """
@@ -301,7 +302,7 @@ def find_offsets(
 def list_offsets(
     cluster: Cluster,
     partitions: Sequence[TopicPartition],
-    spec: OffsetSpec,
+    spec: OffsetSpec | int,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
     timeout_ms: int = ADMIN_MS,
 ) -> dict[TopicPartition, int]:

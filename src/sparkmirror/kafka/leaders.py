@@ -42,7 +42,7 @@ class OffsetSpec(IntEnum):
 def ask_leaders(
     cluster: Cluster,
     leaders: Mapping[TopicPartition, Leader],
-    spec: OffsetSpec,
+    spec: OffsetSpec | int,
     isolation: Isolation,
     timeout_ms: int,
 ) -> Iterable[Answer[TopicPartition, int]]:
@@ -58,7 +58,7 @@ def ask_leaders(
 
 
 def _request(
-    topics: Mapping[str, list[tuple[int, int]]], spec: OffsetSpec, isolation: Isolation, timeout_ms: int
+    topics: Mapping[str, list[tuple[int, int]]], spec: OffsetSpec | int, isolation: Isolation, timeout_ms: int
 ) -> Any:
     wire = ListOffsetsRequest.ListOffsetsTopic
     part = wire.ListOffsetsPartition
