@@ -54,7 +54,7 @@ def commands() -> dict[str, set[str]]:
     listed: dict[str, set[str]] = {}
     name = ""
     for line in block.splitlines():
-        if match := re.match(r"    sparkmirror (\w+)", line):
+        if match := re.match(r"    sparkmirror ([\w-]+)", line):
             name = match[1]
             listed[name] = set()
         else:
@@ -70,5 +70,7 @@ def test_every_command_is_listed_and_no_other():
     "entry", [one for one in app.COMMANDS if one.name not in ("lab", "demo")], ids=lambda e: e.name
 )
 def test_the_options_of_a_command_are_those_on_the_page(entry: app.Entry):
-    real = {option for one in app.load(entry).params for option in one.opts if option.startswith("--")}
+    loaded = app.load(entry)
+    params = [param for each in getattr(loaded, "commands", {"": loaded}).values() for param in each.params]
+    real = {option for one in params for option in one.opts if option.startswith("--")}
     assert real - {"--help"} == commands()[entry.name]

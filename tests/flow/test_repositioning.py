@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from sparkmirror.flow.repositioning import Standing
 from sparkmirror.lab.offset_map import journal, offsets, registered, segments, translate
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from tests.flow.running import Running, count, create_topic, ends, reaches, write_file
+from tests.flow.running import Running, create_topic, ends, reaches, write_file
 
 HOUR_MS = 3_600_000
 
@@ -58,72 +58,87 @@ def values(cluster, topic, partition) -> list[int]:
     return found
 
 
-@pytest.mark.kafka
-@pytest.mark.spark
-def test_a_flow_goes_on_where_it_was_told_to(cluster_a, cluster_b, topic, tmp_path):
-    stem = topic("positions")
-    name, copy = f"{stem}-t", f"{stem}.{stem}-t"
-    create_topic(cluster_a, name, 2)
-    long_ago = int(time.time() * 1000) - 10 * HOUR_MS
-    write(cluster_a, name, 0, 100, time_ms=long_ago)
-    write(cluster_a, name, 100, 200)
-    file = write_file(tmp_path / "mm2.properties", {stem: cluster_a, "b": cluster_b}, {f"{stem}->b": f"{stem}-.*"})
+class Stopped:
+    """A flow of one topic with two partitions, and what its operator does with it between its runs."""
 
-    def positions(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "sparkmirror", "positions", words[0], str(file), *words[1:]]
+    def __init__(self, source, target, stem, directory) -> None:
+        self.source, self.target, self.directory = source, target, directory
+        self.stem, self.topic, self.copy = stem, f"{stem}-t", f"{stem}.{stem}-t"
+        clusters = {stem: source, "b": target}
+        self.file = write_file(directory / "mm2.properties", clusters, {f"{stem}->b": f"{stem}-.*"})
+
+    def positions(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "sparkmirror", "positions", words[0], str(self.file), *words[1:]]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
-    def run_once(number: int) -> None:
-        with Running(file, log=tmp_path / f"run-{number}.log", options=("--once",)) as mirror:
+    def set(self, to: str, *words: str) -> str:
+        """Sets positions; gives the line that says what it means."""
+        done = self.positions("set", "--topic", self.topic, "--to", to, *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()[-1]
+
+    def refused(self, *words: str) -> str:
+        done = self.positions(*words)
+        assert done.returncode == 2, done.stdout
+        return " ".join(done.stderr.split())
+
+    def run_once(self) -> None:
+        with Running(self.file, log=self.directory / "run.log", options=("--once",)) as mirror:
             assert mirror.wait() == 0, mirror.tail()
 
-    # A flow that was never started begins at a time.
-    begin = datetime.fromtimestamp(long_ago / 1000 + HOUR_MS / 1000, UTC).isoformat()
-    dry = positions("set", "--topic", name, "--to", begin, "--dry-run")
-    assert dry.stdout.splitlines()[-1] == "would be: 100 offsets are left out", dry.stderr
-    told = positions("set", "--topic", name, "--to", begin)
-    assert told.returncode == 0, told.stderr
-    run_once(1)
-    assert [values(cluster_b, copy, number) for number in (0, 1)] == [
-        [number for number in range(100, 200) if number % 2 == parity] for parity in (0, 1)
-    ]
+    def copied(self, partition: int) -> list[int]:
+        return values(self.target, self.copy, partition)
 
-    # Back, in one partition; and on, in the other.
-    back = positions("set", "--topic", name, "--partition", "0", "--to", "90")
-    assert back.stdout.splitlines()[-1] == "10 offsets are copied once more", back.stderr
-    write(cluster_a, name, 200, 240)
-    ahead = positions("set", "--topic", name, "--partition", "1", "--to", "latest")
-    assert ahead.stdout.splitlines()[-1] == "20 offsets are left out", ahead.stderr
-    write(cluster_a, name, 240, 260)
-    run_once(2)
-    assert values(cluster_b, copy, 0)[50:] == list(range(180, 260, 2))
-    assert values(cluster_b, copy, 1)[50:] == list(range(241, 260, 2))
 
-    # All anew; the map knows the newest copies.
-    assert positions("reset", "--topic", name).returncode == 0
-    run_once(3)
-    assert values(cluster_b, copy, 0)[90:] == list(range(0, 260, 2))
-    assert values(cluster_b, copy, 1)[60:] == list(range(1, 260, 2))
-    pieces = segments(journal(cluster_b, f"sparkmirror.{stem}.b.internal"), name, registered(cluster_b))
-    newest = {number: some[-130:] for number, some in offsets(cluster_b, copy).items()}
-    assert translate(name, pieces, offsets(cluster_a, name), newest) == 260
+@pytest.fixture
+def stopped(cluster_a, cluster_b, topic, tmp_path):
+    found = Stopped(cluster_a, cluster_b, topic("positions"), tmp_path)
+    create_topic(cluster_a, found.topic, 2)
+    return found
 
-    shown = json.loads(positions("show", "--json").stdout)
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_a_flow_that_was_never_started_begins_at_a_time_and_one_that_was_goes_back_or_on(stopped):
+    long_ago = int(time.time() * 1000) - 10 * HOUR_MS
+    write(stopped.source, stopped.topic, 0, 100, time_ms=long_ago)
+    write(stopped.source, stopped.topic, 100, 200)
+    begin = datetime.fromtimestamp((long_ago + HOUR_MS) / 1000, UTC).isoformat()
+    assert stopped.set(begin, "--dry-run") == "would be: 100 offsets are left out"
+    assert stopped.set(begin) == "100 offsets are left out"
+    stopped.run_once()
+    assert [stopped.copied(0), stopped.copied(1)] == [list(range(100, 200, 2)), list(range(101, 200, 2))]
+
+    assert stopped.set("90", "--partition", "0") == "10 offsets are copied once more"
+    write(stopped.source, stopped.topic, 200, 240)
+    assert stopped.set("latest", "--partition", "1") == "20 offsets are left out"
+    write(stopped.source, stopped.topic, 240, 260)
+    stopped.run_once()
+    assert stopped.copied(0)[50:] == list(range(180, 260, 2))
+    assert stopped.copied(1)[50:] == list(range(241, 260, 2))
+    shown = json.loads(stopped.positions("show", "--json").stdout)
     assert [(each["partition"], each["position"], each["end"]) for each in shown["partitions"]] == [
         (0, 130, 130),
         (1, 130, 130),
     ]
-    beyond = positions("set", "--topic", name, "--to", "131")
-    assert beyond.returncode == 2
-    assert "has offsets 0 to 130" in " ".join(beyond.stderr.split())
-    assert positions("set", "--topic", "other", "--to", "0").returncode == 2
-    assert positions("set", "--topic", name, "--to", "yesterday").returncode == 2
+    assert "has offsets 0 to 130" in stopped.refused("set", "--topic", stopped.topic, "--to", "131")
+    assert "copies no other" in stopped.refused("set", "--topic", "other", "--to", "0")
+    assert "neither earliest" in stopped.refused("set", "--topic", stopped.topic, "--to", "yesterday")
 
-    with Running(file, log=tmp_path / "run-4.log") as mirror:
-        write(cluster_a, name, 260, 262)
-        reaches(cluster_b, copy, 90 + 130 + 60 + 130 + 2)
-        while_it_runs = positions("set", "--topic", name, "--to", "earliest")
-        assert while_it_runs.returncode == 2
-        assert "runs, or its last run did not end cleanly" in " ".join(while_it_runs.stderr.split())
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_a_topic_that_begins_anew_is_mapped_to_its_newest_copy_and_a_flow_that_runs_is_not_touched(stopped):
+    write(stopped.source, stopped.topic, 0, 260)
+    with Running(stopped.file, log=stopped.directory / "first.log") as mirror:
+        reaches(stopped.target, stopped.copy, 260)
+        told = stopped.refused("set", "--topic", stopped.topic, "--to", "earliest")
+        assert "runs, or its last run did not end cleanly" in told
         assert mirror.stop(seconds=60) == 0
-    assert count(cluster_b, copy) == 90 + 130 + 60 + 130 + 2
+    assert stopped.positions("reset", "--topic", stopped.topic).returncode == 0
+    stopped.run_once()
+    assert [stopped.copied(0)[130:], stopped.copied(1)[130:]] == [list(range(0, 260, 2)), list(range(1, 260, 2))]
+    internal = f"sparkmirror.{stopped.stem}.b.internal"
+    pieces = segments(journal(stopped.target, internal), stopped.topic, registered(stopped.target))
+    newest = {number: some[-130:] for number, some in offsets(stopped.target, stopped.copy).items()}
+    assert translate(stopped.topic, pieces, offsets(stopped.source, stopped.topic), newest) == 260
