@@ -121,6 +121,7 @@ def test_each_isolation_copies_what_its_readers_see_through_stops_inside_transac
         {"a": cluster_a, "u": cluster_a, "b": cluster_b},
         {"a->b": f"{stem}-.*", "u->b": f"{stem}-.*"},
         {"u.consumer.isolation.level": "read_uncommitted"}
+        | {"several.aliases.per.cluster": "true"}
         | {f"{alias}.consumer.max.partition.fetch.bytes": str(FETCH_BYTES) for alias in "au"}
         | {f"{alias}.consumer.fetch.max.bytes": str(4 * FETCH_BYTES) for alias in "au"},
     )

@@ -233,7 +233,7 @@ FLOW: Mapping[str, Key] = _table(
 """Keys of a flow: at the top level for all flows, behind ``A->B.`` for one."""
 
 FILE: Mapping[str, Key] = _table(
-    (_active(), "clusters config.providers"),
+    (_active(), "clusters config.providers several.aliases.per.cluster"),
     (
         _later("REST"),
         """dedicated.mode.enable.internal.rest listeners admin.listeners access.control.allow.methods

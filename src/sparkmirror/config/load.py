@@ -60,7 +60,8 @@ def load(paths: Sequence[Path | str], *, clusters: Sequence[str] = (), flow: str
                 flows.append(found)
                 warnings.update(dict.fromkeys(told))
     check_together(flows, file)
-    return MirrorConfig(file=file, flows=tuple(flows), warnings=tuple(warnings))
+    several = any(mirror_maker.several_aliases(one.content, one.providers.resolve) for one in opened)
+    return MirrorConfig(file=file, flows=tuple(flows), warnings=tuple(warnings), several_aliases=several)
 
 
 def _open(path: Path) -> _Opened:

@@ -68,6 +68,12 @@ def enabled_flows(file: PropertiesFile, aliases: tuple[Alias, ...], resolve: Res
     return tuple(flow for flow in pairs(aliases) if reader.boolean(flow_prefix(flow) + "enabled", default=False))
 
 
+def several_aliases(file: PropertiesFile, resolve: Resolve) -> bool:
+    """Whether two aliases of the file may be one cluster: sparkmirror's own key ``several.aliases.per.cluster``."""
+    reader = Reader(entries=file.entries, resolve=resolve)
+    return reader.boolean("several.aliases.per.cluster", default=False)
+
+
 def pairs(aliases: tuple[Alias, ...]) -> Iterator[FlowName]:
     """Every flow that could be."""
     return (FlowName(source=source, target=target) for source in aliases for target in aliases if source != target)

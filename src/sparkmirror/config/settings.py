@@ -302,8 +302,10 @@ class MirrorConfig:
         file: the file or files as the user named them.
         flows: the enabled flows that were asked for.
         warnings: one line each, without secrets.
+        several_aliases: whether two aliases may be one cluster.
     """
 
     file: str
     flows: tuple[FlowConfig, ...]
     warnings: tuple[str, ...] = ()
+    several_aliases: bool = False

@@ -19,6 +19,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.duties import roster
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.flow.copying import Copying, Desk
+from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.room import Room
 from sparkmirror.flow.schedule import Schedule
@@ -50,6 +51,7 @@ class Controller:
         cancel: cancels what `run_shift` runs, given the flow's name.
         cancel_shift: cancels one of them, given its name.
         room: how many lanes the flow may have now.
+        identities: knows which cluster each alias of the run is.
         once: copy to the end that the sources have at the start, then end.
     """
 
@@ -63,6 +65,7 @@ class Controller:
         cancel: Callable[[], None],
         cancel_shift: Callable[[str], None],
         room: Callable[[], Room],
+        identities: Identities,
         once: bool,
     ) -> None:
         self.config = config
@@ -75,6 +78,7 @@ class Controller:
         self._cancel = cancel
         self._cancel_shift = cancel_shift
         self._room = room
+        self._identities = identities
         self._state = FlowState.STARTING
         self._stop = threading.Event()
         self._events: list[str] = []
@@ -123,7 +127,7 @@ class Controller:
         """Opens the flow; a cluster that cannot be reached now is tried again, unless the copy is for once."""
         while not self._stop.is_set():
             try:
-                return open_flow(self.config, source, target, self._file, self._run)
+                return open_flow(self.config, source, target, self._file, self._run, self._identities)
             except ConfigError:
                 raise
             except SparkmirrorError as failure:

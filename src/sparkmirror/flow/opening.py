@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import ConfigError
+from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.signs import Signs
 from sparkmirror.flow.writers import Writers
 from sparkmirror.kafka import admin
@@ -73,7 +74,9 @@ class Opened:
         return progress.generation >= self.first_generation
 
 
-def open_flow(config: FlowConfig, source: Cluster, target: Cluster, file: str, run: str) -> Opened:
+def open_flow(
+    config: FlowConfig, source: Cluster, target: Cluster, file: str, run: str, identities: Identities
+) -> Opened:
     """Checks both clusters, creates the flow's topics, takes the flow from whoever had it, and puts that on record.
 
     Args:
@@ -82,6 +85,7 @@ def open_flow(config: FlowConfig, source: Cluster, target: Cluster, file: str, r
         target: to ask and to write to.
         file: the configuration file, for messages.
         run: the run that takes the flow.
+        identities: knows which cluster each alias of the run is.
 
     Raises:
         ConfigError: source and target are one cluster, or the internal topic belongs to another pair of clusters.
@@ -97,6 +101,8 @@ def open_flow(config: FlowConfig, source: Cluster, target: Cluster, file: str, r
             reason=f"both aliases are one cluster, with the id {source_id}",
             remedy="correct the bootstrap.servers of one of them",
         )
+    identities.claim(config.source.alias, source_id)
+    identities.claim(config.target.alias, target_id)
     ensure_internal_topics(config, target, source)
     store = Store(target, internal_topic(config.name), timeout_ms)
     store.follow()

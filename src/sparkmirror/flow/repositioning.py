@@ -20,6 +20,7 @@ from sparkmirror.copy.plan import group_of
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.errors import ConfigError
+from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.planner import ids_of_topics
 from sparkmirror.flow.schedule import connected
@@ -198,7 +199,7 @@ def _check_range(one: Standing, flow: FlowConfig, file: str) -> None:
 
 def _write(flow: FlowConfig, sides: Sides, file: str, changed: Sequence[Standing]) -> None:
     """Takes the flow, and puts the new positions and a clean end on record."""
-    opened = open_flow(flow, sides.source, sides.target, file, uuid.uuid4().hex[:12])
+    opened = open_flow(flow, sides.source, sides.target, file, uuid.uuid4().hex[:12], Identities(file))
     source_ids = ids_of_topics(sides.source, {one.partition.topic for one in changed})
     there = {one.partition: _on_target(flow, one.partition) for one in changed}
     target_ids = ids_of_topics(sides.target, {place.topic for place in there.values()})

@@ -17,6 +17,7 @@ from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.controller import Controller
+from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.room import Room, room_here, room_in_cluster
 from sparkmirror.flow.shift import Receipts, not_started
 from sparkmirror.flow.states import ENDED
@@ -47,6 +48,7 @@ class Runner:
         self._config = config
         self._run = uuid.uuid4().hex[:12]
         self._spark = spark
+        self._identities = Identities(config.file, several=config.several_aliases)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="spark")
         here = [self._room_here(flow, started=False) for flow in config.flows]
         slots = SPARE_SLOTS + 2 * sum(room.lanes for room in here)
@@ -132,6 +134,7 @@ class Runner:
             cancel=lambda: self._cancel(flow),
             cancel_shift=lambda shift: self._cancel_shift(flow, shift),
             room=lambda: self._room(flow),
+            identities=self._identities,
             once=once,
         )
 

@@ -203,6 +203,7 @@ def write_file(site: Site) -> Path:
         "refresh.topics.interval.seconds": "5",
         "emit.heartbeats.enabled": "false",
         "shift.max.ms": "30000",
+        "several.aliases.per.cluster": "true",
     }
     for flow in dict.fromkeys(copy.flow for copy in COPIES):
         topics = ",".join(copy.topic for copy in COPIES if copy.flow == flow)
