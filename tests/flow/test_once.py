@@ -78,7 +78,7 @@ def test_what_a_reader_sees_arrives_and_what_cannot_be_copied_stops_its_partitio
     assert (mended.difference, mended.records) == ("", 81)
 
 
-def test_a_wrong_file_ends_with_2_and_a_cluster_that_is_not_there_with_1_in_time(cluster_b, tmp_path):
+def test_a_wrong_file_ends_with_2_and_a_cluster_that_is_not_there_with_1_in_time(cluster_a, cluster_b, tmp_path):
     def run(file):
         command = [sys.executable, "-m", "sparkmirror", "run", "--once", str(file)]
         return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -93,6 +93,11 @@ def test_a_wrong_file_ends_with_2_and_a_cluster_that_is_not_there_with_1_in_time
     answer = run(one)
     assert answer.returncode == 2
     assert "one cluster" in answer.stderr
+    flows = {"a->b": "nothing", "c->b": "nothing"}
+    two = write_file(tmp_path / "two.properties", {"a": cluster_a, "b": cluster_b, "c": cluster_a}, flows)
+    answer = run(two)
+    assert answer.returncode == 2
+    assert "are one cluster" in answer.stderr
     nowhere = {"bootstrap.servers": "127.0.0.1:1"}
     away = write_file(
         tmp_path / "away.properties", {"a": nowhere, "b": cluster_b}, {"a->b": ".*"}, {"admin.timeout.ms": "3000"}

@@ -6,7 +6,9 @@ A wrong configuration ends with exit code 2 through the error that names file, k
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -15,8 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from sparkmirror import config
+from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Clusters, Files, Flow
 from sparkmirror.config import FlowConfig, MirrorConfig, Row
+
+if TYPE_CHECKING:
+    from sparkmirror.flow.connections import Connection
 
 _WIDTH_IN_A_FILE = 160
 
@@ -32,16 +38,33 @@ def check(
     everything: Annotated[
         bool, typer.Option("--all", help="Every setting of the clients, not only what is set.")
     ] = False,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Also connect to every cluster, and print what it says of itself.")
+    ] = False,
 ) -> None:
     """Validate a configuration and print the effective settings of each flow, secrets hidden.
 
-    The last column names the key of the file that set a value. Keys that have no effect are named in warnings. Contacts
-    no cluster.
+    The last column names the key of the file that set a value. Keys that have no effect are named in warnings. No
+    cluster is contacted unless --connect asks for it; then each is asked for its id, its brokers, its version and this
+    user's rights on it, and the exit code is 2 if one cannot be used.
     """
     found = config.load(files, clusters=clusters or (), flow=flow)
+    connections = _connections(found) if connect else ()
     if as_json:
-        typer.echo(as_text(found))
-        return
+        typer.echo(as_text(found, connections))
+    else:
+        _show(found, connections, everything=everything)
+    if any(one.failure for one in connections):
+        raise typer.Exit(ExitCode.CONFIG_WRONG)
+
+
+def _connections(found: MirrorConfig) -> tuple[Connection, ...]:
+    from sparkmirror.flow import connections
+
+    return connections.connect(found)
+
+
+def _show(found: MirrorConfig, connections: Sequence[Connection], *, everything: bool) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=_WIDTH_IN_A_FILE)
@@ -50,10 +73,35 @@ def check(
     errors = Console(stderr=True)
     for warning in found.warnings:
         errors.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+    if connections:
+        console.print(connection_table(connections))
+    for tried in connections:
+        if tried.failure:
+            said = f"{tried.alias} as {', '.join(tried.roles)}: {tried.failure}"
+            errors.print(Text(said, style="bold red"), soft_wrap=True)
 
 
-def as_text(found: MirrorConfig) -> str:
-    """All settings as JSON text: ``{"file", "flows": [{"name", "settings": [...]}], "warnings"}``."""
+def connection_table(connections: Sequence[Connection]) -> Table:
+    """What each cluster said, one row for each way of connecting to it."""
+    drawn = Table(title="clusters", title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
+    for column in ("cluster", "as", "id", "brokers", "version", "rights on the cluster"):
+        drawn.add_column(column, overflow="fold")
+    for one in connections:
+        said = one.found
+        rights = "" if said is None else "not told" if said.rights is None else ", ".join(said.rights) or "none"
+        drawn.add_row(
+            Text(one.alias),
+            Text(", ".join(one.roles)),
+            Text("no connection" if said is None else said.cluster_id),
+            Text("" if said is None else str(said.brokers)),
+            Text("" if said is None else ".".join(map(str, said.version)) + " or newer"),
+            Text(rights),
+        )
+    return drawn
+
+
+def as_text(found: MirrorConfig, connections: Sequence[Connection] = ()) -> str:
+    """All settings as JSON text: ``{"file", "flows": [{"name", "settings": [...]}], "warnings", "connections"}``."""
     flows = [
         {
             "name": str(flow.name),
@@ -64,7 +112,9 @@ def as_text(found: MirrorConfig) -> str:
         }
         for flow in found.flows
     ]
-    return json.dumps({"file": found.file, "flows": flows, "warnings": found.warnings}, indent=2, ensure_ascii=False)
+    said = {"file": found.file, "flows": flows, "warnings": found.warnings}
+    said |= {"connections": [asdict(one) for one in connections]} if connections else {}
+    return json.dumps(said, indent=2, ensure_ascii=False)
 
 
 def table(flow: FlowConfig, *, everything: bool = False) -> Table:

@@ -1,0 +1,78 @@
+"""What a cluster says of itself to somebody who has just connected: its id, brokers, version, and this user's rights.
+
+Invariants: nothing is changed; the version is the newest release whose protocol the broker speaks, since brokers do not
+tell their own; rights are what the broker's authorizer grants on the cluster itself, all of them where there is none.
+
+Reference: DescribeCluster (KIP-700), authorized operations (KIP-430), ApiVersions (KIP-35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kafka.protocol.admin import DescribeClusterRequest
+
+from sparkmirror.errors import LinkError
+from sparkmirror.kafka.cluster import CALL_MS, Cluster
+from sparkmirror.kafka.rounds import explained
+from sparkmirror.model import ClusterId
+
+_NOT_TOLD = 31
+"""The one bit that is set where a broker tells nothing."""
+
+_OPERATIONS = {
+    5: "CREATE",
+    7: "ALTER",
+    8: "DESCRIBE",
+    9: "CLUSTER_ACTION",
+    10: "DESCRIBE_CONFIGS",
+    11: "ALTER_CONFIGS",
+    12: "IDEMPOTENT_WRITE",
+}
+"""Those that there are on a cluster; the numbers are Kafka's (``AclOperation``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What one cluster said.
+
+    Attributes:
+        cluster_id: of the cluster.
+        brokers: how many there are.
+        version: the newest release whose protocol the broker that was asked speaks, such as (4, 3).
+        rights: operations on the cluster itself that this user may do; None where the broker does not tell.
+    """
+
+    cluster_id: ClusterId
+    brokers: int
+    version: tuple[int, ...]
+    rights: tuple[str, ...] | None
+
+
+def survey(cluster: Cluster, timeout_ms: int = CALL_MS) -> Survey:
+    """Connects and asks.
+
+    Raises:
+        BrokerError: the broker refuses.
+        LinkError: no connection, such as for a wrong password or certificate, or no answer in time.
+    """
+    request = DescribeClusterRequest(include_cluster_authorized_operations=True, endpoint_type=1)
+    answer = cluster.call(request, timeout_ms=timeout_ms)
+    if answer.error_code:
+        raise explained(answer.error_code, cluster.alias, topic="", remedy="allow DESCRIBE on Cluster to this user")
+    known = cluster.connections.broker_version
+    if known is None:
+        raise LinkError(cluster=cluster.alias, address=cluster.address, reason="the connection was lost again")
+    return Survey(
+        cluster_id=ClusterId(answer.cluster_id),
+        brokers=len(answer.brokers),
+        version=tuple(known),
+        rights=_rights(answer.authorized_operations),
+    )
+
+
+def _rights(bits: Collection[int]) -> tuple[str, ...] | None:
+    if _NOT_TOLD in bits:
+        return None
+    return tuple(name for number, name in _OPERATIONS.items() if number in bits)
