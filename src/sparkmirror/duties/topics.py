@@ -17,8 +17,9 @@ from enum import Enum
 from sparkmirror.config import FlowConfig
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.admin import ConfigEntry, ConfigSource, NewTopic, TopicDescription
+from sparkmirror.kafka.admin import NewTopic, TopicDescription
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.configs import ConfigEntry, ConfigSource, describe_configs
 from sparkmirror.kafka.rounds import ADMIN_MS
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import (
@@ -158,7 +159,7 @@ def observe(flow: FlowConfig, source: Cluster, target: Cluster) -> Observed:
     chosen = choose(flow, admin.list_topics(source, timeout_ms=flow.admin_timeout_ms))
     existing = admin.list_topics(target, timeout_ms=flow.admin_timeout_ms)
     missing = [topic for topic in chosen if remote_topic(flow, topic) not in existing]
-    described = admin.describe_configs(source, missing, flow.admin_timeout_ms)
+    described = describe_configs(source, missing, flow.admin_timeout_ms)
     return Observed(
         flow=flow,
         source=chosen,
@@ -292,7 +293,7 @@ def _count(topic: TopicDescription) -> int:
 def _known_properties(target: Cluster, topics: Mapping[str, TopicDescription], flow: FlowConfig) -> frozenset[str]:
     """Brokers of another version know other properties, and refuse a topic for one that they do not know."""
     for some in sorted(topics, key=lambda name: not name.startswith("sparkmirror."))[:1]:
-        described = admin.describe_configs(target, [some], flow.admin_timeout_ms)
+        described = describe_configs(target, [some], flow.admin_timeout_ms)
         return frozenset(described.found.get(some, {}))
     return frozenset()
 

@@ -12,6 +12,7 @@ from sparkmirror.flow.positions import Known, Resumed, Stand, Start, TargetFacts
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, broker_error, kind_of
+from sparkmirror.kafka.configs import describe_configs
 from sparkmirror.kafka.epochs import EpochEnd, epoch_ends
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.metadata import TopicView, describe_topics
@@ -148,7 +149,7 @@ def _epochs(source: Cluster, progress: Sequence[Progress], timeout_ms: int) -> M
 
 
 def _facts(config: FlowConfig, target: Cluster, topics: Sequence[str]) -> dict[str, TargetFacts]:
-    described = admin.describe_configs(target, topics, config.admin_timeout_ms)
+    described = describe_configs(target, topics, config.admin_timeout_ms)
     return {
         name: TargetFacts(
             max_message_bytes=int(entries["max.message.bytes"].value or MAX_MESSAGE_BYTES),
