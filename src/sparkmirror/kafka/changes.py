@@ -98,7 +98,8 @@ def remedy_of(operation: str, code: int, topic: str, replication_factor: int | N
         37: "the cluster does not take the number of partitions",
         38: f"set replication.factor{factor} to the number of brokers at most, or to -1 for the cluster's default",
         40: "name the property in config.properties.exclude, or change it at the source",
-        44: "a policy of the cluster forbids it: ask its administrator, or create the topic by hand",
+        44: "a policy of the cluster forbids it: ask its administrator, or do it by hand",
+        73: "the brokers have delete.topic.enable=false",
     }.get(code, "")
 
 
