@@ -1,9 +1,15 @@
-"""Properties of copies: what is decided, row by row of MirrorMaker 2's rule, then rounds between real clusters."""
+"""Properties of copies: what is decided, row by row of MirrorMaker 2's rule, then rounds between real clusters.
+
+``mm2-configs.json`` holds what MirrorMaker 2 4.3.1 made of two copies that began as it says, each with another
+``use.defaults.from``, between brokers of the same version.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigResource
@@ -282,6 +288,16 @@ def test_defaults_of_the_source_are_set_where_the_file_says_so(site: Site) -> No
     properties = config_property_filter(site.flow)
     assert site.own() == at_creation(entries, properties, DefaultsFrom.SOURCE)
     assert site.round(duty) == []
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("defaults", DefaultsFrom)
+def test_a_copy_ends_with_the_properties_that_mm2_gave_it(site: Site, defaults: DefaultsFrom) -> None:
+    recorded = json.loads((Path(__file__).parent / "mm2-configs.json").read_text(encoding="utf-8"))
+    site.create(site.source, site.topic, **recorded["source topic"])
+    site.create(site.target, site.copy, **recorded["copy before"])
+    site.round(site.new_duty(use_defaults_from=defaults))
+    assert site.own() == recorded["copy after, by use.defaults.from"][defaults.value]
 
 
 @pytest.mark.kafka
