@@ -75,6 +75,7 @@ def _decided(here: ConfigEntry, there: ConfigEntry, flow: FlowConfig, name: str 
 
 
 SET = "~ B: topic A.orders  retention.ms: 5 -> 7"
+OVER = "~ B: topic A.orders  retention.ms: 5 (default) -> 7"
 DELETE = "~ B: topic A.orders  retention.ms: 5 -> the default"
 
 # What MirrorSourceConnector of Kafka 4.3.1 sends for a source property, by its own methods, and what that changes:
@@ -83,10 +84,10 @@ DELETE = "~ B: topic A.orders  retention.ms: 5 -> the default"
 RULES = [
     ("SET: set for the source topic", _own("7"), _own("5"), FLOW, SET),
     ("SET of what is there changes nothing", _own("7"), _own("7"), FLOW, ""),
-    ("SET over a default of the target", _own("7"), _default("5"), FLOW, SET),
-    ("SET of the value of a default makes it the topic's own", _own("5"), _default("5"), FLOW, SET.replace("7", "5")),
-    ("SET over the target brokers' file", _own("7"), _entry("5", ConfigSource.STATIC_BROKER), FLOW, SET),
-    ("SET: dynamic in one source broker", _entry("7", ConfigSource.DYNAMIC_BROKER), _default("5"), FLOW, SET),
+    ("SET over a default of the target", _own("7"), _default("5"), FLOW, OVER),
+    ("SET of the value of a default makes it the topic's own", _own("5"), _default("5"), FLOW, OVER.replace("7", "5")),
+    ("SET over the target brokers' file", _own("7"), _entry("5", ConfigSource.STATIC_BROKER), FLOW, OVER),
+    ("SET: dynamic in one source broker", _entry("7", ConfigSource.DYNAMIC_BROKER), _default("5"), FLOW, OVER),
     ("SET: dynamic default at the source", _entry("7", ConfigSource.DYNAMIC_DEFAULT_BROKER), _own("5"), FLOW, SET),
     ("SET: a source that is not known is no default", _entry("7", ConfigSource.UNKNOWN), _own("5"), FLOW, SET),
     ("nothing: from the source brokers' file", _entry("7", ConfigSource.STATIC_BROKER), _own("5"), FLOW, ""),
@@ -97,7 +98,7 @@ RULES = [
     ("DELETE of what is not set changes nothing", _default("7"), _default("5"), FLOW, ""),
     ("the same with a default of the target's brokers", _default("7"), _entry("5", ConfigSource(3)), FLOW, ""),
     ("SET: a default at the source that holds", _default("7"), _own("5"), BOTH, SET),
-    ("the same over a default of the target", _default("7"), _default("5"), BOTH, SET),
+    ("the same over a default of the target", _default("7"), _default("5"), BOTH, OVER),
     ("SET: set for the source topic, defaults from there", _own("7"), _own("5"), BOTH, SET),
 ]
 
@@ -249,7 +250,7 @@ def test_rounds_bring_changes_of_the_source_and_mend_what_was_changed_on_the_tar
     assert site.round() == []
     site.alter(site.source, site.topic, retention_ms="2000", cleanup_policy="compact")
     assert site.round() == [
-        f"~ B: topic {site.copy}  cleanup.policy: delete -> compact",
+        f"~ B: topic {site.copy}  cleanup.policy: delete (default) -> compact",
         f"~ B: topic {site.copy}  retention.ms: 1000 -> 2000",
     ]
     assert site.round() == []
@@ -327,8 +328,8 @@ def _rounds_from_an_old_source(site: Site, lab: LabCluster) -> None:
     retention, refused, segment, unknown = site.round(duty)
     assert refused.startswith(f"segment.bytes cannot be 70000: cluster B, {site.copy}: INVALID_CONFIG")
     assert "config.properties.exclude" in refused
-    assert retention == f"~ B: topic {site.copy}  retention.ms: 604800000 -> 4242"
-    assert segment == f"~ B: topic {site.copy}  segment.ms: 604800000 -> 80000"
+    assert retention == f"~ B: topic {site.copy}  retention.ms: 604800000 (default) -> 4242"
+    assert segment == f"~ B: topic {site.copy}  segment.ms: 604800000 (default) -> 80000"
     assert unknown == (
         f"! B: topic property message.downconversion.enable  its brokers do not know it, so it is not copied to "
         f"{site.copy}"

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
 
+from sparkmirror.config import Drift
+from sparkmirror.duties.configs import TopicConfigs
+from sparkmirror.duties.internal_topics import ensure_internal_topics
+from sparkmirror.flow.schedule import Schedule, connected
 from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.model import Alias, FlowName
 from tests.flow.running import Running, create_topic, ends, set_limit, until, write_file
 from tests.flow.test_events import delete_topic, read_all, records, told
 from tests.flow.test_flows import config_of
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.kafka
 
 
 def write(cluster: LabCluster, topic: str, values: Sequence[bytes]) -> None:
@@ -23,6 +29,8 @@ def write(cluster: LabCluster, topic: str, values: Sequence[bytes]) -> None:
     assert producer.flush(60) == 0
 
 
+@pytest.mark.spark
+@pytest.mark.slow
 def test_properties_and_deletions_follow_the_source_while_records_are_copied(cluster_a, cluster_b, topic, tmp_path):
     kept, gone = topic("duty-kept"), topic("duty-gone")
     for name in (kept, gone):
@@ -61,10 +69,32 @@ def test_properties_and_deletions_follow_the_source_while_records_are_copied(clu
         holds(gone, records(7, 1_000))
         mirror.stop_in_time()
 
-    assert mirror.output.count(f"~ f: topic e.{kept}  max.message.bytes: 1048588 -> 3000000") == 1
+    assert mirror.output.count(f"~ f: topic e.{kept}  max.message.bytes: 1048588 (default) -> 3000000") == 1
     assert mirror.output.count(f"- f: topic e.{gone}  deleted: its source topic {gone} is gone") == 1
     assert "Traceback" not in mirror.output
     flow = told(file)
     assert {event.kind for event in flow.events if event.topic == gone} >= {"source-deleted", "source-recreated"}
     problems = {duty.name: duty.problems for duty in flow.duties}
     assert problems["topic configs"] == problems["topic deletions"] == ()
+
+
+def test_a_round_that_only_tells_changes_nothing_on_record(lab_flow, cluster_a, cluster_b, topic_name):
+    flow = replace(
+        lab_flow,
+        name=FlowName(source=Alias("g"), target=Alias("h")),
+        source=replace(lab_flow.source, alias=Alias("g")),
+        target=replace(lab_flow.target, alias=Alias("h")),
+        topics=(topic_name,),
+        heartbeats_replication=False,
+    )
+    create_topic(cluster_a, topic_name, config={"retention.ms": "1000"})
+    create_topic(cluster_b, f"g.{topic_name}", config={"retention.ms": "2000"})
+    with connected(flow, print, role="test") as sides:
+        assert sides.store is not None
+        ensure_internal_topics(flow, sides.target)
+        for drift, changed in ((Drift.REPORT, 0), (Drift.MEND, 1)):
+            asked = replace(flow, sync_topic_configs_drift=drift)
+            schedule = Schedule(asked, lambda mine: (TopicConfigs(mine),), name="test", note=print)
+            assert schedule.once() == ()
+            sides.store.follow()
+            assert sides.store.state.duties["topic configs"].changed == changed

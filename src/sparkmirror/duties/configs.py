@@ -60,7 +60,7 @@ class Alter:
         cluster: the target.
         topic: the copy.
         name: of the property.
-        present: its value there.
+        present: its value there, for people.
         value: what it shall be; None: whatever the target's default is.
     """
 
@@ -73,7 +73,7 @@ class Alter:
     @property
     def change(self) -> Change:
         """A line for the property."""
-        detail = f"{self.name}: {_shown(self.present)} -> {_shown(self.value)}"
+        detail = f"{self.name}: {self.present} -> {_shown(self.value)}"
         return Change(cluster=self.cluster, sign=Sign.CHANGE, what=f"topic {self.topic}", detail=detail)
 
 
@@ -202,7 +202,7 @@ def decide(observed: Observed) -> tuple[Action, ...]:
             continue
         elif flow.sync_topic_configs_drift is Drift.MEND:
             value = here.value if wanted is Wish.SOURCE else None
-            actions.append(Alter(cluster=cluster, topic=topic, name=name, present=there.value or "", value=value))
+            actions.append(Alter(cluster=cluster, topic=topic, name=name, present=_present(there), value=value))
         elif here.value != there.value:
             differs = Differs(
                 cluster=cluster, topic=topic, name=name, present=there.value or "", source=here.value or ""
@@ -262,6 +262,11 @@ def _send(
         else:
             failed |= dict.fromkeys(some, str(failure))
     return failed, doubtful
+
+
+def _present(entry: ConfigEntry) -> str:
+    inherited = "" if entry.source is ConfigSource.TOPIC else " (default)"
+    return _shown(entry.value or "") + inherited
 
 
 def _shown(value: str | None) -> str:
