@@ -9,6 +9,8 @@ import pytest
 from sparkmirror.config import (
     AutoOffsetReset,
     DeadLetters,
+    DefaultsFrom,
+    Drift,
     GoOn,
     Isolation,
     Policies,
@@ -31,7 +33,10 @@ def test_defaults_are_those_of_mm2_but_for_aborted_transactions(load_flow):
     assert (flow.policy.kind, flow.policy.separator) == (PolicyKind.DEFAULT, ".")
     assert flow.tasks_max is None
     assert flow.replication_factor == flow.internal_replication_factor == 2
-    assert flow.refresh_topics_interval_s == 600
+    assert flow.refresh_topics_interval_s == flow.sync_topic_configs_interval_s == 600
+    assert flow.sync_topic_configs_enabled
+    assert (flow.use_defaults_from, flow.sync_topic_configs_drift) == (DefaultsFrom.TARGET, Drift.MEND)
+    assert not flow.sync_topic_deletes_enabled
     assert flow.auto_offset_reset is AutoOffsetReset.EARLIEST
     assert flow.isolation is Isolation.READ_COMMITTED
     assert flow.source.producer.receive_buffer_bytes == -1
@@ -57,6 +62,10 @@ def test_settings_of_a_flow_win_over_the_top_level(load_flow):
         ("refresh.topics.enabled = false", "refresh_topics_enabled", False),
         ("refresh.topics.interval.seconds = 5", "refresh_topics_interval_s", 5.0),
         ("sync.topic.configs.enabled = false", "sync_topic_configs_enabled", False),
+        ("sync.topic.configs.interval.seconds = 7", "sync_topic_configs_interval_s", 7.0),
+        ("sync.topic.configs.drift = report", "sync_topic_configs_drift", Drift.REPORT),
+        ("use.defaults.from = source", "use_defaults_from", DefaultsFrom.SOURCE),
+        ("A->B.sync.topic.deletes.enabled = true", "sync_topic_deletes_enabled", True),
         ("shift.max.ms = 60000", "shift_max_ms", 60_000),
         ("on.source.retention = stop", "on", Policies(source_retention=GoOn.STOP)),
         ("on.source.tail.lost = stop", "on", Policies(source_tail_lost=GoOn.STOP)),
@@ -180,6 +189,9 @@ REFUSED = [
     ("refresh.topics.interval.seconds = -5", "at least 1"),
     ("refresh.topics.interval.seconds = 0.5", "is not a whole number"),
     ("sync.topic.configs.interval.seconds = -1", "at least 1"),
+    ("sync.topic.configs.drift = ignore", "possible: mend, report"),
+    ("use.defaults.from = both", "possible: source, target"),
+    ("sync.topic.deletes.enabled = maybe", "neither true nor false"),
     ("refresh.topics.enabled = yes", "neither true nor false"),
     ("shift.max.ms = 10", "at least 1000"),
     ("on.source.retention = oldest", "continue"),
@@ -226,6 +238,15 @@ def test_refuses(load_flow, line, reason):
     key = line.partition("=")[0].strip()
     assert caught.value.file.endswith("mm2.properties")
     assert caught.value.key == ("A->B.enabled" if "one cluster" in reason else key)
+
+
+def test_deletions_are_not_followed_where_topics_keep_their_names(load_flow):
+    identity = "replication.policy.class = IdentityReplicationPolicy"
+    assert not load_flow(identity, "sync.topic.deletes.enabled = false").sync_topic_deletes_enabled
+    with pytest.raises(ConfigError, match="records that other producers wrote") as caught:
+        load_flow(identity, "A->B.sync.topic.deletes.enabled = true")
+    assert caught.value.key == "A->B.sync.topic.deletes.enabled"
+    assert "remove the line" in caught.value.remedy
 
 
 def test_every_setting_survives_pickling(load_lines):

@@ -52,6 +52,10 @@ def lines(*keys):
             ),
         ),
         (
+            ["use.incremental.alter.configs", "sync.topic.configs.enabled"],
+            ("f: without meaning here: properties are always changed one by one (use.incremental.alter.configs)"),
+        ),
+        (
             ["A.consumer.interceptor.classes"],
             (
                 "f: without meaning here: Java code that does not run here; records are copied unchanged "

@@ -14,6 +14,7 @@ from sparkmirror.errors import BrokerError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.configs import topic_configs
 from tests.duties.test_topics import FLOW
 
 LETTERS = DeadLetters(tolerance=Tolerance.ALL, topic="dead", replication_factor=1)
@@ -49,6 +50,6 @@ def test_it_is_created_once_and_used_as_it_is(
         ensure(replication_factor=3)
     created = ensure()
     assert len(created[name].partitions) == 1
-    (configs,) = admin.topic_configs(target, [name]).values()
+    (configs,) = topic_configs(target, [name]).values()
     assert (configs["max.message.bytes"].value, configs["retention.ms"].value) == ("14000000", "-1")
     assert ensure(replication_factor=3) == created

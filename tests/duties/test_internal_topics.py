@@ -13,6 +13,7 @@ from sparkmirror.errors import BrokerError, ConfigError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.configs import topic_configs
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import Alias, FlowName
 from sparkmirror.naming import WRITERS_TOPIC, control_topic, internal_topic
@@ -42,7 +43,7 @@ def test_creates_what_is_missing_and_leaves_it_the_second_time(target: Cluster, 
     first = ensure_internal_topics(flow, target, target)
     assert set(first) == {internal_topic(flow.name), control_topic(flow.name), WRITERS_TOPIC}
     assert all(len(topic.partitions) == 1 for topic in first.values())
-    configs = admin.topic_configs(target, [internal_topic(flow.name)])[internal_topic(flow.name)]
+    configs = topic_configs(target, [internal_topic(flow.name)])[internal_topic(flow.name)]
     assert {name: configs[name].value for name, _ in CONFIGS} == dict(CONFIGS)
     second = ensure_internal_topics(flow, target, target)
     assert {name: topic.topic_id for name, topic in second.items()} == {

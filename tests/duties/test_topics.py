@@ -30,8 +30,9 @@ from sparkmirror.duties.topics import (
     replicate_topics,
 )
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.admin import ConfigEntry, ConfigSource, NewTopic, TopicDescription
+from sparkmirror.kafka.admin import NewTopic, TopicDescription
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.configs import ConfigEntry, ConfigSource, topic_configs
 from sparkmirror.kafka.leaders import Leader
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.model import Alias, FlowName, TopicPartition
@@ -205,7 +206,7 @@ def test_a_round_creates_enlarges_and_then_has_nothing_to_do(source: Cluster, ta
     assert [type(result.action) for result in first.results] == [CreateTopic]
     assert first.problems == ()
     assert [str(there) for _, there in first.pairs] == [f"A.{topic_name}-0", f"A.{topic_name}-1"]
-    configs = admin.topic_configs(target, [f"A.{topic_name}"])[f"A.{topic_name}"]
+    configs = topic_configs(target, [f"A.{topic_name}"])[f"A.{topic_name}"]
     assert configs["retention.ms"].value == "123456"
     assert configs["min.insync.replicas"].source is not ConfigSource.TOPIC
 

@@ -13,6 +13,7 @@ import pytest
 from sparkmirror.batches import Codec
 from sparkmirror.copy.tally import LETTERS_TOLD
 from sparkmirror.kafka import admin
+from sparkmirror.kafka.configs import topic_configs
 from tests.batches.building import Rec, Written
 from tests.flow import offset_map
 from tests.flow.logs import append, read
@@ -130,7 +131,7 @@ def test_what_cannot_fit_is_put_aside_with_its_origin_and_copying_goes_on_behind
     offsets = [{number: [r.offset for r in rows] for number, rows in side.items()} for side in (kept, there)]
     assert offset_map.translate(name, pieces, *offsets) == sum(map(len, kept.values()))
 
-    (created,) = admin.topic_configs(lab_cluster("B"), [letters]).values()
+    (created,) = topic_configs(lab_cluster("B"), [letters]).values()
     assert (created["max.message.bytes"].value, created["retention.ms"].value) == ("6000000", "-1")
     assert len(admin.list_topics(lab_cluster("B"), [letters])[letters].partitions) == 1
 

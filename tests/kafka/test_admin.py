@@ -11,8 +11,10 @@ from confluent_kafka import Producer
 from sparkmirror.config import ClientSettings, Isolation
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.admin import ConfigSource, NewTopic
+from sparkmirror.kafka.admin import NewTopic
+from sparkmirror.kafka.changes import CHANGED_TOPICS
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.configs import topic_configs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.lab.cluster import LabCluster
@@ -91,25 +93,11 @@ def test_a_topic_that_was_there_before_is_said_to_be(cluster: Cluster, topic_nam
 
 
 def test_hundreds_of_topics_are_created_in_several_requests(cluster: Cluster, topic: Callable[..., str]) -> None:
-    names = [topic("many") for _ in range(admin.CHANGED_TOPICS + 20)]
+    names = [topic("many") for _ in range(CHANGED_TOPICS + 20)]
     admin.create_topics(cluster, [NewTopic(name=name, partitions=1, replication_factor=1) for name in names]).complete()
     assert set(admin.wait_for_leaders(cluster, dict.fromkeys(names, 1)).complete()) == set(names)
-    assert set(admin.topic_configs(cluster, names)) == set(names)
+    assert set(topic_configs(cluster, names)) == set(names)
     assert set(admin.delete_topics(cluster, names).complete()) == set(names)
-
-
-def test_configs_tell_where_a_value_comes_from(cluster: Cluster, topic: Callable[..., str]) -> None:
-    name, none = topic(), topic("none")
-    _create(cluster, name, retention_ms="60000", cleanup_policy="compact,delete")
-    results = admin.describe_configs(cluster, [name, none])
-    configs = results.found[name]
-    assert configs["retention.ms"].value == "60000"
-    assert configs["retention.ms"].source is ConfigSource.TOPIC
-    assert configs["cleanup.policy"].value == "compact,delete"
-    assert configs["segment.ms"].is_default
-    assert set(results.failed) == {none}
-    with pytest.raises(BrokerError, match="UNKNOWN_TOPIC"):
-        results.complete()
 
 
 def test_partitions_are_added_and_never_taken_away(cluster: Cluster, topic: Callable[..., str]) -> None:

@@ -70,6 +70,11 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "tasks.max", "as many as Spark has free slots" if flow.tasks_max is None else str(flow.tasks_max)
     yield "refresh.topics.enabled", _boolean(flow.refresh_topics_enabled)
     yield "refresh.topics.interval.seconds", f"{flow.refresh_topics_interval_s:g}"
+    yield "sync.topic.configs.enabled", _boolean(flow.sync_topic_configs_enabled)
+    yield "sync.topic.configs.interval.seconds", f"{flow.sync_topic_configs_interval_s:g}"
+    yield "sync.topic.configs.drift", flow.sync_topic_configs_drift.value
+    yield "use.defaults.from", flow.use_defaults_from.value
+    yield "sync.topic.deletes.enabled", _boolean(flow.sync_topic_deletes_enabled)
     yield "heartbeats.replication.enabled", _boolean(flow.heartbeats_replication)
     yield "shift.max.ms", str(flow.shift_max_ms)
     yield "lane.memory.bytes", str(flow.memory_per_lane)

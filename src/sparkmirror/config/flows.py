@@ -20,6 +20,8 @@ from sparkmirror.config.settings import (
     AutoOffsetReset,
     ClientSettings,
     DeadLetters,
+    DefaultsFrom,
+    Drift,
     Endpoint,
     FlowConfig,
     GoOn,
@@ -38,6 +40,8 @@ _RESET = {reset.value: reset for reset in AutoOffsetReset}
 _GO_ON = {choice.value: choice for choice in GoOn}
 _REFILL = {choice.value: choice for choice in Refill}
 _MAX_REPLICAS = 32_767
+_DEFAULTS_FROM = {side.value: side for side in DefaultsFrom}
+_DRIFT = {choice.value: choice for choice in Drift}
 _TOLERANCE = {tolerance.value: tolerance for tolerance in Tolerance}
 _MIN_LANE_MEMORY = 1024 * 1024
 _MIN_DECOMPRESSION = 1024 * 1024
@@ -76,6 +80,7 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
     _check_sides(name, reader)
     consumer = Reader(entries=client_entries(flat, "source", "consumer"), resolve=resolve)
     replication_factor = _replication_factor(reader, "replication.factor", 2)
+    policy = _policy(reader)
     source = _endpoint(name.source, "source", reader, file)
     reset = consumer.choice("auto.offset.reset", _RESET, AutoOffsetReset.EARLIEST)
     return FlowConfig(
@@ -85,13 +90,16 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         topics=_expressions(reader, "topics", (".*",)),
         topics_exclude=_expressions(reader, "topics.exclude", TOPICS_EXCLUDE),
         config_properties_exclude=_expressions(reader, "config.properties.exclude", CONFIG_PROPERTIES_EXCLUDE),
-        policy=_policy(reader),
+        policy=policy,
         tasks_max=reader.optional_integer("tasks.max", low=1),
         replication_factor=replication_factor,
         refresh_topics_enabled=reader.boolean("refresh.topics.enabled", default=True),
         refresh_topics_interval_s=_seconds(reader, "refresh.topics.interval.seconds"),
         sync_topic_configs_enabled=reader.boolean("sync.topic.configs.enabled", default=True),
         sync_topic_configs_interval_s=_seconds(reader, "sync.topic.configs.interval.seconds"),
+        use_defaults_from=reader.choice("use.defaults.from", _DEFAULTS_FROM, DefaultsFrom.TARGET),
+        sync_topic_configs_drift=reader.choice("sync.topic.configs.drift", _DRIFT, Drift.MEND),
+        sync_topic_deletes_enabled=_deletes(reader, policy),
         shift_max_ms=reader.integer("shift.max.ms", 600_000, low=1_000),
         memory_per_lane=reader.integer("lane.memory.bytes", 64 * 1024 * 1024, low=_MIN_LANE_MEMORY, high=LONG_MAX),
         isolation=consumer.choice("isolation.level", _ISOLATION, Isolation.READ_COMMITTED),
@@ -183,6 +191,18 @@ def _policy(reader: Reader) -> PolicyChoice:
         separator=separator or ".",
         internal_separator_follows=reader.boolean("replication.policy.internal.topic.separator.enabled", default=True),
     )
+
+
+def _deletes(reader: Reader, policy: PolicyChoice) -> bool:
+    name = "sync.topic.deletes.enabled"
+    wanted = reader.boolean(name, default=False)
+    if wanted and policy.kind is PolicyKind.IDENTITY:
+        raise reader.entries[name].wrong(
+            "cannot be true under IdentityReplicationPolicy: a topic of the same name may hold records that other "
+            "producers wrote, and they would go with it",
+            "remove the line, or use DefaultReplicationPolicy for this flow",
+        )
+    return wanted
 
 
 def _seconds(reader: Reader, name: str) -> float:

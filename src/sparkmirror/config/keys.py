@@ -200,10 +200,11 @@ FLOW: Mapping[str, Key] = _table(
         on.source.retention on.source.tail.lost on.source.recreated on.target.recreated""",
     ),
     (
-        _later("topic config sync"),
-        """sync.topic.configs.enabled sync.topic.configs.interval.seconds use.defaults.from
-        use.incremental.alter.configs""",
+        _active(),
+        """sync.topic.configs.enabled sync.topic.configs.interval.seconds use.defaults.from sync.topic.configs.drift
+        sync.topic.deletes.enabled""",
     ),
+    (_no_meaning("properties are always changed one by one"), "use.incremental.alter.configs"),
     (_later("ACL sync"), "sync.topic.acls.enabled sync.topic.acls.interval.seconds"),
     (
         _later("heartbeats"),

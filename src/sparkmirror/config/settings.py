@@ -102,6 +102,20 @@ class Refill(Enum):
     STOP = "stop"
 
 
+class DefaultsFrom(Enum):
+    """MirrorMaker 2's ``use.defaults.from``: whose default holds for a property that nobody set at the source."""
+
+    SOURCE = "source"
+    TARGET = "target"
+
+
+class Drift(Enum):
+    """What becomes of a property of a target topic that is not what the source says."""
+
+    MEND = "mend"
+    REPORT = "report"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
     """What is done when something happened that a mirror cannot make undone: sparkmirror's own ``on.*`` keys.
@@ -255,6 +269,10 @@ class FlowConfig:
         topics_exclude: the same; an exclude wins.
         tasks_max: lanes at most, or None where the file does not say: as many as Spark has free slots.
         replication_factor: of topics created on the target; -1 means the broker's default.
+        use_defaults_from: whose default holds where the source topic has none of its own.
+        sync_topic_configs_drift: whether properties of target topics that differ are changed, or only told of.
+        sync_topic_deletes_enabled: whether a copy goes when its source topic is gone; never under identity naming,
+            where the topic may hold other producers' records too.
         shift_max_ms: how long one Spark job of a lane lasts.
         memory_per_lane: bytes of batches that a lane holds before it pauses fetching.
         isolation: read_committed unless the file says otherwise. MirrorMaker 2's default is read_uncommitted, which
@@ -280,6 +298,9 @@ class FlowConfig:
     refresh_topics_interval_s: float = 600.0
     sync_topic_configs_enabled: bool = True
     sync_topic_configs_interval_s: float = 600.0
+    use_defaults_from: DefaultsFrom = DefaultsFrom.TARGET
+    sync_topic_configs_drift: Drift = Drift.MEND
+    sync_topic_deletes_enabled: bool = False
     shift_max_ms: int = 600_000
     memory_per_lane: int = 64 * 1024 * 1024
     isolation: Isolation = Isolation.READ_COMMITTED

@@ -17,6 +17,7 @@ from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.configs import describe_configs
 from sparkmirror.model import MAX_MESSAGE_BYTES
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ def decide(flow: FlowConfig, limits: list[int]) -> NewTopic:
 
 def _limits(flow: FlowConfig, source: Cluster, topics: list[str]) -> list[int]:
     """What the source's topics allow, as far as it is told."""
-    described = admin.describe_configs(source, topics, flow.admin_timeout_ms)
+    described = describe_configs(source, topics, flow.admin_timeout_ms)
     entries = [configs["max.message.bytes"].value for configs in described.found.values()]
     return [int(value) for value in entries if value]
 

@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from sparkmirror.config import FlowConfig
 from sparkmirror.errors import BrokerError, ConfigError, SparkmirrorError
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.admin import ConfigEntry, NewTopic, TopicDescription
+from sparkmirror.kafka.admin import NewTopic, TopicDescription
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.configs import ConfigEntry, topic_configs
 from sparkmirror.naming import WRITERS_TOPIC, control_topic, internal_topic
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ def ensure_internal_topics(
     names, timeout_ms = _names(flow), flow.admin_timeout_ms
     _create(flow, target, missing_internal_topics(flow, target))
     topics = admin.wait_for_leaders(target, dict.fromkeys(names, 1), timeout_ms).complete()
-    configs = admin.topic_configs(target, names, timeout_ms)
+    configs = topic_configs(target, names, timeout_ms)
     for name in names:
         check(target.alias, name, topics[name], configs[name])
     if source is not None:
@@ -125,7 +126,7 @@ def _check_source(source: Cluster, timeout_ms: int) -> None:
     if not found:
         return
     try:
-        configs = admin.topic_configs(source, [WRITERS_TOPIC], timeout_ms)[WRITERS_TOPIC]
+        configs = topic_configs(source, [WRITERS_TOPIC], timeout_ms)[WRITERS_TOPIC]
     except SparkmirrorError as unreadable:
         log.warning("whether %s on cluster %s is compacted is not known: %s", WRITERS_TOPIC, source.alias, unreadable)
         return

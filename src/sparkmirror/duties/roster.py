@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sparkmirror.duties.configs import TopicConfigs
+from sparkmirror.duties.deletions import TopicDeletions
 from sparkmirror.duties.duty import Duty, Sides
 
-_UPKEEP: tuple[Callable[[Sides], Duty], ...] = ()
+_UPKEEP: tuple[Callable[[Sides], Duty], ...] = (TopicConfigs, TopicDeletions)
 _PULSE: tuple[Callable[[Sides], Duty], ...] = ()
 
 

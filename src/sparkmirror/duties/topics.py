@@ -10,15 +10,17 @@ Reference: MirrorMaker 2's ``MirrorSourceConnector`` (``computeAndCreateTopicPar
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from sparkmirror.config import FlowConfig
+from sparkmirror.duties.properties import at_creation
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.admin import ConfigEntry, ConfigSource, NewTopic, TopicDescription
+from sparkmirror.kafka.admin import NewTopic, TopicDescription
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.configs import ConfigEntry, describe_configs
 from sparkmirror.kafka.rounds import ADMIN_MS
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import (
@@ -31,8 +33,6 @@ from sparkmirror.naming import (
 )
 
 log = logging.getLogger(__name__)
-
-_SET_ON_PURPOSE = (ConfigSource.TOPIC, ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ def observe(flow: FlowConfig, source: Cluster, target: Cluster) -> Observed:
     chosen = choose(flow, admin.list_topics(source, timeout_ms=flow.admin_timeout_ms))
     existing = admin.list_topics(target, timeout_ms=flow.admin_timeout_ms)
     missing = [topic for topic in chosen if remote_topic(flow, topic) not in existing]
-    described = admin.describe_configs(source, missing, flow.admin_timeout_ms)
+    described = describe_configs(source, missing, flow.admin_timeout_ms)
     return Observed(
         flow=flow,
         source=chosen,
@@ -200,11 +200,21 @@ def remote_topic(flow: FlowConfig, topic: str) -> str:
     return policy_for(flow.policy, flow.source.alias).format_remote_topic(flow.source.alias, topic)
 
 
+def targets(flow: FlowConfig, sources: Iterable[str]) -> Iterator[tuple[str, str, str | None]]:
+    """Each source topic with its name on the target, and the source topic that has that name already, or None."""
+    policy = policy_for(flow.policy, flow.source.alias)
+    owners: dict[str, str] = {}
+    for source in sorted(sources):
+        target = policy.format_remote_topic(flow.source.alias, source)
+        owner = owners.setdefault(target, source)
+        yield source, target, None if owner == source else owner
+
+
 def decide(observed: Observed) -> tuple[Action, ...]:
     """What must be done so that the target has every topic of the flow; nothing when it has."""
     properties = config_property_filter(observed.flow)
     actions: list[Action] = []
-    for source, target, rival in _targets(observed):
+    for source, target, rival in targets(observed.flow, observed.source):
         reason = _obstacle(observed, source, target, rival)
         if reason:
             actions.append(Skip(source=source, target=target, reason=reason))
@@ -231,22 +241,11 @@ def pairs(observed: Observed) -> tuple[tuple[TopicPartition, TopicPartition], ..
     """The partitions to copy, source and target, in order: those that exist on both sides."""
     return tuple(
         (TopicPartition(source, partition), TopicPartition(target, partition))
-        for source, target, rival in _targets(observed)
+        for source, target, rival in targets(observed.flow, observed.source)
         if rival is None and target in observed.target
         for partition in sorted(observed.source[source].partitions)
         if partition in observed.target[target].partitions
     )
-
-
-def _targets(observed: Observed) -> Iterable[tuple[str, str, str | None]]:
-    """Each source topic with its name on the target, and the source topic that has that name already."""
-    flow = observed.flow
-    policy = policy_for(flow.policy, flow.source.alias)
-    owners: dict[str, str] = {}
-    for source in sorted(observed.source):
-        target = policy.format_remote_topic(flow.source.alias, source)
-        owner = owners.setdefault(target, source)
-        yield source, target, None if owner == source else owner
 
 
 def _obstacle(observed: Observed, source: str, target: str, rival: str | None) -> str:
@@ -265,11 +264,7 @@ def _obstacle(observed: Observed, source: str, target: str, rival: str | None) -
 
 
 def _creation(observed: Observed, source: str, target: str, properties: ConfigPropertyFilter) -> CreateTopic:
-    entries = {
-        name: entry.value
-        for name, entry in sorted(observed.configs.get(source, {}).items())
-        if entry.value is not None and _is_copied(entry) and properties.matches(name)
-    }
+    entries = at_creation(observed.configs.get(source, {}), properties, observed.flow.use_defaults_from)
     unknown = {name for name in entries if observed.known_properties and name not in observed.known_properties}
     return CreateTopic(
         source=source,
@@ -281,10 +276,6 @@ def _creation(observed: Observed, source: str, target: str, properties: ConfigPr
     )
 
 
-def _is_copied(entry: ConfigEntry) -> bool:
-    return entry.source in _SET_ON_PURPOSE and not entry.read_only and not entry.sensitive
-
-
 def _count(topic: TopicDescription) -> int:
     return len(topic.partitions)
 
@@ -292,7 +283,7 @@ def _count(topic: TopicDescription) -> int:
 def _known_properties(target: Cluster, topics: Mapping[str, TopicDescription], flow: FlowConfig) -> frozenset[str]:
     """Brokers of another version know other properties, and refuse a topic for one that they do not know."""
     for some in sorted(topics, key=lambda name: not name.startswith("sparkmirror."))[:1]:
-        described = admin.describe_configs(target, [some], flow.admin_timeout_ms)
+        described = describe_configs(target, [some], flow.admin_timeout_ms)
         return frozenset(described.found.get(some, {}))
     return frozenset()
 

@@ -376,7 +376,7 @@ class Copying:
         if self._changed.intersection(due):
             self._find_topics()
             self._changed.difference_update(due)
-        for partition, event in absent(self._source, [p for p in due if p not in self._pairs]).items():
+        for partition, event in absent(self._config, self._source, [p for p in due if p not in self._pairs]).items():
             self._telling.tell(partition, [event])
             if event.kind not in (Kind.SOURCE_DELETED, Kind.SOURCE_SHRANK):
                 self._rest(partition, event.text, now, event.kind)
@@ -387,7 +387,7 @@ class Copying:
         state = self._opened.store.state
         topics = set(wanted(self._config, {p.topic for p in state.progress}))
         missing = [p for p in state.progress if p.topic in topics and p not in self._pairs]
-        for partition, event in absent(self._source, missing).items():
+        for partition, event in absent(self._config, self._source, missing).items():
             if event_key(partition, event.kind) not in state.events:
                 self._telling.tell(partition, [event])
 

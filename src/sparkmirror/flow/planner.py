@@ -12,6 +12,7 @@ from sparkmirror.flow.positions import Known, Resumed, Stand, Start, TargetFacts
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, broker_error, kind_of
+from sparkmirror.kafka.configs import describe_configs
 from sparkmirror.kafka.epochs import EpochEnd, epoch_ends
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.metadata import TopicView, describe_topics
@@ -93,7 +94,7 @@ def starts_of(
         on=config.on,
     )
     failed = {**oldest.failed, **ends.failed}
-    refused = absent(source, [p for p, error in failed.items() if _code(error) == UNKNOWN_TOPIC_OR_PARTITION])
+    refused = absent(config, source, [p for p, error in failed.items() if _code(error) == UNKNOWN_TOPIC_OR_PARTITION])
     refused |= {p: Event(kind=kind_of(_code(e)), text=str(e)) for p, e in failed.items() if p not in refused}
     refused |= {here: _unreadable(there) for here, there in pairs if there.topic not in known.targets}
     decided = [decide_start(here, there, known) for here, there in pairs if here not in refused]
@@ -102,7 +103,7 @@ def starts_of(
     return tuple(start for start in decided if isinstance(start, Start)), refused
 
 
-def absent(source: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Event]:
+def absent(config: FlowConfig, source: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Event]:
     """What happened to source partitions that were copied and cannot be found.
 
     Raises:
@@ -110,12 +111,13 @@ def absent(source: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicP
     """
     partitions = sorted(partitions)
     views = source.run(describe_topics, source, {p.topic for p in partitions}) if partitions else {}
-    return {partition: _absence(partition, views[partition.topic], source.alias) for partition in partitions}
+    fate = "goes too, as sync.topic.deletes.enabled says" if config.sync_topic_deletes_enabled else "stays as it is"
+    return {p: _absence(p, views[p.topic], source.alias, fate) for p in partitions}
 
 
-def _absence(partition: TopicPartition, view: TopicView, alias: str) -> Event:
+def _absence(partition: TopicPartition, view: TopicView, alias: str, fate: str) -> Event:
     if view.code in GONE:
-        text = "the source topic was deleted: its copy on the target stays as it is, and nothing more comes"
+        text = f"the source topic was deleted: its copy on the target {fate}, and nothing more comes"
         return Event(kind=Kind.SOURCE_DELETED, text=text)
     if view.code == 0 and partition.partition not in view.leaders:
         text = (
@@ -148,7 +150,7 @@ def _epochs(source: Cluster, progress: Sequence[Progress], timeout_ms: int) -> M
 
 
 def _facts(config: FlowConfig, target: Cluster, topics: Sequence[str]) -> dict[str, TargetFacts]:
-    described = admin.describe_configs(target, topics, config.admin_timeout_ms)
+    described = describe_configs(target, topics, config.admin_timeout_ms)
     return {
         name: TargetFacts(
             max_message_bytes=int(entries["max.message.bytes"].value or MAX_MESSAGE_BYTES),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from sparkmirror.config import FlowConfig
-from sparkmirror.duties.duty import Duty, Result, Sides, do_round
+from sparkmirror.duties.duty import Duty, Result, Sides, Sign, do_round
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
@@ -98,7 +98,7 @@ class Schedule:
         whole = True
         try:
             results = do_round(duty)
-            problems = tuple(result.failure for result in results if not result.done)
+            problems = tuple(dict.fromkeys(result.failure for result in results if not result.done))
         except SparkmirrorError as failure:
             problems, whole = (str(failure),), False
         except Exception as defect:
@@ -126,7 +126,8 @@ class Schedule:
 
     def _record(self, duty: Duty, results: Sequence[Result], problems: tuple[str, ...], sides: Sides) -> None:
         """Puts the round on record; a frequent one only when something was changed, went wrong, or is right again."""
-        changed = sum(result.done and result.action.change is not None for result in results)
+        changes = (result.action.change for result in results if result.done)
+        changed = sum(change is not None and change.sign is not Sign.NOTE for change in changes)
         interval_s = duty.interval_s or 0.0
         news = changed or problems[:TOLD_PROBLEMS] != self._recorded.get(duty.name)
         if sides.store is None or (interval_s < FREQUENT_SECONDS and not news):

@@ -1,10 +1,10 @@
-"""Topics of a cluster: what there is, their configs and offsets, creating, enlarging, deleting.
+"""Topics of a cluster: what there is, their offsets, creating, enlarging, deleting.
 
 Invariants: everything is asked for in bulk, in requests of a size that brokers take; a topic that fails does not stop
 the others (`Results`); errors name the cluster, the topic and the permission or setting that is missing; nothing here
 ever makes a broker create a topic by asking for it.
 
-Reference: the Metadata, DescribeConfigs, CreateTopics (KIP-4, KIP-464), CreatePartitions (KIP-195), DeleteTopics and
+Reference: the Metadata, CreateTopics (KIP-4, KIP-464), CreatePartitions (KIP-195), DeleteTopics and
 ListOffsets (KIP-79, KIP-98, KIP-320) APIs. For threads of a driver: these functions block.
 """
 
@@ -12,21 +12,21 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
-    DescribeConfigsRequest,
 )
 from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.config import Isolation
-from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.errors import BrokerError
+from sparkmirror.kafka import changes
+from sparkmirror.kafka.changes import Change, explaining, remedy_of
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import Leader, OffsetSpec, ask_leaders
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, explained, repeat
@@ -34,18 +34,13 @@ from sparkmirror.model import ClusterId, TopicPartition
 
 TOPIC_ALREADY_EXISTS = 36
 INVALID_REPLICATION_FACTOR = 38
-NOT_CONTROLLER = 41
 
 BROKER_DEFAULT = -1
 """As a replication factor or a number of partitions: what the broker is configured to."""
 
 NAMED_TOPICS = 1_000
-DESCRIBED_TOPICS = 200
-CHANGED_TOPICS = 100
-CHANGED_PARTITIONS = 2_000
-"""Per request. A KRaft controller refuses changes of more than 10,000 partitions at once."""
+"""Per request."""
 
-_TOPIC_RESOURCE = 2
 _UNSUPPORTED_VERSION = 35
 
 
@@ -55,35 +50,6 @@ class TopicDescription(NamedTuple):
     topic_id: uuid.UUID
     partitions: Mapping[int, Leader]
     internal: bool
-
-
-class ConfigSource(IntEnum):
-    """Where the value of a topic property comes from."""
-
-    UNKNOWN = 0
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    DYNAMIC_BROKER_LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigEntry:
-    """One property of a topic; the value of a sensitive one is not told."""
-
-    value: str | None
-    source: ConfigSource
-    sensitive: bool = False
-    read_only: bool = False
-
-    @property
-    def is_default(self) -> bool:
-        """Whether nobody has set it: not for the topic, not for the cluster."""
-        return self.source is ConfigSource.DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,47 +124,8 @@ def wait_for_leaders(
             else:
                 yield Answer(key=name, value=found)
 
-    explain = _explaining(cluster, "DESCRIBE")
+    explain = explaining(cluster, "DESCRIBE")
     return repeat(list(partitions), ask, explain, timeout_ms, cluster.backoff, unknown_ms=timeout_ms)
-
-
-def describe_configs(
-    cluster: Cluster, topics: Sequence[str], timeout_ms: int = ADMIN_MS
-) -> Results[str, dict[str, ConfigEntry]]:
-    """All properties of the topics, with where each value comes from.
-
-    Raises:
-        LinkError: no broker could be asked.
-    """
-
-    def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, dict[str, ConfigEntry]]]:
-        resource = DescribeConfigsRequest.DescribeConfigsResource
-        for piece in chunks(names, DESCRIBED_TOPICS):
-            wanted = [
-                resource(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=None) for name in piece
-            ]
-            request = DescribeConfigsRequest(resources=wanted, include_synonyms=False, include_documentation=False)
-            for result in cluster.call(request, timeout_ms=deadline.attempt_ms).results:
-                yield Answer(
-                    key=result.resource_name,
-                    value={entry.name: _entry(entry) for entry in result.configs},
-                    code=result.error_code,
-                    message=result.error_message or "",
-                )
-
-    return repeat(topics, ask, _explaining(cluster, "DESCRIBE_CONFIGS"), timeout_ms, cluster.backoff)
-
-
-def topic_configs(
-    cluster: Cluster, topics: Sequence[str], timeout_ms: int = ADMIN_MS
-) -> dict[str, dict[str, ConfigEntry]]:
-    """Like `describe_configs`, for callers that need all of them.
-
-    Raises:
-        BrokerError: one of the topics is not there, or its configs may not be read.
-        LinkError: no broker could be asked.
-    """
-    return describe_configs(cluster, topics, timeout_ms).complete()
 
 
 def create_topics(cluster: Cluster, topics: Sequence[NewTopic], timeout_ms: int = ADMIN_MS) -> Results[str, None]:
@@ -222,8 +149,9 @@ def create_topics(cluster: Cluster, topics: Sequence[NewTopic], timeout_ms: int 
             yield Answer(key=topic.name, code=0 if late else topic.error_code, message=topic.error_message or "")
 
     sizes = {name: max(1, topic.partitions) for name, topic in wanted.items()}
-    explain = _explaining(cluster, "CREATE", replication=wanted)
-    return _apply(cluster, _Change(sizes=sizes, request=request, read=read, explain=explain), timeout_ms)
+    factors = {name: topic.replication_factor for name, topic in wanted.items()}
+    explain = explaining(cluster, "CREATE", factors=factors)
+    return changes.apply(cluster, Change(sizes=sizes, request=request, read=read, explain=explain), timeout_ms)
 
 
 def create_partitions(cluster: Cluster, totals: Mapping[str, int], timeout_ms: int = ADMIN_MS) -> Results[str, None]:
@@ -238,8 +166,8 @@ def create_partitions(cluster: Cluster, totals: Mapping[str, int], timeout_ms: i
         for result in response.results:
             yield Answer(key=result.name, code=result.error_code, message=result.error_message or "")
 
-    explain = _explaining(cluster, "ALTER")
-    return _apply(cluster, _Change(sizes=totals, request=request, read=read, explain=explain), timeout_ms)
+    explain = explaining(cluster, "ALTER")
+    return changes.apply(cluster, Change(sizes=totals, request=request, read=read, explain=explain), timeout_ms)
 
 
 def delete_topics(cluster: Cluster, topics: Sequence[str], timeout_ms: int = ADMIN_MS) -> Results[str, None]:
@@ -254,9 +182,9 @@ def delete_topics(cluster: Cluster, topics: Sequence[str], timeout_ms: int = ADM
         for result in response.responses:
             yield Answer(key=result.name, code=result.error_code, message=result.error_message or "")
 
-    explain = _explaining(cluster, "DELETE")
+    explain = explaining(cluster, "DELETE")
     sizes = dict.fromkeys(topics, 1)
-    return _apply(cluster, _Change(sizes=sizes, request=request, read=read, explain=explain), timeout_ms)
+    return changes.apply(cluster, Change(sizes=sizes, request=request, read=read, explain=explain), timeout_ms)
 
 
 def find_offsets(
@@ -292,7 +220,7 @@ def find_offsets(
         yield from ask_leaders(cluster, leaders, spec, isolation, deadline.attempt_ms)
 
     def explain(partition: TopicPartition, code: int, message: str) -> BrokerError:
-        remedy = _remedy("DESCRIBE", code, partition.topic)
+        remedy = remedy_of("DESCRIBE", code, partition.topic)
         number = partition.partition
         return explained(code, cluster.alias, topic=partition.topic, partition=number, remedy=remedy, message=message)
 
@@ -330,16 +258,6 @@ def _described(topic: Any) -> TopicDescription:
     return TopicDescription(topic.topic_id, leaders, bool(topic.is_internal))
 
 
-def _entry(entry: Any) -> ConfigEntry:
-    source = entry.config_source
-    return ConfigEntry(
-        value=entry.value,
-        source=ConfigSource(source) if source in list(ConfigSource) else ConfigSource.UNKNOWN,
-        sensitive=bool(entry.is_sensitive),
-        read_only=bool(entry.read_only),
-    )
-
-
 def _creatable(topic: NewTopic) -> Any:
     wire = CreateTopicsRequest.CreatableTopic
     configs = [wire.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs]
@@ -350,77 +268,3 @@ def _creatable(topic: NewTopic) -> Any:
         assignments=[],
         configs=configs,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    """A change of topics: how many partitions each counts for, the request for some of them, its answers."""
-
-    sizes: Mapping[str, int]
-    request: Callable[[Sequence[str], int], Any]
-    read: Callable[[Any], Iterable[Answer[str, None]]]
-    explain: Callable[[str, int, str], BrokerError]
-
-
-def _apply(cluster: Cluster, change: _Change, timeout_ms: int) -> Results[str, None]:
-    """Sends a change in pieces, to any broker (it forwards them), or to the controller where it must be."""
-    controller: int | None = None
-
-    def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, None]]:
-        nonlocal controller
-        misplaced = False
-        for piece in _pieces(names, change.sizes):
-            attempt_ms = deadline.attempt_ms
-            try:
-                # The broker gives up first, so that its answer comes and not our own time-out.
-                request = change.request(piece, attempt_ms * 3 // 4)
-                response = cluster.call(request, controller, attempt_ms, attempt_ms)
-            except LinkError as failure:
-                yield from (Answer(key=name, link=failure) for name in piece)
-                continue
-            for answer in change.read(response):
-                misplaced |= answer.code == NOT_CONTROLLER
-                yield answer
-        controller = cluster.run(_metadata, cluster, [], deadline.attempt_ms).controller_id if misplaced else None
-
-    return repeat(list(change.sizes), ask, change.explain, timeout_ms, cluster.backoff)
-
-
-def _pieces(names: Sequence[str], sizes: Mapping[str, int]) -> Iterable[list[str]]:
-    piece: list[str] = []
-    partitions = 0
-    for name in names:
-        if piece and (len(piece) == CHANGED_TOPICS or partitions + sizes[name] > CHANGED_PARTITIONS):
-            yield piece
-            piece, partitions = [], 0
-        piece.append(name)
-        partitions += sizes[name]
-    if piece:
-        yield piece
-
-
-def _explaining(
-    cluster: Cluster, operation: str, *, replication: Mapping[str, NewTopic] | None = None
-) -> Callable[[str, int, str], BrokerError]:
-    def explain(topic: str, code: int, message: str) -> BrokerError:
-        factor = replication[topic].replication_factor if replication else None
-        remedy = _remedy(operation, code, topic, factor)
-        return explained(code, cluster.alias, topic=topic, remedy=remedy, message=message)
-
-    return explain
-
-
-def _remedy(operation: str, code: int, topic: str, replication_factor: int | None = None) -> str:
-    factor = "" if replication_factor is None else f" (it is {replication_factor})"
-    return {
-        3: "the topic is not there",
-        5: "a partition has no leader: are its brokers up?",
-        17: "the cluster does not take the name",
-        29: f"allow {operation} on Topic {topic} to this user",
-        31: f"allow {operation} on the Cluster, or on Topic {topic}, to this user",
-        36: "it was there before",
-        37: "the cluster does not take the number of partitions",
-        38: f"set replication.factor{factor} to the number of brokers at most, or to -1 for the cluster's default",
-        40: "name the property in config.properties.exclude, or change it at the source",
-        44: "a policy of the cluster forbids it: ask its administrator, or create the topic by hand",
-    }.get(code, "")
