@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Place
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkmirror import config
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig, OffsetSyncSettings, PolicyChoice, Side
-from sparkmirror.duties import roster
-from sparkmirror.duties.offset_syncs import MOST_AT_ONCE, Line, decide, topic_of
+from sparkmirror.copy.origins import writer_key, writer_value
+from sparkmirror.duties import offset_syncs, roster
+from sparkmirror.duties.duty import Sides, do_round
+from sparkmirror.duties.internal_topics import ensure_internal_topics
+from sparkmirror.duties.offset_syncs import MOST_AT_ONCE, Line, OffsetSyncs, decide, topic_of
 from sparkmirror.flow.schedule import connected
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.store import Store
+from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.lab.jars import mirror_maker_jars
-from sparkmirror.mm2.offset_syncs import OffsetSync
+from sparkmirror.mm2.offset_syncs import OffsetSync, read_offset_sync
 from sparkmirror.model import Alias, FlowName, TopicPartition
+from sparkmirror.naming import WRITERS_TOPIC, internal_topic
 from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.records import FlowRecord, Segment
 from sparkmirror.spark.gateway import Gateway
-from tests.offsets.test_map import piece_map, progress
+from tests.flow.rights import GUARDED
+from tests.flow.running import ends, until, write_file
+from tests.offsets.test_map import WRITER, piece_map, progress
 
 PLACE = TopicPartition("orders", 1)
 LAG = 100
@@ -144,6 +161,141 @@ def test_the_topic_names_the_cluster_that_it_is_not_on(location, separator, topi
 def test_a_flow_has_the_duty_unless_it_is_switched_off(enabled):
     with connected(far_flow(OffsetSyncSettings(enabled=enabled)), lambda _: None, role="test", started=False) as sides:
         assert ("offset syncs" in [duty.name for duty in roster.upkeep(sides)]) is enabled
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[LabCluster]:
+    """A cluster on which the mirror's user has no rights."""
+    with start("readonly", security=("SASL_PLAIN",), config=GUARDED) as running:
+        yield running
+
+
+@dataclass(slots=True, kw_only=True)
+class Site:
+    """A flow whose internal topic the test writes, as lanes and driver do."""
+
+    flow: FlowConfig
+    source: Cluster
+    target: Cluster
+    store: Store
+
+    def duty(self, **settings: Any) -> OffsetSyncs:
+        known = OffsetSyncSettings(**{"replication_factor": 1, "lag_max": 10} | settings)
+        return OffsetSyncs(
+            Sides(
+                flow=replace(self.flow, offset_syncs=known),
+                source=self.source,
+                target=self.target,
+                store=Store(self.target, internal_topic(self.flow.name), 30_000),
+                tell=lambda _: None,
+            )
+        )
+
+    def tell(self, sequence: int, source: int, target: int, records: int) -> None:
+        """One stretch of records that are copied and acknowledged."""
+        self.store.write(
+            [
+                Segment(partition=PLACE, writer=WRITER, sequence=sequence, source=source, target=target),
+                progress(sequence + records - 1, source + records - 1, target + records - 1, source + records),
+            ]
+        )
+
+
+@pytest.fixture
+def site(lab_flow: FlowConfig, lab_cluster: Callable[[str], Cluster], topic: Callable[..., str]) -> Site:
+    alias = Alias(topic("other"))
+    name = FlowName(source=lab_flow.source.alias, target=alias)
+    flow = replace(lab_flow, name=name, target=replace(lab_flow.target, alias=alias))
+    source, target = lab_cluster("A"), lab_cluster("B")
+    ensure_internal_topics(flow, target)
+    store = Store(target, internal_topic(name), 30_000)
+    record = FlowRecord(source_alias="A", source_id="s", target_alias=alias, target_id=alias, naming="", generation=1)
+    store.write([record])
+    registration = writer_key(WRITER), writer_value(str(name), alias, ("s",), 0)
+    target.run(Journal(target, WRITERS_TOPIC).append, [registration])
+    return Site(flow=flow, source=source, target=target, store=store)
+
+
+def on_record(cluster: LabCluster, topic: str) -> list[tuple[int, int]]:
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "unused", "enable.auto.commit": False}
+    with closing(Consumer(settings)) as consumer:
+        consumer.assign([Place(topic, 0, 0)])
+        messages = consumer.consume(ends(cluster, topic)[0], timeout=20)
+    syncs = [read_offset_sync(message.key() or b"", message.value() or b"") for message in messages]
+    assert {one.partition for one in syncs} <= {PLACE}
+    return [(one.upstream, one.downstream) for one in syncs]
+
+
+def rounds(duty: OffsetSyncs, number: int) -> list[str]:
+    return [result.failure or type(result.action).__name__ for _ in range(number) for result in do_round(duty)]
+
+
+@pytest.mark.kafka
+def test_rounds_write_what_moved_and_nothing_else(
+    site: Site, cluster_a: LabCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = f"mm2-offset-syncs.{site.flow.target.alias}.internal"
+    duty = site.duty()
+    assert rounds(duty, 3) == ["CreateTopic"]
+    site.tell(0, 0, 0, 5)
+    assert rounds(duty, 3) == ["WriteSyncs"]
+    site.tell(5, 7, 5, 3)
+    assert rounds(duty, 3) == ["WriteSyncs"]
+    expected = [(0, 0), (4, 4), (7, 5), (9, 7)]
+    assert on_record(cluster_a, topic) == expected
+    configs = admin.topic_configs(site.source, [topic])[topic]
+    assert configs["cleanup.policy"].value == "compact"
+
+    again = site.duty()
+    assert rounds(again, 3) == ["WriteSyncs"]
+    assert on_record(cluster_a, topic) == [*expected, (9, 7)]
+    site.tell(8, 10, 8, 2)
+    assert rounds(again, 1) == []
+    assert rounds(again, 2) == ["WriteSyncs"]
+    assert on_record(cluster_a, topic)[-2:] == [(10, 8), (11, 9)]
+
+    admin.delete_topics(site.source, [topic]).complete()
+    until(lambda: topic not in admin.list_topics(site.source, [topic]), "the topic is gone")
+    site.tell(10, 20, 10, 1)
+    monkeypatch.setattr(offset_syncs, "CALL_MS", 1_000)
+    (lost,) = rounds(again, 1)
+    assert topic in lost
+    assert rounds(again, 3) == ["CreateTopic", "WriteSyncs"]
+    assert on_record(cluster_a, topic) == [(0, 0), (7, 5), (10, 8), (20, 10)]
+
+
+@pytest.mark.kafka
+def test_the_topic_lies_on_the_target_where_the_file_says_so(site: Site, cluster_b: LabCluster) -> None:
+    duty = site.duty(location=Side.TARGET)
+    topic = topic_of(replace(site.flow, offset_syncs=OffsetSyncSettings(location=Side.TARGET)))
+    site.tell(0, 3, 1, 4)
+    made = rounds(duty, 2)
+    assert made[-1] == "WriteSyncs"
+    assert on_record(cluster_b, topic)[-1] == (6, 4)
+
+
+@pytest.mark.kafka
+def test_a_source_with_fewer_brokers_is_told_which_key_to_set(site: Site) -> None:
+    (refused,) = rounds(site.duty(replication_factor=3), 1)
+    assert "set offset-syncs.topic.replication.factor (it is 3) to the number of brokers at most" in refused
+
+
+@pytest.mark.kafka
+def test_a_source_that_may_not_be_written_is_told_with_the_ways_out(
+    site: Site, guarded: LabCluster, cluster_b: LabCluster, tmp_path: Path
+) -> None:
+    file = write_file(
+        tmp_path / "mm2.properties",
+        {"A": guarded.client_properties("SASL_PLAIN"), "B": cluster_b},
+        {"A->B": "orders"},
+    )
+    with closing(Cluster("A", config.load([file]).flows[0].source.admin, role="test")) as source:
+        site.source = source
+        (refused,) = rounds(site.duty(), 1)
+    topic = f"mm2-offset-syncs.{site.flow.target.alias}.internal"
+    assert f"cluster A, {topic}: " in refused
+    assert f"allow WRITE, DESCRIBE and CREATE on Topic {topic} to this user" in refused
+    assert "set offset-syncs.topic.location=target, or set emit.offset-syncs.enabled=false" in refused
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,8 @@ EVERY_SECONDS = 1.0
 MOST_AT_ONCE = 64
 """Syncs of one partition in one round: so many a reader keeps (``OffsetSyncStore.SYNCS_PER_PARTITION``)."""
 
-ASK_MS = 15_000
+CALL_MS = 15_000
+"""For a question or a write at most: it is repeated in a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,28 +89,31 @@ class OffsetSyncs:
         store, flow = self._sides.store, self._sides.flow
         if store is None:
             return ()
-        self._there = self._there or exists(self._cluster, self._topic, min(ASK_MS, flow.admin_timeout_ms))
-        if not self._there:
-            return (_creation(flow, self._topic),)
         store.follow()
+        self._there = self._there or exists(self._cluster, self._topic, min(CALL_MS, flow.admin_timeout_ms))
         self._begin(store.state)
+        creation = () if self._there else (_creation(flow, self._topic),)
         syncs = decide(self._lines(store.state), flow.offset_syncs.lag_max)
-        return (WriteSyncs(syncs=syncs),) if syncs else ()
+        return (*creation, WriteSyncs(syncs=syncs)) if syncs else creation
 
     def apply(self, actions: Sequence[CreateTopic | WriteSyncs]) -> Sequence[Result]:
-        """Creates the topic, or writes."""
-        return each(actions, self._do)
+        """Creates the topic and writes; where that fails nothing is tried that needs it."""
+        results: list[Result] = []
+        for action in actions:
+            results += each([action], self._do)
+            if not results[-1].done:
+                break
+        return results
 
     def _do(self, action: CreateTopic | WriteSyncs) -> None:
         timeout_ms = self._sides.flow.admin_timeout_ms
         try:
             if isinstance(action, CreateTopic):
                 create(self._cluster, action, timeout_ms)
-                self._written.clear()
-                self._begun = False
+                self._there = True
             else:
                 pairs = [(sync.key, sync.value) for sync in action.syncs]
-                self._cluster.run(self._journal.append, pairs, timeout_ms)
+                self._cluster.run(self._journal.append, pairs, min(CALL_MS, timeout_ms))
                 self._written.update((sync.partition, sync) for sync in action.syncs)
         except SparkmirrorError as failure:
             self._there = False  # it may have been deleted
@@ -118,11 +122,14 @@ class OffsetSyncs:
             raise
 
     def _begin(self, state: JournalState) -> None:
-        """Once: what an earlier run has told of its partitions' past lies in the topic, and is not told again."""
+        """What an earlier run has told of its partitions' past lies in the topic, and is not told again."""
+        if not self._there:
+            self._told_before, self._begun = frozenset(), True
+            self._written.clear()
         if self._begun:
             return
         place = TopicPartition(self._topic, 0)
-        end = admin.list_offsets(self._cluster, [place], OffsetSpec.LATEST, timeout_ms=ASK_MS)[place]
+        end = admin.list_offsets(self._cluster, [place], OffsetSpec.LATEST, timeout_ms=CALL_MS)[place]
         self._told_before = frozenset(state.maps) if end else frozenset()
         self._begun = True
 

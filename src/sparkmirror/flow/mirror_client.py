@@ -54,13 +54,13 @@ class MirrorClient:
         """Closes the connections."""
         self._cluster.close()
 
-    def replication_hops(self, upstream: Alias) -> int:
+    def replication_hops(self, upstream: str) -> int:
         """The fewest flows from a cluster to this one, as heartbeats have come; -1 where none has come from it.
 
         Raises:
             LinkError: the cluster cannot be asked.
         """
-        found = (hops(self.policy, topic, upstream) for topic in self.heartbeat_topics())
+        found = (hops(self.policy, topic, Alias(upstream)) for topic in self.heartbeat_topics())
         return min((number for number in found if number != NO_WAY), default=NO_WAY)
 
     def upstream_clusters(self) -> frozenset[Alias]:
@@ -87,7 +87,7 @@ class MirrorClient:
         """
         return frozenset(topic for topic in self._topics() if self.policy.is_checkpoints_topic(topic))
 
-    def remote_topics(self, source: Alias | None = None) -> frozenset[str]:
+    def remote_topics(self, source: str | None = None) -> frozenset[str]:
         """The topics that were copied here, internal ones left out.
 
         Args:
