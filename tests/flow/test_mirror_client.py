@@ -17,6 +17,7 @@ from sparkmirror.flow.mirror_client import MirrorClient
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.jars import mirror_maker_jars
 from sparkmirror.lab.offset_map import offsets
+from sparkmirror.lab.ports import free_ports
 from sparkmirror.mm2.heartbeats import read_heartbeat
 from sparkmirror.mm2.offset_syncs import OffsetSync, read_offset_sync
 from sparkmirror.spark.gateway import Gateway
@@ -26,6 +27,7 @@ from tests.flow.traffic import Traffic
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 RECORDS = 600
+UNREACHABLE = "heartbeats: cluster n at 127.0.0.1:"
 SETTINGS = {
     "emit.heartbeats.enabled": "true",
     "emit.offset-syncs.enabled": "true",
@@ -37,7 +39,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """x to y to z, copied, and stopped.
+    """x to y to z, copied, and stopped; the file names n too, which nobody can reach.
 
     Attributes:
         clusters: by alias.
@@ -62,13 +64,15 @@ def chain(
     directory = tmp_path_factory.mktemp("chain")
     name = f"orders-{directory.name}"
     create_topic(cluster_a, name, 2)
-    file = write_file(directory / "mm2.properties", clusters, {"x->y": name, "y->z": f"x.{name}"}, SETTINGS)
+    there = clusters | {"n": {"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}}
+    file = write_file(directory / "mm2.properties", there, {"x->y": name, "y->z": f"x.{name}"}, SETTINGS)
     writer = Traffic(cluster_a, name, 2, nulls=False)
     with Running(file, log=directory / "run.log") as mirror:
         writer.some("transactions", RECORDS)
         until(lambda: count(cluster_c, f"x.y.{name}", f"y.x.{name}") >= writer.written, "all records on z")
-        until(lambda: count(cluster_c, "y.x.heartbeats") > 1, "heartbeats of x on z")
+        until(lambda: len(beats(cluster_c, "y.x.heartbeats")) == 3, "heartbeats of x on z")
         until(lambda: newest(syncs(cluster_a, "mm2-offset-syncs.y.internal")) == last_records(cluster_a, name), "syncs")
+        until(lambda: mirror.output.count(UNREACHABLE) == 3, "the cluster that is not there is told of")
         mirror.stop_in_time()
         output = mirror.output
     flows = {str(flow.name): flow for flow in config.load([file]).flows}
@@ -112,10 +116,13 @@ def beats(cluster: LabCluster, topic: str) -> set[tuple[str, str]]:
 
 def test_every_pair_of_clusters_gets_heartbeats_and_flows_carry_them_on(chain: Chain) -> None:
     for alias, cluster in chain.clusters.items():
-        assert beats(cluster, "heartbeats") == {(other, alias) for other in chain.clusters if other != alias}
-    assert beats(chain.clusters["y"], "x.heartbeats") == {("y", "x"), ("z", "x")}
-    assert beats(chain.clusters["z"], "y.x.heartbeats") == {("y", "x"), ("z", "x")}
-    assert "heartbeats:" not in chain.output
+        assert beats(cluster, "heartbeats") == {(other, alias) for other in "xyzn" if other != alias}
+    assert beats(chain.clusters["y"], "x.heartbeats") == {("y", "x"), ("z", "x"), ("n", "x")}
+    assert beats(chain.clusters["z"], "y.x.heartbeats") == {("y", "x"), ("z", "x"), ("n", "x")}
+
+
+def test_a_pair_whose_target_is_away_is_told_once_and_holds_nobody_up(chain: Chain) -> None:
+    assert chain.output.count(UNREACHABLE) == chain.output.count("heartbeats:") == 3
 
 
 def test_every_offset_sync_names_one_record_on_both_sides(chain: Chain) -> None:
@@ -181,9 +188,9 @@ def test_a_copy_for_once_ends_with_its_offset_syncs_and_without_heartbeats(
     settings = SETTINGS | {"offset-syncs.topic.location": "target", "heartbeats.replication.enabled": "false"}
     clusters = {"o": cluster_a, "p": cluster_b}
     file = write_file(tmp_path / "mm2.properties", clusters, {"o->p": topic_name}, settings)
-    without_heartbeats(cluster_b)
     with Running(file, log=tmp_path / "run.log", options=("--once",)) as mirror:
         assert mirror.wait() == 0, mirror.tail()
     found = syncs(cluster_b, "mm2-offset-syncs.o.internal")
     assert (found[-1].upstream, found[-1].downstream) == (written - 1, written - 1)
-    assert "heartbeats" not in admin_of(cluster_b).list_topics(timeout=60).topics
+    assert ("o", "p") not in beats(cluster_b, "heartbeats")
+    assert ("p", "o") not in beats(cluster_a, "heartbeats")
