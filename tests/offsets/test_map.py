@@ -51,6 +51,28 @@ def test_source_offsets_translate_and_holes_lead_to_the_next_record(source, targ
 
 
 @pytest.mark.parametrize(
+    ("after", "left"),
+    [
+        (NO_OFFSET, [(100, 0, 5), (110, 7, 5)]),
+        (99, [(100, 0, 5), (110, 7, 5)]),
+        (102, [(103, 3, 2), (110, 7, 5)]),
+        (104, [(110, 7, 5)]),
+        (107, [(110, 7, 5)]),
+        (110, [(111, 8, 4)]),
+        (114, []),
+        (200, []),
+    ],
+)
+def test_what_lies_behind_an_offset_comes_in_order(after, left):
+    assert [tuple(stretch) for stretch in two_pieces().settled(after)] == left
+
+
+def test_what_has_no_known_target_is_not_settled():
+    ahead = piece_map((0, 100, 0), (5, 110, -1)).offsets(progress(4, 104, 4, 120), (7,))
+    assert [tuple(stretch) for stretch in ahead.settled()] == [(100, 0, 5)]
+
+
+@pytest.mark.parametrize(
     ("target", "source"),
     [(-1, None), (0, 100), (4, 104), (5, 110), (6, 110), (7, 110), (11, 114), (12, 120), (99, 120)],
 )

@@ -70,6 +70,8 @@ def _show(found: MirrorConfig, connections: Sequence[Connection], *, everything:
         console = Console(width=_WIDTH_IN_A_FILE)
     for one in found.flows:
         console.print(table(one, everything=everything))
+    if found.pulses:
+        console.print(f"heartbeats without a flow: {', '.join(str(one.name) for one in found.pulses)}", soft_wrap=True)
     errors = Console(stderr=True)
     for warning in found.warnings:
         errors.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
@@ -101,7 +103,7 @@ def connection_table(connections: Sequence[Connection]) -> Table:
 
 
 def as_text(found: MirrorConfig, connections: Sequence[Connection] = ()) -> str:
-    """All settings as JSON text: ``{"file", "flows": [{"name", "settings": [...]}], "warnings", "connections"}``."""
+    """All settings as JSON text: ``file``, ``flows`` with their ``settings``, ``pulses``, ``warnings``, ``connections``."""
     flows = [
         {
             "name": str(flow.name),
@@ -112,9 +114,10 @@ def as_text(found: MirrorConfig, connections: Sequence[Connection] = ()) -> str:
         }
         for flow in found.flows
     ]
-    said = {"file": found.file, "flows": flows, "warnings": found.warnings}
-    said |= {"connections": [asdict(one) for one in connections]} if connections else {}
-    return json.dumps(said, indent=2, ensure_ascii=False)
+    pulses = [str(one.name) for one in found.pulses]
+    told = {"file": found.file, "flows": flows, "pulses": pulses, "warnings": found.warnings}
+    told |= {"connections": [asdict(one) for one in connections]} if connections else {}
+    return json.dumps(told, indent=2, ensure_ascii=False)
 
 
 def table(flow: FlowConfig, *, everything: bool = False) -> Table:

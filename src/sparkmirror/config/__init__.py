@@ -2,6 +2,7 @@
 
 from sparkmirror.config.effective import Row, effective
 from sparkmirror.config.load import load
+from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings, Side
 from sparkmirror.config.secret import HIDDEN, Secret
 from sparkmirror.config.settings import (
     AutoOffsetReset,
@@ -35,8 +36,10 @@ __all__ = [
     "Endpoint",
     "FlowConfig",
     "GoOn",
+    "HeartbeatSettings",
     "Isolation",
     "MirrorConfig",
+    "OffsetSyncSettings",
     "Policies",
     "PolicyChoice",
     "PolicyKind",
@@ -46,6 +49,7 @@ __all__ = [
     "Secret",
     "Security",
     "SecurityProtocol",
+    "Side",
     "TlsVersion",
     "Tolerance",
     "effective",

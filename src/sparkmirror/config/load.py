@@ -30,6 +30,7 @@ class _Opened:
     providers: Providers
     aliases: tuple[Alias, ...]
     enabled: tuple[FlowName, ...]
+    pulses: tuple[FlowName, ...]
 
 
 def load(paths: Sequence[Path | str], *, clusters: Sequence[str] = (), flow: str | None = None) -> MirrorConfig:
@@ -60,8 +61,14 @@ def load(paths: Sequence[Path | str], *, clusters: Sequence[str] = (), flow: str
                 flows.append(found)
                 warnings.update(dict.fromkeys(told))
     check_together(flows, file)
-    several = any(mirror_maker.several_aliases(one.content, one.providers.resolve) for one in opened)
-    return MirrorConfig(file=file, flows=tuple(flows), warnings=tuple(warnings), several_aliases=several)
+    pulses, unreadable = ((), ()) if flow is not None else _pulses(opened, clusters)
+    return MirrorConfig(
+        file=file,
+        flows=tuple(flows),
+        pulses=pulses,
+        warnings=(*warnings, *unreadable),
+        several_aliases=any(mirror_maker.several_aliases(one.content, one.providers.resolve) for one in opened),
+    )
 
 
 def _open(path: Path) -> _Opened:
@@ -76,7 +83,8 @@ def _open(path: Path) -> _Opened:
     providers = declared(content.entries)
     aliases = mirror_maker.read_aliases(content, providers.resolve)
     enabled = mirror_maker.enabled_flows(content, aliases, providers.resolve)
-    return _Opened(content=content, providers=providers, aliases=aliases, enabled=enabled)
+    pulses = mirror_maker.pulse_pairs(content, aliases, providers.resolve)
+    return _Opened(content=content, providers=providers, aliases=aliases, enabled=enabled, pulses=pulses)
 
 
 def _select(opened: Sequence[_Opened], file: str, clusters: Sequence[str], flow: str | None) -> frozenset[FlowName]:
@@ -115,6 +123,27 @@ def _read(one: _Opened, name: FlowName) -> tuple[FlowConfig, tuple[str, ...]]:
     check_flow(found, file)
     shadows = shadow_notices(file, flat, mirror_maker.flow_prefix(name))
     return found, (*shadows, *(f"{file}: {caution}" for caution in cautions(found)))
+
+
+def _pulses(opened: Sequence[_Opened], clusters: Sequence[str]) -> tuple[tuple[FlowConfig, ...], tuple[str, ...]]:
+    """The pairs that get nothing but heartbeats, and why some of those do not.
+
+    A flow has been asked for, these have not: what is wrong with one of them, such as a secret that is not on this
+    machine, stops nothing.
+    """
+    enabled = {name for one in opened for name in one.enabled}
+    found: dict[FlowName, FlowConfig] = {}
+    troubles: dict[str, list[str]] = {}
+    for one in opened:
+        for name in one.pulses:
+            if name in enabled or name in found or (clusters and name.target not in clusters):
+                continue
+            try:
+                found[name], _ = _read(one, name)
+            except ConfigError as failure:
+                troubles.setdefault(str(failure), []).append(str(name))
+    told = (f"no heartbeats for {', '.join(names)} (not enabled as flows): {why}" for why, names in troubles.items())
+    return tuple(found.values()), tuple(told)
 
 
 def _example(aliases: Sequence[Alias]) -> str:
