@@ -24,6 +24,7 @@ from sparkmirror.duties.offset_syncs import MOST_AT_ONCE, Line, OffsetSyncs, dec
 from sparkmirror.flow.schedule import connected
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.configs import topic_configs
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.store import Store
 from sparkmirror.lab.cluster import LabCluster, start
@@ -243,7 +244,7 @@ def test_rounds_write_what_moved_and_nothing_else(
     assert rounds(duty, 3) == ["WriteSyncs"]
     expected = [(0, 0), (4, 4), (7, 5), (9, 7)]
     assert on_record(cluster_a, topic) == expected
-    configs = admin.topic_configs(site.source, [topic])[topic]
+    configs = topic_configs(site.source, [topic])[topic]
     assert configs["cleanup.policy"].value == "compact"
 
     again = site.duty()

@@ -103,7 +103,7 @@ def connection_table(connections: Sequence[Connection]) -> Table:
 
 
 def as_text(found: MirrorConfig, connections: Sequence[Connection] = ()) -> str:
-    """All settings as JSON text: ``file``, ``flows`` with their ``settings``, ``pulses``, ``warnings``, ``connections``."""
+    """All settings as JSON text: ``file``, ``flows`` with their ``settings``, ``warnings`` and more."""
     flows = [
         {
             "name": str(flow.name),
