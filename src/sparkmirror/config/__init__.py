@@ -1,6 +1,7 @@
 """Configuration files to frozen, checked values."""
 
 from sparkmirror.config.effective import Row, effective
+from sparkmirror.config.groups import GroupSettings
 from sparkmirror.config.load import load
 from sparkmirror.config.secret import HIDDEN, Secret
 from sparkmirror.config.settings import (
@@ -31,6 +32,7 @@ __all__ = [
     "Endpoint",
     "FlowConfig",
     "GoOn",
+    "GroupSettings",
     "Isolation",
     "MirrorConfig",
     "Policies",

@@ -209,11 +209,11 @@ FLOW: Mapping[str, Key] = _table(
         "emit.heartbeats.enabled emit.heartbeats.interval.seconds heartbeats.topic.replication.factor",
     ),
     (
-        _later("checkpoints"),
+        _active(),
         """emit.checkpoints.enabled emit.checkpoints.interval.seconds checkpoints.topic.replication.factor groups
-        groups.exclude refresh.groups.enabled refresh.groups.interval.seconds""",
+        groups.exclude refresh.groups.enabled refresh.groups.interval.seconds
+        sync.group.offsets.enabled sync.group.offsets.interval.seconds""",
     ),
-    (_later("group offset sync"), "sync.group.offsets.enabled sync.group.offsets.interval.seconds"),
     (
         _later("offset syncs"),
         "emit.offset-syncs.enabled offset-syncs.topic.location offset-syncs.topic.replication.factor offset.lag.max",

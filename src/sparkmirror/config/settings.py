@@ -9,9 +9,10 @@ comment says why not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from sparkmirror.config.groups import GroupSettings
 from sparkmirror.config.secret import Secret
 from sparkmirror.model import Alias, FlowName
 
@@ -262,6 +263,7 @@ class FlowConfig:
         internal_replication_factor: of sparkmirror's own topics; ``replication_factor`` unless set.
         decompression_limit: the most bytes that one source batch may decompress to.
         dead_letters: what becomes of records that the target topic cannot hold.
+        groups: which consumer groups are translated, and what becomes of their offsets.
         on: what is done when source or target were changed under the mirror.
         origins: (setting as ``effective`` names it, key as written in the file), for those that the file sets.
     """
@@ -287,6 +289,7 @@ class FlowConfig:
     internal_replication_factor: int = 2
     decompression_limit: int = 256 * 1024 * 1024
     dead_letters: DeadLetters = DeadLetters()
+    groups: GroupSettings = field(default_factory=GroupSettings)
     on: Policies = Policies()
     admin_timeout_ms: int = 60_000
     origins: tuple[tuple[str, str], ...] = ()

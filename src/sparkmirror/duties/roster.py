@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sparkmirror.duties.checkpoints import Checkpoints
 from sparkmirror.duties.duty import Duty, Sides
+from sparkmirror.duties.group_offsets import GroupOffsets
 
-_UPKEEP: tuple[Callable[[Sides], Duty], ...] = ()
+# Offsets of groups go first: what a group had before is read from the checkpoints, which come after.
+_UPKEEP: tuple[Callable[[Sides], Duty], ...] = (GroupOffsets, Checkpoints)
 _PULSE: tuple[Callable[[Sides], Duty], ...] = ()
 
 

@@ -46,6 +46,7 @@ clusters = {source}, {target}
 
 tasks.max = 2
 replication.factor = 1
+checkpoints.topic.replication.factor = 1
 """
 
 

@@ -1,0 +1,1 @@
+"""MirrorMaker 2's records, byte by byte."""
