@@ -41,6 +41,7 @@ class GroupLook:
         self._listed: dict[str, GroupListing] = {}
         self._listed_at: float | None = None
         self._earlier: dict[GroupPlace, Committed] = {}
+        self._still: frozenset[tuple[GroupPlace, int, int]] = frozenset()
 
     def look(self, *, target: bool) -> Observed:
         """Looks.
@@ -67,7 +68,7 @@ class GroupLook:
             earlier=self._earlier,
         )
         observed = self._patiently(observed)
-        self._earlier = remembered(observed)
+        self._earlier, self._still = remembered(observed), _ahead(observed)
         return self._with_target(observed, chosen) if target else observed
 
     def _groups(self) -> dict[str, GroupListing]:
@@ -82,8 +83,9 @@ class GroupLook:
         return self._listed
 
     def _patiently(self, observed: Observed) -> Observed:
+        """Waits for the mirror, but for no group that stands still ahead of a mirror that stands still."""
         deadline = time.monotonic() + self._patience_s
-        while remembered(observed) and time.monotonic() < deadline:
+        while not _ahead(observed) <= self._still and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
             observed = replace(observed, maps=self._maps(observed.offsets, observed.renamed))
         return observed
@@ -119,3 +121,11 @@ class GroupLook:
         entries, _ = self._sides.target.run(journal.read_all, self._sides.flow.admin_timeout_ms)
         in_order = sorted(entries.values(), key=lambda entry: entry.offset)
         return tuple(ids_of_flow(in_order, str(self._sides.flow.name), flow.target_id, (flow.source_id,)))
+
+
+def _ahead(observed: Observed) -> frozenset[tuple[GroupPlace, int, int]]:
+    """The places where a group is ahead of the mirror, with what it has committed and where the mirror is."""
+    return frozenset(
+        (place, observed.offsets[place.group][place.partition].offset, observed.maps[place.partition].position)
+        for place in remembered(observed)
+    )
