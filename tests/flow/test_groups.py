@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 
 from sparkmirror.config import load
 from sparkmirror.duties.group_look import GroupLook
+from sparkmirror.duties.group_offsets import CommitOffsets, GroupOffsets
 from sparkmirror.duties.groups import Standing, explain_group
 from sparkmirror.flow.schedule import connected
 from sparkmirror.lab.cluster import LabCluster
@@ -187,11 +188,21 @@ def test_groups_go_on_at_the_target_with_the_record_that_they_would_have_read_ne
     assert committed(cluster_b, used, copy)[PLAIN] == 58
     assert standings(file, used)[PLAIN] == (Standing.FURTHER_THERE, 58)
 
-    # Set back while no mirror runs: what it had before is on record.
+    # Set back while no mirror runs: what it had before is on record. One has no members any more, one gets one.
+    late = f"{stem}-at-4"
     commit(cluster_a, forth, name, {PLAIN: 2, CLEANED: last[CLEANED]})
-    with Running(file, log=tmp_path / "again.log", options=("--once",)) as mirror:
-        assert mirror.wait() == 0, mirror.tail()
+    commit(cluster_a, late, name, {PLAIN: 50})
+    before = committed(cluster_b, late, copy)
+    (flow,) = load([str(file)]).flows
+    with connected(flow, lambda _: None, role="test") as sides:
+        duty = GroupOffsets(sides)
+        actions = duty.look()
+        assert [action.group for action in actions if isinstance(action, CommitOffsets)] == [active, forth, late]
+        with member(cluster_b, late, copy):
+            assert [result.action for result in duty.apply(actions) if result.done] == list(actions[:2])
     after = expected(here, there, {PLAIN: 2, CLEANED: last[CLEANED]})
     assert {number: committed(cluster_b, forth, copy)[number] for number in after} == after
+    assert committed(cluster_b, active, copy) == expected(here, there, {PLAIN: 7})
+    assert committed(cluster_b, late, copy) == before
     assert committed(cluster_b, used, copy)[PLAIN] == 58
     assert {standing for standing, _ in standings(file, forth).values()} == {Standing.LEVEL}
