@@ -70,3 +70,20 @@ def test_java_reads_what_is_written_here(mirror: Any):
     assert (read.consumerGroupId(), read.metadata()) == ("readers", "é")
     assert (read.topicPartition().topic(), read.topicPartition().partition()) == ("A.orders", 3)
     assert (read.upstreamOffset(), read.downstreamOffset()) == (7, (1 << 40) + 5)
+
+
+@pytest.mark.kafka
+def test_what_java_writes_is_read_here(mirror: Any):
+    place = mirror.org.apache.kafka.common.TopicPartition("A.orders", 3)
+    made = mirror.org.apache.kafka.connect.mirror.Checkpoint("readers", place, 7, (1 << 40) + 5, "é")
+    arrays, classes = mirror.java.lang.reflect.Array, mirror.java.lang.Class
+    no_classes, no_objects = (
+        arrays.newInstance(classes.forName(f"java.lang.{name}"), 0) for name in ("Class", "Object")
+    )
+    written = []
+    for name in ("recordKey", "recordValue"):
+        method = made.getClass().getDeclaredMethod(name, no_classes)
+        method.setAccessible(True)
+        written.append(bytes(method.invoke(made, no_objects)))
+    assert written == [KEY, VALUE]
+    assert read_checkpoint(*written) == ONE

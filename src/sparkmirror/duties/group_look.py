@@ -7,14 +7,14 @@ with it; a mirror that is just behind a group is given a few seconds to come to 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Set
 from dataclasses import replace
 
 from sparkmirror.copy.origins import ids_of_flow
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.topics import remote_topic, wanted
-from sparkmirror.kafka.groups import Committed, GroupListing, Offsets, fetch_offsets, list_groups
+from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition
@@ -64,7 +64,7 @@ class GroupLook:
             offsets=fetched.found,
             unreadable={name: str(failure) for name, failure in fetched.failed.items()},
             renamed=renamed,
-            maps=self._maps(fetched.found, renamed),
+            maps=self._maps({place for own in fetched.found.values() for place in own if place.topic in renamed}),
             earlier=self._earlier,
         )
         observed = self._patiently(observed)
@@ -87,7 +87,8 @@ class GroupLook:
         deadline = time.monotonic() + self._patience_s
         while not _ahead(observed) <= self._still and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
-            observed = replace(observed, maps=self._maps(observed.offsets, observed.renamed))
+            behind = self._maps({place.partition for place in remembered(observed)})
+            observed = replace(observed, maps={**observed.maps, **behind})
         return observed
 
     def _with_target(self, observed: Observed, chosen: Iterable[str]) -> Observed:
@@ -101,16 +102,16 @@ class GroupLook:
             unreadable_there={name: str(failure) for name, failure in fetched.failed.items()},
         )
 
-    def _maps(self, offsets: Mapping[str, Offsets], renamed: Mapping[str, str]) -> dict[TopicPartition, OffsetMap]:
-        """The maps of the partitions that have offsets to translate, as of now."""
+    def _maps(self, places: Set[TopicPartition]) -> dict[TopicPartition, OffsetMap]:
+        """The maps of those of the partitions that have one, as of now."""
         store = self._sides.store
         if store is None:
             return {}
         store.follow()
-        places = {place for own in offsets.values() for place in own if place.topic in renamed}
-        ids = self._ids(store)
-        state = store.state
-        return {place: state.maps[place].offsets(state.progress.get(place), ids) for place in places & set(state.maps)}
+        ids, state = self._ids(store), store.state
+        return {
+            place: state.maps[place].offsets(state.progress.get(place), ids) for place in places if place in state.maps
+        }
 
     def _ids(self, store: Store) -> tuple[int, ...]:
         """The flow's producer ids in the order in which they were registered."""
