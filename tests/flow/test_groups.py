@@ -6,6 +6,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -124,85 +125,117 @@ def standings(file: Path, group: str) -> dict[int, tuple[Standing, int]]:
     return {line.partition.partition if line.partition else -1: (line.standing, line.there) for line in lines}
 
 
-def test_groups_go_on_at_the_target_with_the_record_that_they_would_have_read_next(
-    cluster_a, cluster_b, topic, tmp_path
-):
-    name, stem = topic("groups"), topic("readers")
-    quick_cleaner(cluster_a)
-    create_topic(cluster_a, name, 3, COMPACTED | {"segment.bytes": "1048576", "segment.ms": "100"})
-    write(cluster_a, name)
-    copy = f"a.{name}"
-    until(lambda: len(read(cluster_a, name)[CLEANED]) == 5, "the log is cleaned", 60)
-    last = ends(cluster_a, name)
+@dataclass(frozen=True)
+class Scene:
+    """A topic, groups that have committed for it, and a mirror's file.
+
+    Attributes:
+        walks: groups from the start to the end, by partition where each is.
+        last: the ends of the source.
+    """
+
+    source: LabCluster
+    target: LabCluster
+    topic: str
+    copy: str
+    stem: str
+    walks: Mapping[str, Offsets]
+    last: Offsets
+    file: Path
+
+    def there(self, group: str) -> dict[int, int]:
+        return committed(self.target, group, self.copy)
+
+
+def staged(source: LabCluster, target: LabCluster, name: str, stem: str, directory: Path) -> Scene:
+    quick_cleaner(source)
+    create_topic(source, name, 3, COMPACTED | {"segment.bytes": "1048576", "segment.ms": "100"})
+    create_topic(target, f"a.{name}", 3)
+    write(source, name)
+    until(lambda: len(read(source, name)[CLEANED]) == 5, "the log is cleaned", 60)
+    last = ends(source, name)
     walks = {
         f"{stem}-at-{step}": {number: min(end, step * end // 12) for number, end in last.items()} for step in range(13)
     }
     for group, offsets in walks.items():
-        commit(cluster_a, group, name, offsets, f"of {group}")
-    beyond, active, modern = f"{stem}-beyond", f"{stem}-active", f"{stem}-modern"
-    commit(cluster_a, beyond, name, {PLAIN: last[PLAIN] + 100})
-    commit(cluster_a, active, name, {PLAIN: 7})
-    commit(cluster_a, f"x-{stem}", name, {PLAIN: 7})
-    with member(cluster_a, modern, name, "consumer") as consumer:
+        commit(source, group, name, offsets, f"of {group}")
+    commit(source, f"{stem}-beyond", name, {PLAIN: last[PLAIN] + 100})
+    commit(source, f"{stem}-active", name, {PLAIN: 7})
+    commit(source, f"x-{stem}", name, {PLAIN: 7})
+    with member(source, f"{stem}-modern", name, "consumer") as consumer:
         consumer.commit(offsets=[TopicPartition(name, PLAIN, 33)], asynchronous=False)
-    create_topic(cluster_b, copy, 3)
     intervals = ("refresh.groups", "emit.checkpoints", "sync.group.offsets")
     file = write_file(
-        tmp_path / "mm2.properties",
-        {"a": cluster_a, "b": cluster_b},
+        directory / "mm2.properties",
+        {"a": source, "b": target},
         {"a->b": name},
         {"groups": f"{stem}.*", "sync.group.offsets.enabled": "true"}
         | {f"{each}.interval.seconds": "1" for each in intervals},
     )
-    with member(cluster_b, active, copy), Running(file, log=tmp_path / "run.log") as mirror:
-        until(lambda: committed(cluster_b, modern, copy), "the groups are translated")
-        until(lambda: all(len(committed(cluster_b, group, copy)) == 3 for group in walks), "all of them")
-        here, there = read(cluster_a, name), read(cluster_b, copy)
-        assert [len(log) < last[number] for number, log in here.items()] == [False, True, True]
-        translated = {group: expected(here, there, offsets) for group, offsets in walks.items()}
-        assert {group: committed(cluster_b, group, copy) for group in walks} == translated
-        assert committed(cluster_b, modern, copy) == expected(here, there, {PLAIN: 33})
-        assert [committed(cluster_b, group, copy) for group in (beyond, active, f"x-{stem}")] == [{}, {}, {}]
-        told = as_java_tells(cluster_b.bootstrap_servers, [*walks, active, beyond], copy)
-        assert {group: told[group] for group in walks} == {
-            group: {number: (offset, f"of {group}") for number, offset in offsets.items()}
-            for group, offsets in translated.items()
-        }
-        assert told[active] == {PLAIN: (expected(here, there, {PLAIN: 7})[PLAIN], "")}
-        assert told[beyond] == {}
-        assert standings(file, beyond)[PLAIN][0] is Standing.AHEAD
-        assert standings(file, active)[PLAIN] == (Standing.ACTIVE_THERE, -1)
-        assert standings(file, f"x-{stem}") == {-1: (Standing.FILTERED, -1)}
+    return Scene(source, target, name, f"a.{name}", stem, walks, last, file)
 
-        forth, back, used = (f"{stem}-at-{step}" for step in (3, 9, 6))
-        commit(cluster_a, back, name, {PLAIN: 1})
-        commit(cluster_a, forth, name, {PLAIN: 59})
-        commit(cluster_b, used, copy, {PLAIN: 58})
-        wanted = {group: expected(here, there, {PLAIN: at})[PLAIN] for group, at in ((back, 1), (forth, 59))}
-        until(
-            lambda: {group: committed(cluster_b, group, copy)[PLAIN] for group in wanted} == wanted,
-            "one is set back, one goes on",
-        )
-        mirror.stop_in_time()
-        assert f"group {back}" in " ".join(mirror.output.split())
-    assert committed(cluster_b, used, copy)[PLAIN] == 58
-    assert standings(file, used)[PLAIN] == (Standing.FURTHER_THERE, 58)
 
-    # Set back while no mirror runs: what it had before is on record. One has no members any more, one gets one.
-    late = f"{stem}-at-4"
-    commit(cluster_a, forth, name, {PLAIN: 2, CLEANED: last[CLEANED]})
-    commit(cluster_a, late, name, {PLAIN: 50})
-    before = committed(cluster_b, late, copy)
-    (flow,) = load([str(file)]).flows
+def check_translated(scene: Scene, here: Log, there: Log) -> None:
+    """Every group is at the target where the records say, and clients of MirrorMaker 2 are told the same."""
+    beyond, active, other = f"{scene.stem}-beyond", f"{scene.stem}-active", f"x-{scene.stem}"
+    assert [len(log) < scene.last[number] for number, log in here.items()] == [False, True, True]
+    translated = {group: expected(here, there, offsets) for group, offsets in scene.walks.items()}
+    assert {group: scene.there(group) for group in scene.walks} == translated
+    assert scene.there(f"{scene.stem}-modern") == expected(here, there, {PLAIN: 33})
+    assert [scene.there(group) for group in (beyond, active, other)] == [{}, {}, {}]
+    told = as_java_tells(scene.target.bootstrap_servers, [*scene.walks, active, beyond], scene.copy)
+    assert {group: told[group] for group in scene.walks} == {
+        group: {number: (offset, f"of {group}") for number, offset in offsets.items()}
+        for group, offsets in translated.items()
+    }
+    assert told[active] == {PLAIN: (expected(here, there, {PLAIN: 7})[PLAIN], "")}
+    assert told[beyond] == {}
+    assert standings(scene.file, beyond)[PLAIN][0] is Standing.AHEAD
+    assert standings(scene.file, active)[PLAIN] == (Standing.ACTIVE_THERE, -1)
+    assert standings(scene.file, other) == {-1: (Standing.FILTERED, -1)}
+
+
+def check_a_restart(scene: Scene, here: Log, there: Log) -> None:
+    """Set back while no mirror runs: what it had is on record. One group has no members any more, one gets one."""
+    forth, active, late = f"{scene.stem}-at-3", f"{scene.stem}-active", f"{scene.stem}-at-4"
+    offsets = {PLAIN: 2, CLEANED: scene.last[CLEANED]}
+    commit(scene.source, forth, scene.topic, offsets)
+    commit(scene.source, late, scene.topic, {PLAIN: 50})
+    before = scene.there(late)
+    (flow,) = load([str(scene.file)]).flows
     with connected(flow, lambda _: None, role="test") as sides:
         duty = GroupOffsets(sides)
         actions = duty.look()
         assert [action.group for action in actions if isinstance(action, CommitOffsets)] == [active, forth, late]
-        with member(cluster_b, late, copy):
+        with member(scene.target, late, scene.copy):
             assert [result.action for result in duty.apply(actions) if result.done] == list(actions[:2])
-    after = expected(here, there, {PLAIN: 2, CLEANED: last[CLEANED]})
-    assert {number: committed(cluster_b, forth, copy)[number] for number in after} == after
-    assert committed(cluster_b, active, copy) == expected(here, there, {PLAIN: 7})
-    assert committed(cluster_b, late, copy) == before
-    assert committed(cluster_b, used, copy)[PLAIN] == 58
-    assert {standing for standing, _ in standings(file, forth).values()} == {Standing.LEVEL}
+    after = expected(here, there, offsets)
+    assert {number: scene.there(forth)[number] for number in after} == after
+    assert scene.there(active) == expected(here, there, {PLAIN: 7})
+    assert scene.there(late) == before
+    assert {standing for standing, _ in standings(scene.file, forth).values()} == {Standing.LEVEL}
+
+
+def test_groups_go_on_at_the_target_with_the_record_that_they_would_have_read_next(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    scene = staged(cluster_a, cluster_b, topic("groups"), topic("readers"), tmp_path)
+    modern, forth, back, used = (f"{scene.stem}-{name}" for name in ("modern", "at-3", "at-9", "at-6"))
+    with (
+        member(cluster_b, f"{scene.stem}-active", scene.copy),
+        Running(scene.file, log=tmp_path / "run.log") as mirror,
+    ):
+        until(lambda: scene.there(modern), "the groups are translated")
+        until(lambda: all(len(scene.there(group)) == 3 for group in scene.walks), "all of them")
+        here, there = read(cluster_a, scene.topic), read(cluster_b, scene.copy)
+        check_translated(scene, here, there)
+        commit(cluster_a, back, scene.topic, {PLAIN: 1})
+        commit(cluster_a, forth, scene.topic, {PLAIN: 59})
+        commit(cluster_b, used, scene.copy, {PLAIN: 58})
+        wanted = {group: expected(here, there, {PLAIN: at})[PLAIN] for group, at in ((back, 1), (forth, 59))}
+        until(lambda: {group: scene.there(group)[PLAIN] for group in wanted} == wanted, "one goes back, one on")
+        mirror.stop_in_time()
+        assert f"group {back}" in " ".join(mirror.output.split())
+    assert standings(scene.file, used)[PLAIN] == (Standing.FURTHER_THERE, 58)
+    check_a_restart(scene, here, there)
+    assert scene.there(used)[PLAIN] == 58

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
@@ -82,6 +82,7 @@ def plainly(lies: list[tuple[int, int]], position: int, committed: int) -> Trans
 _gaps = st.lists(st.tuples(st.sampled_from([1, 1, 1, 2, 5]), st.sampled_from([1, 1, 1, 1, 3])), max_size=60)
 
 
+@settings(deadline=None)
 @given(_gaps, st.integers(0, 50), st.integers(0, 50), st.integers(0, 9), st.integers(1, 4))
 def test_every_offset_leads_where_a_list_of_all_records_says(gaps, source, target, behind, runs):
     """Segments begin where the difference changes, and where a new run began though it did not."""
