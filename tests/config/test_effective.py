@@ -32,6 +32,23 @@ def test_the_limit_of_decompression_and_what_becomes_of_large_records_are_shown(
     }
 
 
+def test_what_becomes_of_groups_is_shown(load_flow):
+    found = rows(load_flow("A->B.groups = readers-.*", "sync.group.offsets.enabled = true"))
+    shown = {name: found[name].value for name in found if "group" in name or "checkpoint" in name}
+    assert shown == {
+        "groups": "readers-.*",
+        "groups.exclude": "console-consumer-.*, connect-.*, __.*",
+        "refresh.groups.enabled": "true",
+        "refresh.groups.interval.seconds": "600",
+        "emit.checkpoints.enabled": "true",
+        "emit.checkpoints.interval.seconds": "60",
+        "checkpoints.topic.replication.factor": "3",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "60",
+    }
+    assert found["groups"].origin == "A->B.groups"
+
+
 def test_what_is_the_same_in_all_roles_is_one_row(load_flow):
     found = rows(load_flow("A.consumer.request.timeout.ms = 5", "B.request.timeout.ms = 6"))
     assert found["source.consumer.request.timeout.ms"].value == "5"

@@ -12,6 +12,7 @@ from sparkmirror.config import (
     DefaultsFrom,
     Drift,
     GoOn,
+    GroupSettings,
     Isolation,
     Policies,
     PolicyKind,
@@ -37,6 +38,14 @@ def test_defaults_are_those_of_mm2_but_for_aborted_transactions(load_flow):
     assert flow.sync_topic_configs_enabled
     assert (flow.use_defaults_from, flow.sync_topic_configs_drift) == (DefaultsFrom.TARGET, Drift.MEND)
     assert not flow.sync_topic_deletes_enabled
+    assert flow.groups.exclude == ("console-consumer-.*", "connect-.*", "__.*")
+    assert (flow.groups.refresh_interval_s, flow.groups.checkpoints_interval_s, flow.groups.sync_interval_s) == (
+        600,
+        60,
+        60,
+    )
+    assert flow.groups.checkpoints_enabled
+    assert not flow.groups.sync_enabled
     assert flow.auto_offset_reset is AutoOffsetReset.EARLIEST
     assert flow.isolation is Isolation.READ_COMMITTED
     assert flow.source.producer.receive_buffer_bytes == -1
@@ -92,6 +101,16 @@ def test_settings_of_a_flow_win_over_the_top_level(load_flow):
             "dead_letters",
             DeadLetters(context_headers=False),
         ),
+        ("groups = readers-.*, payer", "groups", GroupSettings(include=("readers-.*", "payer"))),
+        ("A->B.groups.exclude =", "groups", GroupSettings(exclude=())),
+        ("groups.blacklist = x", "groups", GroupSettings(exclude=("x",))),
+        ("refresh.groups.enabled = false", "groups", GroupSettings(refresh_enabled=False)),
+        ("refresh.groups.interval.seconds = 5", "groups", GroupSettings(refresh_interval_s=5.0)),
+        ("emit.checkpoints.enabled = false", "groups", GroupSettings(checkpoints_enabled=False)),
+        ("emit.checkpoints.interval.seconds = 1", "groups", GroupSettings(checkpoints_interval_s=1.0)),
+        ("checkpoints.topic.replication.factor = -1", "groups", GroupSettings(checkpoints_replication_factor=-1)),
+        ("sync.group.offsets.enabled = true", "groups", GroupSettings(sync_enabled=True)),
+        ("sync.group.offsets.interval.seconds = 1", "groups", GroupSettings(sync_interval_s=1.0)),
         ("A.consumer.isolation.level = read_uncommitted", "isolation", Isolation.READ_UNCOMMITTED),
         ("A->B.consumer.auto.offset.reset = latest", "auto_offset_reset", AutoOffsetReset.LATEST),
     ],
@@ -206,6 +225,14 @@ REFUSED = [
     ("errors.deadletterqueue.topic.name = sparkmirror.A.B.internal", "the name of an internal topic"),
     ("errors.deadletterqueue.topic.replication.factor = 0", "cannot be 0"),
     ("errors.deadletterqueue.context.headers.enable = yes", "neither true nor false"),
+    ("groups = *.foo", "cannot be used"),
+    ("A->B.groups.exclude = ba(r", "ba\\(r"),
+    ("refresh.groups.interval.seconds = 0", "at least 1"),
+    ("emit.checkpoints.enabled = on", "neither true nor false"),
+    ("emit.checkpoints.interval.seconds = -1", "at least 1"),
+    ("checkpoints.topic.replication.factor = 0", "cannot be 0"),
+    ("sync.group.offsets.enabled = 1", "neither true nor false"),
+    ("sync.group.offsets.interval.seconds = soon", "is not a whole number"),
     ("topics = *.foo", "cannot be used"),
     ("A->B.topics = foo, ba(r", "ba\\(r"),
     ("topics.exclude = a{1,2}", "cannot be used"),

@@ -117,6 +117,7 @@ def write_file(
         "refresh.topics.interval.seconds": "2",
         "emit.heartbeats.enabled": "false",
         "emit.offset-syncs.enabled": "false",
+        "checkpoints.topic.replication.factor": "1",
     }
     for alias, cluster in clusters.items():
         own = {"bootstrap.servers": cluster.bootstrap_servers} if isinstance(cluster, LabCluster) else cluster

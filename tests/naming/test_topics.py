@@ -11,6 +11,7 @@ from sparkmirror.model import Alias, FlowName
 from sparkmirror.naming import (
     WRITERS_TOPIC,
     Decision,
+    checkpoints_topic,
     control_topic,
     internal_topic,
     policy_for,
@@ -81,3 +82,10 @@ def test_identity_copies_names_that_look_like_copies() -> None:
 def test_own_topics_are_named_by_the_flow() -> None:
     assert internal_topic(FLOW.name) == "sparkmirror.A.B.internal"
     assert control_topic(FLOW.name) == "sparkmirror.A.B.control.internal"
+
+
+def test_checkpoints_are_where_mirror_maker_2_s_clients_look_for_them() -> None:
+    assert checkpoints_topic(FLOW) == "A.checkpoints.internal"
+    assert checkpoints_topic(replace(FLOW, policy=PolicyChoice(separator="_"))) == "A_checkpoints_internal"
+    dots = PolicyChoice(separator="_", internal_separator_follows=False)
+    assert checkpoints_topic(replace(FLOW, policy=dots)) == "A.checkpoints.internal"

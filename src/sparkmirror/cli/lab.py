@@ -142,8 +142,8 @@ def properties_of(state: lab_state.LabState, listener: str = Listener.PLAINTEXT)
     for target in names[1:]:
         lines += [f"{names[0]}->{target}.enabled = true", f"{names[0]}->{target}.topics = .*"]
     replicas = min((3, *(len(cluster.brokers) for cluster in state.clusters)))
-    factors = ("replication.factor", "heartbeats.topic.replication.factor", "offset-syncs.topic.replication.factor")
-    return "\n".join([*lines, *(f"{key} = {replicas}" for key in factors), ""])
+    kinds = ("", "heartbeats.topic.", "offset-syncs.topic.", "checkpoints.topic.")
+    return "\n".join([*lines, *(f"{kind}replication.factor = {replicas}" for kind in kinds), ""])
 
 
 def _running() -> lab_state.LabState:

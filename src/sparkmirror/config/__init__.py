@@ -1,6 +1,7 @@
 """Configuration files to frozen, checked values."""
 
 from sparkmirror.config.effective import Row, effective
+from sparkmirror.config.groups import GroupSettings
 from sparkmirror.config.load import load
 from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings, Side
 from sparkmirror.config.secret import HIDDEN, Secret
@@ -36,6 +37,7 @@ __all__ = [
     "Endpoint",
     "FlowConfig",
     "GoOn",
+    "GroupSettings",
     "HeartbeatSettings",
     "Isolation",
     "MirrorConfig",

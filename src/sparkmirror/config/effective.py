@@ -91,6 +91,15 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "errors.deadletterqueue.topic.name", flow.dead_letters.topic
     yield "errors.deadletterqueue.topic.replication.factor", str(flow.dead_letters.replication_factor)
     yield "errors.deadletterqueue.context.headers.enable", _boolean(flow.dead_letters.context_headers)
+    yield "groups", ", ".join(flow.groups.include)
+    yield "groups.exclude", ", ".join(flow.groups.exclude)
+    yield "refresh.groups.enabled", _boolean(flow.groups.refresh_enabled)
+    yield "refresh.groups.interval.seconds", f"{flow.groups.refresh_interval_s:g}"
+    yield "emit.checkpoints.enabled", _boolean(flow.groups.checkpoints_enabled)
+    yield "emit.checkpoints.interval.seconds", f"{flow.groups.checkpoints_interval_s:g}"
+    yield "checkpoints.topic.replication.factor", str(flow.groups.checkpoints_replication_factor)
+    yield "sync.group.offsets.enabled", _boolean(flow.groups.sync_enabled)
+    yield "sync.group.offsets.interval.seconds", f"{flow.groups.sync_interval_s:g}"
     yield "on.source.retention", flow.on.source_retention.value
     yield "on.source.tail.lost", flow.on.source_tail_lost.value
     yield "on.source.recreated", flow.on.source_recreated.value

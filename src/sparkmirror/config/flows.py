@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from sparkmirror.config.clients import read_client
 from sparkmirror.config.entries import INT_MAX, LONG_MAX, Entry, Reader, Resolve, one_of
 from sparkmirror.config.expressions import compile_list
+from sparkmirror.config.groups import GROUPS_EXCLUDE, GroupSettings
 from sparkmirror.config.keys import CLASSES, FLOW, ROLES, Status
 from sparkmirror.config.layers import client_entries
 from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings, Side
@@ -115,6 +116,7 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         decompression_limit=_decompression_limit(reader, source),
         max_bytes_per_s=reader.optional_integer("max.bytes.per.second", low=_MIN_RATE, high=LONG_MAX),
         dead_letters=_dead_letters(reader),
+        groups=_groups(reader),
         on=_policies(reader, reset),
         admin_timeout_ms=reader.integer("admin.timeout.ms", 60_000, low=1, high=LONG_MAX),
         origins=_origins(flat),
@@ -209,8 +211,8 @@ def _deletes(reader: Reader, policy: PolicyChoice) -> bool:
     return wanted
 
 
-def _seconds(reader: Reader, name: str) -> float:
-    return float(reader.integer(name, 600, low=1, high=LONG_MAX // 1000))
+def _seconds(reader: Reader, name: str, default: int = 600) -> float:
+    return float(reader.integer(name, default, low=1, high=LONG_MAX // 1000))
 
 
 def _replication_factor(reader: Reader, name: str, default: int) -> int:
@@ -253,6 +255,20 @@ def _dead_letters(reader: Reader) -> DeadLetters:
         topic=topic,
         replication_factor=_replication_factor(reader, "errors.deadletterqueue.topic.replication.factor", 3),
         context_headers=reader.boolean("errors.deadletterqueue.context.headers.enable", default=True),
+    )
+
+
+def _groups(reader: Reader) -> GroupSettings:
+    return GroupSettings(
+        include=_expressions(reader, "groups", (".*",)),
+        exclude=_expressions(reader, "groups.exclude", GROUPS_EXCLUDE),
+        refresh_enabled=reader.boolean("refresh.groups.enabled", default=True),
+        refresh_interval_s=_seconds(reader, "refresh.groups.interval.seconds"),
+        checkpoints_enabled=reader.boolean("emit.checkpoints.enabled", default=True),
+        checkpoints_interval_s=_seconds(reader, "emit.checkpoints.interval.seconds", 60),
+        checkpoints_replication_factor=_replication_factor(reader, "checkpoints.topic.replication.factor", 3),
+        sync_enabled=reader.boolean("sync.group.offsets.enabled", default=False),
+        sync_interval_s=_seconds(reader, "sync.group.offsets.interval.seconds", 60),
     )
 
 

@@ -209,11 +209,11 @@ FLOW: Mapping[str, Key] = _table(
     (_no_meaning("properties are always changed one by one"), "use.incremental.alter.configs"),
     (_later("ACL sync"), "sync.topic.acls.enabled sync.topic.acls.interval.seconds"),
     (
-        _later("checkpoints"),
+        _active(),
         """emit.checkpoints.enabled emit.checkpoints.interval.seconds checkpoints.topic.replication.factor groups
-        groups.exclude refresh.groups.enabled refresh.groups.interval.seconds""",
+        groups.exclude refresh.groups.enabled refresh.groups.interval.seconds
+        sync.group.offsets.enabled sync.group.offsets.interval.seconds""",
     ),
-    (_later("group offset sync"), "sync.group.offsets.enabled sync.group.offsets.interval.seconds"),
     (_later("metrics"), "metric.names.formats add.source.alias.to.metrics"),
     (_no_meaning("Java metrics"), "metric.reporters auto.include.jmx.reporter"),
     (_no_meaning("the Java consumer's poll loop; see source.consumer.fetch.max.wait.ms"), "consumer.poll.timeout.ms"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from sparkmirror.config.groups import GroupSettings
 from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings
 from sparkmirror.config.secret import Secret
 from sparkmirror.model import Alias, FlowName
@@ -283,6 +284,7 @@ class FlowConfig:
         decompression_limit: the most bytes that one source batch may decompress to.
         heartbeats, offset_syncs: what is written to MirrorMaker 2's own topics.
         dead_letters: what becomes of records that the target topic cannot hold.
+        groups: which consumer groups are translated, and what becomes of their offsets.
         on: what is done when source or target were changed under the mirror.
         origins: (setting as ``effective`` names it, key as written in the file), for those that the file sets.
     """
@@ -314,6 +316,7 @@ class FlowConfig:
     decompression_limit: int = 256 * 1024 * 1024
     max_bytes_per_s: int | None = None
     dead_letters: DeadLetters = DeadLetters()
+    groups: GroupSettings = field(default_factory=GroupSettings)
     on: Policies = Policies()
     admin_timeout_ms: int = 60_000
     origins: tuple[tuple[str, str], ...] = ()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sparkmirror.duties.checkpoints import Checkpoints
 from sparkmirror.duties.configs import TopicConfigs
 from sparkmirror.duties.deletions import TopicDeletions
 from sparkmirror.duties.duty import Duty, Sides
+from sparkmirror.duties.group_offsets import GroupOffsets
 from sparkmirror.duties.heartbeats import Heartbeats
 from sparkmirror.duties.offset_syncs import OffsetSyncs
 
-_UPKEEP: tuple[Callable[[Sides], Duty], ...] = (TopicConfigs, TopicDeletions, OffsetSyncs)
+# Offsets of groups go before checkpoints: what a group had before is read from the checkpoints.
+_UPKEEP: tuple[Callable[[Sides], Duty], ...] = (TopicConfigs, TopicDeletions, GroupOffsets, Checkpoints, OffsetSyncs)
 _PULSE: tuple[Callable[[Sides], Duty], ...] = (Heartbeats,)
 
 

@@ -140,17 +140,24 @@ class Journal:
         return int(part.base_offset)
 
     async def _fetch(self, offset: int, max_wait_ms: int) -> tuple[list[Entry], int, int]:
+        records, start, end = await self._fetch_batches(offset, max_wait_ms)
+        if start != offset:
+            return [], start, end
+        entries, following = decode(records, offset)
+        return entries, following, end
+
+    async def _fetch_batches(self, offset: int, max_wait_ms: int) -> tuple[bytes, int, int]:
+        """The batches from ``offset`` on, where the log begins if that is not in it, and the high watermark."""
         request = _fetch_request(self.topic, self._topic_id, offset, max_wait_ms)
         answer = await self.cluster.exchange(request, self._leader, max_wait_ms + ATTEMPT_MS)
         if answer.error_code != 0:
             raise broker_error(answer.error_code, self.cluster.alias, topic=self.topic)
         part = answer.responses[0].partitions[0]
         if part.error_code == OFFSET_OUT_OF_RANGE:
-            return [], max(part.log_start_offset, 0), max(part.high_watermark, 0)
+            return b"", max(part.log_start_offset, 0), max(part.high_watermark, 0)
         if part.error_code != 0:
             raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=0)
-        entries, following = decode(part.records, offset)
-        return entries, following, part.high_watermark
+        return part.records or b"", offset, part.high_watermark
 
 
 def _produce_request(topic: str, topic_id: Any, payload: bytes, timeout_ms: int) -> Any:

@@ -48,6 +48,7 @@ tasks.max = 2
 replication.factor = 1
 heartbeats.topic.replication.factor = 1
 offset-syncs.topic.replication.factor = 1
+checkpoints.topic.replication.factor = 1
 """
 
 

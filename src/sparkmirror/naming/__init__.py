@@ -1,6 +1,12 @@
 """Names of topics: how they change, which are copied, which are our own."""
 
-from sparkmirror.naming.filters import ConfigPropertyFilter, TopicFilter, config_property_filter, topic_filter
+from sparkmirror.naming.filters import (
+    ConfigPropertyFilter,
+    TopicFilter,
+    config_property_filter,
+    group_filter,
+    topic_filter,
+)
 from sparkmirror.naming.policies import (
     HEARTBEATS_TOPIC,
     DefaultReplicationPolicy,
@@ -12,6 +18,7 @@ from sparkmirror.naming.topics import (
     MAX_TOPIC_NAME,
     WRITERS_TOPIC,
     Decision,
+    checkpoints_topic,
     control_topic,
     internal_topic,
     should_replicate,
@@ -29,8 +36,10 @@ __all__ = [
     "IdentityReplicationPolicy",
     "ReplicationPolicy",
     "TopicFilter",
+    "checkpoints_topic",
     "config_property_filter",
     "control_topic",
+    "group_filter",
     "hops",
     "internal_topic",
     "policy_for",

@@ -4,7 +4,7 @@ Invariants: MirrorMaker 2's rule, a topic is copied when (the filter says yes, o
 replicated) and it is neither internal nor a cycle. Sparkmirror's own topics are internal under every policy: copied,
 they would tell another cluster of positions and writers that are not its own.
 
-Reference: ``MirrorSourceConnector.shouldReplicateTopic``.
+Reference: ``MirrorSourceConnector.shouldReplicateTopic``, ``ReplicationPolicy.checkpointsTopic``.
 """
 
 from __future__ import annotations
@@ -67,3 +67,9 @@ def internal_topic(flow: FlowName) -> str:
 def control_topic(flow: FlowName) -> str:
     """The topic on the target through which the driver speaks to running lanes."""
     return f"sparkmirror.{flow.source}.{flow.target}.control.internal"
+
+
+def checkpoints_topic(flow: FlowConfig) -> str:
+    """MirrorMaker 2's topic on the target that holds what offsets of groups are there."""
+    separator = flow.policy.separator if flow.policy.internal_separator_follows else "."
+    return f"{flow.source.alias}{separator}checkpoints{separator}internal"

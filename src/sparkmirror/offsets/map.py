@@ -191,6 +191,15 @@ class OffsetMap:
         for row in zip(self._sources, self._targets, self._lengths, strict=True):
             yield Stretch(*map(int, row))
 
+    @property
+    def position(self) -> int:
+        """The next source offset to copy, or `NO_OFFSET` if unknown."""
+        return self._position
+
+    def first(self) -> Stretch | None:
+        """The first stretch, if anything was mirrored."""
+        return next(iter(self), None)
+
     def source_to_target(self, offset: int) -> int | None:
         """The target offset from which on everything lies that the source has from ``offset`` on.
 

@@ -1,0 +1,142 @@
+"""Writes MirrorMaker 2's checkpoints: for each group and partition, what its committed offset is on the target.
+
+Clients read them (``RemoteClusterUtils.translateOffsets``) to go on at the target where they were at the source. The
+bytes and the rules are MirrorMaker 2's, the numbers are exact.
+
+Invariant: a checkpoint is written when it is further on the target, or when the group went back at the source, and
+otherwise never takes a group back. What was written is read back from the topic, so a restart changes nothing.
+
+Reference: ``MirrorCheckpointTask.checkpointIsMoreRecent``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sparkmirror.duties.checkpoints_topic import CheckpointsTopic
+from sparkmirror.duties.duty import Change, Result, Sides, Sign, each
+from sparkmirror.duties.group_look import GroupLook
+from sparkmirror.duties.groups import GroupPlace, Observed, translations
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.mm2.checkpoints import Checkpoint
+from sparkmirror.model import Alias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateCheckpointsTopic:
+    """The target lacks the topic."""
+
+    cluster: Alias
+    name: str
+
+    @property
+    def change(self) -> Change:
+        """A topic is added."""
+        return Change(cluster=self.cluster, sign=Sign.ADD, what=f"topic {self.name}", detail="compacted, 1 partition")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emit:
+    """A checkpoint is to be written."""
+
+    checkpoint: Checkpoint
+
+    @property
+    def change(self) -> None:
+        """It happens all the time and changes no setting."""
+        return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A group whose offsets cannot be read; reported at each round until they can."""
+
+    group: str
+    reason: str
+
+    @property
+    def change(self) -> None:
+        """Nothing is changed."""
+        return
+
+
+Action = CreateCheckpointsTopic | Emit | Unreadable
+
+
+class Checkpoints:
+    """The duty of one flow."""
+
+    name = "checkpoints"
+
+    def __init__(self, sides: Sides) -> None:
+        told = sides.flow.groups
+        self.interval_s = told.checkpoints_interval_s if told.checkpoints_enabled else None
+        self._sides = sides
+        self._groups = GroupLook(sides)
+        self._topic = CheckpointsTopic(sides)
+
+    def look(self) -> Sequence[Action]:
+        """Translates what groups have committed, and compares with what the topic says.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked.
+        """
+        create = CreateCheckpointsTopic(cluster=self._sides.flow.target.alias, name=self._topic.name)
+        there = self._topic.follow()
+        decided = decide(self._groups.look(target=False), self._topic.newest)
+        return decided if there else (create, *decided)
+
+    def apply(self, actions: Sequence[Action]) -> Sequence[Result]:
+        """Creates the topic if need be, and writes the checkpoints at once.
+
+        Raises:
+            SparkmirrorError: the target cannot be asked.
+        """
+        creations = each([one for one in actions if isinstance(one, CreateCheckpointsTopic)], self._create)
+        emits = [one for one in actions if isinstance(one, Emit)]
+        refused = [one for one in actions if isinstance(one, Unreadable)]
+        failure = next((result.failure for result in creations if not result.done), "") or self._write(emits)
+        return (
+            *creations,
+            *(Result(action=one, failure=failure) for one in emits),
+            *(Result(action=one, failure=f"group {one.group}: {one.reason}") for one in refused),
+        )
+
+    def _create(self, _action: CreateCheckpointsTopic) -> None:
+        self._topic.create()
+
+    def _write(self, emits: Sequence[Emit]) -> str:
+        try:
+            self._topic.write(one.checkpoint for one in emits)
+        except SparkmirrorError as failure:
+            return str(failure)
+        return ""
+
+
+def decide(observed: Observed, newest: Mapping[GroupPlace, Checkpoint]) -> tuple[Action, ...]:
+    """What is to be written, given what the topic says by group and partition of the target."""
+    emits = (
+        Emit(
+            checkpoint=Checkpoint(
+                group=known.place.group,
+                partition=known.target.partition,
+                upstream=known.committed.offset,
+                downstream=known.offset,
+                metadata=known.committed.metadata,
+            )
+        )
+        for known in translations(observed)
+    )
+    return (
+        *(one for one in emits if _is_news(one.checkpoint, newest.get(_place(one.checkpoint)))),
+        *(Unreadable(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())),
+    )
+
+
+def _place(checkpoint: Checkpoint) -> GroupPlace:
+    return GroupPlace(checkpoint.group, checkpoint.partition)
+
+
+def _is_news(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
+    return last is None or checkpoint.upstream < last.upstream or checkpoint.downstream > last.downstream

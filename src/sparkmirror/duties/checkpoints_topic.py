@@ -1,0 +1,96 @@
+"""MirrorMaker 2's checkpoints topic on the target of a flow: what it says now, and writing to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.groups import GroupPlace
+from sparkmirror.errors import BrokerError
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.admin import NewTopic
+from sparkmirror.kafka.pairs import Pair, PairJournal
+from sparkmirror.mm2.checkpoints import Checkpoint, read_checkpoint, read_key
+from sparkmirror.naming import checkpoints_topic
+
+log = logging.getLogger(__name__)
+
+
+class CheckpointsTopic:
+    """The topic of one flow, followed from round to round.
+
+    Attributes:
+        name: of the topic.
+        newest: what it says, by group and partition of the target; as of the newest `follow`.
+    """
+
+    def __init__(self, sides: Sides) -> None:
+        self.name = checkpoints_topic(sides.flow)
+        self.newest: dict[GroupPlace, Checkpoint] = {}
+        self._sides = sides
+        self._journal = PairJournal(sides.target, self.name)
+        self._next = 0
+
+    def follow(self) -> bool:
+        """Reads what is new; whether there is such a topic.
+
+        Raises:
+            SparkmirrorError: it cannot be read.
+        """
+        timeout_ms = self._sides.flow.admin_timeout_ms
+        if not admin.list_topics(self._sides.target, [self.name], timeout_ms):
+            self.newest, self._next = {}, 0
+            return False
+        pairs, following = self._sides.target.run(self._journal.read_pairs, self._next, timeout_ms)
+        if following < self._next:  # it was deleted and made anew
+            self.newest = {}
+            pairs, following = self._sides.target.run(self._journal.read_pairs, 0, timeout_ms)
+        self._next = following
+        for pair in pairs:
+            self._take(pair)
+        return True
+
+    def create(self) -> None:
+        """Creates it.
+
+        Raises:
+            SparkmirrorError: it cannot be created.
+        """
+        flow = self._sides.flow
+        factor = flow.groups.checkpoints_replication_factor
+        wanted = NewTopic(
+            name=self.name, partitions=1, replication_factor=factor, configs=(("cleanup.policy", "compact"),)
+        )
+        for failure in admin.create_topics(self._sides.target, [wanted], flow.admin_timeout_ms).failed.values():
+            if not isinstance(failure, BrokerError):
+                raise failure
+            if failure.code == admin.INVALID_REPLICATION_FACTOR:
+                key = f"checkpoints.topic.replication.factor (it is {factor})"
+                remedy = f"set {key} to the number of brokers at most, or to -1"
+                raise BrokerError(
+                    code=failure.code, name=failure.name, cluster=failure.cluster, topic=self.name, remedy=remedy
+                ) from failure
+            if failure.code != admin.TOPIC_ALREADY_EXISTS:
+                raise failure
+        admin.wait_for_leaders(self._sides.target, {self.name: 1}, flow.admin_timeout_ms).complete()
+
+    def write(self, checkpoints: Iterable[Checkpoint]) -> None:
+        """Writes checkpoints, all or, when it fails, some of them.
+
+        Raises:
+            SparkmirrorError: they cannot be written.
+        """
+        pairs = [Pair(checkpoint.key(), checkpoint.value()) for checkpoint in checkpoints]
+        if pairs:
+            self._sides.target.run(self._journal.append_pairs, pairs, self._sides.flow.admin_timeout_ms)
+
+    def _take(self, pair: Pair) -> None:
+        try:
+            place = GroupPlace(*read_key(pair.key))
+            if pair.value is None:
+                self.newest.pop(place, None)
+            else:
+                self.newest[place] = read_checkpoint(pair.key, pair.value)
+        except ValueError as failure:
+            log.warning("%s on cluster %s: %s", self.name, self._sides.target.alias, failure)

@@ -1,0 +1,132 @@
+"""One look at the groups of a flow: what they committed on the source, what the map says, how it is on the target.
+
+Invariants: nothing is changed; the map is read after the offsets, so that it is never older than what is translated
+with it; a mirror that is just behind a group is given a few seconds to come to where the group was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Set
+from dataclasses import replace
+
+from sparkmirror.copy.origins import ids_of_flow
+from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
+from sparkmirror.duties.topics import remote_topic, wanted
+from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
+from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.store import Store
+from sparkmirror.model import TopicPartition
+from sparkmirror.naming import WRITERS_TOPIC
+from sparkmirror.offsets.map import OffsetMap
+
+PATIENCE_SECONDS = 3.0
+"""Lanes say every second how far they are."""
+
+_POLL_SECONDS = 0.5
+
+
+class GroupLook:
+    """Looks at the groups of one flow, again and again.
+
+    Args:
+        sides: the flow and its clusters.
+        patience_s: how long the mirror is waited for when a group is ahead of it; 0 for one look at what there is.
+    """
+
+    def __init__(self, sides: Sides, *, patience_s: float = PATIENCE_SECONDS) -> None:
+        self._sides = sides
+        self._patience_s = patience_s
+        self._listed: dict[str, GroupListing] = {}
+        self._listed_at: float | None = None
+        self._earlier: dict[GroupPlace, Committed] = {}
+        self._still: frozenset[tuple[GroupPlace, int, int]] = frozenset()
+
+    def look(self, *, target: bool) -> Observed:
+        """Looks.
+
+        Args:
+            target: whether the target's groups are looked at too.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked, or an expression of the flow cannot be used.
+        """
+        sides, timeout_ms = self._sides, self._sides.flow.admin_timeout_ms
+        listed = self._groups()
+        chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
+        fetched = fetch_offsets(sides.source, chosen, timeout_ms)
+        topics = {place.topic for offsets in fetched.found.values() for place in offsets}
+        renamed = {topic: remote_topic(sides.flow, topic) for topic in wanted(sides.flow, topics)}
+        observed = Observed(
+            flow=sides.flow,
+            source=listed,
+            offsets=fetched.found,
+            unreadable={name: str(failure) for name, failure in fetched.failed.items()},
+            renamed=renamed,
+            maps=self._maps({place for own in fetched.found.values() for place in own if place.topic in renamed}),
+            earlier=self._earlier,
+        )
+        observed = self._patiently(observed)
+        self._earlier, self._still = remembered(observed), _ahead(observed)
+        return self._with_target(observed, chosen) if target else observed
+
+    def _groups(self) -> dict[str, GroupListing]:
+        """The groups of the source, looked for anew when it is time."""
+        told = self._sides.flow.groups
+        old = self._listed_at is None or (
+            told.refresh_enabled and time.monotonic() - self._listed_at >= told.refresh_interval_s
+        )
+        if old:
+            self._listed = list_groups(self._sides.source, self._sides.flow.admin_timeout_ms)
+            self._listed_at = time.monotonic()
+        return self._listed
+
+    def _patiently(self, observed: Observed) -> Observed:
+        """Waits for the mirror, but for no group that stands still ahead of a mirror that stands still."""
+        deadline = time.monotonic() + self._patience_s
+        while not _ahead(observed) <= self._still and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+            behind = self._maps({place.partition for place in remembered(observed)})
+            observed = replace(observed, maps={**observed.maps, **behind})
+        return observed
+
+    def _with_target(self, observed: Observed, chosen: Iterable[str]) -> Observed:
+        target, timeout_ms = self._sides.target, self._sides.flow.admin_timeout_ms
+        groups = list_groups(target, timeout_ms)
+        fetched = fetch_offsets(target, [name for name in chosen if name in groups], timeout_ms)
+        return replace(
+            observed,
+            target=groups,
+            there=fetched.found,
+            unreadable_there={name: str(failure) for name, failure in fetched.failed.items()},
+        )
+
+    def _maps(self, places: Set[TopicPartition]) -> dict[TopicPartition, OffsetMap]:
+        """The maps of those of the partitions that have one, as of now."""
+        store = self._sides.store
+        if store is None:
+            return {}
+        store.follow()
+        ids, state = self._ids(store), store.state
+        return {
+            place: state.maps[place].offsets(state.progress.get(place), ids) for place in places if place in state.maps
+        }
+
+    def _ids(self, store: Store) -> tuple[int, ...]:
+        """The flow's producer ids in the order in which they were registered."""
+        flow = store.state.flow
+        if flow is None:
+            return ()
+        journal = Journal(self._sides.target, WRITERS_TOPIC)
+        entries, _ = self._sides.target.run(journal.read_all, self._sides.flow.admin_timeout_ms)
+        in_order = sorted(entries.values(), key=lambda entry: entry.offset)
+        return tuple(ids_of_flow(in_order, str(self._sides.flow.name), flow.target_id, (flow.source_id,)))
+
+
+def _ahead(observed: Observed) -> frozenset[tuple[GroupPlace, int, int]]:
+    """The places where a group is ahead of the mirror, with what it has committed and where the mirror is."""
+    return frozenset(
+        (place, observed.offsets[place.group][place.partition].offset, observed.maps[place.partition].position)
+        for place in remembered(observed)
+    )

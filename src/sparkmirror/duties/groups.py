@@ -1,0 +1,283 @@
+"""Which groups of the source are translated, to which offsets, and for each that is not: why.
+
+Pure. `Observed` is one look at both clusters; `translations` says what the duties act upon, `explain_group` tells an
+operator where a group stands.
+
+Invariant: whatever keeps an offset of a group from the target has a `Standing` of its own, so that "nothing happens"
+always has a reason.
+
+Reference: MirrorMaker 2's ``MirrorCheckpointConnector.findConsumerGroups``, ``MirrorCheckpointTask``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.naming import group_filter
+from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.translation import NotYet, Reason, Translated, Translation, translate
+
+_CONSUMERS = ("consumer", "")
+
+
+class GroupPlace(NamedTuple):
+    """One partition of one group."""
+
+    group: str
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What a look saw.
+
+    Attributes:
+        flow: the flow.
+        source: the groups of the source.
+        offsets: what those have committed that the flow translates.
+        unreadable: why that is not known, for some of them.
+        renamed: the names on the target of the source topics that the flow copies.
+        maps: of the source partitions of which something is mirrored.
+        earlier: by group and source partition what a group that is ahead of the mirror had committed when it was seen
+            before; so a group that is always a little ahead is translated, one round late.
+        target: the groups of the target; empty where the target was not asked.
+        there: what the groups have committed there.
+        unreadable_there: why that is not known, for some of them.
+    """
+
+    flow: FlowConfig
+    source: Mapping[str, GroupListing]
+    offsets: Mapping[str, Offsets]
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    maps: Mapping[TopicPartition, OffsetMap] = field(default_factory=dict)
+    earlier: Mapping[GroupPlace, Committed] = field(default_factory=dict)
+    target: Mapping[str, GroupListing] = field(default_factory=dict)
+    there: Mapping[str, Offsets] = field(default_factory=dict)
+    unreadable_there: Mapping[str, str] = field(default_factory=dict)
+
+
+class Standing(Enum):
+    """Where a group, or one of its partitions, stands."""
+
+    UNKNOWN = "the source has no such group"
+    FILTERED = "not chosen: groups does not name it, or groups.exclude does"
+    SHARE = "a share group: it has no offsets to translate, brokers keep the state of each record"
+    STREAMS = "a streams group: its offsets belong to state that is not mirrored with them"
+    NO_CONSUMERS = "not a group of consumers"
+    UNREADABLE = "its offsets cannot be read"
+    NO_OFFSETS = "it has committed no offset"
+    NOT_COPIED = "the flow does not copy the topic"
+    NOTHING_MIRRORED = Reason.NOTHING_MIRRORED.value
+    AHEAD = Reason.AHEAD.value
+    UNSETTLED = Reason.UNSETTLED.value
+    UNREADABLE_THERE = "its offsets on the target cannot be read"
+    OTHER_KIND_THERE = "on the target there is a group of another kind with its name"
+    ACTIVE_THERE = "it has members on the target, which are never disturbed"
+    FURTHER_THERE = "on the target it is further, and never goes back unless it went back at the source"
+    LEVEL = "on the target it is there"
+    TRANSLATED = "translated; the target has an older offset, or none"
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether there is an offset for the target."""
+        return self in _TRANSLATED
+
+
+_TRANSLATED = frozenset(
+    {
+        Standing.UNREADABLE_THERE,
+        Standing.OTHER_KIND_THERE,
+        Standing.ACTIVE_THERE,
+        Standing.FURTHER_THERE,
+        Standing.LEVEL,
+        Standing.TRANSLATED,
+    }
+)
+_WHY = {
+    Reason.NOTHING_MIRRORED: Standing.NOTHING_MIRRORED,
+    Reason.AHEAD: Standing.AHEAD,
+    Reason.UNSETTLED: Standing.UNSETTLED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A committed offset of a group, and what it is on the target.
+
+    Attributes:
+        place: the group and the partition on the source.
+        target: the same on the target.
+        committed: on the source; of a group that is ahead of the mirror, what it had committed before.
+        offset: on the target.
+    """
+
+    place: GroupPlace
+    target: GroupPlace
+    committed: Committed
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLine:
+    """What is to be said about one partition of a group, or about a group that is not translated at all.
+
+    Attributes:
+        group: the group.
+        standing: where it stands.
+        partition: of the source; None where the group as a whole is meant.
+        target: the same on the target; None where the flow does not copy it.
+        committed: the offset on the source, or `NO_OFFSET`.
+        translated: the same on the target, or `NO_OFFSET`.
+        there: the offset that the group has on the target now, or `NO_OFFSET`.
+        detail: what a cluster said, or which kind or state it is.
+    """
+
+    group: str
+    standing: Standing
+    partition: TopicPartition | None = None
+    target: TopicPartition | None = None
+    committed: int = NO_OFFSET
+    translated: int = NO_OFFSET
+    there: int = NO_OFFSET
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """Why, in words."""
+        return self.standing.value + (f" ({self.detail})" if self.detail else "")
+
+
+def refusal(flow: FlowConfig, listing: GroupListing) -> Standing | None:
+    """Why a group of the source is not translated at all; None for one that is.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+    """
+    if not group_filter(flow).matches(listing.name):
+        return Standing.FILTERED
+    if listing.kind is GroupKind.SHARE:
+        return Standing.SHARE
+    if listing.kind is GroupKind.STREAMS:
+        return Standing.STREAMS
+    return None if listing.protocol in _CONSUMERS else Standing.NO_CONSUMERS
+
+
+def translations(observed: Observed) -> Iterator[Known]:
+    """Every committed offset that has one on the target, by group and partition in order."""
+    for group in sorted(observed.offsets):
+        for partition in sorted(observed.offsets[group]):
+            place = GroupPlace(group, partition)
+            committed, result = _translated(observed, place)
+            if isinstance(result, Translated):
+                target = GroupPlace(group, _target(observed, partition))
+                yield Known(place=place, target=target, committed=committed, offset=result.offset)
+
+
+def remembered(observed: Observed) -> dict[GroupPlace, Committed]:
+    """What the next look needs to know of groups that are ahead of the mirror: the offset to wait for."""
+    kept: dict[GroupPlace, Committed] = {}
+    for group, offsets in observed.offsets.items():
+        for partition, committed in offsets.items():
+            place = GroupPlace(group, partition)
+            if _plainly(observed, partition, committed) == NotYet(Reason.AHEAD):
+                before = observed.earlier.get(place)
+                waits = before is not None and before.offset <= committed.offset
+                ahead = waits and _plainly(observed, partition, before) == NotYet(Reason.AHEAD)
+                kept[place] = before if ahead and before is not None else committed
+    return kept
+
+
+def explain_group(observed: Observed, group: str) -> tuple[GroupLine, ...]:
+    """Where a group stands: one line for each partition that it has committed, or one for the whole.
+
+    Args:
+        observed: a look that asked the target too.
+        group: its name; it need not be one that there is.
+    """
+    listing = observed.source.get(group)
+    if listing is None:
+        return (GroupLine(group=group, standing=Standing.UNKNOWN),)
+    refused = refusal(observed.flow, listing)
+    if refused is not None:
+        detail = f"protocol {listing.protocol}" if refused is Standing.NO_CONSUMERS else ""
+        return (GroupLine(group=group, standing=refused, detail=detail),)
+    if group in observed.unreadable:
+        return (GroupLine(group=group, standing=Standing.UNREADABLE, detail=observed.unreadable[group]),)
+    offsets = observed.offsets.get(group, {})
+    if not offsets:
+        return (GroupLine(group=group, standing=Standing.NO_OFFSETS),)
+    return tuple(_line(observed, GroupPlace(group, partition)) for partition in sorted(offsets))
+
+
+def obstacle(observed: Observed, group: str) -> tuple[Standing, str] | None:
+    """Why nothing is committed for a group on the target, whatever its offsets; and what a cluster says of it."""
+    listing = observed.target.get(group)
+    if listing is not None and listing.kind in (GroupKind.SHARE, GroupKind.STREAMS):
+        return Standing.OTHER_KIND_THERE, listing.kind.value
+    if listing is not None and listing.active:
+        return Standing.ACTIVE_THERE, listing.state
+    if group in observed.unreadable_there:
+        return Standing.UNREADABLE_THERE, observed.unreadable_there[group]
+    return None
+
+
+def _line(observed: Observed, place: GroupPlace) -> GroupLine:
+    group, partition = place
+    if partition.topic not in observed.renamed:
+        committed = observed.offsets[group][partition].offset
+        return GroupLine(group=group, standing=Standing.NOT_COPIED, partition=partition, committed=committed)
+    found, result = _translated(observed, place)
+    target = _target(observed, partition)
+    there = observed.there.get(group, {}).get(target, Committed(NO_OFFSET)).offset
+    standing, detail = _standing(observed, group, result, there)
+    return GroupLine(
+        group=group,
+        standing=standing,
+        partition=partition,
+        target=target,
+        committed=found.offset,
+        translated=result.offset if isinstance(result, Translated) else NO_OFFSET,
+        there=there,
+        detail=detail,
+    )
+
+
+def _standing(observed: Observed, group: str, result: Translation, there: int) -> tuple[Standing, str]:
+    if isinstance(result, NotYet):
+        return _WHY[result.reason], ""
+    hindered = obstacle(observed, group)
+    if hindered is not None:
+        return hindered
+    if there == result.offset:
+        return Standing.LEVEL, result.place.value
+    return (Standing.FURTHER_THERE if there > result.offset else Standing.TRANSLATED), result.place.value
+
+
+def _translated(observed: Observed, place: GroupPlace) -> tuple[Committed, Translation]:
+    """What is translated, and to what: the offset that is committed now, else the one that was before."""
+    committed = observed.offsets[place.group][place.partition]
+    result = _plainly(observed, place.partition, committed)
+    before = observed.earlier.get(place)
+    if result == NotYet(Reason.AHEAD) and before is not None and before.offset <= committed.offset:
+        older = _plainly(observed, place.partition, before)
+        if isinstance(older, Translated):
+            return before, older
+    return committed, result
+
+
+def _plainly(observed: Observed, partition: TopicPartition, committed: Committed | None) -> Translation:
+    offsets = observed.maps.get(partition)
+    if committed is None or offsets is None or partition.topic not in observed.renamed:
+        return NotYet(Reason.NOTHING_MIRRORED)
+    return translate(offsets, committed.offset)
+
+
+def _target(observed: Observed, partition: TopicPartition) -> TopicPartition:
+    return TopicPartition(observed.renamed[partition.topic], partition.partition)

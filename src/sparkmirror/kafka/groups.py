@@ -1,0 +1,286 @@
+"""Consumer groups of a cluster: which there are, what they have committed, and committing for them.
+
+Invariants: every broker is asked for its groups, since each knows only those that it coordinates; a group that fails
+stops no other (`Results`); errors that pass are tried again as `codes.advice` says, the coordinator looked up anew each
+time. A commit names no member and no generation, as an administrator's does: brokers refuse it for a group that has
+members, whatever was seen before.
+
+References: ListGroups with states (KIP-518) and types (KIP-848), FindCoordinator for many (KIP-699), OffsetFetch for
+many (KIP-709); ``KafkaAdminClient.listConsumerGroupOffsets``, ``alterConsumerGroupOffsets``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
+
+from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import name_of
+from sparkmirror.kafka.leaders import together
+from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, repeat
+from sparkmirror.model import TopicPartition
+
+HAS_MEMBERS = frozenset({22, 25, 27, 82, 110, 113})
+"""What a broker answers to a commit for a group that is not empty: the generation, member or epoch is not known."""
+
+GROUPS_AT_ONCE = 50
+KEYS_AT_ONCE = 500
+ATTEMPT_MS = 10_000
+"""For one answer of a coordinator: after that it is looked up anew."""
+
+_BATCHED_FIND, _BATCHED_FETCH = 4, 8
+_NAMES_FETCH, _NAMES_COMMIT = 9, 9
+"""The last versions that name topics; later ones know topic ids only."""
+
+
+class GroupKind(Enum):
+    """Which protocol the members of a group speak, by the names that brokers give it."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
+    UNTOLD = ""
+    """Brokers before 3.8, which know only classic groups, or a kind that a later release added."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupListing:
+    """A group as its coordinator lists it.
+
+    Attributes:
+        name: of the group.
+        kind: of the group.
+        protocol: ``consumer``; ``connect`` and others are no consumers; "" for a group that only ever committed.
+        state: such as ``Stable``; "" from brokers before 2.6.
+    """
+
+    name: str
+    kind: GroupKind = GroupKind.CLASSIC
+    protocol: str = "consumer"
+    state: str = ""
+
+    @property
+    def active(self) -> bool:
+        """Whether it has members, as far as it is told."""
+        return self.state.lower() not in ("", "empty", "dead")
+
+
+class Committed(NamedTuple):
+    """An offset that a group has committed: that of the next record to read."""
+
+    offset: int
+    metadata: str = ""
+
+
+Offsets = Mapping[TopicPartition, Committed]
+
+
+def list_groups(cluster: Cluster, timeout_ms: int = ADMIN_MS) -> dict[str, GroupListing]:
+    """All groups that this user may see, by name.
+
+    Raises:
+        BrokerError: a broker refuses to list its groups.
+        LinkError: a broker could not be asked, so that its groups are not known.
+    """
+    brokers = cluster.call(MetadataRequest(topics=[], max_version=8), timeout_ms=timeout_ms).brokers
+
+    def ask(nodes: Sequence[int], deadline: Deadline) -> Iterable[Answer[int, list[GroupListing]]]:
+        attempt_ms = min(deadline.attempt_ms, ATTEMPT_MS)
+        requests = {node: ListGroupsRequest(states_filter=[], types_filter=[]) for node in nodes}
+        for node, answer in cluster.run(together, cluster, requests, attempt_ms).items():
+            if isinstance(answer, LinkError):
+                yield Answer(key=node, link=answer)
+            else:
+                yield Answer(key=node, value=[_listing(group) for group in answer.groups], code=answer.error_code)
+
+    def explain(node: int, code: int, _message: str) -> BrokerError:
+        remedy = "allow DESCRIBE on the Cluster to this user" if code in (29, 30, 31) else ""
+        name = f"{name_of(code)} for the list of groups of broker {node}"
+        return BrokerError(code=code, name=name, cluster=cluster.alias, remedy=remedy)
+
+    found = repeat([broker.node_id for broker in brokers], ask, explain, timeout_ms, cluster.backoff).complete()
+    return {group.name: group for groups in found.values() for group in groups}
+
+
+def fetch_offsets(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADMIN_MS) -> Results[str, Offsets]:
+    """What groups have committed, for every partition that this user may see; nothing for a group that is none.
+
+    Args:
+        cluster: where.
+        groups: their names.
+        timeout_ms: milliseconds until those without an answer count as failed.
+    """
+
+    def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, Offsets]]:
+        many = _knows(cluster, OffsetFetchRequest, _BATCHED_FETCH, deadline)
+        size = GROUPS_AT_ONCE if many else 1
+        coordinators, answers = _coordinators(cluster, names, deadline)
+        yield from answers
+        rows = {node: list(chunks(own, size)) for node, own in coordinators.items()}
+        for pieces in zip_longest(*rows.values(), fillvalue=()):
+            wanted = {node: piece for node, piece in zip(rows, pieces, strict=True) if piece}
+            requests = {node: _fetch_request(piece, many=many) for node, piece in wanted.items()}
+            found = cluster.run(together, cluster, requests, min(deadline.attempt_ms, ATTEMPT_MS))
+            for node, answer in found.items():
+                if isinstance(answer, LinkError):
+                    yield from (Answer(key=name, link=answer) for name in wanted[node])
+                else:
+                    yield from _read_fetched(answer, wanted[node], many=many)
+
+    return repeat(groups, ask, _explaining(cluster, "DESCRIBE"), timeout_ms, cluster.backoff)
+
+
+def commit_offsets(cluster: Cluster, offsets: Mapping[str, Offsets], timeout_ms: int = ADMIN_MS) -> Results[str, None]:
+    """Commits for groups without members; one that is unknown comes to be.
+
+    A group that has members is a failure with a code of `HAS_MEMBERS`, and nothing of it is changed. Where only some
+    partitions are refused, the group is a failure too, though the others are committed.
+
+    Args:
+        cluster: where.
+        offsets: by group.
+        timeout_ms: milliseconds until those without an answer count as failed.
+    """
+
+    def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, None]]:
+        coordinators, answers = _coordinators(cluster, names, deadline)
+        yield from answers
+        for row in zip_longest(*coordinators.values()):
+            requests = {
+                node: _commit_request(name, offsets[name])
+                for node, name in zip(coordinators, row, strict=True)
+                if name is not None
+            }
+            found = cluster.run(together, cluster, requests, min(deadline.attempt_ms, ATTEMPT_MS))
+            for node, name in zip(coordinators, row, strict=True):
+                if name is None:
+                    continue
+                answer = found[node]
+                yield Answer(key=name, link=answer) if isinstance(answer, LinkError) else _read_committed(name, answer)
+
+    return repeat(list(offsets), ask, _explaining(cluster, "READ"), timeout_ms, cluster.backoff)
+
+
+def _coordinators(
+    cluster: Cluster, groups: Sequence[str], deadline: Deadline
+) -> tuple[dict[int, list[str]], list[Answer[str, Any]]]:
+    """The groups by the broker that coordinates them, and what is known of those that have none now."""
+    found: dict[int, list[str]] = defaultdict(list)
+    missing: list[Answer[str, Any]] = []
+    size = KEYS_AT_ONCE if _knows(cluster, FindCoordinatorRequest, _BATCHED_FIND, deadline) else 1
+    for piece in chunks(groups, size):
+        request = FindCoordinatorRequest(
+            key=piece[0],
+            key_type=CoordinatorType.GROUP.value,
+            coordinator_keys=list(piece),
+            min_version=_BATCHED_FIND if size > 1 else 1,
+            max_version=None if size > 1 else _BATCHED_FIND - 1,
+        )
+        try:
+            answer = cluster.call(request, timeout_ms=min(deadline.attempt_ms, ATTEMPT_MS))
+        except LinkError as failure:
+            missing += [Answer(key=name, link=failure) for name in piece]
+            continue
+        for name, place in [(each.key, each) for each in answer.coordinators or ()] or [(piece[0], answer)]:
+            if place.error_code:
+                missing.append(Answer(key=name, code=place.error_code))
+            else:
+                found[place.node_id].append(name)
+    return dict(found), missing
+
+
+def _knows(cluster: Cluster, request: Any, version: int, deadline: Deadline) -> bool:
+    """Whether the brokers understand that version of a request, as far as the first one that was connected tells."""
+    cluster.run(cluster.bootstrap, deadline.attempt_ms)
+    known = cluster.connections.broker_version_data
+    return known is not None and bool(known.api_versions.get(request.API_KEY, (0, 0))[1] >= version)
+
+
+def _listing(group: Any) -> GroupListing:
+    kinds = {kind.value: kind for kind in GroupKind}
+    return GroupListing(
+        name=group.group_id,
+        kind=kinds.get((group.group_type or "").lower(), GroupKind.UNTOLD),
+        protocol=group.protocol_type or "",
+        state=group.group_state or "",
+    )
+
+
+def _fetch_request(groups: Sequence[str], *, many: bool) -> Any:
+    wire = OffsetFetchRequest.OffsetFetchRequestGroup
+    return OffsetFetchRequest(
+        group_id=groups[0],
+        topics=None,
+        groups=[wire(group_id=name, member_id=None, member_epoch=-1, topics=None) for name in groups],
+        require_stable=False,
+        min_version=_BATCHED_FETCH if many else 2,
+        max_version=_NAMES_FETCH if many else _BATCHED_FETCH - 1,
+    )
+
+
+def _read_fetched(answer: Any, groups: Sequence[str], *, many: bool) -> Iterable[Answer[str, Offsets]]:
+    for name, group in [(each.group_id, each) for each in answer.groups] if many else [(groups[0], answer)]:
+        found = {
+            TopicPartition(topic.name, part.partition_index): Committed(part.committed_offset, part.metadata or "")
+            for topic in group.topics
+            for part in topic.partitions
+            if part.error_code == 0 and part.committed_offset >= 0
+        }
+        yield Answer(key=name, value=found, code=group.error_code)
+
+
+def _commit_request(group: str, offsets: Offsets) -> Any:
+    wire = OffsetCommitRequest.OffsetCommitRequestTopic
+    topics: dict[str, list[Any]] = defaultdict(list)
+    for place, committed in sorted(offsets.items()):
+        topics[place.topic].append(
+            wire.OffsetCommitRequestPartition(
+                partition_index=place.partition,
+                committed_offset=committed.offset,
+                committed_leader_epoch=-1,
+                committed_metadata=committed.metadata,
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        retention_time_ms=-1,
+        topics=[wire(name=name, partitions=partitions) for name, partitions in topics.items()],
+        max_version=_NAMES_COMMIT,
+    )
+
+
+def _read_committed(group: str, answer: Any) -> Answer[str, None]:
+    for topic in answer.topics:
+        for part in topic.partitions:
+            if part.error_code:
+                place = TopicPartition(topic.name, part.partition_index)
+                return Answer(key=group, code=part.error_code, message=str(place))
+    return Answer(key=group)
+
+
+def _explaining(cluster: Cluster, operation: str) -> Any:
+    def explain(group: str, code: int, place: str) -> BrokerError:
+        remedy = {
+            3: f"{place} is not there",
+            12: "offset.metadata.max.bytes of the cluster is below that of the other one",
+            29: f"allow READ on the topic of {place} to this user",
+            30: f"allow {operation} on Group {group} to this user",
+            69: "it is there as a group of another kind",
+        }.get(code, "")
+        name = f"{name_of(code)} for group {group}"
+        return BrokerError(code=code, name=name, cluster=cluster.alias, remedy=remedy)
+
+    return explain

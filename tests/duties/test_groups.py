@@ -1,0 +1,110 @@
+"""Where a group stands, and why: each reason from one look, on plain data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sparkmirror.config import GroupSettings
+from sparkmirror.duties.groups import GroupPlace, Known, Observed, Standing, explain_group, remembered, translations
+from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from tests.duties.groups import FLOW, HERE, MAP, READERS, THERE, at, straight, with_target
+
+PLACE = GroupPlace("readers", HERE)
+
+
+def listed(**attributes: object) -> Observed:
+    listing = replace(GroupListing(name="readers"), **attributes)  # type: ignore[arg-type]  # what a case names
+    return replace(READERS, source={"readers": listing})
+
+
+SHARE_THERE = replace(READERS, target={"readers": GroupListing(name="readers", kind=GroupKind.SHARE, state="Empty")})
+
+
+@pytest.mark.parametrize(
+    ("observed", "standing"),
+    [
+        (replace(READERS, source={}), Standing.UNKNOWN),
+        (replace(READERS, flow=replace(FLOW, groups=GroupSettings(exclude=("read.*",)))), Standing.FILTERED),
+        (replace(READERS, flow=replace(FLOW, groups=GroupSettings(include=("read",)))), Standing.FILTERED),
+        (listed(kind=GroupKind.SHARE, protocol="share"), Standing.SHARE),
+        (listed(kind=GroupKind.STREAMS, protocol="streams"), Standing.STREAMS),
+        (listed(protocol="connect"), Standing.NO_CONSUMERS),
+        (replace(READERS, offsets={}, unreadable={"readers": "no"}), Standing.UNREADABLE),
+        (replace(READERS, offsets={"readers": {}}), Standing.NO_OFFSETS),
+        (replace(READERS, renamed={}), Standing.NOT_COPIED),
+        (replace(READERS, maps={}), Standing.NOTHING_MIRRORED),
+        (replace(READERS, maps={HERE: straight(100, 0, 0)}), Standing.AHEAD),
+        (replace(READERS, maps={HERE: straight(100, 50, NO_OFFSET)}), Standing.UNSETTLED),
+        (at(151), Standing.AHEAD),
+        (at(150), Standing.TRANSLATED),
+        (READERS, Standing.TRANSLATED),
+        (listed(protocol="", kind=GroupKind.UNTOLD), Standing.TRANSLATED),
+        (listed(kind=GroupKind.CONSUMER), Standing.TRANSLATED),
+        (with_target(None), Standing.TRANSLATED),
+        (with_target(29), Standing.TRANSLATED),
+        (with_target(29, ""), Standing.TRANSLATED),
+        (with_target(30), Standing.LEVEL),
+        (with_target(31), Standing.FURTHER_THERE),
+        (with_target(29, "Stable"), Standing.ACTIVE_THERE),
+        (with_target(29, "Reconciling"), Standing.ACTIVE_THERE),
+        (with_target(29, "Dead"), Standing.TRANSLATED),
+        (SHARE_THERE, Standing.OTHER_KIND_THERE),
+        (replace(with_target(None), unreadable_there={"readers": "no"}), Standing.UNREADABLE_THERE),
+    ],
+)
+def test_each_reason_is_told(observed: Observed, standing: Standing) -> None:
+    (line,) = explain_group(observed, "readers")
+    assert line.standing is standing
+    assert (line.translated != NO_OFFSET) is standing.has_offset
+    assert line.text.startswith(standing.value)
+
+
+def test_a_line_says_all_three_offsets() -> None:
+    (line,) = explain_group(with_target(29), "readers")
+    assert (line.partition, line.target) == (HERE, THERE)
+    assert (line.committed, line.translated, line.there) == (120, 30, 29)
+    assert line.text == "translated; the target has an older offset, or none (the record itself)"
+
+
+def test_what_a_cluster_says_is_told() -> None:
+    (line,) = explain_group(
+        replace(READERS, offsets={}, unreadable={"readers": "GROUP_AUTHORIZATION_FAILED"}), "readers"
+    )
+    assert line.text == "its offsets cannot be read (GROUP_AUTHORIZATION_FAILED)"
+
+
+def test_each_partition_has_a_line_and_a_partition_that_is_not_copied_stops_no_other() -> None:
+    other = TopicPartition("alien", 1)
+    observed = replace(READERS, offsets={"readers": {HERE: Committed(120), other: Committed(3)}})
+    lines = explain_group(observed, "readers")
+    assert [(line.partition, line.standing) for line in lines] == [
+        (other, Standing.NOT_COPIED),
+        (HERE, Standing.TRANSLATED),
+    ]
+    assert [known.place.partition for known in translations(observed)] == [HERE]
+
+
+def test_a_group_that_is_always_ahead_is_translated_a_round_late() -> None:
+    first = at(151)
+    assert remembered(first) == {PLACE: Committed(151, "mine")}
+    # It runs further ahead while the mirror has not come to where it was: that is still waited for.
+    second = replace(at(200), earlier=remembered(first))
+    assert list(translations(second)) == []
+    assert remembered(second) == {PLACE: Committed(151, "mine")}
+    third = replace(at(300), earlier=remembered(second), maps={HERE: straight(100, 60, 10)})
+    assert list(translations(third)) == [
+        Known(place=PLACE, target=GroupPlace("readers", THERE), committed=Committed(151, "mine"), offset=61)
+    ]
+    assert remembered(third) == {PLACE: Committed(300, "mine")}
+
+
+def test_a_group_that_went_back_is_not_translated_to_where_it_was_before() -> None:
+    waiting = replace(at(160), earlier={PLACE: Committed(170)})
+    assert remembered(waiting) == {PLACE: Committed(160, "mine")}
+    assert list(translations(replace(waiting, maps={HERE: MAP}))) == []
+    back = replace(at(110), earlier={PLACE: Committed(170)}, maps={HERE: straight(100, 100, 10)})
+    assert [known.offset for known in translations(back)] == [20]
+    assert remembered(back) == {}

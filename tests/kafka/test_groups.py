@@ -1,0 +1,157 @@
+"""Groups of real clusters: listed with kind and state, read many at once, committed for where nobody is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import confluent_kafka
+import pytest
+
+from sparkmirror.config import ClientSettings
+from sparkmirror.errors import BrokerError
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.groups import (
+    HAS_MEMBERS,
+    Committed,
+    GroupKind,
+    GroupListing,
+    Offsets,
+    commit_offsets,
+    fetch_offsets,
+    list_groups,
+)
+from sparkmirror.lab.cluster import LabCluster, start
+from sparkmirror.lab.jars import OLDEST_KAFKA_VERSION, jars
+from sparkmirror.model import TopicPartition
+from sparkmirror.spark.gateway import Gateway
+from tests.flow.running import create_topic, until
+
+pytestmark = pytest.mark.kafka
+
+_STRINGS = "org.apache.kafka.common.serialization.StringDeserializer"
+
+
+@contextmanager
+def connected(lab: LabCluster) -> Iterator[Cluster]:
+    settings = ClientSettings(bootstrap_servers=tuple(lab.bootstrap_servers.split(",")))
+    with closing(Cluster("A", settings, role="groups")) as cluster:
+        yield cluster
+
+
+@contextmanager
+def member(lab: LabCluster, group: str, topic: str, protocol: str) -> Iterator[None]:
+    """A consumer that is in the group."""
+    settings: dict[str, str | int | float | bool] = {
+        "bootstrap.servers": lab.bootstrap_servers,
+        "group.id": group,
+        "group.protocol": protocol,
+        "enable.auto.commit": False,
+        "log_level": 3,
+    }
+    consumer = confluent_kafka.Consumer(settings)
+    try:
+        consumer.subscribe([topic])
+        until(lambda: (consumer.poll(0.1), consumer.assignment())[1], f"{group} is joined", 30)
+        yield
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def share_member(lab: LabCluster, group: str, topic: str) -> Iterator[None]:
+    """A share consumer, which only Kafka's own client has."""
+    with Gateway(jars(), options=("-Xmx128m",)) as gateway:
+        settings = gateway.jvm.java.util.Properties()
+        told = {"bootstrap.servers": lab.bootstrap_servers, "group.id": group}
+        for key, value in (told | {"key.deserializer": _STRINGS, "value.deserializer": _STRINGS}).items():
+            settings.setProperty(key, value)
+        consumer = gateway.jvm.org.apache.kafka.clients.consumer.KafkaShareConsumer(settings)
+        consumer.subscribe(gateway.jvm.java.util.List.of(topic))
+        consumer.poll(gateway.jvm.java.time.Duration.ofMillis(100))
+        yield
+        consumer.close()
+
+
+def settled(cluster: Cluster, *groups: str) -> dict[str, GroupListing]:
+    """The listings of groups, as soon as each has members or none."""
+
+    def look() -> dict[str, GroupListing]:
+        found = {name: each for name, each in list_groups(cluster).items() if name in groups}
+        passing = ("assigning", "reconciling", "preparingrebalance", "completingrebalance")
+        quiet = all(each.state.lower() not in passing for each in found.values())
+        return found if len(found) == len(groups) and quiet else {}
+
+    return until(look, "the groups are listed", 30)
+
+
+def test_offsets_are_committed_for_empty_groups_and_for_none_that_has_members(
+    cluster_a: LabCluster, topic: Callable[..., str]
+) -> None:
+    name = topic("groups")
+    create_topic(cluster_a, name, 3)
+    free, classic, modern, share = (topic(kind) for kind in ("free", "classic", "modern", "share"))
+    places = [TopicPartition(name, number) for number in range(3)]
+    offsets: Offsets = {places[0]: Committed(5, "from A"), places[2]: Committed(0)}
+    with (
+        connected(cluster_a) as cluster,
+        member(cluster_a, classic, name, "classic"),
+        member(cluster_a, modern, name, "consumer"),
+        share_member(cluster_a, share, name),
+    ):
+        found = settled(cluster, classic, modern, share)
+        assert [(found[group].kind, found[group].active) for group in (classic, modern, share)] == [
+            (GroupKind.CLASSIC, True),
+            (GroupKind.CONSUMER, True),
+            (GroupKind.SHARE, True),
+        ]
+        done = commit_offsets(cluster, dict.fromkeys((classic, free, modern, share), offsets))
+        assert set(done.found) == {free}
+        codes = {group: failure.code for group, failure in done.failed.items() if isinstance(failure, BrokerError)}
+        assert codes[classic] in HAS_MEMBERS
+        assert codes[modern] in HAS_MEMBERS
+        assert codes[share] == 69
+        assert f"for group {share} (69): it is there as a group of another kind" in str(done.failed[share])
+        read = fetch_offsets(cluster, [free, classic, modern, "nobody"])
+        assert read.found == {free: offsets, classic: {}, modern: {}, "nobody": {}}
+        assert not read.failed
+    with connected(cluster_a) as cluster:
+        found = settled(cluster, free, modern)
+        assert found[free] == GroupListing(name=free, protocol="", state="Empty")
+        assert not found[modern].active
+        commit_offsets(cluster, {modern: offsets, free: {places[0]: Committed(4)}}).complete()
+        assert fetch_offsets(cluster, [modern, free]).complete() == {
+            modern: offsets,
+            free: {places[0]: Committed(4), places[2]: Committed(0)},
+        }
+        refused = commit_offsets(cluster, {free: {TopicPartition("nowhere", 0): Committed(1)}, modern: offsets})
+        assert "nowhere-0 is not there" in str(refused.failed[free])
+        assert set(refused.found) == {modern}
+
+
+def test_many_groups_are_read_and_written(cluster_a: LabCluster, topic: Callable[..., str]) -> None:
+    name = topic("groups")
+    create_topic(cluster_a, name)
+    wanted: dict[str, Offsets] = {topic("many"): {TopicPartition(name, 0): Committed(number)} for number in range(120)}
+    with connected(cluster_a) as cluster:
+        commit_offsets(cluster, wanted).complete()
+        assert fetch_offsets(cluster, list(wanted)).complete() == wanted
+        assert set(wanted) <= set(list_groups(cluster))
+
+
+@pytest.mark.slow
+def test_brokers_that_know_no_batched_requests_are_asked_one_by_one(topic: Callable[..., str]) -> None:
+    with start("oldest", version=OLDEST_KAFKA_VERSION) as oldest, connected(oldest) as cluster:
+        name, groups = topic("groups"), [topic("group") for _ in range(3)]
+        create_topic(oldest, name)
+        wanted: dict[str, Offsets] = {
+            group: {TopicPartition(name, 0): Committed(number, "m")} for number, group in enumerate(groups)
+        }
+        commit_offsets(cluster, wanted).complete()
+        assert fetch_offsets(cluster, [*groups, "nobody"]).complete() == wanted | {"nobody": {}}
+        with member(oldest, groups[0], name, "classic"):
+            found = settled(cluster, *groups)
+            assert [found[group].active for group in groups] == [True, False, False]
+            done = commit_offsets(cluster, wanted)
+            assert set(done.failed) == {groups[0]}
+        assert list_groups(cluster)[groups[1]].kind is GroupKind.UNTOLD

@@ -1,0 +1,100 @@
+"""A group's committed offset on the target, against a plain list of where each record lies."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.map import OffsetMap, PartitionMap
+from sparkmirror.offsets.records import Progress, Segment
+from sparkmirror.offsets.translation import NotYet, Place, Reason, Translated, Translation, translate
+
+PLACE = TopicPartition("orders", 0)
+WRITER = Writer(producer_id=7, epoch=1)
+
+
+def mapped(segments: list[tuple[int, int, int]], last: tuple[int, int, int], position: int) -> OffsetMap:
+    """A map of segments (sequence, source, target) whose last acknowledged record is ``last``."""
+    made = PartitionMap()
+    for sequence, source, target in segments:
+        made.take(Segment(partition=PLACE, writer=WRITER, sequence=sequence, source=source, target=target))
+    progress = Progress(
+        partition=PLACE,
+        writer=WRITER,
+        generation=1,
+        position=position,
+        next_sequence=last[0] + 1,
+        sequence=last[0],
+        source=last[1],
+        target=last[2],
+    )
+    return made.offsets(progress, (7,))
+
+
+TWO_PIECES = mapped([(0, 100, 10), (5, 110, 17)], (9, 114, 21), 120)
+"""Source 100 to 104 and 110 to 114; others have written at target 0 to 9, 15 and 16; the position is 120."""
+
+
+@pytest.mark.parametrize(
+    ("committed", "found"),
+    [
+        (0, Translated(10, Place.FIRST)),
+        (99, Translated(10, Place.FIRST)),
+        (100, Translated(10, Place.RECORD)),
+        (104, Translated(14, Place.RECORD)),
+        (105, Translated(17, Place.NEXT)),
+        (109, Translated(17, Place.NEXT)),
+        (114, Translated(21, Place.RECORD)),
+        (115, Translated(22, Place.END)),
+        (120, Translated(22, Place.END)),
+        (121, NotYet(Reason.AHEAD)),
+    ],
+)
+def test_a_committed_offset_leads_to_the_first_record_that_the_group_has_not_read(committed, found):
+    assert translate(TWO_PIECES, committed) == found
+
+
+def test_where_nothing_is_mirrored_there_is_no_translation():
+    assert translate(PartitionMap().offsets(None, ()), 0) == NotYet(Reason.NOTHING_MIRRORED)
+
+
+def test_a_place_that_the_target_has_not_told_yet_is_not_guessed():
+    offsets = mapped([(0, 100, 10), (5, 110, NO_OFFSET)], (9, 114, NO_OFFSET), 120)
+    assert translate(offsets, 104) == Translated(14, Place.RECORD)
+    assert [translate(offsets, committed) for committed in (105, 112, 120)] == [NotYet(Reason.UNSETTLED)] * 3
+    begun = mapped([(0, 100, NO_OFFSET)], (4, 104, NO_OFFSET), 105)
+    assert translate(begun, 99) == NotYet(Reason.UNSETTLED)
+
+
+def plainly(lies: list[tuple[int, int]], position: int, committed: int) -> Translation:
+    """What the list of (source, target) says: the first record from the offset on, else the place after the last."""
+    if not lies:
+        return NotYet(Reason.NOTHING_MIRRORED)
+    for source, target in lies:
+        if source >= committed:
+            place = Place.RECORD if source == committed else Place.FIRST if committed < lies[0][0] else Place.NEXT
+            return Translated(target, place)
+    return Translated(lies[-1][1] + 1, Place.END) if committed <= position else NotYet(Reason.AHEAD)
+
+
+_gaps = st.lists(st.tuples(st.sampled_from([1, 1, 1, 2, 5]), st.sampled_from([1, 1, 1, 1, 3])), max_size=60)
+
+
+@settings(deadline=None)
+@given(_gaps, st.integers(0, 50), st.integers(0, 50), st.integers(0, 9), st.integers(1, 4))
+def test_every_offset_leads_where_a_list_of_all_records_says(gaps, source, target, behind, runs):
+    """Segments begin where the difference changes, and where a new run began though it did not."""
+    lies: list[tuple[int, int]] = []
+    segments: list[tuple[int, int, int]] = []
+    for number, (here, there) in enumerate(gaps):
+        straight = here == there == 1
+        source, target = source + here, target + there
+        if not straight or not lies or number % (runs * 7) == 0:
+            segments.append((number, source, target))
+        lies.append((source, target))
+    position = source + 1 + behind
+    offsets = mapped(segments, (len(lies) - 1, source, target), position) if lies else mapped([], (-1, -1, -1), 0)
+    for committed in range(position + 5):
+        assert translate(offsets, committed) == plainly(lies, position, committed), committed
