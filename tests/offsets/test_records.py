@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
+from sparkmirror.offsets.duty_records import ACL_WORDS, AclRecord, DutyRound
 from sparkmirror.offsets.records import (
     FLOW_KEY,
     SEQUENCES,
@@ -86,6 +87,12 @@ records: dict[str, st.SearchStrategy[Record]] = {
     ),
     "event": st.builds(Happened, partition=_partitions, event=_happenings),
     "life": st.builds(Life, generation=_numbers, time_ms=_numbers, state=_texts, lanes=_numbers, events=_events),
+    "duty": st.builds(
+        DutyRound, name=_texts, time_ms=_numbers, interval_s=st.floats(0, 1e9), changed=_numbers, problems=_events
+    ),
+    "acl": st.builds(
+        AclRecord, binding=st.lists(_texts, min_size=ACL_WORDS, max_size=ACL_WORDS).map(tuple), time_ms=_numbers
+    ),
     "stopped": st.builds(Stopped, generation=_numbers, time_ms=_numbers),
 }
 _any = st.one_of(*records.values())
@@ -133,6 +140,8 @@ ADDED: dict[str, dict[str, Any]] = {
     "progress": {"dead_letters": 0, "target_id": "", "settled": False, "anew": False, "reached": UNKNOWN},
     "event": {},
     "life": {},
+    "duty": {},
+    "acl": {},
     "stopped": {},
 }
 """Fields that the first records of this version did not have, and what they mean where they are missing."""
@@ -176,6 +185,7 @@ def test_a_value_that_lacks_something_is_an_error(record: Record, data: st.DataO
         ('["segment","t",0]', '{"v":1,"source":1,"target":null}'),
         ('["segment","t",0,1,1,1,1]', '{"v":1,"source":1,"target":null}'),
         ('["progress","t",0,1,1]', '{"v":1,"last":[1]}'),
+        ('["acl","TOPIC","t"]', '{"v":1,"time_ms":1}'),
     ],
 )
 def test_what_is_not_a_record_is_an_error_that_names_its_key(key: str, value: str):

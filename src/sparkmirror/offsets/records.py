@@ -8,7 +8,8 @@ is the kind; values are JSON objects with a version ``v``.
     ["progress", topic, partition, producer id, epoch]             how far the copy of a partition got
     ["event", topic, partition, kind]                               what its operator must know of a partition
     ["life"]                                                        the driver lives, and what it does
-    ["duty", name]                                                  what a duty's newest round did
+    ["duty", name]                                                  a duty's newest round, see ``duty_records``
+    ["acl", ...]                                                    a binding that was created, see ``duty_records``
     ["stopped"]                                                     the last run ended cleanly
 
 Invariants:
@@ -31,8 +32,10 @@ from typing import Any, NamedTuple
 
 from sparkmirror.events import Event, Kind, event_of
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
+from sparkmirror.offsets import json_text
+from sparkmirror.offsets.duty_records import READERS, DutyRecord
 
-VERSION = 1
+VERSION = json_text.VERSION
 SEQUENCES = 1 << 31
 
 
@@ -62,7 +65,7 @@ class FlowRecord:
         """The record's value."""
         source = {"alias": self.source_alias, "cluster": self.source_id}
         target = {"alias": self.target_alias, "cluster": self.target_id}
-        return _text(
+        return json_text.write(
             {
                 "v": VERSION,
                 "source": source,
@@ -105,7 +108,7 @@ class Segment:
             value["unguarded"] = True
         if self.anew:
             value["anew"] = True
-        return _text(value)
+        return json_text.write(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,11 +163,11 @@ class Progress:
     @property
     def key(self) -> str:
         """The record's key."""
-        return _text(["progress", *self.partition, self.writer.producer_id, self.writer.epoch])
+        return json_text.write(["progress", *self.partition, self.writer.producer_id, self.writer.epoch])
 
     def value(self) -> str:
         """The record's value."""
-        return _text(
+        return json_text.write(
             {
                 "v": VERSION,
                 "generation": self.generation,
@@ -212,7 +215,7 @@ class Happened:
         """The record's value."""
         said = self.event.as_json()
         del said["kind"]
-        return _text({"v": VERSION} | said)
+        return json_text.write({"v": VERSION} | said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,11 +231,11 @@ class Life:
     @property
     def key(self) -> str:
         """The record's key."""
-        return _text(["life"])
+        return json_text.write(["life"])
 
     def value(self) -> str:
         """The record's value."""
-        return _text(
+        return json_text.write(
             {
                 "v": VERSION,
                 "generation": self.generation,
@@ -240,42 +243,6 @@ class Life:
                 "state": self.state,
                 "lanes": self.lanes,
                 "events": list(self.events),
-            }
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DutyRound:
-    """The newest round of a duty.
-
-    Attributes:
-        name: of the duty.
-        time_ms: when it ended, milliseconds since 1970.
-        interval_s: seconds between rounds.
-        changed: how many changes it made.
-        problems: what it could not do, and why.
-    """
-
-    name: str
-    time_ms: int
-    interval_s: float
-    changed: int = 0
-    problems: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> str:
-        """The record's key."""
-        return _text(["duty", self.name])
-
-    def value(self) -> str:
-        """The record's value."""
-        return _text(
-            {
-                "v": VERSION,
-                "time_ms": self.time_ms,
-                "interval_s": self.interval_s,
-                "changed": self.changed,
-                "problems": list(self.problems),
             }
         )
 
@@ -294,10 +261,10 @@ class Stopped:
 
     def value(self) -> str:
         """The record's value."""
-        return _text({"v": VERSION, "generation": self.generation, "time_ms": self.time_ms})
+        return json_text.write({"v": VERSION, "generation": self.generation, "time_ms": self.time_ms})
 
 
-Record = FlowRecord | Segment | Progress | Happened | Life | DutyRound | Stopped
+Record = FlowRecord | Segment | Progress | Happened | Life | DutyRecord | Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,12 +275,8 @@ class Later:
     version: int
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-FLOW_KEY = _text(["flow"])
-STOPPED_KEY = _text(["stopped"])
+FLOW_KEY = json_text.write(["flow"])
+STOPPED_KEY = json_text.write(["stopped"])
 
 
 class SegmentKey(NamedTuple):
@@ -326,7 +289,7 @@ class SegmentKey(NamedTuple):
     @property
     def text(self) -> str:
         """The key."""
-        return _text(["segment", *self.partition, self.writer.producer_id, self.writer.epoch, self.sequence])
+        return json_text.write(["segment", *self.partition, self.writer.producer_id, self.writer.epoch, self.sequence])
 
 
 class ProgressKey(NamedTuple):
@@ -352,7 +315,7 @@ def part_of(key: str) -> SegmentKey | ProgressKey | None:
 
 def event_key(partition: TopicPartition, kind: Kind) -> str:
     """The key of a `Happened`."""
-    return _text(["event", *partition, kind.value])
+    return json_text.write(["event", *partition, kind.value])
 
 
 def parse(key: str, value: str) -> Record | Later | None:
@@ -445,16 +408,6 @@ def _stopped(_name: list[Any], data: dict[str, Any]) -> Stopped:
     return Stopped(generation=data["generation"], time_ms=data["time_ms"])
 
 
-def _duty(name: list[Any], data: dict[str, Any]) -> DutyRound:
-    return DutyRound(
-        name=str(name[1]),
-        time_ms=int(data["time_ms"]),
-        interval_s=float(data["interval_s"]),
-        changed=int(data["changed"]),
-        problems=tuple(str(each) for each in data["problems"]),
-    )
-
-
 def _life(_name: list[Any], data: dict[str, Any]) -> Life:
     return Life(
         generation=data["generation"],
@@ -470,7 +423,7 @@ _READERS: dict[str, Callable[[list[Any], dict[str, Any]], Record]] = {
     "segment": _segment,
     "progress": _progress,
     "event": _happened,
-    "duty": _duty,
     "life": _life,
     "stopped": _stopped,
+    **READERS,
 }

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.duty_records import AclRecord, DutyRound
 from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.records import (
     STOPPED_KEY,
-    DutyRound,
     FlowRecord,
     Happened,
     Later,
@@ -37,6 +37,7 @@ class JournalState:
         maps: the segments of each partition.
         events: the newest of each kind in each partition, by key.
         duties: the newest round of each duty, by name.
+        acls: the ACL bindings that the flow created on the target, by key.
         life: the driver's newest sign.
         stopped: whether the last run ended cleanly.
         later: keys of records that a later release wrote, with their version: a driver must not go on over them.
@@ -49,6 +50,7 @@ class JournalState:
     maps: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     events: dict[str, Happened] = field(default_factory=dict)
     duties: dict[str, DutyRound] = field(default_factory=dict)
+    acls: dict[str, AclRecord] = field(default_factory=dict)
     life: Life | None = None
     stopped: Stopped | None = None
     later: dict[str, int] = field(default_factory=dict)
@@ -64,6 +66,8 @@ class JournalState:
                 self.stopped = record
             case DutyRound():
                 self.duties[record.name] = record
+            case AclRecord():
+                self.acls[record.key] = record
             case Happened():
                 self.events[record.key] = record
             case Life():
@@ -77,6 +81,7 @@ class JournalState:
         """Takes a tombstone."""
         self.outdated.discard(key)
         self.events.pop(key, None)
+        self.acls.pop(key, None)
         self.later.pop(key, None)
         if key == STOPPED_KEY:
             self.stopped = None
