@@ -49,6 +49,7 @@ COMMANDS = (
     Entry(name="run", place="sparkmirror.cli.run:run", summary="Run the enabled flows of a configuration."),
     Entry(name="check", place="sparkmirror.cli.check:check", summary="Validate a configuration and print what holds."),
     Entry(name="status", place="sparkmirror.cli.status:status", summary="Show flows, partitions, lag, rates, events."),
+    Entry(name="acls", place="sparkmirror.cli.acls:acls", summary="Print the least rights that a configuration needs."),
     Entry(name="lab", place="sparkmirror.cli.lab:app", summary="Start and stop real local Kafka clusters."),
     Entry(name="demo", place="sparkmirror.cli.demo:demo", summary="Mirror real records between two real clusters."),
 )

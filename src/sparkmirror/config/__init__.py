@@ -1,9 +1,12 @@
 """Configuration files to frozen, checked values."""
 
 from sparkmirror.config.effective import Row, effective
+from sparkmirror.config.groups import GroupSettings
 from sparkmirror.config.load import load
+from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings, Side
 from sparkmirror.config.secret import HIDDEN, Secret
 from sparkmirror.config.settings import (
+    AclSync,
     AutoOffsetReset,
     ClientSettings,
     DeadLetters,
@@ -25,14 +28,18 @@ from sparkmirror.config.settings import (
 
 __all__ = [
     "HIDDEN",
+    "AclSync",
     "AutoOffsetReset",
     "ClientSettings",
     "DeadLetters",
     "Endpoint",
     "FlowConfig",
     "GoOn",
+    "GroupSettings",
+    "HeartbeatSettings",
     "Isolation",
     "MirrorConfig",
+    "OffsetSyncSettings",
     "Policies",
     "PolicyChoice",
     "PolicyKind",
@@ -42,6 +49,7 @@ __all__ = [
     "Secret",
     "Security",
     "SecurityProtocol",
+    "Side",
     "TlsVersion",
     "Tolerance",
     "effective",

@@ -61,6 +61,8 @@ def effective(flow: FlowConfig) -> tuple[Row, ...]:
 def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "topics", ", ".join(flow.topics)
     yield "topics.exclude", ", ".join(flow.topics_exclude)
+    yield "groups", ", ".join(flow.groups.include)
+    yield "groups.exclude", ", ".join(flow.groups.exclude)
     yield "config.properties.exclude", ", ".join(flow.config_properties_exclude)
     yield "replication.policy.class", flow.policy.kind.value
     yield "replication.policy.separator", flow.policy.separator
@@ -71,6 +73,11 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "refresh.topics.enabled", _boolean(flow.refresh_topics_enabled)
     yield "refresh.topics.interval.seconds", f"{flow.refresh_topics_interval_s:g}"
     yield "heartbeats.replication.enabled", _boolean(flow.heartbeats_replication)
+    yield "sync.topic.acls.enabled", _boolean(flow.acls.enabled)
+    yield "sync.topic.acls.interval.seconds", f"{flow.acls.interval_s:g}"
+    yield "sync.topic.acls.prefixed", _boolean(flow.acls.prefixed)
+    yield "sync.topic.acls.remove", _boolean(flow.acls.remove)
+    yield "sync.group.acls.enabled", _boolean(flow.acls.groups)
     yield "shift.max.ms", str(flow.shift_max_ms)
     yield "lane.memory.bytes", str(flow.memory_per_lane)
     yield "batch.decompression.max.bytes", str(flow.decompression_limit)

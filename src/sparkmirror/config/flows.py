@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from sparkmirror.config.clients import read_client
 from sparkmirror.config.entries import INT_MAX, LONG_MAX, Entry, Reader, Resolve, one_of
 from sparkmirror.config.expressions import compile_list
+from sparkmirror.config.groups import GROUPS_EXCLUDE, GroupSettings
 from sparkmirror.config.keys import CLASSES, FLOW, ROLES, Status
 from sparkmirror.config.layers import client_entries
+from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings, Side
 from sparkmirror.config.names import check_separator, check_topic
 from sparkmirror.config.settings import (
     CONFIG_PROPERTIES_EXCLUDE,
     TOPICS_EXCLUDE,
+    AclSync,
     AutoOffsetReset,
     ClientSettings,
     DeadLetters,
@@ -35,6 +38,7 @@ from sparkmirror.model import Alias, FlowName
 
 _ISOLATION = {"read_committed": Isolation.READ_COMMITTED, "read_uncommitted": Isolation.READ_UNCOMMITTED}
 _RESET = {reset.value: reset for reset in AutoOffsetReset}
+_SIDE = {side.value: side for side in Side}
 _GO_ON = {choice.value: choice for choice in GoOn}
 _REFILL = {choice.value: choice for choice in Refill}
 _MAX_REPLICAS = 32_767
@@ -91,6 +95,11 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         refresh_topics_interval_s=_seconds(reader, "refresh.topics.interval.seconds"),
         sync_topic_configs_enabled=reader.boolean("sync.topic.configs.enabled", default=True),
         sync_topic_configs_interval_s=_seconds(reader, "sync.topic.configs.interval.seconds"),
+        sync_topic_deletes_enabled=reader.boolean("sync.topic.deletes.enabled", default=False),
+        acls=_acls(reader),
+        groups=_groups(reader),
+        heartbeats=_heartbeats(reader),
+        offset_syncs=_offset_syncs(reader),
         shift_max_ms=reader.integer("shift.max.ms", 600_000, low=1_000),
         memory_per_lane=reader.integer("lane.memory.bytes", 64 * 1024 * 1024, low=_MIN_LANE_MEMORY, high=LONG_MAX),
         isolation=consumer.choice("isolation.level", _ISOLATION, Isolation.READ_COMMITTED),
@@ -183,8 +192,8 @@ def _policy(reader: Reader) -> PolicyChoice:
     )
 
 
-def _seconds(reader: Reader, name: str) -> float:
-    return float(reader.integer(name, 600, low=1, high=LONG_MAX // 1000))
+def _seconds(reader: Reader, name: str, default: int = 600) -> float:
+    return float(reader.integer(name, default, low=1, high=LONG_MAX // 1000))
 
 
 def _replication_factor(reader: Reader, name: str, default: int) -> int:
@@ -210,6 +219,47 @@ def _dead_letters(reader: Reader) -> DeadLetters:
         topic=topic,
         replication_factor=_replication_factor(reader, "errors.deadletterqueue.topic.replication.factor", 3),
         context_headers=reader.boolean("errors.deadletterqueue.context.headers.enable", default=True),
+    )
+
+
+def _acls(reader: Reader) -> AclSync:
+    return AclSync(
+        enabled=reader.boolean("sync.topic.acls.enabled", default=True),
+        interval_s=_seconds(reader, "sync.topic.acls.interval.seconds"),
+        prefixed=reader.boolean("sync.topic.acls.prefixed", default=False),
+        groups=reader.boolean("sync.group.acls.enabled", default=False),
+        remove=reader.boolean("sync.topic.acls.remove", default=False),
+    )
+
+
+def _groups(reader: Reader) -> GroupSettings:
+    return GroupSettings(
+        include=_expressions(reader, "groups", (".*",)),
+        exclude=_expressions(reader, "groups.exclude", GROUPS_EXCLUDE),
+        refresh_enabled=reader.boolean("refresh.groups.enabled", default=True),
+        refresh_interval_s=_seconds(reader, "refresh.groups.interval.seconds"),
+        checkpoints_enabled=reader.boolean("emit.checkpoints.enabled", default=True),
+        checkpoints_interval_s=_seconds(reader, "emit.checkpoints.interval.seconds", 60),
+        checkpoints_replication_factor=_replication_factor(reader, "checkpoints.topic.replication.factor", 3),
+        sync_enabled=reader.boolean("sync.group.offsets.enabled", default=False),
+        sync_interval_s=_seconds(reader, "sync.group.offsets.interval.seconds", 60),
+    )
+
+
+def _heartbeats(reader: Reader) -> HeartbeatSettings:
+    return HeartbeatSettings(
+        enabled=reader.boolean("emit.heartbeats.enabled", default=True),
+        interval_s=float(reader.integer("emit.heartbeats.interval.seconds", 1, low=1, high=LONG_MAX // 1000)),
+        replication_factor=_replication_factor(reader, "heartbeats.topic.replication.factor", 3),
+    )
+
+
+def _offset_syncs(reader: Reader) -> OffsetSyncSettings:
+    return OffsetSyncSettings(
+        enabled=reader.boolean("emit.offset-syncs.enabled", default=True),
+        location=reader.choice("offset-syncs.topic.location", _SIDE, Side.SOURCE),
+        replication_factor=_replication_factor(reader, "offset-syncs.topic.replication.factor", 3),
+        lag_max=reader.integer("offset.lag.max", 100, low=0, high=LONG_MAX),
     )
 
 

@@ -196,22 +196,24 @@ FLOW: Mapping[str, Key] = _table(
         errors.tolerance errors.deadletterqueue.topic.name errors.deadletterqueue.topic.replication.factor
         errors.deadletterqueue.context.headers.enable
         shift.max.ms lane.memory.bytes internal.topic.replication.factor batch.decompression.max.bytes
-        on.source.retention on.source.tail.lost on.source.recreated on.target.recreated""",
+        on.source.retention on.source.tail.lost on.source.recreated on.target.recreated
+        sync.topic.acls.enabled sync.topic.acls.interval.seconds sync.topic.acls.prefixed sync.topic.acls.remove
+        sync.group.acls.enabled groups groups.exclude""",
     ),
     (
         _later("topic config sync"),
         """sync.topic.configs.enabled sync.topic.configs.interval.seconds use.defaults.from
         use.incremental.alter.configs""",
     ),
-    (_later("ACL sync"), "sync.topic.acls.enabled sync.topic.acls.interval.seconds"),
+    (_later("topic deletes"), "sync.topic.deletes.enabled"),
     (
         _later("heartbeats"),
         "emit.heartbeats.enabled emit.heartbeats.interval.seconds heartbeats.topic.replication.factor",
     ),
     (
         _later("checkpoints"),
-        """emit.checkpoints.enabled emit.checkpoints.interval.seconds checkpoints.topic.replication.factor groups
-        groups.exclude refresh.groups.enabled refresh.groups.interval.seconds""",
+        """emit.checkpoints.enabled emit.checkpoints.interval.seconds checkpoints.topic.replication.factor
+        refresh.groups.enabled refresh.groups.interval.seconds""",
     ),
     (_later("group offset sync"), "sync.group.offsets.enabled sync.group.offsets.interval.seconds"),
     (

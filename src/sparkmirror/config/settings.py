@@ -9,9 +9,11 @@ comment says why not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from sparkmirror.config.groups import GroupSettings
+from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings
 from sparkmirror.config.secret import Secret
 from sparkmirror.model import Alias, FlowName
 
@@ -168,6 +170,25 @@ class DeadLetters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AclSync:
+    """Which ACL bindings of the source the target gets: ``sync.topic.acls.*``, and our own ``sync.group.acls.*``.
+
+    Attributes:
+        enabled: whether any do.
+        interval_s: seconds between rounds.
+        prefixed: those of prefixes too.
+        groups: those of consumer groups too.
+        remove: whether a binding that the flow created leaves the target when it has left the source.
+    """
+
+    enabled: bool = True
+    interval_s: float = 600.0
+    prefixed: bool = False
+    groups: bool = False
+    remove: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
     """How a client shows who it is and checks who it talks to.
 
@@ -255,6 +276,10 @@ class FlowConfig:
         topics_exclude: the same; an exclude wins.
         tasks_max: lanes at most, or None where the file does not say: as many as Spark has free slots.
         replication_factor: of topics created on the target; -1 means the broker's default.
+        sync_topic_deletes_enabled: whether a copy goes when its source topic is gone.
+        acls: which ACL bindings are copied.
+        groups: which consumer groups are translated, and what becomes of their offsets.
+        heartbeats, offset_syncs: what is written to MirrorMaker 2's own topics.
         shift_max_ms: how long one Spark job of a lane lasts.
         memory_per_lane: bytes of batches that a lane holds before it pauses fetching.
         isolation: read_committed unless the file says otherwise. MirrorMaker 2's default is read_uncommitted, which
@@ -279,6 +304,11 @@ class FlowConfig:
     refresh_topics_interval_s: float = 600.0
     sync_topic_configs_enabled: bool = True
     sync_topic_configs_interval_s: float = 600.0
+    sync_topic_deletes_enabled: bool = False
+    acls: AclSync = AclSync()
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    heartbeats: HeartbeatSettings = field(default_factory=HeartbeatSettings)
+    offset_syncs: OffsetSyncSettings = field(default_factory=OffsetSyncSettings)
     shift_max_ms: int = 600_000
     memory_per_lane: int = 64 * 1024 * 1024
     isolation: Isolation = Isolation.READ_COMMITTED

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sparkmirror.duties.acls import TopicAcls
 from sparkmirror.duties.duty import Duty, Sides
 
-_UPKEEP: tuple[Callable[[Sides], Duty], ...] = ()
+_UPKEEP: tuple[Callable[[Sides], Duty], ...] = (TopicAcls,)
 _PULSE: tuple[Callable[[Sides], Duty], ...] = ()
 
 

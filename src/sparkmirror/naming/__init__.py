@@ -1,6 +1,12 @@
 """Names of topics: how they change, which are copied, which are our own."""
 
-from sparkmirror.naming.filters import ConfigPropertyFilter, TopicFilter, config_property_filter, topic_filter
+from sparkmirror.naming.filters import (
+    ConfigPropertyFilter,
+    TopicFilter,
+    config_property_filter,
+    group_filter,
+    topic_filter,
+)
 from sparkmirror.naming.policies import (
     HEARTBEATS_TOPIC,
     DefaultReplicationPolicy,
@@ -29,6 +35,7 @@ __all__ = [
     "TopicFilter",
     "config_property_filter",
     "control_topic",
+    "group_filter",
     "internal_topic",
     "policy_for",
     "should_replicate",

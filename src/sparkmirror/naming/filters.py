@@ -15,7 +15,7 @@ from sparkmirror.config.expressions import compile_list
 
 
 class TopicFilter:
-    """Says which topics are meant.
+    """Says which topics, or which groups, are meant.
 
     Args:
         include: Java regular expressions.
@@ -75,6 +75,16 @@ def topic_filter(flow: FlowConfig, file: str = "") -> TopicFilter:
         ConfigError: an expression cannot be used.
     """
     return TopicFilter(flow.topics, flow.topics_exclude, file=file or f"flow {flow.name}")
+
+
+def group_filter(flow: FlowConfig, file: str = "") -> TopicFilter:
+    """The group filter of a flow; ``file`` is named in errors, else the flow.
+
+    Raises:
+        ConfigError: an expression cannot be used.
+    """
+    keys = ("groups", "groups.exclude")
+    return TopicFilter(flow.groups.include, flow.groups.exclude, file=file or f"flow {flow.name}", keys=keys)
 
 
 def config_property_filter(flow: FlowConfig, file: str = "") -> ConfigPropertyFilter:
