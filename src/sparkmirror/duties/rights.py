@@ -74,7 +74,7 @@ def _source(flow: FlowConfig) -> Iterator[Right]:
         yield from _allow(TOPIC, copied, "topic configs", DESCRIBE_CONFIGS)
     writers = [_named(WRITERS_TOPIC)]
     yield from _allow(TOPIC, writers, "telling batches of other mirrors", READ, DESCRIBE, DESCRIBE_CONFIGS)
-    if _follows_groups(flow):
+    if flow.groups.checkpoints_enabled or flow.groups.sync_enabled:
         yield from _allow(GROUP, reach(flow.groups.include), "consumer groups", DESCRIBE)
     if flow.acls.enabled:
         yield from _cluster("ACLs", DESCRIBE)
@@ -104,16 +104,10 @@ def _target(flow: FlowConfig) -> Iterator[Right]:
     if flow.groups.checkpoints_enabled:
         name = f"{flow.source.alias}{_separator(flow)}checkpoints{_separator(flow)}internal"
         yield from _allow(TOPIC, [_named(name)], "checkpoints", READ, WRITE, CREATE, DESCRIBE)
-    if _follows_groups(flow):
-        yield from _allow(GROUP, reach(flow.groups.include), "consumer groups", DESCRIBE)
     if flow.groups.sync_enabled:
-        yield from _allow(GROUP, reach(flow.groups.include), "group offsets", READ)
+        yield from _allow(GROUP, reach(flow.groups.include), "group offsets", READ, DESCRIBE)
     if flow.acls.enabled:
         yield from _cluster("ACLs", DESCRIBE, ALTER)
-
-
-def _follows_groups(flow: FlowConfig) -> bool:
-    return flow.groups.checkpoints_enabled or flow.groups.sync_enabled
 
 
 def _offset_syncs(flow: FlowConfig) -> Iterator[Right]:
