@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from sparkmirror.lab.jars import mirror_maker_jars
 from sparkmirror.spark.java import find_java, spark_jar
 from tests.flow.rights import GUARDED, USER, allow
 from tests.flow.running import Running, add_partitions, admin_of, count, create_topic, until, write_file
-from tests.flow.test_events import records, write
+from tests.flow.test_events import read_all, records, write
 
 FILE = """\
 clusters = A, B, C
@@ -240,6 +242,10 @@ def test_a_mirror_with_exactly_these_rights_copies_and_copies_acls(
         add_partitions(source, name, 2)
         write(source, name, (1,), records(20))
         until(lambda: count(target, f"a.{name}") >= 70, "the new partition's records")
+        for worker in mirror.lane_workers():
+            os.kill(worker, signal.SIGKILL)
+        write(source, name, (0,), records(30, 50))
+        until(lambda: read_all(target, f"a.{name}")[0] == records(80), "the partition is taken over")
         until(lambda: "ACL of topic" in mirror.output, "the binding of alice is copied")
         mirror.stop_in_time()
     read = (ResourceType.TOPIC.value, f"a.{name}", ResourcePatternType.LITERAL.value, "*", AclOperation.READ.value)
