@@ -45,6 +45,7 @@ def test_what_becomes_of_groups_is_shown(load_flow):
         "checkpoints.topic.replication.factor": "3",
         "sync.group.offsets.enabled": "true",
         "sync.group.offsets.interval.seconds": "60",
+        "sync.group.acls.enabled": "false",
     }
     assert found["groups"].origin == "A->B.groups"
 

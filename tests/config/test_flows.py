@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from sparkmirror.config import (
+    AclSync,
     AutoOffsetReset,
     DeadLetters,
     DefaultsFrom,
@@ -279,3 +280,20 @@ def test_deletions_are_not_followed_where_topics_keep_their_names(load_flow):
 def test_every_setting_survives_pickling(load_lines):
     found = load_lines("A.client.id = x", "A->B.topics = a, b", "B.producer.compression.type = zstd")
     assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_acls_are_copied_as_in_mm2_unless_a_key_says_more(load_flow):
+    assert load_flow().acls == AclSync(enabled=True, interval_s=600.0, prefixed=False, groups=False, remove=False)
+    flow = load_flow(
+        "sync.topic.acls.enabled = false",
+        "A->B.sync.topic.acls.interval.seconds = 7",
+        "sync.topic.acls.prefixed = true",
+        "sync.group.acls.enabled = true",
+        "sync.topic.acls.remove = true",
+    )
+    assert flow.acls == AclSync(enabled=False, interval_s=7.0, prefixed=True, groups=True, remove=True)
+
+
+def test_a_wrong_expression_for_groups_names_its_key(load_flow):
+    with pytest.raises(ConfigError, match=r"A->B\.groups\.exclude: the expression"):
+        load_flow("A->B.groups.exclude = *-test")

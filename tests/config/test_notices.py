@@ -32,10 +32,7 @@ def lines(*keys):
         (["replication.factr"], "f: unknown keys, without effect: replication.factr (replication.factor?)"),
         (
             ["metric.names.formats", "A->B.add.source.alias.to.metrics", "sync.topic.acls.enabled"],
-            (
-                "f: not active in this version: metrics (metric.names.formats, "
-                "A->B.add.source.alias.to.metrics); ACL sync (sync.topic.acls.enabled)"
-            ),
+            ("f: not active in this version: metrics (metric.names.formats, A->B.add.source.alias.to.metrics)"),
         ),
         (
             ["offset.storage.replication.factor", "listeners", "A.sasl.kerberos.service.name"],

@@ -28,9 +28,10 @@ def allow(
     name: str,
     *operations: AclOperation,
     pattern: ResourcePatternType = ResourcePatternType.LITERAL,
+    principal: str = USER,
 ) -> None:
     admin = admin_of(cluster)
-    wanted = [AclBinding(kind, name, pattern, USER, "*", each, AclPermissionType.ALLOW) for each in operations]
+    wanted = [AclBinding(kind, name, pattern, principal, "*", each, AclPermissionType.ALLOW) for each in operations]
     for future in admin.create_acls(wanted).values():
         future.result(60)
 

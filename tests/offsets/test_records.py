@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
-from sparkmirror.offsets.orders import VERSION, RateOrder, TopicOrder
+from sparkmirror.offsets.duty_records import ACL_WORDS, AclRecord, DutyRound
+from sparkmirror.offsets.json_text import VERSION
+from sparkmirror.offsets.orders import RateOrder, TopicOrder
 from sparkmirror.offsets.records import (
     FLOW_KEY,
     SEQUENCES,
     STOPPED_KEY,
-    DutyRound,
     FlowRecord,
     Happened,
     Later,
@@ -87,8 +88,13 @@ records: dict[str, st.SearchStrategy[Record]] = {
     ),
     "event": st.builds(Happened, partition=_partitions, event=_happenings),
     "life": st.builds(Life, generation=_numbers, time_ms=_numbers, state=_texts, lanes=_numbers, events=_events),
+    "duty": st.builds(
+        DutyRound, name=_texts, time_ms=_numbers, interval_s=st.floats(0, 1e9), changed=_numbers, problems=_events
+    ),
+    "acl": st.builds(
+        AclRecord, binding=st.lists(_texts, min_size=ACL_WORDS, max_size=ACL_WORDS).map(tuple), time_ms=_numbers
+    ),
     "stopped": st.builds(Stopped, generation=_numbers, time_ms=_numbers),
-    "duty": st.builds(DutyRound, name=_texts, time_ms=_numbers, interval_s=_rates, changed=_numbers, problems=_events),
     "paused": st.builds(TopicOrder, topic=_texts, time_ms=_numbers, by=_texts),
     "rate": st.builds(RateOrder, bytes_per_s=st.none() | _numbers, time_ms=_numbers, by=_texts),
 }
@@ -137,8 +143,9 @@ ADDED: dict[str, dict[str, Any]] = {
     "progress": {"dead_letters": 0, "target_id": "", "settled": False, "anew": False, "reached": UNKNOWN},
     "event": {},
     "life": {},
-    "stopped": {},
     "duty": {},
+    "acl": {},
+    "stopped": {},
     "paused": {},
     "rate": {},
 }
@@ -183,6 +190,7 @@ def test_a_value_that_lacks_something_is_an_error(record: Record, data: st.DataO
         ('["segment","t",0]', '{"v":1,"source":1,"target":null}'),
         ('["segment","t",0,1,1,1,1]', '{"v":1,"source":1,"target":null}'),
         ('["progress","t",0,1,1]', '{"v":1,"last":[1]}'),
+        ('["acl","TOPIC","t"]', '{"v":1,"time_ms":1}'),
     ],
 )
 def test_what_is_not_a_record_is_an_error_that_names_its_key(key: str, value: str):

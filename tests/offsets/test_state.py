@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.duty_records import AclRecord
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Later, Life, Progress, Segment, Stopped
 from sparkmirror.offsets.state import JournalState, state_of
 
@@ -132,3 +133,13 @@ def test_a_tombstone_of_what_is_not_there_does_nothing(key: str):
 
 def test_an_empty_topic_says_nothing():
     assert state_of([]) == JournalState()
+
+
+def test_a_binding_is_on_record_until_its_tombstone():
+    record = AclRecord(
+        binding=("TOPIC", "A.orders", "LITERAL", "User:alice", "*", "READ", "ALLOW"), time_ms=1_700_000_000_000
+    )
+    state = state_of([record])
+    assert state.acls == {'["acl","TOPIC","A.orders","LITERAL","User:alice","*","READ","ALLOW"]': record}
+    state.forget(record.key)
+    assert state.acls == {}

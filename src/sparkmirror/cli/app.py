@@ -56,6 +56,7 @@ COMMANDS = (
     Entry(name="resume", place="sparkmirror.cli.orders:resume", summary="Copy paused topics again."),
     Entry(name="limit", place="sparkmirror.cli.orders:limit", summary="Change how fast flows may copy."),
     Entry(name="positions", place="sparkmirror.cli.positions:app", summary="Show or change where partitions go on."),
+    Entry(name="acls", place="sparkmirror.cli.acls:acls", summary="Print the least rights that a configuration needs."),
     Entry(name="lab", place="sparkmirror.cli.lab:app", summary="Start and stop real local Kafka clusters."),
     Entry(name="demo", place="sparkmirror.cli.demo:demo", summary="Mirror real records between two real clusters."),
 )

@@ -6,6 +6,7 @@ from sparkmirror.config.load import load
 from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings, Side
 from sparkmirror.config.secret import HIDDEN, Secret
 from sparkmirror.config.settings import (
+    AclSync,
     AutoOffsetReset,
     ClientSettings,
     DeadLetters,
@@ -29,6 +30,7 @@ from sparkmirror.config.settings import (
 
 __all__ = [
     "HIDDEN",
+    "AclSync",
     "AutoOffsetReset",
     "ClientSettings",
     "DeadLetters",

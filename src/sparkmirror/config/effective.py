@@ -70,6 +70,24 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "tasks.max", "as many as Spark has free slots" if flow.tasks_max is None else str(flow.tasks_max)
     yield "refresh.topics.enabled", _boolean(flow.refresh_topics_enabled)
     yield "refresh.topics.interval.seconds", f"{flow.refresh_topics_interval_s:g}"
+    yield from _duty_rows(flow)
+    yield "shift.max.ms", str(flow.shift_max_ms)
+    yield "lane.memory.bytes", str(flow.memory_per_lane)
+    yield "batch.decompression.max.bytes", str(flow.decompression_limit)
+    yield "max.bytes.per.second", "no limit" if flow.max_bytes_per_s is None else str(flow.max_bytes_per_s)
+    yield "errors.tolerance", flow.dead_letters.tolerance.value
+    yield "errors.deadletterqueue.topic.name", flow.dead_letters.topic
+    yield "errors.deadletterqueue.topic.replication.factor", str(flow.dead_letters.replication_factor)
+    yield "errors.deadletterqueue.context.headers.enable", _boolean(flow.dead_letters.context_headers)
+    yield "on.source.retention", flow.on.source_retention.value
+    yield "on.source.tail.lost", flow.on.source_tail_lost.value
+    yield "on.source.recreated", flow.on.source_recreated.value
+    yield "on.target.recreated", flow.on.target_recreated.value
+    yield "admin.timeout.ms", str(flow.admin_timeout_ms)
+
+
+def _duty_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
+    """What is done beside the copying."""
     yield "sync.topic.configs.enabled", _boolean(flow.sync_topic_configs_enabled)
     yield "sync.topic.configs.interval.seconds", f"{flow.sync_topic_configs_interval_s:g}"
     yield "sync.topic.configs.drift", flow.sync_topic_configs_drift.value
@@ -83,14 +101,11 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "offset-syncs.topic.location", flow.offset_syncs.location.value
     yield "offset-syncs.topic.replication.factor", str(flow.offset_syncs.replication_factor)
     yield "offset.lag.max", str(flow.offset_syncs.lag_max)
-    yield "shift.max.ms", str(flow.shift_max_ms)
-    yield "lane.memory.bytes", str(flow.memory_per_lane)
-    yield "batch.decompression.max.bytes", str(flow.decompression_limit)
-    yield "max.bytes.per.second", "no limit" if flow.max_bytes_per_s is None else str(flow.max_bytes_per_s)
-    yield "errors.tolerance", flow.dead_letters.tolerance.value
-    yield "errors.deadletterqueue.topic.name", flow.dead_letters.topic
-    yield "errors.deadletterqueue.topic.replication.factor", str(flow.dead_letters.replication_factor)
-    yield "errors.deadletterqueue.context.headers.enable", _boolean(flow.dead_letters.context_headers)
+    yield "sync.topic.acls.enabled", _boolean(flow.acls.enabled)
+    yield "sync.topic.acls.interval.seconds", f"{flow.acls.interval_s:g}"
+    yield "sync.topic.acls.prefixed", _boolean(flow.acls.prefixed)
+    yield "sync.topic.acls.remove", _boolean(flow.acls.remove)
+    yield "sync.group.acls.enabled", _boolean(flow.acls.groups)
     yield "groups", ", ".join(flow.groups.include)
     yield "groups.exclude", ", ".join(flow.groups.exclude)
     yield "refresh.groups.enabled", _boolean(flow.groups.refresh_enabled)
@@ -100,11 +115,6 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "checkpoints.topic.replication.factor", str(flow.groups.checkpoints_replication_factor)
     yield "sync.group.offsets.enabled", _boolean(flow.groups.sync_enabled)
     yield "sync.group.offsets.interval.seconds", f"{flow.groups.sync_interval_s:g}"
-    yield "on.source.retention", flow.on.source_retention.value
-    yield "on.source.tail.lost", flow.on.source_tail_lost.value
-    yield "on.source.recreated", flow.on.source_recreated.value
-    yield "on.target.recreated", flow.on.target_recreated.value
-    yield "admin.timeout.ms", str(flow.admin_timeout_ms)
 
 
 def _endpoint_rows(side: str, endpoint: Endpoint, origins: dict[str, str]) -> Iterator[Row]:

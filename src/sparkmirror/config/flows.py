@@ -19,6 +19,7 @@ from sparkmirror.config.names import check_separator, check_topic
 from sparkmirror.config.settings import (
     CONFIG_PROPERTIES_EXCLUDE,
     TOPICS_EXCLUDE,
+    AclSync,
     AutoOffsetReset,
     ClientSettings,
     DeadLetters,
@@ -103,6 +104,7 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         use_defaults_from=reader.choice("use.defaults.from", _DEFAULTS_FROM, DefaultsFrom.TARGET),
         sync_topic_configs_drift=reader.choice("sync.topic.configs.drift", _DRIFT, Drift.MEND),
         sync_topic_deletes_enabled=_deletes(reader, policy),
+        acls=_acls(reader),
         shift_max_ms=reader.integer("shift.max.ms", 600_000, low=1_000),
         memory_per_lane=reader.integer("lane.memory.bytes", 64 * 1024 * 1024, low=_MIN_LANE_MEMORY, high=LONG_MAX),
         isolation=consumer.choice("isolation.level", _ISOLATION, Isolation.READ_COMMITTED),
@@ -255,6 +257,16 @@ def _dead_letters(reader: Reader) -> DeadLetters:
         topic=topic,
         replication_factor=_replication_factor(reader, "errors.deadletterqueue.topic.replication.factor", 3),
         context_headers=reader.boolean("errors.deadletterqueue.context.headers.enable", default=True),
+    )
+
+
+def _acls(reader: Reader) -> AclSync:
+    return AclSync(
+        enabled=reader.boolean("sync.topic.acls.enabled", default=True),
+        interval_s=_seconds(reader, "sync.topic.acls.interval.seconds"),
+        prefixed=reader.boolean("sync.topic.acls.prefixed", default=False),
+        groups=reader.boolean("sync.group.acls.enabled", default=False),
+        remove=reader.boolean("sync.topic.acls.remove", default=False),
     )
 
 

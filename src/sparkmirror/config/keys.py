@@ -199,7 +199,9 @@ FLOW: Mapping[str, Key] = _table(
         batch.decompression.max.bytes
         on.source.retention on.source.tail.lost on.source.recreated on.target.recreated
         emit.heartbeats.enabled emit.heartbeats.interval.seconds heartbeats.topic.replication.factor
-        emit.offset-syncs.enabled offset-syncs.topic.location offset-syncs.topic.replication.factor offset.lag.max""",
+        emit.offset-syncs.enabled offset-syncs.topic.location offset-syncs.topic.replication.factor offset.lag.max
+        sync.topic.acls.enabled sync.topic.acls.interval.seconds sync.topic.acls.prefixed sync.topic.acls.remove
+        sync.group.acls.enabled""",
     ),
     (
         _active(),
@@ -207,7 +209,6 @@ FLOW: Mapping[str, Key] = _table(
         sync.topic.deletes.enabled""",
     ),
     (_no_meaning("properties are always changed one by one"), "use.incremental.alter.configs"),
-    (_later("ACL sync"), "sync.topic.acls.enabled sync.topic.acls.interval.seconds"),
     (
         _active(),
         """emit.checkpoints.enabled emit.checkpoints.interval.seconds checkpoints.topic.replication.factor groups

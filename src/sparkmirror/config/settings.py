@@ -184,6 +184,25 @@ class DeadLetters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AclSync:
+    """Which ACL bindings of the source the target gets: ``sync.topic.acls.*``, and our own ``sync.group.acls.*``.
+
+    Attributes:
+        enabled: whether any do.
+        interval_s: seconds between rounds.
+        prefixed: those of prefixes too.
+        groups: those of consumer groups too.
+        remove: whether a binding that the flow created leaves the target when it has left the source.
+    """
+
+    enabled: bool = True
+    interval_s: float = 600.0
+    prefixed: bool = False
+    groups: bool = False
+    remove: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
     """How a client shows who it is and checks who it talks to.
 
@@ -275,6 +294,7 @@ class FlowConfig:
         sync_topic_configs_drift: whether properties of target topics that differ are changed, or only told of.
         sync_topic_deletes_enabled: whether a copy goes when its source topic is gone; never under identity naming,
             where the topic may hold other producers' records too.
+        acls: which ACL bindings are copied.
         shift_max_ms: how long one Spark job of a lane lasts.
         memory_per_lane: bytes of batches that a lane holds before it pauses fetching.
         isolation: read_committed unless the file says otherwise. MirrorMaker 2's default is read_uncommitted, which
@@ -305,6 +325,7 @@ class FlowConfig:
     use_defaults_from: DefaultsFrom = DefaultsFrom.TARGET
     sync_topic_configs_drift: Drift = Drift.MEND
     sync_topic_deletes_enabled: bool = False
+    acls: AclSync = AclSync()
     shift_max_ms: int = 600_000
     memory_per_lane: int = 64 * 1024 * 1024
     isolation: Isolation = Isolation.READ_COMMITTED

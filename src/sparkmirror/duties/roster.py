@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sparkmirror.duties.acls import TopicAcls
 from sparkmirror.duties.checkpoints import Checkpoints
 from sparkmirror.duties.configs import TopicConfigs
 from sparkmirror.duties.deletions import TopicDeletions
@@ -13,7 +14,14 @@ from sparkmirror.duties.heartbeats import Heartbeats
 from sparkmirror.duties.offset_syncs import OffsetSyncs
 
 # Offsets of groups go before checkpoints: what a group had before is read from the checkpoints.
-_UPKEEP: tuple[Callable[[Sides], Duty], ...] = (TopicConfigs, TopicDeletions, GroupOffsets, Checkpoints, OffsetSyncs)
+_UPKEEP: tuple[Callable[[Sides], Duty], ...] = (
+    TopicConfigs,
+    TopicDeletions,
+    TopicAcls,
+    GroupOffsets,
+    Checkpoints,
+    OffsetSyncs,
+)
 _PULSE: tuple[Callable[[Sides], Duty], ...] = (Heartbeats,)
 
 

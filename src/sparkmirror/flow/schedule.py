@@ -18,7 +18,7 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
 from sparkmirror.naming import internal_topic
-from sparkmirror.offsets.records import DutyRound
+from sparkmirror.offsets.duty_records import DutyRound
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,8 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import internal_topic, policy_for
-from sparkmirror.offsets.records import DutyRound, Progress
+from sparkmirror.offsets.duty_records import DutyRound
+from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
 
 SILENT_MS = 10_000

@@ -8,11 +8,12 @@ The newest order of a key holds; the one that takes an order back is a tombstone
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-VERSION = 1
+from sparkmirror.offsets import json_text
+from sparkmirror.offsets.json_text import VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class TopicOrder:
 
     def value(self) -> str:
         """The record's value."""
-        return text({"v": VERSION, "time_ms": self.time_ms, "by": self.by})
+        return json_text.write({"v": VERSION, "time_ms": self.time_ms, "by": self.by})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,20 +61,17 @@ class RateOrder:
 
     def value(self) -> str:
         """The record's value."""
-        return text({"v": VERSION, "bytes_per_s": self.bytes_per_s, "time_ms": self.time_ms, "by": self.by})
+        return json_text.write({"v": VERSION, "bytes_per_s": self.bytes_per_s, "time_ms": self.time_ms, "by": self.by})
 
 
-def text(value: Any) -> str:
-    """Keys and values of the internal topic: JSON without spaces."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+Order = TopicOrder | RateOrder
 
-
-RATE_KEY = text(["rate"])
+RATE_KEY = json_text.write(["rate"])
 
 
 def topic_key(topic: str) -> str:
     """The key of a `TopicOrder`."""
-    return text(["paused", topic])
+    return json_text.write(["paused", topic])
 
 
 def topic_order(name: list[Any], data: dict[str, Any]) -> TopicOrder:
@@ -87,3 +85,6 @@ def rate_order(_name: list[Any], data: dict[str, Any]) -> RateOrder:
     return RateOrder(
         bytes_per_s=None if limit is None else int(limit), time_ms=int(data["time_ms"]), by=str(data["by"])
     )
+
+
+READERS: dict[str, Callable[[list[Any], dict[str, Any]], Order]] = {"paused": topic_order, "rate": rate_order}

@@ -8,8 +8,9 @@ is the kind; values are JSON objects with a version ``v``.
     ["progress", topic, partition, producer id, epoch]             how far the copy of a partition got
     ["event", topic, partition, kind]                               what its operator must know of a partition
     ["life"]                                                        the driver lives, and what it does
-    ["duty", name]                                                  what a duty's newest round did
-    ["paused", topic], ["rate"]                                     what an operator has ordered, see `orders`
+    ["duty", name]                                                  a duty's newest round, see ``duty_records``
+    ["acl", ...]                                                    a binding that was created, see ``duty_records``
+    ["paused", topic], ["rate"]                                     what an operator has ordered, see ``orders``
     ["stopped"]                                                     the last run ended cleanly
 
 Invariants:
@@ -32,8 +33,10 @@ from typing import Any, NamedTuple
 
 from sparkmirror.events import Event, Kind, event_of
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
-from sparkmirror.offsets.orders import VERSION, RateOrder, TopicOrder, rate_order, text, topic_order
+from sparkmirror.offsets import json_text, orders
+from sparkmirror.offsets.duty_records import READERS, DutyRecord
 
+VERSION = json_text.VERSION
 SEQUENCES = 1 << 31
 
 
@@ -63,7 +66,7 @@ class FlowRecord:
         """The record's value."""
         source = {"alias": self.source_alias, "cluster": self.source_id}
         target = {"alias": self.target_alias, "cluster": self.target_id}
-        return text(
+        return json_text.write(
             {
                 "v": VERSION,
                 "source": source,
@@ -106,7 +109,7 @@ class Segment:
             value["unguarded"] = True
         if self.anew:
             value["anew"] = True
-        return text(value)
+        return json_text.write(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +164,11 @@ class Progress:
     @property
     def key(self) -> str:
         """The record's key."""
-        return text(["progress", *self.partition, self.writer.producer_id, self.writer.epoch])
+        return json_text.write(["progress", *self.partition, self.writer.producer_id, self.writer.epoch])
 
     def value(self) -> str:
         """The record's value."""
-        return text(
+        return json_text.write(
             {
                 "v": VERSION,
                 "generation": self.generation,
@@ -213,7 +216,7 @@ class Happened:
         """The record's value."""
         said = self.event.as_json()
         del said["kind"]
-        return text({"v": VERSION} | said)
+        return json_text.write({"v": VERSION} | said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,11 +232,11 @@ class Life:
     @property
     def key(self) -> str:
         """The record's key."""
-        return text(["life"])
+        return json_text.write(["life"])
 
     def value(self) -> str:
         """The record's value."""
-        return text(
+        return json_text.write(
             {
                 "v": VERSION,
                 "generation": self.generation,
@@ -241,42 +244,6 @@ class Life:
                 "state": self.state,
                 "lanes": self.lanes,
                 "events": list(self.events),
-            }
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DutyRound:
-    """The newest round of a duty.
-
-    Attributes:
-        name: of the duty.
-        time_ms: when it ended, milliseconds since 1970.
-        interval_s: seconds between rounds.
-        changed: how many changes it made.
-        problems: what it could not do, and why.
-    """
-
-    name: str
-    time_ms: int
-    interval_s: float
-    changed: int = 0
-    problems: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> str:
-        """The record's key."""
-        return text(["duty", self.name])
-
-    def value(self) -> str:
-        """The record's value."""
-        return text(
-            {
-                "v": VERSION,
-                "time_ms": self.time_ms,
-                "interval_s": self.interval_s,
-                "changed": self.changed,
-                "problems": list(self.problems),
             }
         )
 
@@ -295,10 +262,10 @@ class Stopped:
 
     def value(self) -> str:
         """The record's value."""
-        return text({"v": VERSION, "generation": self.generation, "time_ms": self.time_ms})
+        return json_text.write({"v": VERSION, "generation": self.generation, "time_ms": self.time_ms})
 
 
-Record = FlowRecord | Segment | Progress | Happened | Life | DutyRound | TopicOrder | RateOrder | Stopped
+Record = FlowRecord | Segment | Progress | Happened | Life | DutyRecord | orders.Order | Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,8 +276,8 @@ class Later:
     version: int
 
 
-FLOW_KEY = text(["flow"])
-STOPPED_KEY = text(["stopped"])
+FLOW_KEY = json_text.write(["flow"])
+STOPPED_KEY = json_text.write(["stopped"])
 
 
 class SegmentKey(NamedTuple):
@@ -323,7 +290,7 @@ class SegmentKey(NamedTuple):
     @property
     def text(self) -> str:
         """The key."""
-        return text(["segment", *self.partition, self.writer.producer_id, self.writer.epoch, self.sequence])
+        return json_text.write(["segment", *self.partition, self.writer.producer_id, self.writer.epoch, self.sequence])
 
 
 class ProgressKey(NamedTuple):
@@ -349,7 +316,7 @@ def part_of(key: str) -> SegmentKey | ProgressKey | None:
 
 def event_key(partition: TopicPartition, kind: Kind) -> str:
     """The key of a `Happened`."""
-    return text(["event", *partition, kind.value])
+    return json_text.write(["event", *partition, kind.value])
 
 
 def parse(key: str, value: str) -> Record | Later | None:
@@ -442,16 +409,6 @@ def _stopped(_name: list[Any], data: dict[str, Any]) -> Stopped:
     return Stopped(generation=data["generation"], time_ms=data["time_ms"])
 
 
-def _duty(name: list[Any], data: dict[str, Any]) -> DutyRound:
-    return DutyRound(
-        name=str(name[1]),
-        time_ms=int(data["time_ms"]),
-        interval_s=float(data["interval_s"]),
-        changed=int(data["changed"]),
-        problems=tuple(str(each) for each in data["problems"]),
-    )
-
-
 def _life(_name: list[Any], data: dict[str, Any]) -> Life:
     return Life(
         generation=data["generation"],
@@ -467,9 +424,8 @@ _READERS: dict[str, Callable[[list[Any], dict[str, Any]], Record]] = {
     "segment": _segment,
     "progress": _progress,
     "event": _happened,
-    "duty": _duty,
-    "paused": topic_order,
-    "rate": rate_order,
     "life": _life,
     "stopped": _stopped,
+    **READERS,
+    **orders.READERS,
 }

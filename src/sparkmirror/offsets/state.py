@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.duty_records import AclRecord, DutyRound
 from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.orders import RATE_KEY, RateOrder, TopicOrder
 from sparkmirror.offsets.records import (
     STOPPED_KEY,
-    DutyRound,
     FlowRecord,
     Happened,
     Later,
@@ -25,7 +25,7 @@ from sparkmirror.offsets.records import (
 )
 
 _ONE: Mapping[type, str] = {FlowRecord: "flow", Stopped: "stopped", Life: "life", RateOrder: "rate"}
-_MANY: Mapping[type, str] = {Happened: "events", DutyRound: "duties", TopicOrder: "paused"}
+_MANY: Mapping[type, str] = {Happened: "events", DutyRound: "duties", AclRecord: "acls", TopicOrder: "paused"}
 """Where the newest record is kept: one of the kind, or one for each key."""
 
 
@@ -42,6 +42,7 @@ class JournalState:
         maps: the segments of each partition.
         events: the newest of each kind in each partition, by key.
         duties: the newest round of each duty, by key.
+        acls: the ACL bindings that the flow created on the target, by key.
         paused: the topics that are not to be copied now, by the key of the order.
         rate: how fast the flow may copy, where somebody has ordered it.
         life: the driver's newest sign.
@@ -56,6 +57,7 @@ class JournalState:
     maps: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     events: dict[str, Happened] = field(default_factory=dict)
     duties: dict[str, DutyRound] = field(default_factory=dict)
+    acls: dict[str, AclRecord] = field(default_factory=dict)
     paused: dict[str, TopicOrder] = field(default_factory=dict)
     rate: RateOrder | None = None
     life: Life | None = None
@@ -73,7 +75,7 @@ class JournalState:
                 self._take_progress(record)
             case FlowRecord() | Stopped() | Life() | RateOrder():
                 setattr(self, _ONE[type(record)], record)
-            case Happened() | DutyRound() | TopicOrder():
+            case Happened() | DutyRound() | AclRecord() | TopicOrder():
                 getattr(self, _MANY[type(record)])[record.key] = record
 
     def forget(self, key: str) -> None:
@@ -81,6 +83,7 @@ class JournalState:
         self.outdated.discard(key)
         self.events.pop(key, None)
         self.paused.pop(key, None)
+        self.acls.pop(key, None)
         self.later.pop(key, None)
         if key == STOPPED_KEY:
             self.stopped = None

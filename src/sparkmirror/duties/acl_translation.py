@@ -1,0 +1,87 @@
+"""What an ACL binding of the source becomes on the target, by name and by right.
+
+MirrorMaker 2's rules hold for topics: who may write at the source may not write to the copy, who may do all may read
+it, and what is denied stays denied. Ours, behind keys of their own: prefixes, and consumer groups.
+
+Invariants: nothing is given on the target beyond what came from the source. So a prefix is translated only where every
+topic that it means is renamed to one with the translated prefix, and ``*`` never stays ``*``: that would open all that
+the target has besides. A translation does not ask whether a topic or a group is chosen; ``wanted`` does.
+
+Reference: ``MirrorSourceConnector`` (``shouldReplicateAcl``, ``targetAclBinding``). It takes ``*`` for a topic's name:
+renamed it is ``A.*``, which no topic is called; under identity naming it would mean every topic of the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from sparkmirror.config import FlowConfig, PolicyKind
+from sparkmirror.duties import topics
+from sparkmirror.kafka.acls import EVERYTHING, AclBinding, Operation, PatternType, Permission, ResourceType
+from sparkmirror.naming import group_filter
+
+_OF_GROUPS = (Operation.READ, Operation.DESCRIBE)
+
+
+def wanted(flow: FlowConfig, bindings: Iterable[AclBinding], chosen: Collection[str]) -> frozenset[AclBinding]:
+    """The bindings that the target should have.
+
+    Args:
+        flow: the flow.
+        bindings: of the source.
+        chosen: the topics that the flow copies; asked only for the sake of prefixes.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+    """
+    some = [binding for binding in bindings if flow.acls.prefixed or not is_wide(binding)]
+    literal = {each.name for each in some if each.kind is ResourceType.TOPIC and not is_wide(each)}
+    copied, groups = set(topics.wanted(flow, literal)), group_filter(flow)
+
+    def is_chosen(binding: AclBinding) -> bool:
+        if binding.kind is ResourceType.GROUP:
+            return flow.acls.groups and groups.matches(binding.name)
+        if is_wide(binding):
+            prefix = "" if binding.name == EVERYTHING else binding.name
+            return any(topic.startswith(prefix) for topic in chosen)
+        return binding.name in copied
+
+    return translate(flow, filter(is_chosen, some))
+
+
+def translate(flow: FlowConfig, bindings: Iterable[AclBinding]) -> frozenset[AclBinding]:
+    """What the bindings become on the target, whether or not their topics and groups are chosen."""
+    found = (_translated(flow, binding) for binding in bindings)
+    return frozenset(binding for binding in found if binding is not None)
+
+
+def is_wide(binding: AclBinding) -> bool:
+    """Whether it is about more than one resource."""
+    return binding.pattern is PatternType.PREFIXED or binding.name == EVERYTHING
+
+
+def _translated(flow: FlowConfig, binding: AclBinding) -> AclBinding | None:
+    renamed = _group(binding) if binding.kind is ResourceType.GROUP else _topic(flow, binding)
+    if renamed is None or renamed.permission is Permission.DENY:
+        return renamed
+    if renamed.operation is Operation.ALL:
+        return replace(renamed, operation=Operation.READ)
+    return None if renamed.operation is Operation.WRITE else renamed
+
+
+def _topic(flow: FlowConfig, binding: AclBinding) -> AclBinding | None:
+    identity = flow.policy.kind is PolicyKind.IDENTITY
+    if not is_wide(binding):
+        return replace(binding, name=topics.remote_topic(flow, binding.name))
+    if binding.name == EVERYTHING:
+        everything = None if identity else topics.remote_topic(flow, "")
+        return None if everything is None else replace(binding, name=everything, pattern=PatternType.PREFIXED)
+    return binding if identity else replace(binding, name=topics.remote_topic(flow, binding.name))
+
+
+def _group(binding: AclBinding) -> AclBinding | None:
+    """Groups keep their names, so all groups of the source cannot be told from those of the target."""
+    if binding.name == EVERYTHING:
+        return None
+    return binding if binding.operation in (*_OF_GROUPS, Operation.ALL) else None

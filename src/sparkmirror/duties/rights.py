@@ -1,0 +1,154 @@
+"""Which rights a flow needs on each of its clusters, and what for: the least that its configuration can do with.
+
+Invariants: pure; a right is there only while the configuration switches the duty on that needs it; nothing is ever to
+be denied. Names are as narrow as an ACL can be for what the flow's expressions may choose, see ``reach``.
+
+Reference: the rights that each request asks for are in Kafka's documentation, "Authorization Primitives"; what READ,
+WRITE, DELETE and ALTER imply (DESCRIBE) is written out all the same, so that each line says what is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sparkmirror.config import FlowConfig, PolicyKind, Side
+from sparkmirror.duties import topics
+from sparkmirror.duties.reach import ALL, Reach, reach, smallest
+from sparkmirror.kafka.acls import CLUSTER_NAME, Operation, PatternType, ResourceType
+from sparkmirror.naming import HEARTBEATS_TOPIC, WRITERS_TOPIC, control_topic, internal_topic
+
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+CLUSTER, TRANSACTIONAL_ID = ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
+READ, WRITE, CREATE = Operation.READ, Operation.WRITE, Operation.CREATE
+DELETE, ALTER, DESCRIBE = Operation.DELETE, Operation.ALTER, Operation.DESCRIBE
+DESCRIBE_CONFIGS, ALTER_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """One thing that the mirror's user must be allowed to do.
+
+    Attributes:
+        kind, name, pattern: with what.
+        operation: what.
+        reason: which part of the flow does it.
+    """
+
+    kind: ResourceType
+    name: str
+    pattern: PatternType
+    operation: Operation
+    reason: str
+
+
+def rights(flow: FlowConfig, side: Side) -> tuple[Right, ...]:
+    """What the user of a flow must be allowed to do on one side, in order."""
+    return least(_source(flow) if side is Side.SOURCE else _target(flow))
+
+
+def least(found: Iterable[Right]) -> tuple[Right, ...]:
+    """The rights without those that another one covers, in order."""
+    each = set(found)
+    return tuple(sorted(right for right in each if not _is_covered(right, each)))
+
+
+def source_topics(flow: FlowConfig) -> tuple[Reach, ...]:
+    """What covers the topics that the flow may copy."""
+    found = list(reach(flow.topics))
+    if flow.heartbeats_replication:
+        found.append(_named(HEARTBEATS_TOPIC))
+    return smallest(found)
+
+
+def target_topics(flow: FlowConfig) -> tuple[Reach, ...]:
+    """What covers their copies."""
+    return smallest([_copy(flow, each) for each in source_topics(flow)])
+
+
+def _source(flow: FlowConfig) -> Iterator[Right]:
+    copied = source_topics(flow)
+    yield from _allow(TOPIC, copied, "copying", READ, DESCRIBE)
+    yield from _allow(TOPIC, copied, "creating topics with their properties", DESCRIBE_CONFIGS)
+    if flow.sync_topic_configs_enabled:
+        yield from _allow(TOPIC, copied, "topic configs", DESCRIBE_CONFIGS)
+    writers = [_named(WRITERS_TOPIC)]
+    yield from _allow(TOPIC, writers, "telling batches of other mirrors", READ, DESCRIBE, DESCRIBE_CONFIGS)
+    if flow.groups.checkpoints_enabled or flow.groups.sync_enabled:
+        yield from _allow(GROUP, reach(flow.groups.include), "consumer groups", DESCRIBE)
+    if flow.acls.enabled:
+        yield from _cluster("ACLs", DESCRIBE)
+    if flow.offset_syncs.enabled and flow.offset_syncs.location is Side.SOURCE:
+        yield from _offset_syncs(flow)
+
+
+def _target(flow: FlowConfig) -> Iterator[Right]:
+    copies = target_topics(flow)
+    yield from _allow(TOPIC, copies, "copying", READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS)
+    yield from _allow(TOPIC, copies, "creating topics and partitions", CREATE, ALTER)
+    if flow.sync_topic_configs_enabled:
+        yield from _allow(TOPIC, copies, "topic configs", DESCRIBE_CONFIGS, ALTER_CONFIGS)
+    if flow.sync_topic_deletes_enabled:
+        yield from _allow(TOPIC, copies, "topic deletes", DELETE)
+    own = [_named(name) for name in (internal_topic(flow.name), control_topic(flow.name), WRITERS_TOPIC)]
+    yield from _allow(TOPIC, own, "sparkmirror's own topics", READ, WRITE, CREATE, DESCRIBE, DESCRIBE_CONFIGS)
+    mine = [Reach(f"sparkmirror.{flow.name}.", PatternType.PREFIXED)]
+    yield from _allow(TRANSACTIONAL_ID, mine, "producer ids, and shutting out old writers", WRITE, DESCRIBE)
+    yield from _cluster("how long brokers remember producers", DESCRIBE_CONFIGS)
+    if flow.dead_letters.active:
+        yield from _allow(TOPIC, [_named(flow.dead_letters.topic)], "dead letters", WRITE, CREATE, DESCRIBE)
+    if flow.heartbeats.enabled:
+        yield from _allow(TOPIC, [_named(HEARTBEATS_TOPIC)], "heartbeats", WRITE, CREATE, DESCRIBE)
+    if flow.offset_syncs.enabled and flow.offset_syncs.location is Side.TARGET:
+        yield from _offset_syncs(flow)
+    if flow.groups.checkpoints_enabled:
+        name = f"{flow.source.alias}{_separator(flow)}checkpoints{_separator(flow)}internal"
+        yield from _allow(TOPIC, [_named(name)], "checkpoints", READ, WRITE, CREATE, DESCRIBE)
+    if flow.groups.sync_enabled:
+        yield from _allow(GROUP, reach(flow.groups.include), "group offsets", READ, DESCRIBE)
+    if flow.acls.enabled:
+        yield from _cluster("ACLs", DESCRIBE, ALTER)
+
+
+def _offset_syncs(flow: FlowConfig) -> Iterator[Right]:
+    """Their topic is named for the cluster of the flow that it does not lie on."""
+    at_source = flow.offset_syncs.location is Side.SOURCE
+    other = flow.target.alias if at_source else flow.source.alias
+    name = f"mm2-offset-syncs{_separator(flow)}{other}{_separator(flow)}internal"
+    yield from _allow(TOPIC, [_named(name)], "offset syncs", READ, WRITE, CREATE, DESCRIBE)
+
+
+def _separator(flow: FlowConfig) -> str:
+    return flow.policy.separator if flow.policy.internal_separator_follows else "."
+
+
+def _copy(flow: FlowConfig, of: Reach) -> Reach:
+    if of.pattern is PatternType.LITERAL and of != ALL:
+        return _named(topics.remote_topic(flow, of.name))
+    if flow.policy.kind is PolicyKind.IDENTITY:
+        return of
+    return Reach(topics.remote_topic(flow, "" if of == ALL else of.name), PatternType.PREFIXED)
+
+
+def _named(name: str) -> Reach:
+    return Reach(name, PatternType.LITERAL)
+
+
+def _allow(kind: ResourceType, where: Iterable[Reach], reason: str, *operations: Operation) -> Iterator[Right]:
+    for place in where:
+        yield from (Right(kind, place.name, place.pattern, operation, reason) for operation in operations)
+
+
+def _cluster(reason: str, *operations: Operation) -> Iterator[Right]:
+    return _allow(CLUSTER, [_named(CLUSTER_NAME)], reason, *operations)
+
+
+def _is_covered(right: Right, all_of_them: Iterable[Right]) -> bool:
+    """Whether another right says the same of more names."""
+    place = Reach(right.name, right.pattern)
+    wider = (
+        Reach(other.name, other.pattern)
+        for other in all_of_them
+        if (other.kind, other.operation) == (right.kind, right.operation)
+    )
+    return any(other != place and other.covers(place) for other in wider)

@@ -1,0 +1,104 @@
+"""The records that duties keep in a flow's internal topic; part of ``offsets.records``, which says how they are read.
+
+    ["duty", name]                                                         what a duty's newest round did
+    ["acl", type, name, pattern, principal, host, operation, permission]   a binding that was created on the target
+
+Invariant: a binding is on record only after the target has taken it, so nothing that was there before is on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sparkmirror.offsets import json_text
+
+ACL_WORDS = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DutyRound:
+    """The newest round of a duty.
+
+    Attributes:
+        name: of the duty.
+        time_ms: when it ended, milliseconds since 1970.
+        interval_s: seconds between rounds.
+        changed: how many changes it made.
+        problems: what it could not do, and why.
+    """
+
+    name: str
+    time_ms: int
+    interval_s: float
+    changed: int = 0
+    problems: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return json_text.write(["duty", self.name])
+
+    def value(self) -> str:
+        """The record's value."""
+        return json_text.write(
+            {
+                "v": json_text.VERSION,
+                "time_ms": self.time_ms,
+                "interval_s": self.interval_s,
+                "changed": self.changed,
+                "problems": list(self.problems),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclRecord:
+    """An ACL binding that was created on the target.
+
+    Attributes:
+        binding: type, name, pattern, principal, host, operation, permission, in Kafka's own words.
+        time_ms: when it was created, milliseconds since 1970.
+    """
+
+    binding: tuple[str, ...]
+    time_ms: int
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return acl_key(self.binding)
+
+    def value(self) -> str:
+        """The record's value."""
+        return json_text.write({"v": json_text.VERSION, "time_ms": self.time_ms})
+
+
+DutyRecord = DutyRound | AclRecord
+
+
+def acl_key(binding: tuple[str, ...]) -> str:
+    """The key of an `AclRecord`."""
+    return json_text.write(["acl", *binding])
+
+
+def _duty(name: list[Any], data: dict[str, Any]) -> DutyRound:
+    return DutyRound(
+        name=str(name[1]),
+        time_ms=int(data["time_ms"]),
+        interval_s=float(data["interval_s"]),
+        changed=int(data["changed"]),
+        problems=tuple(str(each) for each in data["problems"]),
+    )
+
+
+def _acl(name: list[Any], data: dict[str, Any]) -> AclRecord:
+    _, *binding = name
+    if len(binding) != ACL_WORDS:
+        raise ValueError(f"{len(binding)} words, not {ACL_WORDS}")
+    return AclRecord(binding=tuple(str(word) for word in binding), time_ms=int(data["time_ms"]))
+
+
+READERS: dict[str, Callable[[list[Any], dict[str, Any]], DutyRecord]] = {"duty": _duty, "acl": _acl}
+"""The readers of these kinds, for ``records.parse``."""

@@ -1,0 +1,372 @@
+"""ACLs: what becomes of each binding, as tables; then rounds between clusters with authorizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+from sparkmirror.config import AclSync, FlowConfig, GroupSettings, PolicyChoice, PolicyKind, load
+from sparkmirror.duties.acl_translation import translate, wanted
+from sparkmirror.duties.acls import ChangeBinding, Note, Observed, TopicAcls, decide
+from sparkmirror.duties.duty import Sides, Sign, do_round
+from sparkmirror.duties.internal_topics import ensure_internal_topics
+from sparkmirror.errors import BrokerError
+from sparkmirror.kafka.acls import (
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    create_acls,
+    delete_acls,
+    describe_acls,
+)
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.store import Store
+from sparkmirror.lab.cluster import LabCluster, start_all
+from sparkmirror.naming import internal_topic
+from tests.flow.rights import GUARDED
+from tests.flow.running import admin_of, create_topic, until, write_file
+
+A, B = "A", "B"
+
+
+def parse(text: str) -> AclBinding:
+    """``ALLOW READ alice topic orders`` as a binding; ``orders*`` is a prefix, ``*`` alone is everything."""
+    permission, operation, user, kind, name = text.split()
+    prefixed = name.endswith("*") and name != "*"
+    return AclBinding(
+        ResourceType[kind.upper()],
+        name.removesuffix("*") if prefixed else name,
+        PatternType.PREFIXED if prefixed else PatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        Operation[operation],
+        Permission[permission],
+    )
+
+
+def parsed(*texts: str) -> frozenset[AclBinding]:
+    return frozenset(parse(text) for text in texts)
+
+
+@pytest.fixture(scope="module")
+def flow(tmp_path_factory: pytest.TempPathFactory) -> FlowConfig:
+    path = tmp_path_factory.mktemp("acls") / "mm2.properties"
+    a, b = ({"bootstrap.servers": f"localhost:{port}"} for port in (1, 2))
+    (found,) = load([write_file(path, {A: a, B: b}, {"A->B": "orders, payments.*"})]).flows
+    return found
+
+
+WIDE = AclSync(prefixed=True)
+GROUPS = AclSync(groups=True)
+IDENTITY = PolicyChoice(kind=PolicyKind.IDENTITY)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("ALLOW READ alice topic orders", "ALLOW READ alice topic A.orders"),
+        ("ALLOW DESCRIBE alice topic payments-1", "ALLOW DESCRIBE alice topic A.payments-1"),
+        ("ALLOW ALTER_CONFIGS alice topic orders", "ALLOW ALTER_CONFIGS alice topic A.orders"),
+        ("ALLOW WRITE alice topic orders", None),
+        ("ALLOW ALL alice topic orders", "ALLOW READ alice topic A.orders"),
+        ("DENY WRITE alice topic orders", "DENY WRITE alice topic A.orders"),
+        ("DENY ALL alice topic orders", "DENY ALL alice topic A.orders"),
+        ("ALLOW READ alice topic other", None),
+        ("ALLOW READ alice topic __consumer_offsets", None),
+        ("ALLOW READ alice topic B.orders", None),
+        ("ALLOW READ alice topic heartbeats", "ALLOW READ alice topic A.heartbeats"),
+        ("ALLOW READ alice topic orders*", None),
+        ("ALLOW READ alice topic *", None),
+        ("ALLOW READ alice group orders", None),
+    ],
+)
+def test_topics_follow_the_rules_of_mirror_maker(flow: FlowConfig, source: str, target: str | None):
+    assert wanted(flow, parsed(source), ()) == (parsed(target) if target else frozenset())
+
+
+@pytest.mark.parametrize(
+    ("policy", "source", "target"),
+    [
+        (PolicyChoice(), "ALLOW READ alice topic pay*", "ALLOW READ alice topic A.pay*"),
+        (PolicyChoice(separator="_"), "ALLOW READ alice topic pay*", "ALLOW READ alice topic A_pay*"),
+        (PolicyChoice(), "DENY ALL alice topic pay*", "DENY ALL alice topic A.pay*"),
+        (PolicyChoice(), "ALLOW ALL alice topic *", "ALLOW READ alice topic A.*"),
+        (PolicyChoice(), "ALLOW WRITE alice topic pay*", None),
+        (PolicyChoice(), "ALLOW READ alice topic other*", None),
+        (IDENTITY, "ALLOW READ alice topic pay*", "ALLOW READ alice topic pay*"),
+        (IDENTITY, "ALLOW READ alice topic *", None),
+        (IDENTITY, "DENY READ alice topic *", None),
+        (PolicyChoice(), "ALLOW READ alice topic orders", "ALLOW READ alice topic A.orders"),
+    ],
+)
+def test_prefixes_are_renamed_where_a_copied_topic_has_them(
+    flow: FlowConfig, policy: PolicyChoice, source: str, target: str | None
+):
+    flow = replace(flow, acls=WIDE, policy=policy)
+    assert wanted(flow, parsed(source), ("payments-1",)) == (parsed(target) if target else frozenset())
+
+
+@pytest.mark.parametrize(
+    ("sync", "source", "copied"),
+    [
+        (GROUPS, "ALLOW READ alice group team-1", "ALLOW READ alice group team-1"),
+        (GROUPS, "ALLOW ALL alice group team-1", "ALLOW READ alice group team-1"),
+        (GROUPS, "DENY DESCRIBE alice group team-1", "DENY DESCRIBE alice group team-1"),
+        (GROUPS, "ALLOW DELETE alice group team-1", None),
+        (GROUPS, "ALLOW READ alice group other", None),
+        (GROUPS, "ALLOW READ alice group team-x", None),
+        (GROUPS, "ALLOW READ alice group team-*", None),
+        (replace(GROUPS, prefixed=True), "ALLOW READ alice group team-*", "ALLOW READ alice group team-*"),
+        (replace(GROUPS, prefixed=True), "ALLOW READ alice group *", None),
+        (WIDE, "ALLOW READ alice group team-1", None),
+    ],
+)
+def test_groups_that_are_chosen_keep_their_names(flow: FlowConfig, sync: AclSync, source: str, copied: str | None):
+    flow = replace(flow, acls=sync, groups=GroupSettings(include=("team-.*",), exclude=(".*x",)))
+    assert wanted(flow, parsed(source), ()) == (parsed(copied) if copied else frozenset())
+
+
+def test_only_what_the_target_lacks_is_created(flow: FlowConfig):
+    source = parsed("ALLOW READ alice topic orders", "ALLOW READ bob topic orders", "ALLOW WRITE bob topic orders")
+    target = parsed("ALLOW READ alice topic A.orders", "ALLOW READ carol topic A.orders")
+    observed = Observed(flow=flow, source=source, target=target)
+    (action,) = decide(observed)
+    assert action.change.text == "+ B: ACL of topic A.orders  ALLOW READ to User:bob from any host"
+    assert decide(replace(observed, target=target | parsed("ALLOW READ bob topic A.orders"))) == ()
+
+
+@pytest.mark.parametrize(
+    ("left", "removed"),
+    [
+        (["ALLOW READ alice topic gone"], []),
+        (["ALLOW ALL alice topic gone"], []),
+        (["ALLOW WRITE alice topic gone"], ["ALLOW READ alice topic A.gone"]),
+        ([], ["ALLOW READ alice topic A.gone"]),
+    ],
+)
+def test_what_the_flow_created_is_removed_when_its_origin_is_gone_whatever_is_chosen_now(
+    flow: FlowConfig, left: list[str], removed: list[str]
+):
+    target = parsed("ALLOW READ alice topic A.gone", "ALLOW READ bob topic A.gone")
+    created = parsed("ALLOW READ alice topic A.gone")
+    actions = decide(Observed(flow=flow, source=parsed(*left), target=target, created=created))
+    assert [action.binding for action in actions if isinstance(action, ChangeBinding)] == sorted(parsed(*removed))
+    assert all(action.change.sign is Sign.REMOVE for action in actions)
+
+
+def test_a_source_without_an_authorizer_removes_nothing(flow: FlowConfig):
+    observed = Observed(flow=flow, source=None, created=parsed("ALLOW READ alice topic A.orders"))
+    assert [action.change.sign for action in decide(observed)] == [Sign.NOTE]
+
+
+@pytest.mark.parametrize(
+    ("observed", "notes"),
+    [
+        ({"source": None}, ["no authorizer"]),
+        ({"source": parsed("ALLOW READ alice topic orders"), "target": None}, ["no authorizer"]),
+        ({"source": parsed("ALLOW READ alice topic x*")}, ["ACLs of prefixes and of all topics"]),
+        ({"source": parsed("ALLOW READ alice group x*")}, []),
+        ({"source": frozenset(), "lacking": ("alice",)}, ["SCRAM user alice"]),
+    ],
+)
+def test_what_cannot_be_copied_is_noted(flow: FlowConfig, observed: dict[str, Any], notes: list[str]):
+    actions = decide(replace(Observed(flow=flow, source=frozenset()), **observed))
+    assert [action.what for action in actions if isinstance(action, Note)] == notes
+
+
+def test_all_topics_under_identity_naming_are_noted_and_not_opened(flow: FlowConfig):
+    flow = replace(flow, acls=WIDE, policy=IDENTITY)
+    source = parsed("ALLOW READ alice topic *", "ALLOW READ alice topic orders*")
+    (note,) = decide(Observed(flow=flow, source=source))
+    assert note.change.what == "ACLs of * whose names would stay the same"
+    assert translate(flow, source) == parsed("ALLOW READ alice topic orders*")
+
+
+@pytest.mark.parametrize(("enabled", "interval"), [(True, 7.0), (False, None)])
+def test_the_file_says_whether_and_how_often(flow: FlowConfig, enabled: bool, interval: float | None):
+    flow = replace(flow, acls=AclSync(enabled=enabled, interval_s=7.0))
+    with closing(Cluster(A, flow.source.admin, role="test")) as nobody:
+        duty = TopicAcls(Sides(flow=flow, source=nobody, target=nobody, store=None, tell=lambda _: None))
+    assert duty.interval_s == interval
+
+
+Round = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[tuple[LabCluster, LabCluster]]:
+    source, target = start_all(["acls-source", "acls-target"], security=("SASL_SCRAM",), config=GUARDED)
+    yield source, target
+    source.stop()
+    target.stop()
+
+
+@contextmanager
+def sides(
+    tmp_path: Path,
+    clusters: tuple[LabCluster | dict[str, str], LabCluster | dict[str, str]],
+    topics: str,
+    alias: str = A,
+    **settings: str,
+) -> Iterator[Sides]:
+    """Both clusters, as administrator where a cluster is given, and the flow's own topics on the target."""
+    keys = {key.replace("_", "."): value for key, value in settings.items()}
+    file = write_file(tmp_path / "mm2.properties", {alias: clusters[0], B: clusters[1]}, {f"{alias}->B": topics}, keys)
+    (flow,) = load([file]).flows
+    with ExitStack() as open_ones:
+        source, target = (
+            open_ones.enter_context(closing(Cluster(end.alias, end.admin, role="test")))
+            for end in (flow.source, flow.target)
+        )
+        store = None
+        if isinstance(clusters[1], LabCluster):
+            ensure_internal_topics(replace(flow, internal_replication_factor=1), target)
+            store = Store(target, internal_topic(flow.name), flow.admin_timeout_ms)
+        yield Sides(flow=flow, source=source, target=target, store=store, tell=lambda _: None)
+
+
+def texts(duty: TopicAcls) -> list[str]:
+    """The changes of one round."""
+    return [text for text in told(duty) if not text.startswith("!")]
+
+
+def told(duty: TopicAcls) -> list[str]:
+    """The changes of one round, and its notes."""
+    results = do_round(duty)
+    assert [result.failure for result in results if result.failure] == []
+    return [result.action.change.text for result in results if result.action.change is not None]
+
+
+def there(cluster: Cluster, stem: str) -> frozenset[AclBinding]:
+    kinds = (ResourceType.TOPIC, ResourceType.GROUP)
+    return frozenset(binding for binding in describe_acls(cluster, kinds) or () if stem in binding.name)
+
+
+@pytest.mark.kafka
+def test_a_round_creates_what_is_missing_and_the_next_one_nothing(guarded, topic, tmp_path):
+    name = topic("orders")
+    create_topic(guarded[0], name)
+    source = parsed(
+        f"ALLOW READ alice topic {name}",
+        f"ALLOW WRITE alice topic {name}",
+        f"ALLOW ALL nobody topic {name}",
+        f"DENY READ bob topic {name[:-1]}*",
+        f"ALLOW READ alice group team-{name}",
+    )
+    with sides(tmp_path, guarded, f"{name}.*", sync_topic_acls_prefixed="true", sync_group_acls_enabled="true") as both:
+        create_acls(both.source, sorted(source)).complete()
+        until(lambda: there(both.source, name[:-1]) == source, "the source's brokers know them", 20)
+        duty = TopicAcls(both)
+        first = texts(duty)
+        copies = parsed(
+            f"ALLOW READ alice topic A.{name}",
+            f"ALLOW READ nobody topic A.{name}",
+            f"DENY READ bob topic A.{name[:-1]}*",
+            f"ALLOW READ alice group team-{name}",
+        )
+        until(lambda: there(both.target, name[:-1]) == copies, "they are there, and no others", 20)
+        assert len(first) == len(copies)
+        assert texts(duty) == []
+        assert texts(TopicAcls(both)) == [], "a new driver finds the same"
+
+
+@pytest.mark.kafka
+def test_only_what_it_created_itself_is_removed_also_by_a_later_driver(guarded, topic, tmp_path):
+    name, alias = topic("gone"), topic("S")
+    source = parsed(f"ALLOW READ alice topic {name}", f"ALLOW READ bob topic {name}")
+    copies = parsed(f"ALLOW READ alice topic {alias}.{name}", f"ALLOW READ bob topic {alias}.{name}")
+    before = parsed(f"ALLOW READ bob topic {alias}.{name}")
+    with sides(tmp_path, guarded, name, alias=alias) as both:
+        create_acls(both.source, sorted(source)).complete()
+        create_acls(both.target, sorted(before)).complete()
+        until(lambda: there(both.source, name) == source and there(both.target, name) == before, "all know them", 20)
+        assert len(texts(TopicAcls(both))) == 1
+        until(lambda: there(both.target, name) == copies, "both are there", 20)
+        delete_acls(both.source, sorted(source)).complete()
+        until(lambda: not there(both.source, name), "the source has none", 20)
+        assert texts(TopicAcls(both)) == [], "unless asked for, nothing is removed"
+    with sides(tmp_path, guarded, name, alias=alias, sync_topic_acls_remove="true") as both:
+        assert texts(TopicAcls(both)) == [
+            f"- B: ACL of topic {alias}.{name}  ALLOW READ to User:alice from any host",
+        ]
+        until(lambda: there(both.target, name) == before, "what was there before stays", 20)
+        assert texts(TopicAcls(both)) == []
+        assert both.store is not None
+        both.store.follow()
+        assert both.store.state.acls == {}
+
+
+@pytest.mark.kafka
+def test_scram_users_that_the_target_lacks_are_told_once(guarded, topic, tmp_path):
+    name, user = topic("scram"), topic("user")
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    admin = admin_of(guarded[0])
+    wanted_user = UserScramCredentialUpsertion(user, info, b"canary-password")
+    for future in admin.alter_user_scram_credentials([wanted_user]).values():
+        future.result(60)
+    source = parsed(f"ALLOW READ {user} topic {name}", f"ALLOW READ alice topic {name}")
+    with sides(tmp_path, guarded, name) as both:
+        create_acls(both.source, sorted(source)).complete()
+        until(lambda: there(both.source, name) == source, "the source's brokers know them", 20)
+        duty = TopicAcls(both)
+        (note,) = [text for text in told(duty) if "SCRAM" in text]
+        assert note.startswith(f"! B: SCRAM user {user}  is known to A and not here")
+        assert told(duty) == []
+
+
+@pytest.mark.kafka
+def test_a_cluster_without_an_authorizer_is_told_of_once(guarded, cluster_a, cluster_b, topic, tmp_path):
+    with sides(tmp_path, (cluster_a, cluster_b), ".*") as both:
+        duty = TopicAcls(both)
+        (note,) = told(duty)
+        assert note.startswith("! A: no authorizer")
+        assert told(duty) == []
+    name = topic("bare")
+    with sides(tmp_path, (guarded[0], cluster_b), name) as both:
+        create_acls(both.source, [parse(f"ALLOW READ alice topic {name}")]).complete()
+        until(lambda: there(both.source, name), "the source's brokers know it", 20)
+        duty = TopicAcls(both)
+        (note,) = told(duty)
+        assert note.startswith("! B: no authorizer")
+        assert told(duty) == []
+
+
+@pytest.mark.kafka
+def test_a_missing_right_is_an_error_that_names_it_once(guarded, topic, tmp_path):
+    name = topic("rights")
+    user = guarded[1].client_properties("SASL_SCRAM")
+    with sides(tmp_path, (guarded[0], user), name) as both:
+        some = [parse(f"ALLOW READ {who} topic {name}") for who in ("alice", "bob")]
+        create_acls(both.source, some).complete()
+        until(lambda: len(there(both.source, name)) == 2, "the source's brokers know them", 20)
+        with pytest.raises(BrokerError, match=r"cluster B.*allow DESCRIBE on the Cluster to this user"):
+            do_round(TopicAcls(both))
+        allowed = AclBinding(
+            ResourceType.CLUSTER,
+            "kafka-cluster",
+            PatternType.LITERAL,
+            "User:mirror",
+            "*",
+            Operation.DESCRIBE,
+            Permission.ALLOW,
+        )
+        with sides(tmp_path, guarded, name) as administrator:
+            create_acls(administrator.target, [allowed]).complete()
+
+            def error() -> str:
+                try:
+                    do_round(TopicAcls(both))
+                except BrokerError as failure:
+                    return str(failure)
+                return ""
+
+            until(lambda: "allow ALTER on the Cluster to this user" in error(), "the other right is named", 20)
+            delete_acls(administrator.target, [allowed]).complete()

@@ -1,0 +1,159 @@
+"""The rights of a flow: each duty's, only while it is on, on names as narrow as its expressions allow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sparkmirror.config import (
+    AclSync,
+    ClientSettings,
+    DeadLetters,
+    Endpoint,
+    FlowConfig,
+    GroupSettings,
+    HeartbeatSettings,
+    OffsetSyncSettings,
+    PolicyChoice,
+    PolicyKind,
+    Side,
+    Tolerance,
+)
+from sparkmirror.duties.rights import Right, rights
+from sparkmirror.kafka.acls import PatternType
+from sparkmirror.model import Alias, FlowName
+
+NOWHERE = ClientSettings(bootstrap_servers=("localhost:1",))
+A, B = (Endpoint(alias=Alias(name), consumer=NOWHERE, producer=NOWHERE, admin=NOWHERE) for name in ("A", "B"))
+BARE = FlowConfig(
+    name=FlowName(source=A.alias, target=B.alias),
+    source=A,
+    target=B,
+    topics=("orders",),
+    heartbeats_replication=False,
+    sync_topic_configs_enabled=False,
+    acls=AclSync(enabled=False),
+    heartbeats=HeartbeatSettings(enabled=False),
+    offset_syncs=OffsetSyncSettings(enabled=False),
+    groups=GroupSettings(checkpoints_enabled=False),
+)
+"""A flow with every duty switched off."""
+
+
+def text(right: Right) -> str:
+    star = "…" if right.pattern is PatternType.PREFIXED else ""
+    return f"{right.operation.name} {right.kind.name.lower()} {right.name}{star}"
+
+
+def of(flow: FlowConfig, side: Side) -> set[str]:
+    return {text(right) for right in rights(flow, side)}
+
+
+def words(operations: str, resource: str) -> set[str]:
+    return {f"{operation} {resource}" for operation in operations.split()}
+
+
+SOURCE = words("READ DESCRIBE DESCRIBE_CONFIGS", "topic orders") | words(
+    "READ DESCRIBE DESCRIBE_CONFIGS", "topic sparkmirror.writers.internal"
+)
+OWN = "READ WRITE CREATE DESCRIBE DESCRIBE_CONFIGS"
+TARGET = (
+    words("READ WRITE CREATE ALTER DESCRIBE DESCRIBE_CONFIGS", "topic A.orders")
+    | words(OWN, "topic sparkmirror.A.B.internal")
+    | words(OWN, "topic sparkmirror.A.B.control.internal")
+    | words(OWN, "topic sparkmirror.writers.internal")
+    | words("WRITE DESCRIBE", "transactional_id sparkmirror.A->B.…")
+    | {"DESCRIBE_CONFIGS cluster kafka-cluster"}
+)
+
+
+def test_a_flow_without_duties_needs_what_copying_needs():
+    assert of(BARE, Side.SOURCE) == SOURCE
+    assert of(BARE, Side.TARGET) == TARGET
+
+
+WRITER_OF = "READ WRITE CREATE DESCRIBE"
+
+
+@pytest.mark.parametrize(
+    ("change", "source", "target"),
+    [
+        ({"sync_topic_configs_enabled": True}, set(), {"ALTER_CONFIGS topic A.orders"}),
+        ({"sync_topic_deletes_enabled": True}, set(), {"DELETE topic A.orders"}),
+        (
+            {"heartbeats": HeartbeatSettings()},
+            set(),
+            words("WRITE CREATE DESCRIBE", "topic heartbeats"),
+        ),
+        (
+            {"heartbeats_replication": True},
+            words("READ DESCRIBE DESCRIBE_CONFIGS", "topic heartbeats"),
+            words("READ WRITE CREATE ALTER DESCRIBE DESCRIBE_CONFIGS", "topic A.heartbeats"),
+        ),
+        ({"offset_syncs": OffsetSyncSettings()}, words(WRITER_OF, "topic mm2-offset-syncs.B.internal"), set()),
+        (
+            {"offset_syncs": OffsetSyncSettings(location=Side.TARGET)},
+            set(),
+            words(WRITER_OF, "topic mm2-offset-syncs.A.internal"),
+        ),
+        (
+            {"groups": GroupSettings(include=("team-.*",))},
+            {"DESCRIBE group team-…"},
+            words(WRITER_OF, "topic A.checkpoints.internal"),
+        ),
+        (
+            {"groups": GroupSettings(checkpoints_enabled=False, sync_enabled=True)},
+            {"DESCRIBE group *"},
+            words("READ DESCRIBE", "group *"),
+        ),
+        ({"acls": AclSync()}, {"DESCRIBE cluster kafka-cluster"}, words("DESCRIBE ALTER", "cluster kafka-cluster")),
+        (
+            {"dead_letters": DeadLetters(tolerance=Tolerance.ALL, topic="dead")},
+            set(),
+            words("WRITE CREATE DESCRIBE", "topic dead"),
+        ),
+    ],
+)
+def test_each_duty_adds_its_own(change, source, target):
+    flow = replace(BARE, **change)
+    assert of(flow, Side.SOURCE) == SOURCE | source
+    assert of(flow, Side.TARGET) == TARGET | target
+
+
+@pytest.mark.parametrize(
+    ("policy", "topics", "copies"),
+    [
+        (PolicyChoice(), ("orders.*",), ["A.orders…"]),
+        (PolicyChoice(), (".*",), ["A.…"]),
+        (PolicyChoice(separator="_"), ("orders", "pay.*"), ["A_orders", "A_pay…"]),
+        (PolicyChoice(kind=PolicyKind.IDENTITY), ("orders", "pay.*"), ["orders", "pay…"]),
+        (PolicyChoice(kind=PolicyKind.IDENTITY), (".*",), ["*"]),
+        (PolicyChoice(), (), []),
+    ],
+)
+def test_copies_are_named_by_the_policy(policy, topics, copies):
+    flow = replace(BARE, policy=policy, topics=topics)
+    found = {text(right) for right in rights(flow, Side.TARGET) if right.reason == "creating topics and partitions"}
+    assert found == {f"{operation} topic {name}" for operation in ("CREATE", "ALTER") for name in copies}
+
+
+def test_internal_topics_follow_the_separator_unless_told_otherwise():
+    groups, syncs = GroupSettings(), OffsetSyncSettings()
+    flow = replace(BARE, policy=PolicyChoice(separator="_"), groups=groups, offset_syncs=syncs)
+    assert "CREATE topic A_checkpoints_internal" in of(flow, Side.TARGET)
+    assert "CREATE topic mm2-offset-syncs_B_internal" in of(flow, Side.SOURCE)
+    dotted = replace(flow, policy=PolicyChoice(separator="_", internal_separator_follows=False))
+    assert "CREATE topic A.checkpoints.internal" in of(dotted, Side.TARGET)
+
+
+def test_what_a_wider_right_covers_is_left_out():
+    flow = replace(BARE, topics=(".*",), policy=PolicyChoice(kind=PolicyKind.IDENTITY))
+    assert {one for one in of(flow, Side.SOURCE) if "topic" in one} == words(
+        "READ DESCRIBE DESCRIBE_CONFIGS", "topic *"
+    )
+    assert not any("sparkmirror.A.B" in one for one in of(flow, Side.TARGET) if "READ" in one)
+
+
+def test_every_right_says_what_it_is_for():
+    assert all(right.reason for side in Side for right in rights(replace(BARE, acls=AclSync()), side))
