@@ -54,11 +54,11 @@ def commands() -> dict[str, set[str]]:
     listed: dict[str, set[str]] = {}
     name = ""
     for line in block.splitlines():
-        if match := re.match(r"    sparkmirror (\w+)", line):
+        if match := re.match(r"    sparkmirror ([\w-]+)", line):
             name = match[1]
             listed[name] = set()
         else:
-            listed[name] |= set(re.findall(r"--[a-z-]+", line))
+            listed[name] |= set(re.findall(r"--[a-z.-]+", line))
     return listed
 
 

@@ -49,6 +49,12 @@ COMMANDS = (
     Entry(name="run", place="sparkmirror.cli.run:run", summary="Run the enabled flows of a configuration."),
     Entry(name="check", place="sparkmirror.cli.check:check", summary="Validate a configuration and print what holds."),
     Entry(name="status", place="sparkmirror.cli.status:status", summary="Show flows, partitions, lag, rates, events."),
+    Entry(name="convert", place="sparkmirror.cli.convert:convert", summary="Turn any configuration into properties."),
+    Entry(
+        name="mirror-maker",
+        place="sparkmirror.cli.mirror_maker:mirror_maker",
+        summary="Run a command line of the first MirrorMaker.",
+    ),
     Entry(name="lab", place="sparkmirror.cli.lab:app", summary="Start and stop real local Kafka clusters."),
     Entry(name="demo", place="sparkmirror.cli.demo:demo", summary="Mirror real records between two real clusters."),
 )

@@ -1,7 +1,11 @@
 """Configuration files to frozen, checked values."""
 
+from sparkmirror.config.convert import SECRETS_FILE, as_properties
 from sparkmirror.config.effective import Row, effective
-from sparkmirror.config.load import load
+from sparkmirror.config.formats import open_files
+from sparkmirror.config.load import load, settle
+from sparkmirror.config.mirror_maker_1 import COMMAND, Command, open_command
+from sparkmirror.config.opened import Opened
 from sparkmirror.config.secret import HIDDEN, Secret
 from sparkmirror.config.settings import (
     AutoOffsetReset,
@@ -24,15 +28,19 @@ from sparkmirror.config.settings import (
 )
 
 __all__ = [
+    "COMMAND",
     "HIDDEN",
+    "SECRETS_FILE",
     "AutoOffsetReset",
     "ClientSettings",
+    "Command",
     "DeadLetters",
     "Endpoint",
     "FlowConfig",
     "GoOn",
     "Isolation",
     "MirrorConfig",
+    "Opened",
     "Policies",
     "PolicyChoice",
     "PolicyKind",
@@ -44,6 +52,10 @@ __all__ = [
     "SecurityProtocol",
     "TlsVersion",
     "Tolerance",
+    "as_properties",
     "effective",
     "load",
+    "open_command",
+    "open_files",
+    "settle",
 ]
