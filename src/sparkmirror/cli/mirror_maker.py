@@ -58,8 +58,9 @@ def mirror_maker(
     """
     from sparkmirror import config
     from sparkmirror.cli import convert as conversion
-    from sparkmirror.cli.run import prepare, run_flows
+    from sparkmirror.cli.run import Signals, prepare, run_flows
 
+    signals = Signals()
     spark = prepare(context, master, conf, archive, log_format)
     if include is None:
         raise ConfigError(file=config.COMMAND, key="--include", reason="is not set", remedy="give the topics' regex")
@@ -75,7 +76,7 @@ def mirror_maker(
     if convert:
         conversion.show([opened], opened.file, None, Path(config.SECRETS_FILE))
         return
-    run_flows(config.settle([opened], opened.file), spark, once=once)
+    run_flows(config.settle([opened], opened.file), spark, once=once, signals=signals)
 
 
 def _boolean(option: str, text: str) -> bool:

@@ -67,21 +67,20 @@ def prepare(
     return parse_options(master, tuple(conf or ()), archive)
 
 
-def run_flows(loaded: MirrorConfig, spark: SparkOptions, *, once: bool, signals: Signals | None = None) -> None:
+def run_flows(loaded: MirrorConfig, spark: SparkOptions, *, once: bool, signals: Signals) -> None:
     """Runs flows until a signal or, with ``once``, until all is copied.
 
     Args:
         loaded: the flows.
         spark: where and how Spark runs.
         once: copy to the present ends, then end.
-        signals: those that are caught already; from here on by default.
+        signals: caught from before the configuration was read.
 
     Raises:
         Exit: a flow failed; with its exit code.
     """
     from sparkmirror.flow.runner import Runner
 
-    signals = signals or Signals()
     for warning in loaded.warnings:
         log.warning("%s", warning)
     runner = Runner(loaded, spark=spark, once=once)
