@@ -60,8 +60,6 @@ def mirror_maker(
     from sparkmirror.cli import convert as conversion
     from sparkmirror.cli.run import Signals, prepare, run_flows
 
-    signals = Signals()
-    spark = prepare(context, master, conf, archive, log_format)
     if include is None:
         raise ConfigError(file=config.COMMAND, key="--include", reason="is not set", remedy="give the topics' regex")
     command = config.Command(
@@ -76,6 +74,8 @@ def mirror_maker(
     if convert:
         conversion.show([opened], opened.file, None, Path(config.SECRETS_FILE))
         return
+    signals = Signals()
+    spark = prepare(context, master, conf, archive, log_format)
     run_flows(config.settle([opened], opened.file), spark, once=once, signals=signals)
 
 
