@@ -211,6 +211,33 @@ def test_a_key_that_nobody_knows_is_named(load_yaml):
         assert key in text
 
 
+def test_what_v1_no_longer_has_is_without_effect_there_and_named(load_yaml):
+    old = {"heartbeatConnector": {}, "topicsBlacklistPattern": "x", "sourceCluster": "A"}
+    found = load_yaml(v1(sourceConnector={"pause": True}, **old))
+    assert found.flows[0].topics_exclude != ("x",)
+    (line,) = [line for line in found.warnings if "unknown keys" in line]
+    for key in (*old, "sourceConnector.pause"):
+        assert f"spec.mirrors[0].{key}" in line
+
+
+def test_clusters_and_resources_that_are_not_read_are_named(load_yaml):
+    document = v1beta2()
+    document["spec"]["clusters"].append({"alias": "C", "bootstrapServers": "c:1"})
+    text = "\n".join(load_yaml({"kind": "KafkaConnect"}, document).warnings)
+    assert "not read: KafkaConnect" in text
+    assert "since no mirror names them: spec.clusters[2]" in text
+
+
+def test_a_key_that_is_no_text_is_named_as_one(load_yaml):
+    assert "spec.target.config.9" in "\n".join(load_yaml(changed(v1(), ("spec", "target", "config"), {9: 1})).warnings)
+
+
+def test_an_anchor_that_is_not_there_is_not_shown(load_yaml):
+    with pytest.raises(ConfigError, match="line 2: is no YAML") as caught:
+        load_yaml(f"kind: Secret\nstringData: *{CANARY}\n")
+    assert CANARY not in str(caught.value)
+
+
 def changed(document, path, value):
     *way, last = path
     place = document
@@ -242,7 +269,7 @@ REFUSED = [
     (changed(v1beta2(), (*MIRROR, "sourceCluster"), "X"), r"spec\.mirrors\[0\]\.sourceCluster: names 'X'"),
     (changed(v1beta2(), (*MIRROR, "targetCluster"), "A"), r"spec\.mirrors\[0\]\.targetCluster: is 'A', and connect"),
     (v1(sourceConnector={"state": "asleep"}), r"spec\.mirrors\[0\]\.sourceConnector\.state: 'asleep' is no state"),
-    (v1(sourceConnector={"pause": "yes?"}), r"sourceConnector\.pause: 'yes\?' is neither true nor false"),
+    (v1beta2(sourceConnector={"pause": "yes?"}), r"sourceConnector\.pause: 'yes\?' is neither true nor false"),
     (v1(sourceConnector={"config": {"tasks.max": 3}}), r"config\.tasks\.max: may not stand here"),
     (v1(sourceConnector={"config": {"offset.lag.max": [1]}}), r"sourceConnector\.config\.offset\.lag\.max: is no text"),
     (v1(sourceConnector={"config": {"transforms": "m"}}), r"config\.transforms: Connect transforms do not run here"),
@@ -251,6 +278,8 @@ REFUSED = [
     ("a: [1", "is no YAML"),
     ("- a", "there is no KafkaMirrorMaker2 in it: it holds a list"),
     ("", "it is empty"),
+    ("? [a]\n: b\n", "is no YAML"),
+    ("kind: List\nitems: 3\n", "there is no KafkaMirrorMaker2 in it"),
     ("apiVersion: kafka.strimzi.io/v1\nkind: KafkaMirrorMaker2\nkind: X\n", "line 3: is no YAML: 'kind' stands twice"),
 ]
 

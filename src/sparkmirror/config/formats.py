@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,14 @@ def _open_yaml(path: Path) -> list[Opened]:
     if not resources:
         kinds = [str(document.get("kind", "a map without kind")) for document in documents]
         raise strimzi.refuse_missing(file, kinds)
-    return [strimzi.open_resource(resource, file, manifests) for resource in resources]
+    others = [
+        f"{one.get('kind', 'a map without kind')}"
+        for one in documents
+        if one.get("kind") not in (strimzi.KIND, "Secret", "ConfigMap")
+    ]
+    warnings = (f"{file}: not read: {', '.join(others)}",) if others else ()
+    opened = [strimzi.open_resource(resource, file, manifests) for resource in resources]
+    return [replace(opened[0], warnings=(*warnings, *opened[0].warnings)), *opened[1:]]
 
 
 def _documents(text: str, file: str) -> list[Mapping[str, Any]]:
@@ -132,13 +140,16 @@ def _documents(text: str, file: str) -> list[Mapping[str, Any]]:
             if document is not None and not isinstance(document, Mapping):
                 raise strimzi.refuse_missing(file, [f"a {type(document).__name__}"])
             if document is not None and document.get("kind") == "List":
-                found += [item for item in document.get("items") or [] if isinstance(item, Mapping)]
+                items = document.get("items")
+                found += [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
             elif document:
                 found.append(document)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}" if mark else ""
-        reason = f"is no YAML: {getattr(error, 'problem', None) or 'it cannot be read'}"
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        # The name of an anchor may be a part of a secret that begins with an asterisk.
+        reason = f"is no YAML: {'it names an anchor that is not there' if 'alias' in problem else problem}"
         raise ConfigError(file=file, key=place, reason=reason) from None
     return found
 
@@ -150,6 +161,8 @@ class _Loader(yaml.SafeLoader):
         """The map of a node."""
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
             if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} stands twice", key.start_mark)
             seen.add(key.value)

@@ -126,7 +126,7 @@ class Node:
         node = self.child(key)
         if node is None:
             return {}
-        return {name: node.entry(name) for name, value in node.values.items() if value is not None}
+        return {str(name): node.entry(name) for name, value in node.values.items() if value is not None}
 
 
 def scalar(value: Any) -> str | None:

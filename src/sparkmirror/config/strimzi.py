@@ -42,6 +42,8 @@ _PATTERNS: Mapping[str, str] = {
 }
 """Old names first, so that the new ones win, as in the operator's own conversion."""
 
+_GONE_WITH_V1 = ("heartbeatConnector", "topicsBlacklistPattern", "groupsBlacklistPattern", "pause")
+
 _WORKER_TOPICS = ("groupId", "configStorageTopic", "offsetStorageTopic", "statusStorageTopic")
 _PODS, _WORKER = "the pods that Strimzi starts", "Connect worker"
 _OF_SPEC: Mapping[str, str] = {
@@ -57,8 +59,10 @@ _OF_TARGET = dict.fromkeys(("groupId", "configStorageTopic", "offsetStorageTopic
 _OF_CONNECTOR = dict.fromkeys(("autoRestart", "version", "listOffsets", "alterOffsets"), _WORKER)
 """Keys without a meaning here, and what they belong to."""
 
-_SPEC = ("clusters", "connectCluster", "target", "mirrors")
-_MIRROR = ("sourceCluster", "targetCluster", "source", *_SECTIONS, *_PATTERNS)
+_SPEC = {True: ("target", "mirrors"), False: ("clusters", "connectCluster", "mirrors")}
+_MIRROR = {True: ("source",), False: ("sourceCluster", "targetCluster")}
+"""By whether the resource is of v1."""
+
 _CONNECTOR = ("tasksMax", "config", "state", "pause")
 _SECRET_CLASSES = ("KubernetesSecretConfigProvider", "KubernetesConfigMapConfigProvider")
 _STRIMZI_PACKAGE = "io.strimzi.kafka."
@@ -84,15 +88,15 @@ def open_resource(document: Mapping[str, Any], file: str, manifests: Mapping[str
         raise spec.wrong("names no mirror", "give sourceCluster or source, and a sourceConnector", "mirrors")
     v1 = top.text("apiVersion") == f"{_GROUP}v1"
     target, sources = _v1_clusters(spec, mirrors) if v1 else _v1beta2_clusters(spec, mirrors)
-    connectors = [
-        one
-        for mirror, source in zip(mirrors, sources, strict=True)
-        for one in _connectors(mirror, cluster_entries(target, "target", namespace), source, namespace)
-    ]
+    connectors: list[Connector] = []
+    for mirror, source in zip(mirrors, sources, strict=True):
+        clusters = cluster_entries(target, "target", namespace) | cluster_entries(source, "source", namespace)
+        mirror.only(*_MIRROR[v1], *_known(v1, *_SECTIONS, *_PATTERNS))
+        connectors += _connectors(mirror, clusters, v1)
     if not connectors:
         raise spec.wrong("have no sourceConnector: nothing would be copied", "add sourceConnector: {}", "mirrors")
     top.only("apiVersion", "kind", "metadata", "spec", "status")
-    spec.only(*_SPEC, *_OF_SPEC)
+    spec.only(*_SPEC[v1], *_OF_SPEC)
     target.only(*CLUSTER_KEYS, *_OF_TARGET)
     for source in sources:
         source.only(*CLUSTER_KEYS)
@@ -106,7 +110,7 @@ def open_resource(document: Mapping[str, Any], file: str, manifests: Mapping[str
         providers=providers,
         kept=tuple(entry for key, entry in target.settings("config").items() if key.startswith(DECLARATION)),
         enable="give a mirror a sourceConnector that is not paused or stopped",
-        warnings=(*_resource_notices(spec, target, mirrors), *pairs.warnings),
+        warnings=(*_resource_notices(spec, target, mirrors), *_unused(spec, target, sources), *pairs.warnings),
     )
 
 
@@ -148,21 +152,24 @@ def _v1beta2_clusters(spec: Node, mirrors: list[Node]) -> tuple[Node, list[Node]
     return clusters[connect], sources
 
 
-def _connectors(mirror: Node, target: Mapping[str, Entry], source: Node, namespace: str) -> Iterator[Connector]:
-    mirror.only(*_MIRROR)
-    clusters = {**target, **cluster_entries(source, "source", namespace)}
-    patterns = {key: mirror.entry(name) for name, key in _PATTERNS.items() if mirror.values.get(name) is not None}
-    for section, role in _SECTIONS.items():
-        node = mirror.child(section)
+def _known(v1: bool, *names: str) -> tuple[str, ...]:
+    return tuple(name for name in names if not v1 or name not in _GONE_WITH_V1)
+
+
+def _connectors(mirror: Node, clusters: Mapping[str, Entry], v1: bool) -> Iterator[Connector]:
+    named = [name for name in _known(v1, *_PATTERNS) if mirror.values.get(name) is not None]
+    patterns = {_PATTERNS[name]: mirror.entry(name) for name in named}
+    for section in _known(v1, *_SECTIONS):
+        role, node = _SECTIONS[section], mirror.child(section)
         if node is None:
             continue
-        node.only(*_CONNECTOR, *_OF_CONNECTOR)
+        node.only(*_known(v1, *_CONNECTOR), *_OF_CONNECTOR)
         config = node.settings("config")
         for key in ("name", "connector.class", "tasks.max", "connector.plugin.version"):
             if key in config:
                 raise config[key].wrong("may not stand here", "Strimzi has fields of its own for it")
         tasks = {"tasks.max": node.entry("tasksMax")} if "tasksMax" in node.values else {}
-        state, why = _state(node)
+        state, why = _state(node, v1)
         entries = {**clusters, **config, **patterns, **tasks}
         yield Connector(role=role, place=node.path, file=node.file, entries=_owned(entries, role), state=state, why=why)
 
@@ -173,12 +180,12 @@ def _owned(entries: dict[str, Entry], role: Role) -> dict[str, Entry]:
     return {key: entry for key, entry in entries.items() if key not in strangers or not entry.key.endswith("Pattern")}
 
 
-def _state(node: Node) -> tuple[State, str]:
+def _state(node: Node, v1: bool) -> tuple[State, str]:
     text = node.text("state", "")
     known = {state.value: state for state in State}
     if text and text not in known:
         raise node.wrong(f"{text!r} is no state", f"possible: {', '.join(known)}", "state")
-    if not text and node.flag("pause"):
+    if not text and not v1 and node.flag("pause"):
         return State.PAUSED, node.place("pause")
     return known.get(text, State.RUNNING), node.place("state")
 
@@ -207,6 +214,13 @@ def _resource_notices(spec: Node, target: Node, mirrors: list[Node]) -> Iterator
         yield f"{spec.file}: without meaning here: {told}"
     if spec.strays:
         yield f"{spec.file}: unknown keys, without effect: {', '.join(spec.strays)}"
+
+
+def _unused(spec: Node, target: Node, sources: list[Node]) -> Iterator[str]:
+    used = [node.path for node in (target, *sources)]
+    idle = [node.path for node in spec.children("clusters") if node.path not in used]
+    if idle:
+        yield f"{spec.file}: without effect, since no mirror names them: {', '.join(idle)}"
 
 
 def refuse_missing(file: str, kinds: list[str]) -> ConfigError:
