@@ -31,10 +31,10 @@ def lines(*keys):
         (["A.consumer.linger.ms"], "f: unknown keys, without effect: A.consumer.linger.ms (a key of the producer)"),
         (["replication.factr"], "f: unknown keys, without effect: replication.factr (replication.factor?)"),
         (
-            ["emit.heartbeats.enabled", "A->B.emit.heartbeats.interval.seconds", "sync.topic.acls.enabled", "groups"],
+            ["metric.names.formats", "A->B.add.source.alias.to.metrics", "sync.topic.acls.enabled", "groups"],
             (
-                "f: not active in this version: heartbeats (emit.heartbeats.enabled, "
-                "A->B.emit.heartbeats.interval.seconds); ACL sync (sync.topic.acls.enabled); checkpoints (groups)"
+                "f: not active in this version: metrics (metric.names.formats, "
+                "A->B.add.source.alias.to.metrics); ACL sync (sync.topic.acls.enabled); checkpoints (groups)"
             ),
         ),
         (

@@ -116,6 +116,7 @@ def write_file(
         "tasks.max": "2",
         "refresh.topics.interval.seconds": "2",
         "emit.heartbeats.enabled": "false",
+        "emit.offset-syncs.enabled": "false",
     }
     for alias, cluster in clusters.items():
         own = {"bootstrap.servers": cluster.bootstrap_servers} if isinstance(cluster, LabCluster) else cluster

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.record import MemoryRecords
 
 from sparkmirror.config import ClientSettings
 from sparkmirror.errors import BrokerError, LinkError
@@ -33,6 +34,15 @@ def test_pairs_come_back_as_they_were_written(pairs: list[tuple[str, str | None]
     """More than four are compressed."""
     entries = [entry for batch in _batches(pairs) for entry in decode(batch, 0)[0]]
     assert opened(entries) == pairs
+
+
+@given(st.lists(st.tuples(st.binary(max_size=30), st.none() | st.binary(max_size=30)), max_size=20))
+def test_bytes_are_written_as_they_are(pairs: list[tuple[bytes, bytes | None]]):
+    records = []
+    for batch in _batches(pairs):
+        opened_batch = MemoryRecords(batch).next_batch()
+        records += [(record.key, record.value) for record in opened_batch]
+    assert records == pairs
 
 
 def test_large_writes_are_cut_into_batches_that_topics_take():

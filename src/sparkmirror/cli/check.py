@@ -47,13 +47,15 @@ def check(
         console = Console(width=_WIDTH_IN_A_FILE)
     for one in found.flows:
         console.print(table(one, everything=everything))
+    if found.pulses:
+        console.print(f"heartbeats without a flow: {', '.join(str(one.name) for one in found.pulses)}", soft_wrap=True)
     errors = Console(stderr=True)
     for warning in found.warnings:
         errors.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
 
 def as_text(found: MirrorConfig) -> str:
-    """All settings as JSON text: ``{"file", "flows": [{"name", "settings": [...]}], "warnings"}``."""
+    """All settings as JSON text: ``{"file", "flows": [{"name", "settings": [...]}], "pulses": [name], "warnings"}``."""
     flows = [
         {
             "name": str(flow.name),
@@ -64,7 +66,9 @@ def as_text(found: MirrorConfig) -> str:
         }
         for flow in found.flows
     ]
-    return json.dumps({"file": found.file, "flows": flows, "warnings": found.warnings}, indent=2, ensure_ascii=False)
+    pulses = [str(one.name) for one in found.pulses]
+    told = {"file": found.file, "flows": flows, "pulses": pulses, "warnings": found.warnings}
+    return json.dumps(told, indent=2, ensure_ascii=False)
 
 
 def table(flow: FlowConfig, *, everything: bool = False) -> Table:

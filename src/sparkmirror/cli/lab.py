@@ -142,7 +142,8 @@ def properties_of(state: lab_state.LabState, listener: str = Listener.PLAINTEXT)
     for target in names[1:]:
         lines += [f"{names[0]}->{target}.enabled = true", f"{names[0]}->{target}.topics = .*"]
     replicas = min((3, *(len(cluster.brokers) for cluster in state.clusters)))
-    return "\n".join([*lines, f"replication.factor = {replicas}", ""])
+    factors = ("replication.factor", "heartbeats.topic.replication.factor", "offset-syncs.topic.replication.factor")
+    return "\n".join([*lines, *(f"{key} = {replicas}" for key in factors), ""])
 
 
 def _running() -> lab_state.LabState:

@@ -5,6 +5,7 @@ from sparkmirror.config.effective import Row, effective
 from sparkmirror.config.formats import open_files
 from sparkmirror.config.load import load, settle
 from sparkmirror.config.mirror_maker_1 import COMMAND, Command, open_command
+from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings, Side
 from sparkmirror.config.opened import Opened
 from sparkmirror.config.secret import HIDDEN, Secret
 from sparkmirror.config.settings import (
@@ -38,8 +39,10 @@ __all__ = [
     "Endpoint",
     "FlowConfig",
     "GoOn",
+    "HeartbeatSettings",
     "Isolation",
     "MirrorConfig",
+    "OffsetSyncSettings",
     "Opened",
     "Policies",
     "PolicyChoice",
@@ -50,6 +53,7 @@ __all__ = [
     "Secret",
     "Security",
     "SecurityProtocol",
+    "Side",
     "TlsVersion",
     "Tolerance",
     "as_properties",

@@ -71,6 +71,13 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "refresh.topics.enabled", _boolean(flow.refresh_topics_enabled)
     yield "refresh.topics.interval.seconds", f"{flow.refresh_topics_interval_s:g}"
     yield "heartbeats.replication.enabled", _boolean(flow.heartbeats_replication)
+    yield "emit.heartbeats.enabled", _boolean(flow.heartbeats.enabled)
+    yield "emit.heartbeats.interval.seconds", f"{flow.heartbeats.interval_s:g}"
+    yield "heartbeats.topic.replication.factor", str(flow.heartbeats.replication_factor)
+    yield "emit.offset-syncs.enabled", _boolean(flow.offset_syncs.enabled)
+    yield "offset-syncs.topic.location", flow.offset_syncs.location.value
+    yield "offset-syncs.topic.replication.factor", str(flow.offset_syncs.replication_factor)
+    yield "offset.lag.max", str(flow.offset_syncs.lag_max)
     yield "shift.max.ms", str(flow.shift_max_ms)
     yield "lane.memory.bytes", str(flow.memory_per_lane)
     yield "batch.decompression.max.bytes", str(flow.decompression_limit)

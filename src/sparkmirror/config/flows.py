@@ -13,6 +13,7 @@ from sparkmirror.config.entries import INT_MAX, LONG_MAX, Entry, Reader, Resolve
 from sparkmirror.config.expressions import compile_list
 from sparkmirror.config.keys import CLASSES, FLOW, ROLES, Status
 from sparkmirror.config.layers import client_entries
+from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings, Side
 from sparkmirror.config.names import check_separator, check_topic
 from sparkmirror.config.settings import (
     CONFIG_PROPERTIES_EXCLUDE,
@@ -37,6 +38,7 @@ _ISOLATION = {"read_committed": Isolation.READ_COMMITTED, "read_uncommitted": Is
 _RESET = {reset.value: reset for reset in AutoOffsetReset}
 _GO_ON = {choice.value: choice for choice in GoOn}
 _REFILL = {choice.value: choice for choice in Refill}
+_SIDE = {side.value: side for side in Side}
 _MAX_REPLICAS = 32_767
 _TOLERANCE = {tolerance.value: tolerance for tolerance in Tolerance}
 _MIN_LANE_MEMORY = 1024 * 1024
@@ -96,6 +98,8 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         isolation=consumer.choice("isolation.level", _ISOLATION, Isolation.READ_COMMITTED),
         auto_offset_reset=reset,
         heartbeats_replication=reader.boolean("heartbeats.replication.enabled", default=True),
+        heartbeats=_heartbeats(reader),
+        offset_syncs=_offset_syncs(reader),
         internal_replication_factor=_replication_factor(
             reader, "internal.topic.replication.factor", replication_factor
         ),
@@ -198,6 +202,23 @@ def _decompression_limit(reader: Reader, source: Endpoint) -> int:
     fetched = _DECOMPRESSION_TIMES * (source.consumer.max_partition_fetch_bytes or 0)
     default = min(INT_MAX, max(_DECOMPRESSION, fetched))
     return reader.integer("batch.decompression.max.bytes", default, low=_MIN_DECOMPRESSION)
+
+
+def _heartbeats(reader: Reader) -> HeartbeatSettings:
+    return HeartbeatSettings(
+        enabled=reader.boolean("emit.heartbeats.enabled", default=True),
+        interval_s=float(reader.integer("emit.heartbeats.interval.seconds", 1, low=1, high=LONG_MAX // 1000)),
+        replication_factor=_replication_factor(reader, "heartbeats.topic.replication.factor", 3),
+    )
+
+
+def _offset_syncs(reader: Reader) -> OffsetSyncSettings:
+    return OffsetSyncSettings(
+        enabled=reader.boolean("emit.offset-syncs.enabled", default=True),
+        location=reader.choice("offset-syncs.topic.location", _SIDE, Side.SOURCE),
+        replication_factor=_replication_factor(reader, "offset-syncs.topic.replication.factor", 3),
+        lag_max=reader.integer("offset.lag.max", 100, low=0, high=LONG_MAX),
+    )
 
 
 def _dead_letters(reader: Reader) -> DeadLetters:

@@ -99,6 +99,7 @@ def _open_properties(file: PropertiesFile) -> Opened:
         aliases=aliases,
         flows={flow: keys[flow] for flow in enabled},
         idle={flow: flat for flow, flat in keys.items() if flow not in enabled},
+        pulses=mirror_maker.pulse_pairs(file, aliases, providers.resolve),
         providers=providers,
         kept=tuple(
             entry

@@ -196,7 +196,9 @@ FLOW: Mapping[str, Key] = _table(
         errors.tolerance errors.deadletterqueue.topic.name errors.deadletterqueue.topic.replication.factor
         errors.deadletterqueue.context.headers.enable
         shift.max.ms lane.memory.bytes internal.topic.replication.factor batch.decompression.max.bytes
-        on.source.retention on.source.tail.lost on.source.recreated on.target.recreated""",
+        on.source.retention on.source.tail.lost on.source.recreated on.target.recreated
+        emit.heartbeats.enabled emit.heartbeats.interval.seconds heartbeats.topic.replication.factor
+        emit.offset-syncs.enabled offset-syncs.topic.location offset-syncs.topic.replication.factor offset.lag.max""",
     ),
     (
         _later("topic config sync"),
@@ -205,19 +207,11 @@ FLOW: Mapping[str, Key] = _table(
     ),
     (_later("ACL sync"), "sync.topic.acls.enabled sync.topic.acls.interval.seconds"),
     (
-        _later("heartbeats"),
-        "emit.heartbeats.enabled emit.heartbeats.interval.seconds heartbeats.topic.replication.factor",
-    ),
-    (
         _later("checkpoints"),
         """emit.checkpoints.enabled emit.checkpoints.interval.seconds checkpoints.topic.replication.factor groups
         groups.exclude refresh.groups.enabled refresh.groups.interval.seconds""",
     ),
     (_later("group offset sync"), "sync.group.offsets.enabled sync.group.offsets.interval.seconds"),
-    (
-        _later("offset syncs"),
-        "emit.offset-syncs.enabled offset-syncs.topic.location offset-syncs.topic.replication.factor offset.lag.max",
-    ),
     (_later("metrics"), "metric.names.formats add.source.alias.to.metrics"),
     (_no_meaning("Java metrics"), "metric.reporters auto.include.jmx.reporter"),
     (_no_meaning("values are read at the start, a change asks for a restart"), "config.action.reload"),

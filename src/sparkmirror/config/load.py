@@ -63,7 +63,8 @@ def settle(
                 flows.append(found)
                 warnings.update(dict.fromkeys(told))
     warnings.update(dict.fromkeys(check_together(flows, file, fan_in=all(one.fan_in for one in opened))))
-    return MirrorConfig(file=file, flows=tuple(flows), warnings=tuple(warnings))
+    pulses, unreadable = ((), ()) if flow is not None else _pulses(opened, clusters)
+    return MirrorConfig(file=file, flows=tuple(flows), pulses=pulses, warnings=(*warnings, *unreadable))
 
 
 def _select(opened: Sequence[Opened], file: str, clusters: Sequence[str], flow: str | None) -> frozenset[FlowName]:
@@ -94,8 +95,29 @@ def _select(opened: Sequence[Opened], file: str, clusters: Sequence[str], flow: 
 
 def _read(one: Opened, name: FlowName) -> tuple[FlowConfig, tuple[str, ...]]:
     """A flow, and what its author should know about it."""
-    flat = one.flows[name]
+    flat = one.flows[name] if name in one.flows else one.idle[name]
     found = read_flow(name, flat, one.providers.resolve, one.file)
     check_flow(found, one.file)
     shadows = shadow_notices(one.file, flat, flow_prefix(name))
     return found, (*shadows, *(f"{one.file}: {caution}" for caution in cautions(found)))
+
+
+def _pulses(opened: Sequence[Opened], clusters: Sequence[str]) -> tuple[tuple[FlowConfig, ...], tuple[str, ...]]:
+    """The pairs that get nothing but heartbeats, and why some of those do not.
+
+    A flow has been asked for, these have not: what is wrong with one of them, such as a secret that is not on this
+    machine, stops nothing.
+    """
+    enabled = {name for one in opened for name in one.flows}
+    found: dict[FlowName, FlowConfig] = {}
+    troubles: dict[str, list[str]] = {}
+    for one in opened:
+        for name in one.pulses:
+            if name in enabled or name in found or (clusters and name.target not in clusters):
+                continue
+            try:
+                found[name], _ = _read(one, name)
+            except ConfigError as failure:
+                troubles.setdefault(str(failure), []).append(str(name))
+    told = (f"no heartbeats for {', '.join(names)} (not enabled as flows): {why}" for why, names in troubles.items())
+    return tuple(found.values()), tuple(told)

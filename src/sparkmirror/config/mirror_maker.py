@@ -26,6 +26,7 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.model import Alias, FlowName
 
 ARROW = "->"
+HEARTBEATS_SWITCH = "emit.heartbeats.enabled"
 EVERYWHERE = (*SECURITY, "bootstrap.servers")
 """Client keys that count at the top level."""
 
@@ -66,6 +67,22 @@ def enabled_flows(file: PropertiesFile, aliases: tuple[Alias, ...], resolve: Res
         if ARROW in key and key.endswith(".enabled") and key not in known:
             _refuse_stray(key, entry, reader, aliases)
     return tuple(flow for flow in pairs(aliases) if reader.boolean(flow_prefix(flow) + "enabled", default=False))
+
+
+def pulse_pairs(file: PropertiesFile, aliases: tuple[Alias, ...], resolve: Resolve) -> tuple[FlowName, ...]:
+    """The pairs of clusters that get heartbeats, whether or not their flow is enabled, in the order of the clusters.
+
+    All of them unless the file says otherwise, as ``MirrorMakerConfig.clusterPairs``: who mirrors A to B wants to see
+    heartbeats come from A, and those are written there by the flow B->A.
+
+    Raises:
+        ConfigError: an ``emit.heartbeats.enabled`` is no boolean.
+    """
+    reader = Reader(entries=file.entries, resolve=resolve)
+    everywhere = reader.boolean(HEARTBEATS_SWITCH, default=True)
+    return tuple(
+        flow for flow in pairs(aliases) if reader.boolean(flow_prefix(flow) + HEARTBEATS_SWITCH, default=everywhere)
+    )
 
 
 def pairs(aliases: tuple[Alias, ...]) -> Iterator[FlowName]:

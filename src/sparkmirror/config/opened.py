@@ -28,6 +28,7 @@ class Opened:
         warnings: one line each, about the file as a whole.
         kept: keys of the file as a whole that a conversion hands on.
         idle: pairs of clusters that the file says something about, but whose flow is not to run.
+        pulses: pairs of clusters that get heartbeats, whether or not their flow runs.
         fan_in: whether several flows may write one topic of a target because the author has asked for it.
     """
 
@@ -39,4 +40,5 @@ class Opened:
     warnings: tuple[str, ...] = ()
     kept: tuple[Entry, ...] = ()
     idle: Mapping[FlowName, Mapping[str, Entry]]
+    pulses: tuple[FlowName, ...] = ()
     fan_in: bool = False

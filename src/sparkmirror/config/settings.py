@@ -9,9 +9,10 @@ comment says why not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings
 from sparkmirror.config.secret import Secret
 from sparkmirror.model import Alias, FlowName
 
@@ -261,6 +262,7 @@ class FlowConfig:
             copies records of aborted transactions as if they were valid: a default that corrupts is not kept.
         internal_replication_factor: of sparkmirror's own topics; ``replication_factor`` unless set.
         decompression_limit: the most bytes that one source batch may decompress to.
+        heartbeats, offset_syncs: what is written to MirrorMaker 2's own topics.
         dead_letters: what becomes of records that the target topic cannot hold.
         on: what is done when source or target were changed under the mirror.
         origins: (setting as ``effective`` names it, key as written in the file), for those that the file sets.
@@ -284,6 +286,8 @@ class FlowConfig:
     isolation: Isolation = Isolation.READ_COMMITTED
     auto_offset_reset: AutoOffsetReset = AutoOffsetReset.EARLIEST
     heartbeats_replication: bool = True
+    heartbeats: HeartbeatSettings = field(default_factory=HeartbeatSettings)
+    offset_syncs: OffsetSyncSettings = field(default_factory=OffsetSyncSettings)
     internal_replication_factor: int = 2
     decompression_limit: int = 256 * 1024 * 1024
     dead_letters: DeadLetters = DeadLetters()
@@ -299,9 +303,11 @@ class MirrorConfig:
     Attributes:
         file: the file or files as the user named them.
         flows: the enabled flows that were asked for.
+        pulses: pairs of clusters whose flow is not enabled, and that get heartbeats all the same.
         warnings: one line each, without secrets.
     """
 
     file: str
     flows: tuple[FlowConfig, ...]
+    pulses: tuple[FlowConfig, ...] = ()
     warnings: tuple[str, ...] = ()

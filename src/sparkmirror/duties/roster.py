@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkmirror.duties.duty import Duty, Sides
+from sparkmirror.duties.heartbeats import Heartbeats
+from sparkmirror.duties.offset_syncs import OffsetSyncs
 
-_UPKEEP: tuple[Callable[[Sides], Duty], ...] = ()
-_PULSE: tuple[Callable[[Sides], Duty], ...] = ()
+_UPKEEP: tuple[Callable[[Sides], Duty], ...] = (OffsetSyncs,)
+_PULSE: tuple[Callable[[Sides], Duty], ...] = (Heartbeats,)
 
 
 def upkeep(sides: Sides) -> tuple[Duty, ...]:
@@ -18,6 +20,11 @@ def upkeep(sides: Sides) -> tuple[Duty, ...]:
 def pulse(sides: Sides) -> tuple[Duty, ...]:
     """What must not wait for the rest, such as heartbeats: from a thread of its own."""
     return _switched_on(_PULSE, sides)
+
+
+def heartbeats(sides: Sides) -> tuple[Duty, ...]:
+    """All that a pair of clusters gets whose flow is not enabled."""
+    return _switched_on((Heartbeats,), sides)
 
 
 def _switched_on(makers: tuple[Callable[[Sides], Duty], ...], sides: Sides) -> tuple[Duty, ...]:

@@ -1,11 +1,13 @@
 """All flows of one process: one Spark session, one controller for each flow, a clean end for all.
 
 Invariants: every enabled flow is started, and one that fails does not stop the others; the end waits for each, with a
-deadline; without Spark none of them runs on.
+deadline; without Spark none of them runs on. Pairs of clusters that get heartbeats alone need no Spark, end with the
+process and keep nothing alive.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -15,18 +17,25 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.copy.plan import ShiftPlan
+from sparkmirror.duties import roster
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.controller import Controller
 from sparkmirror.flow.room import Room, room_here, room_in_cluster
+from sparkmirror.flow.schedule import Schedule
 from sparkmirror.flow.shift import Receipts, not_started
 from sparkmirror.flow.states import ENDED
 from sparkmirror.flow.view import FlowView
 from sparkmirror.spark.session import Session, has_ended, open_session, slots_of
 from sparkmirror.spark.settings import SparkOptions
 
+log = logging.getLogger(__name__)
+
 SPARE_SLOTS = 8
 END_SECONDS = 8.5
 """From the request to stop on. What has not ended then is given up: the next start takes it over."""
+
+PULSE_SECONDS = 1.0
+"""How long the end waits for heartbeats that are under way."""
 
 WAIT_SECONDS = 0.1
 FIRST_EXECUTORS_SECONDS = 30.0
@@ -55,6 +64,7 @@ class Runner:
         self._stopping = threading.Event()
         self._deadline = float("inf")
         self.controllers = tuple(self._controller(flow, once) for flow in config.flows)
+        self._pulses = () if once else tuple(_pulse(flow) for flow in config.pulses)
 
     @property
     def views(self) -> Sequence[FlowView]:
@@ -89,6 +99,8 @@ class Runner:
         """Starts every flow."""
         for controller in self.controllers:
             controller.start()
+        for pulse in self._pulses:
+            pulse.start()
 
     def stop(self) -> None:
         """Asks every flow to drain and end; returns at once."""
@@ -96,6 +108,8 @@ class Runner:
         self._stopping.set()
         for controller in self.controllers:
             controller.stop()
+        for pulse in self._pulses:
+            pulse.stop()
 
     def check(self) -> None:
         """Looks after Spark.
@@ -112,16 +126,20 @@ class Runner:
             raise SparkmirrorError("Spark has ended: its process died, or the cluster removed the application")
 
     def close(self) -> bool:
-        """Stops Spark.
+        """Stops Spark, and the heartbeats.
 
         Returns:
             False if something is still under way, which ends with this process.
         """
+        for pulse in self._pulses:
+            pulse.stop()
+        deadline = time.monotonic() + PULSE_SECONDS
+        beating = [pulse for pulse in self._pulses if not pulse.join(max(0.0, deadline - time.monotonic()))]
         started = self._session.done()
         if started and self._session.exception() is None:
             self._session.result().stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        return started and not self._unfinished
+        return started and not self._unfinished and not beating
 
     def _controller(self, flow: FlowConfig, once: bool) -> Controller:
         return Controller(
@@ -188,3 +206,12 @@ class Runner:
 
         if self._session.done() and self._session.exception() is None:
             cancel_shift(self._session.result(), self._run, str(flow.name), shift, "it is silent")
+
+
+def _pulse(flow: FlowConfig) -> Schedule:
+    """The heartbeats of a pair of clusters whose flow is not enabled."""
+
+    def note(text: str) -> None:
+        log.warning("%s", text, extra={"flow": str(flow.name)})
+
+    return Schedule(flow, roster.heartbeats, name="heartbeats", note=note, started=False)

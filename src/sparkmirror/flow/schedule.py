@@ -38,6 +38,7 @@ class Schedule:
         roster: gives the duties.
         name: of the thread.
         note: takes what the operator should know.
+        started: whether the flow has its internal topic, so that rounds go on record there.
     """
 
     def __init__(
@@ -47,8 +48,10 @@ class Schedule:
         *,
         name: str,
         note: Callable[[str], None],
+        started: bool = True,
     ) -> None:
         self._flow = flow
+        self._started = started
         self._roster = roster
         self._note = note
         self._stop = threading.Event()
@@ -72,14 +75,14 @@ class Schedule:
     def once(self) -> tuple[str, ...]:
         """Does one round of each, in the caller's thread; gives what went wrong."""
         troubles: list[str] = []
-        with connected(self._flow, self._note, role="duties") as sides:
+        with connected(self._flow, self._note, role="duties", started=self._started) as sides:
             for duty in self._roster(sides):
                 failed, _ = self._round(duty, sides)
                 troubles += [f"{duty.name}: {text}" for text in failed]
         return tuple(troubles)
 
     def _main(self) -> None:
-        with connected(self._flow, self._note, role="duties") as sides:
+        with connected(self._flow, self._note, role="duties", started=self._started) as sides:
             duties = self._roster(sides)
             due = dict.fromkeys(range(len(duties)), 0.0)
             failures = dict.fromkeys(range(len(duties)), 0)

@@ -1,8 +1,9 @@
 """Small compacted topics of one partition, as stores: append key and value, read everything, follow the end.
 
-The flow's internal topic, its control topic and the registry of writers are such topics. Appending waits for all
-in-sync replicas and repeats what fails in passing; a repeated record is harmless, since the same key carries the same
-value.
+The flow's internal topic, its control topic and the registry of writers are such topics, whose keys and values are
+text; and MirrorMaker 2's own topics, whose keys and values are bytes, and which are only written here. Appending waits
+for all in-sync replicas and repeats what fails in passing; a repeated record is harmless, since the same key carries
+the same value.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.producer import ProduceRequest
@@ -27,6 +28,9 @@ GZIP = 1
 FETCH_BYTES = 4 << 20
 ATTEMPT_MS = 10_000
 """For one answer of the leader: one that hangs is replaced after some seconds, and the next one has to be found."""
+
+Pair: TypeAlias = tuple[str | bytes, str | bytes | None]
+"""A key and a value to write; text is written as UTF-8, and None is a tombstone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Journal:
         self._leader = NO_LEADER
         self._topic_id: Any = None
 
-    async def append(self, entries: Sequence[tuple[str, str | None]], timeout_ms: int = CALL_MS) -> int:
+    async def append(self, entries: Sequence[Pair], timeout_ms: int = CALL_MS) -> int:
         """Writes ``(key, value)`` pairs and returns when all in-sync replicas have them.
 
         Returns:
@@ -178,7 +182,7 @@ def _fetch_request(topic: str, topic_id: Any, offset: int, max_wait_ms: int) -> 
     )
 
 
-def _batches(entries: Sequence[tuple[str, str | None]]) -> list[bytes]:
+def _batches(entries: Sequence[Pair]) -> list[bytes]:
     """Encodes the pairs as few batches, each well below a topic's usual size limit."""
     done: list[bytes] = []
     start = 0
@@ -186,14 +190,14 @@ def _batches(entries: Sequence[tuple[str, str | None]]) -> list[bytes]:
         size, stop = 0, start
         while stop < len(entries) and (stop == start or size < BATCH_BYTES):
             key, value = entries[stop]
-            size += len(key) + len(value or "") + 32
+            size += len(key) + (len(value) if value else 0) + 32
             stop += 1
         done.append(_encode(entries[start:stop]))
         start = stop
     return done
 
 
-def _encode(entries: Sequence[tuple[str, str | None]]) -> bytes:
+def _encode(entries: Sequence[Pair]) -> bytes:
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=GZIP if len(entries) > 4 else 0,
@@ -205,8 +209,12 @@ def _encode(entries: Sequence[tuple[str, str | None]]) -> bytes:
     )
     now = int(time.time() * 1000)
     for offset, (key, value) in enumerate(entries):
-        builder.append(offset, now, key.encode(), None if value is None else value.encode(), [])
+        builder.append(offset, now, _bytes(key), None if value is None else _bytes(value), [])
     return bytes(builder.build())
+
+
+def _bytes(part: str | bytes) -> bytes:
+    return part.encode() if isinstance(part, str) else part
 
 
 def decode(records: bytes | None, offset: int) -> tuple[list[Entry], int]:

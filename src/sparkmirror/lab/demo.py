@@ -46,6 +46,8 @@ clusters = {source}, {target}
 
 tasks.max = 2
 replication.factor = 1
+heartbeats.topic.replication.factor = 1
+offset-syncs.topic.replication.factor = 1
 """
 
 

@@ -16,10 +16,12 @@ from sparkmirror.naming.topics import (
     internal_topic,
     should_replicate,
 )
+from sparkmirror.naming.upstream import NO_WAY, hops, sources
 
 __all__ = [
     "HEARTBEATS_TOPIC",
     "MAX_TOPIC_NAME",
+    "NO_WAY",
     "WRITERS_TOPIC",
     "ConfigPropertyFilter",
     "Decision",
@@ -29,8 +31,10 @@ __all__ = [
     "TopicFilter",
     "config_property_filter",
     "control_topic",
+    "hops",
     "internal_topic",
     "policy_for",
     "should_replicate",
+    "sources",
     "topic_filter",
 ]

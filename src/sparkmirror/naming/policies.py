@@ -43,6 +43,15 @@ class ReplicationPolicy(Protocol):
     def is_cycle(self, topic: str, target_alias: Alias) -> bool:
         """Whether the topic has been on the target before, as its name tells."""
 
+    def offset_syncs_topic(self, other: Alias) -> str:
+        """MirrorMaker 2's topic of offset syncs; ``other`` is the cluster of the flow that it does not lie on."""
+
+    def checkpoints_topic(self, source_alias: Alias) -> str:
+        """MirrorMaker 2's topic of checkpoints, which lies on the target."""
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        """Whether it is named like one of checkpoints."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultReplicationPolicy:
@@ -86,6 +95,22 @@ class DefaultReplicationPolicy:
         """Whether the target is among the aliases before the name."""
         return _is_cycle(self, topic, target_alias)
 
+    def offset_syncs_topic(self, other: Alias) -> str:
+        """``mm2-offset-syncs.<other>.internal``."""
+        return f"mm2-offset-syncs{self.internal_separator}{other}{self.internal_separator}internal"
+
+    def checkpoints_topic(self, source_alias: Alias) -> str:
+        """``<source>.checkpoints.internal``."""
+        return source_alias + self._checkpoints
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        """Whether it ends like one of checkpoints."""
+        return topic.endswith(self._checkpoints)
+
+    @property
+    def _checkpoints(self) -> str:
+        return f"{self.internal_separator}checkpoints{self.internal_separator}internal"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityReplicationPolicy:
@@ -128,6 +153,18 @@ class IdentityReplicationPolicy:
     def is_cycle(self, topic: str, target_alias: Alias) -> bool:
         """Whether a heartbeats topic has the target among its aliases; never for other topics."""
         return _is_cycle(self, topic, target_alias)
+
+    def offset_syncs_topic(self, other: Alias) -> str:
+        """As the default policy names it."""
+        return self.default.offset_syncs_topic(other)
+
+    def checkpoints_topic(self, source_alias: Alias) -> str:
+        """As the default policy names it."""
+        return self.default.checkpoints_topic(source_alias)
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        """Whether it ends like one of checkpoints."""
+        return self.default.is_checkpoints_topic(topic)
 
 
 def policy_for(choice: PolicyChoice, source: Alias) -> ReplicationPolicy:

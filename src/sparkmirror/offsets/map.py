@@ -223,6 +223,16 @@ class OffsetMap:
         place = int(np.searchsorted(self._sources, offset, side="right")) - 1
         return place >= 0 and offset - int(self._sources[place]) < int(self._lengths[place])
 
+    def settled(self, after: int = NO_OFFSET) -> Iterator[Stretch]:
+        """What lies behind the source offset ``after`` and has a known target offset, in order."""
+        sources, targets, lengths = self._settled
+        first = max(0, int(np.searchsorted(sources, after, side="right")) - 1)
+        for place in range(first, len(sources)):
+            source, target, length = int(sources[place]), int(targets[place]), int(lengths[place])
+            cut = max(0, after + 1 - source)
+            if cut < length:
+                yield Stretch(source + cut, target + cut, length - cut)
+
     def end(self) -> Stretch | None:
         """The last mirrored record whose target offset is known, as a stretch of one."""
         sources, targets, lengths = self._settled

@@ -1,0 +1,1 @@
+"""MirrorMaker 2's own records, bytes in and out. Pure."""
