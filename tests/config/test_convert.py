@@ -139,6 +139,16 @@ def test_a_name_of_a_cluster_that_sounds_like_a_secret_hides_nothing_else(write)
     assert "secret.bootstrap.servers = a:1" in as_properties(open_files([write(base=base)]), "x", ())
 
 
+def test_a_flow_that_one_file_runs_is_not_switched_off_by_another_that_knows_its_clusters(write):
+    base = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\n"
+    paths = [write(base=f"{base}{flow}.enabled = true\n", name=f"{flow[0]}.properties") for flow in ("A->B", "B->A")]
+    text = as_properties(open_files(paths), "x", ())
+    assert re.findall(r"^(.*\.enabled = .*)$", text, flags=re.MULTILINE) == [
+        "A->B.enabled = true",
+        "B->A.enabled = true",
+    ]
+
+
 def test_files_that_declare_other_providers_under_one_name_are_refused(write):
     def file(name, base, kind):
         lines = ("config.providers = p", f"config.providers.p.class = {kind}")

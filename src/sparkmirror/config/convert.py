@@ -112,9 +112,13 @@ class _Writer:
                 body += self._pair(f"{alias}.", key, entry)
         for one in self._opened:
             for name, flat in one.flows.items():
-                body += ["", f"# Flow {name}", *self._flow(name, flat, shared)]
-            for name, flat in one.idle.items():
-                body += ["", f"# Flow {name}, which {one.file} does not run", *self._idle(name, flat)]
+                body += ["", f"# Flow {name}", *self._flow(name, flat, shared, enabled=True)]
+            for name, flat in self._idle(one).items():
+                body += [
+                    "",
+                    f"# Flow {name}, which {one.file} does not run",
+                    *self._flow(name, flat, shared, enabled=False),
+                ]
             body += self._others(one)
         return [_line("clusters", ", ".join(aliases)), *self._providers(), *body]
 
@@ -136,9 +140,9 @@ class _Writer:
         return found
 
     def _flow(
-        self, name: FlowName, flat: Mapping[str, Entry], shared: Mapping[Alias, Mapping[str, Entry]]
+        self, name: FlowName, flat: Mapping[str, Entry], shared: Mapping[Alias, Mapping[str, Entry]], *, enabled: bool
     ) -> Iterator[str]:
-        yield _line(f"{name}.enabled", "true")
+        yield _line(f"{name}.enabled", str(enabled).lower())
         ends = {"source": shared[name.source], "target": shared[name.target]}
         for key, entry in flat.items():
             match = _PREFIX.fullmatch(key)
@@ -150,11 +154,12 @@ class _Writer:
             if key != "enabled" and (match is None or match[2] != "alias") and (said is None or said.raw != entry.raw):
                 yield from self._pair(f"{name}.", key, entry)
 
-    def _idle(self, name: FlowName, flat: Mapping[str, Entry]) -> Iterator[str]:
-        yield _line(f"{name}.enabled", "false")
-        for key, entry in flat.items():
-            if "heartbeats" in key:
-                yield from self._pair(f"{name}.", key, entry)
+    def _idle(self, one: Opened) -> dict[FlowName, Mapping[str, Entry]]:
+        """Pairs whose flow no file runs; of several files that have one, the first counts."""
+        before = self._opened[: self._opened.index(one)]
+        running = {name for other in self._opened for name in other.flows}
+        told = running | {name for other in before for name in other.idle}
+        return {name: flat for name, flat in one.idle.items() if name not in told}
 
     def _others(self, one: Opened) -> Iterator[str]:
         """Pairs that the source says nothing about emit no heartbeats, as MirrorMaker 2 would by itself."""
