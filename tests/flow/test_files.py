@@ -38,6 +38,7 @@ def connectors(source, target, topic):
     }
     package = "org.apache.kafka.connect.mirror."
     own = {"topics": topic, "tasks.max": 1, "replication.factor": 1, "sync.topic.acls.enabled": False}
+    own["offset-syncs.topic.replication.factor"] = 1
     factor = {"heartbeats.topic.replication.factor": 1}
     return [
         {"name": "s", "config": {"connector.class": f"{package}MirrorSourceConnector"} | clusters | own},
@@ -46,6 +47,7 @@ def connectors(source, target, topic):
 
 
 def resource(source, target, topic):
+    one_broker = {"replication.factor": 1, "offset-syncs.topic.replication.factor": 1}
     return {
         "apiVersion": "kafka.strimzi.io/v1",
         "kind": "KafkaMirrorMaker2",
@@ -56,7 +58,7 @@ def resource(source, target, topic):
             "mirrors": [
                 {
                     "source": {"alias": "yaml-a", "bootstrapServers": source.bootstrap_servers},
-                    "sourceConnector": {"tasksMax": 1, "config": {"replication.factor": 1}},
+                    "sourceConnector": {"tasksMax": 1, "config": one_broker},
                     "topicsPattern": topic,
                 }
             ],
