@@ -58,7 +58,7 @@ def commands() -> dict[str, set[str]]:
             name = match[1]
             listed[name] = set()
         else:
-            listed[name] |= set(re.findall(r"--[a-z-]+", line))
+            listed[name] |= set(re.findall(r"--[a-z.-]+", line))
     return listed
 
 

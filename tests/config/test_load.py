@@ -72,9 +72,3 @@ def test_several_files_are_loaded_together(write):
 def test_no_file_is_refused():
     with pytest.raises(ConfigError, match="no configuration file"):
         load([])
-
-
-@pytest.mark.parametrize(("name", "what"), [("c.json", "connector JSON"), ("m.yaml", "Strimzi YAML")])
-def test_formats_that_come_later_are_refused(write, name, what):
-    with pytest.raises(ConfigError, match=f"{what} is not read by this version"):
-        load([write(name=name)])

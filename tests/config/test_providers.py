@@ -86,6 +86,24 @@ def test_a_path_inside_of_the_allowed_ones_is_read(secrets, load_flow):
     assert load_flow(*PROVIDERS, allowed, f"topics = ${{dir:{secrets}/mounted:topic}}").topics == ("from.directory",)
 
 
+def test_no_allowed_paths_are_no_limit(secrets, load_flow):
+    line = "config.providers.dir.param.allowed.paths ="
+    assert load_flow(*PROVIDERS, line, f"topics = ${{dir:{secrets}/mounted:topic}}").topics == ("from.directory",)
+
+
+@pytest.mark.parametrize("path", ["{0}/mounted/../s.properties", "{0}/mounted2/s.properties", "mounted/s.properties"])
+def test_a_path_that_leads_out_of_the_allowed_ones_is_refused(secrets, load_flow, path):
+    allowed = f"config.providers.file.param.allowed.paths = {secrets}/mounted/"
+    with pytest.raises(ConfigError, match=r"allowed\.paths does not hold"):
+        load_flow(*PROVIDERS, allowed, f"topics = ${{file:{path.format(secrets)}:topic}}")
+
+
+def test_a_link_in_an_allowed_path_is_followed_as_in_kafka(secrets, load_flow):
+    (secrets / "mounted" / "s").symlink_to(secrets / "s.properties")
+    allowed = f"config.providers.file.param.allowed.paths = {secrets}/mounted"
+    assert load_flow(*PROVIDERS, allowed, f"topics = ${{file:{secrets}/mounted/s:topic}}").topics == ("from.file",)
+
+
 def test_a_variable_that_the_list_does_not_allow_is_refused(secrets, load_flow):
     allowed = "config.providers.env.param.allowlist.pattern = OTHER_.*"
     with pytest.raises(ConfigError, match=r"allowlist\.pattern does not allow"):

@@ -57,6 +57,12 @@ COMMANDS = (
     Entry(name="limit", place="sparkmirror.cli.orders:limit", summary="Change how fast flows may copy."),
     Entry(name="positions", place="sparkmirror.cli.positions:app", summary="Show or change where partitions go on."),
     Entry(name="acls", place="sparkmirror.cli.acls:acls", summary="Print the least rights that a configuration needs."),
+    Entry(name="convert", place="sparkmirror.cli.convert:convert", summary="Turn any configuration into properties."),
+    Entry(
+        name="mirror-maker",
+        place="sparkmirror.cli.mirror_maker:mirror_maker",
+        summary="Run a command line of the first MirrorMaker.",
+    ),
     Entry(name="lab", place="sparkmirror.cli.lab:app", summary="Start and stop real local Kafka clusters."),
     Entry(name="demo", place="sparkmirror.cli.demo:demo", summary="Mirror real records between two real clusters."),
 )

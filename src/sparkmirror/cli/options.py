@@ -12,7 +12,7 @@ CLUSTERS = "--clusters"
 
 Files = Annotated[
     list[Path],
-    typer.Argument(metavar="FILE", help="Configuration: MirrorMaker 2 properties files."),
+    typer.Argument(metavar="FILE", help="Configuration: MirrorMaker 2 properties, connector JSON, Strimzi YAML."),
 ]
 
 Flow = Annotated[str | None, typer.Option("--flow", metavar="A->B", help="Only this flow.")]

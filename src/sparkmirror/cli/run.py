@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +25,9 @@ from sparkmirror.cli.options import Archive, Clusters, Conf, Files, Flow, Master
 from sparkmirror.errors import ConfigError, SparkmirrorError
 
 if TYPE_CHECKING:
+    from sparkmirror.config import MirrorConfig
     from sparkmirror.flow.runner import Runner
+    from sparkmirror.spark.settings import SparkOptions
 
 log = logging.getLogger(__name__)
 
@@ -44,13 +47,40 @@ def run(
 ) -> None:
     """Run the enabled flows of a configuration."""
     from sparkmirror import config
-    from sparkmirror.flow.runner import Runner
+
+    signals = Signals()
+    spark = prepare(context, master, conf, archive, log_format)
+    run_flows(config.load(files, clusters=clusters or (), flow=flow), spark, once=once, signals=signals)
+
+
+def prepare(
+    context: typer.Context,
+    master: str | None,
+    conf: Sequence[str] | None,
+    archive: Path | None,
+    log_format: LogFormat,
+) -> SparkOptions:
+    """What comes before a configuration is read: the log, and Spark's options as they were given."""
     from sparkmirror.spark.settings import parse_options
 
-    signals = _Signals()
     logs.configure(log_format, debug=bool(getattr(context.obj, "debug", False)))
-    spark = parse_options(master, tuple(conf or ()), archive)
-    loaded = config.load(files, clusters=clusters or (), flow=flow)
+    return parse_options(master, tuple(conf or ()), archive)
+
+
+def run_flows(loaded: MirrorConfig, spark: SparkOptions, *, once: bool, signals: Signals) -> None:
+    """Runs flows until a signal or, with ``once``, until all is copied.
+
+    Args:
+        loaded: the flows.
+        spark: where and how Spark runs.
+        once: copy to the present ends, then end.
+        signals: caught from before the configuration was read.
+
+    Raises:
+        Exit: a flow failed; with its exit code.
+    """
+    from sparkmirror.flow.runner import Runner
+
     for warning in loaded.warnings:
         log.warning("%s", warning)
     runner = Runner(loaded, spark=spark, once=once)
@@ -92,7 +122,7 @@ def _code(failures: Sequence[SparkmirrorError]) -> ExitCode:
     return ExitCode.FAILED if failures else ExitCode.DONE
 
 
-class _Signals:
+class Signals:
     """Takes SIGTERM and SIGINT: the first is kept for the main loop, the second ends the process at once.
 
     SIGUSR1 prints what every thread is at, for whoever wonders why nothing happens.

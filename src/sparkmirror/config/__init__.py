@@ -1,9 +1,13 @@
 """Configuration files to frozen, checked values."""
 
+from sparkmirror.config.convert import SECRETS_FILE, as_properties
 from sparkmirror.config.effective import Row, effective
+from sparkmirror.config.formats import open_files
 from sparkmirror.config.groups import GroupSettings
-from sparkmirror.config.load import load
+from sparkmirror.config.load import load, settle
+from sparkmirror.config.mirror_maker_1 import COMMAND, Command, open_command
 from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings, Side
+from sparkmirror.config.opened import Opened
 from sparkmirror.config.secret import HIDDEN, Secret
 from sparkmirror.config.settings import (
     AclSync,
@@ -29,10 +33,13 @@ from sparkmirror.config.settings import (
 )
 
 __all__ = [
+    "COMMAND",
     "HIDDEN",
+    "SECRETS_FILE",
     "AclSync",
     "AutoOffsetReset",
     "ClientSettings",
+    "Command",
     "DeadLetters",
     "DefaultsFrom",
     "Drift",
@@ -44,6 +51,7 @@ __all__ = [
     "Isolation",
     "MirrorConfig",
     "OffsetSyncSettings",
+    "Opened",
     "Policies",
     "PolicyChoice",
     "PolicyKind",
@@ -56,6 +64,10 @@ __all__ = [
     "Side",
     "TlsVersion",
     "Tolerance",
+    "as_properties",
     "effective",
     "load",
+    "open_command",
+    "open_files",
+    "settle",
 ]

@@ -21,16 +21,29 @@ def check_flow(flow: FlowConfig, file: str) -> None:
     """
     same = set(flow.source.admin.bootstrap_servers) & set(flow.target.admin.bootstrap_servers)
     if same:
+        origins = dict(flow.origins)
+        places = [
+            origins.get(f"{side}.admin.bootstrap.servers", f"{end.alias}.bootstrap.servers")
+            for side, end in (("source", flow.source), ("target", flow.target))
+        ]
         raise ConfigError(
             file=file,
             key=f"{flow.name}.enabled",
             reason=f"{flow.source.alias} and {flow.target.alias} are one cluster: both name {min(same)}",
-            remedy=f"see {flow.source.alias}.bootstrap.servers and {flow.target.alias}.bootstrap.servers",
+            remedy=f"see {places[0]} and {places[1]}",
         )
 
 
-def check_together(flows: Sequence[FlowConfig], file: str) -> None:
+def check_together(flows: Sequence[FlowConfig], file: str, *, fan_in: bool = False) -> Iterator[str]:
     """Sees that no two flows write the same topics of one target.
+
+    Args:
+        flows: all that are to run.
+        file: where they are from.
+        fan_in: whether that is what their author wants.
+
+    Yields:
+        What to know about flows that do it all the same.
 
     Raises:
         ConfigError: they do: identity naming, one target, and a topic that both certainly copy.
@@ -40,13 +53,17 @@ def check_together(flows: Sequence[FlowConfig], file: str) -> None:
             raise ConfigError(file=file, key=f"{one.name}.enabled", reason="two of the files enable this flow")
         identity = one.policy.kind is other.policy.kind is PolicyKind.IDENTITY
         shared = _shared(one, other) if identity and one.name.target == other.name.target else None
-        if shared is not None:
+        if shared is None:
+            continue
+        reason = f"{one.name} and {other.name} would both write {shared} of {one.name.target}"
+        if not fan_in:
             raise ConfigError(
                 file=file,
                 key=f"{other.name}.topics",
-                reason=f"{one.name} and {other.name} would both write {shared} of {one.name.target}",
+                reason=reason,
                 remedy="choose other topics for one of them, or use DefaultReplicationPolicy",
             )
+        yield f"{file}: {reason}: their records arrive there in no fixed order between the sources"
 
 
 def cautions(flow: FlowConfig) -> Iterator[str]:

@@ -217,10 +217,11 @@ FLOW: Mapping[str, Key] = _table(
     ),
     (_later("metrics"), "metric.names.formats add.source.alias.to.metrics"),
     (_no_meaning("Java metrics"), "metric.reporters auto.include.jmx.reporter"),
+    (_no_meaning("values are read at the start, a change asks for a restart"), "config.action.reload"),
     (_no_meaning("the Java consumer's poll loop; see source.consumer.fetch.max.wait.ms"), "consumer.poll.timeout.ms"),
     (
         _later("Connect worker"),
-        """name connector.class connector.plugin.version config.action.reload errors.log.enable
+        """name connector.class connector.plugin.version errors.log.enable
         errors.log.include.messages errors.retry.delay.max.ms errors.retry.timeout tasks.max.enforce
         key.converter.plugin.version value.converter.plugin.version header.converter.plugin.version
         offsets.storage.topic topic.creation.groups transaction.boundary transaction.boundary.interval.ms""",

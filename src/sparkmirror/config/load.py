@@ -6,31 +6,17 @@ Each input format has a file of its own that turns it into the keys of a flow; w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from sparkmirror.config import mirror_maker
 from sparkmirror.config.conflicts import cautions, check_flow, check_together
 from sparkmirror.config.flows import read_flow
-from sparkmirror.config.notices import notices, shadow_notices
-from sparkmirror.config.properties import PropertiesFile, read_properties
-from sparkmirror.config.providers import Providers, declared
+from sparkmirror.config.formats import open_files
+from sparkmirror.config.mirror_maker import flow_prefix
+from sparkmirror.config.notices import shadow_notices
+from sparkmirror.config.opened import Opened
 from sparkmirror.config.settings import FlowConfig, MirrorConfig
 from sparkmirror.errors import ConfigError
-from sparkmirror.model import Alias, FlowName
-
-_LATER = {".json": "connector JSON", ".yaml": "Strimzi YAML", ".yml": "Strimzi YAML"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Opened:
-    """One file, with what it says about clusters and flows; no flow has been read yet."""
-
-    content: PropertiesFile
-    providers: Providers
-    aliases: tuple[Alias, ...]
-    enabled: tuple[FlowName, ...]
-    pulses: tuple[FlowName, ...]
+from sparkmirror.model import FlowName
 
 
 def load(paths: Sequence[Path | str], *, clusters: Sequence[str] = (), flow: str | None = None) -> MirrorConfig:
@@ -39,61 +25,61 @@ def load(paths: Sequence[Path | str], *, clusters: Sequence[str] = (), flow: str
     Only flows that are asked for are read in full, so secrets of the others need not be on this machine.
 
     Args:
-        paths: MirrorMaker 2 properties files, at least one.
+        paths: files of any format that is known (formats.py), at least one.
         clusters: only flows into these; all by default.
         flow: only this flow, written ``A->B``; all by default.
 
     Raises:
         ConfigError: something is refused or cannot work; names file, key, reason and what to do.
     """
-    file = ", ".join(str(path) for path in paths)
     if not paths:
         raise ConfigError(file="", key="", reason="no configuration file was given")
-    opened = [_open(Path(path)) for path in paths]
+    file = ", ".join(str(path) for path in paths)
+    return settle(open_files([Path(path) for path in paths]), file, clusters=clusters, flow=flow)
+
+
+def settle(
+    opened: Sequence[Opened], file: str, *, clusters: Sequence[str] = (), flow: str | None = None
+) -> MirrorConfig:
+    """Reads and checks the flows of what has been opened.
+
+    Args:
+        opened: in the order of the files.
+        file: all of them, as the user named them.
+        clusters: only flows into these; all by default.
+        flow: only this flow; all by default.
+
+    Raises:
+        ConfigError: as ``load``.
+    """
     wanted = _select(opened, file, clusters, flow)
     flows: list[FlowConfig] = []
     warnings: dict[str, None] = {}
     for one in opened:
-        warnings.update(dict.fromkeys(notices(one.content, one.aliases)))
-        for name in one.enabled:
+        warnings.update(dict.fromkeys(one.warnings))
+        for name in one.flows:
             if name in wanted:
                 found, told = _read(one, name)
                 flows.append(found)
                 warnings.update(dict.fromkeys(told))
-    check_together(flows, file)
+    warnings.update(dict.fromkeys(check_together(flows, file, fan_in=all(one.fan_in for one in opened))))
     pulses, unreadable = ((), ()) if flow is not None else _pulses(opened, clusters)
     return MirrorConfig(
         file=file,
         flows=tuple(flows),
         pulses=pulses,
         warnings=(*warnings, *unreadable),
-        several_aliases=any(mirror_maker.several_aliases(one.content, one.providers.resolve) for one in opened),
+        several_aliases=any(one.several_aliases for one in opened),
     )
 
 
-def _open(path: Path) -> _Opened:
-    if path.suffix.lower() in _LATER:
-        raise ConfigError(
-            file=str(path),
-            key="",
-            reason=f"{_LATER[path.suffix.lower()]} is not read by this version",
-            remedy="write the flows as MirrorMaker 2 properties: clusters, A.bootstrap.servers, A->B.enabled",
-        )
-    content = read_properties(path)
-    providers = declared(content.entries)
-    aliases = mirror_maker.read_aliases(content, providers.resolve)
-    enabled = mirror_maker.enabled_flows(content, aliases, providers.resolve)
-    pulses = mirror_maker.pulse_pairs(content, aliases, providers.resolve)
-    return _Opened(content=content, providers=providers, aliases=aliases, enabled=enabled, pulses=pulses)
-
-
-def _select(opened: Sequence[_Opened], file: str, clusters: Sequence[str], flow: str | None) -> frozenset[FlowName]:
+def _select(opened: Sequence[Opened], file: str, clusters: Sequence[str], flow: str | None) -> frozenset[FlowName]:
     """The enabled flows that were asked for.
 
     Raises:
         ConfigError: none, or a name that no file knows.
     """
-    enabled = list(dict.fromkeys(name for one in opened for name in one.enabled))
+    enabled = list(dict.fromkeys(name for one in opened for name in one.flows))
     aliases = list(dict.fromkeys(alias for one in opened for alias in one.aliases))
     unknown = [name for name in clusters if name not in aliases]
     if unknown:
@@ -101,9 +87,7 @@ def _select(opened: Sequence[_Opened], file: str, clusters: Sequence[str], flow:
             file=file, key="clusters", reason=f"does not list {unknown[0]!r}", remedy=f"it has {', '.join(aliases)}"
         )
     if not enabled:
-        raise ConfigError(
-            file=file, key="", reason="no flow is enabled", remedy=f"set {_example(aliases)}.enabled = true"
-        )
+        raise ConfigError(file=file, key="", reason="no flow is enabled", remedy=opened[0].enable)
     chosen = [name for name in enabled if not clusters or name.target in clusters]
     listed = f"enabled: {', '.join(map(str, enabled))}"
     if not chosen:
@@ -115,23 +99,22 @@ def _select(opened: Sequence[_Opened], file: str, clusters: Sequence[str], flow:
     return frozenset(chosen)
 
 
-def _read(one: _Opened, name: FlowName) -> tuple[FlowConfig, tuple[str, ...]]:
+def _read(one: Opened, name: FlowName) -> tuple[FlowConfig, tuple[str, ...]]:
     """A flow, and what its author should know about it."""
-    file = one.content.file
-    flat = mirror_maker.connector_entries(one.content, name)
-    found = read_flow(name, flat, one.providers.resolve, file)
-    check_flow(found, file)
-    shadows = shadow_notices(file, flat, mirror_maker.flow_prefix(name))
-    return found, (*shadows, *(f"{file}: {caution}" for caution in cautions(found)))
+    flat = one.flows[name] if name in one.flows else one.idle[name]
+    found = read_flow(name, flat, one.providers.resolve, one.file)
+    check_flow(found, one.file)
+    shadows = shadow_notices(one.file, flat, flow_prefix(name))
+    return found, (*shadows, *(f"{one.file}: {caution}" for caution in cautions(found)))
 
 
-def _pulses(opened: Sequence[_Opened], clusters: Sequence[str]) -> tuple[tuple[FlowConfig, ...], tuple[str, ...]]:
+def _pulses(opened: Sequence[Opened], clusters: Sequence[str]) -> tuple[tuple[FlowConfig, ...], tuple[str, ...]]:
     """The pairs that get nothing but heartbeats, and why some of those do not.
 
     A flow has been asked for, these have not: what is wrong with one of them, such as a secret that is not on this
     machine, stops nothing.
     """
-    enabled = {name for one in opened for name in one.enabled}
+    enabled = {name for one in opened for name in one.flows}
     found: dict[FlowName, FlowConfig] = {}
     troubles: dict[str, list[str]] = {}
     for one in opened:
@@ -144,7 +127,3 @@ def _pulses(opened: Sequence[_Opened], clusters: Sequence[str]) -> tuple[tuple[F
                 troubles.setdefault(str(failure), []).append(str(name))
     told = (f"no heartbeats for {', '.join(names)} (not enabled as flows): {why}" for why, names in troubles.items())
     return tuple(found.values()), tuple(told)
-
-
-def _example(aliases: Sequence[Alias]) -> str:
-    return f"{aliases[0]}->{aliases[1]}" if len(aliases) > 1 else "A->B"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import Enum
 
@@ -53,15 +53,33 @@ class Finding:
 def notices(file: PropertiesFile, aliases: tuple[Alias, ...]) -> tuple[str, ...]:
     """The lines about a file's keys."""
     findings = [finding for key in file.entries for finding in _judge(key, aliases)]
-    lines = [
+    lines = _lines(findings)
+    if file.duplicates:
+        lines.append(f"given more than once, the last one counts: {', '.join(file.duplicates)}")
+    return tuple(f"{file.file}: {line}" for line in lines if line)
+
+
+def flow_notices(file: str, entries: Iterable[tuple[str, Entry]]) -> tuple[str, ...]:
+    """The lines about keys of flows that stand elsewhere than in a properties file.
+
+    Args:
+        file: as the user named it.
+        entries: with the names that a connector knows; the lines name the places in the file, each once.
+    """
+    named = {(entry.key, name): (name, entry) for name, entry in entries}
+    findings = [
+        replace(finding, key=entry.key) for name, entry in named.values() for finding in _judge_flow(name, name, "")
+    ]
+    return tuple(f"{file}: {line}" for line in _lines(findings) if line)
+
+
+def _lines(findings: list[Finding]) -> list[str]:
+    return [
         _listed(Kind.UNKNOWN, findings),
         _grouped("not active in this version", Status.LATER, findings),
         _grouped("without meaning here", Status.NO_MEANING, findings),
         *(_listed(kind, findings) for kind in (Kind.MISPLACED, Kind.STRAY, Kind.OLD, Kind.EXACTLY_ONCE)),
     ]
-    if file.duplicates:
-        lines.append(f"given more than once, the last one counts: {', '.join(file.duplicates)}")
-    return tuple(f"{file.file}: {line}" for line in lines if line)
 
 
 def shadow_notices(file: str, flat: Mapping[str, Entry], prefix: str) -> Iterator[str]:
@@ -103,13 +121,27 @@ def _judge_flow(key: str, name: str, prefix: str) -> Iterator[Finding]:
     elif (row := find(name, FLOW, WORKER, FILE)) is not None:
         yield from _by_row(key, row)
     elif (match := _SIDE_PREFIX.fullmatch(name)) is not None:
-        yield from _client(key, match[1], ROLES.values())
+        yield from _judge_side(key, match[1])
     elif (match := _ROLE_PREFIX.fullmatch(name)) is not None:
         yield from _client(key, match[2], [ROLES[match[1]]])
     elif find(name, *ROLES.values()) is not None:
         yield Finding(key=key, what=Kind.MISPLACED, note=f"write {prefix}{_side_of(name)}.{name}")
     else:
         yield _unknown(key, name, (*FLOW, *(f"{role}.{known}" for role, table in ROLES.items() for known in table)))
+
+
+def _judge_side(key: str, name: str) -> Iterator[Finding]:
+    """A key behind ``source.cluster.`` or ``target.cluster.``; Strimzi puts the Connect worker's keys there too."""
+    match = _ROLE_PREFIX.fullmatch(name)
+    known = any(name in table for table in ROLES.values())
+    if match is not None:
+        yield Finding(key=key, what=Kind.MISPLACED, note=f"write {name} in the configuration of the connector")
+    elif name in _EXACTLY_ONCE:
+        yield _exactly_once(key)
+    elif not known and name not in CLASSES and (row := find(name, WORKER, FILE)) is not None:
+        yield from _by_row(key, row)
+    else:
+        yield from _client(key, name, (*ROLES.values(), _CLASSES))
 
 
 def _judge_cluster(key: str, name: str, alias: Alias) -> Iterator[Finding]:

@@ -22,9 +22,14 @@ from javaproperties import InvalidUEscapeError, loads
 from sparkmirror.config.entries import Entry, one_of
 from sparkmirror.config.expressions import compile_list
 
-_REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
-_PACKAGE = "org.apache.kafka.common.config.provider."
-_DECLARATION = "config.providers"
+REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+"""Groups: provider, path or None, key."""
+
+PACKAGE = "org.apache.kafka.common.config.provider."
+DECLARATION = "config.providers"
+
+Lookup = Callable[[str, str], str]
+"""(path, key) to the value; raises ``LookupError`` with a reason that holds no value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,18 +38,24 @@ class Provider:
 
     Attributes:
         name: what stands behind ``${``.
-        lookup: (path, key) to the value; raises ``LookupError`` with a reason that holds no value.
+        lookup: gives the values.
     """
 
     name: str
-    lookup: Callable[[str, str], str]
+    lookup: Lookup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Providers:
-    """The providers of one file."""
+    """The providers of one file.
+
+    Attributes:
+        by_name: the providers.
+        remedy: what to do about a reference to another one; by default, to declare it.
+    """
 
     by_name: Mapping[str, Provider]
+    remedy: str = ""
 
     def resolve(self, entry: Entry) -> str:
         """The value of an entry, with its references replaced.
@@ -52,14 +63,14 @@ class Providers:
         Raises:
             ConfigError: a reference to a provider that is not declared, or to something that is not there.
         """
-        return _REFERENCE.sub(lambda match: self._replace(entry, match), entry.raw)
+        return REFERENCE.sub(lambda match: self._replace(entry, match), entry.raw)
 
     def _replace(self, entry: Entry, match: re.Match[str]) -> str:
         name, path, key = match[1], match[2] or "", match[3]
         if name not in self.by_name:
             raise entry.wrong(
                 f"{match[0]} names the config provider {name!r}, which is not declared",
-                f"add it to {_DECLARATION} with {_DECLARATION}.{name}.class",
+                self.remedy or f"add it to {DECLARATION} with {DECLARATION}.{name}.class",
             )
         try:
             return self.by_name[name].lookup(path, key)
@@ -68,26 +79,50 @@ class Providers:
         raise entry.wrong(f"{match[0]} cannot be resolved: {reason}")
 
 
-def declared(entries: Mapping[str, Entry]) -> Providers:
+def declared(
+    entries: Mapping[str, Entry],
+    *,
+    known: Mapping[str, Provider] | None = None,
+    classes: Mapping[str, Lookup] | None = None,
+    remedy: str = "",
+) -> Providers:
     """The providers that a file declares.
 
     Args:
         entries: the file's top level.
+        known: providers that need no declaration there, by name; a declaration counts before them.
+        classes: Java classes, by their full names, whose work is done by what is given.
+        remedy: what to do about a reference to another provider; by default, to declare it.
 
     Raises:
         ConfigError: a provider without a class, or of a class that is not known here.
     """
-    names = entries.get(_DECLARATION)
+    names = entries.get(DECLARATION)
     wanted = [name.strip() for name in names.raw.split(",") if name.strip()] if names else []
-    return Providers(by_name={name: _provider(name, entries, names) for name in wanted if names})
+    found = {name: _provider(name, entries, names, classes or {}) for name in wanted if names}
+    return Providers(by_name={**(known or {}), **found}, remedy=remedy)
 
 
-def _provider(name: str, entries: Mapping[str, Entry], declaration: Entry) -> Provider:
-    prefix = f"{_DECLARATION}.{name}."
+def conventional(prefix: str = "") -> dict[str, Provider]:
+    """Kafka's three providers without limits, under the names that people give them.
+
+    A connector's configuration cannot declare providers: the Connect worker does, under names that it chooses.
+
+    Args:
+        prefix: before each name; Strimzi's own providers begin with ``strimzi``.
+    """
+    names = {"file": _files, "env": _environment, "dir": _directories, "directory": _directories}
+    return {prefix + name: Provider(name=prefix + name, lookup=make({})) for name, make in names.items()}
+
+
+def _provider(name: str, entries: Mapping[str, Entry], declaration: Entry, classes: Mapping[str, Lookup]) -> Provider:
+    prefix = f"{DECLARATION}.{name}."
     entry = entries.get(prefix + "class")
     if entry is None:
         raise declaration.wrong(f"{name!r} has no class", f"set {prefix}class, {one_of(_FACTORIES)}")
-    simple = entry.raw.strip().removeprefix(_PACKAGE)
+    if entry.raw.strip() in classes:
+        return Provider(name=name, lookup=classes[entry.raw.strip()])
+    simple = entry.raw.strip().removeprefix(PACKAGE)
     if simple not in _FACTORIES:
         raise entry.wrong(
             f"{entry.shown} is a Java class that is not known here",
@@ -99,7 +134,7 @@ def _provider(name: str, entries: Mapping[str, Entry], declaration: Entry) -> Pr
     return Provider(name=name, lookup=_FACTORIES[simple](parameters))
 
 
-def _files(parameters: Mapping[str, Entry]) -> Callable[[str, str], str]:
+def _files(parameters: Mapping[str, Entry]) -> Lookup:
     allowed = _allowed_paths(parameters)
 
     def lookup(path: str, key: str) -> str:
@@ -115,7 +150,7 @@ def _files(parameters: Mapping[str, Entry]) -> Callable[[str, str], str]:
     return lookup
 
 
-def _directories(parameters: Mapping[str, Entry]) -> Callable[[str, str], str]:
+def _directories(parameters: Mapping[str, Entry]) -> Lookup:
     allowed = _allowed_paths(parameters)
 
     def lookup(path: str, key: str) -> str:
@@ -127,7 +162,7 @@ def _directories(parameters: Mapping[str, Entry]) -> Callable[[str, str], str]:
     return lookup
 
 
-def _environment(parameters: Mapping[str, Entry]) -> Callable[[str, str], str]:
+def _environment(parameters: Mapping[str, Entry]) -> Lookup:
     entry = parameters.get("allowlist.pattern")
     allowed = compile_list([entry.raw.strip()], file=entry.file, key=entry.key) if entry else None
 
@@ -146,12 +181,12 @@ def _variable(name: str, allowed: re.Pattern[str] | None) -> str:
 
 
 def _allowed_paths(parameters: Mapping[str, Entry]) -> Callable[[str], Path]:
+    """Compares paths as they are written, as Kafka does: what a link in an allowed one leads to is allowed too."""
     entry = parameters.get("allowed.paths")
-    roots = [Path(part.strip()).resolve() for part in entry.raw.split(",") if part.strip()] if entry else None
+    roots = [os.path.normpath(part.strip()) for part in entry.raw.split(",") if part.strip()] if entry else []
 
     def check(path: str) -> Path:
-        resolved = Path(path).resolve()
-        if roots is not None and not any(resolved.is_relative_to(root) for root in roots):
+        if roots and not any(Path(os.path.normpath(path)).is_relative_to(root) for root in roots):
             raise LookupError(f"allowed.paths does not hold {path}")
         return Path(path)
 
@@ -167,7 +202,7 @@ def _read(path: Path) -> str:
         raise LookupError(f"{path}: {(error.strerror or 'unreadable').lower()}") from None
 
 
-_FACTORIES: Mapping[str, Callable[[Mapping[str, Entry]], Callable[[str, str], str]]] = {
+_FACTORIES: Mapping[str, Callable[[Mapping[str, Entry]], Lookup]] = {
     "FileConfigProvider": _files,
     "EnvVarConfigProvider": _environment,
     "DirectoryConfigProvider": _directories,

@@ -1,0 +1,158 @@
+"""A cluster of a Strimzi resource to a connector's ``source.cluster.*`` or ``target.cluster.*`` keys.
+
+As the operator does it: TLS and the type of authentication give ``security.protocol``, Secrets become references that
+are resolved when the value is read, and ``config`` comes on top. Which protocols and mechanisms work here is decided
+where the client keys are read (security.py), so what is refused there is refused with the path of the resource.
+
+Reference: Strimzi's ``KafkaMirrorMaker2Connectors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sparkmirror.config.entries import Entry
+from sparkmirror.config.nodes import Node
+from sparkmirror.config.providers import DECLARATION
+from sparkmirror.config.secrets import PROVIDER
+
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_WITH_PASSWORD: Mapping[str, tuple[str, str]] = {
+    "scram-sha-256": ("SCRAM-SHA-256", _SCRAM),
+    "scram-sha-512": ("SCRAM-SHA-512", _SCRAM),
+    "plain": ("PLAIN", _PLAIN),
+}
+TYPES = ("tls", *_WITH_PASSWORD, "custom", "oauth")
+
+KNOWN = ("alias", "bootstrapServers", "tls", "authentication", "config")
+"""Keys of a cluster that are read here."""
+
+
+def cluster_entries(node: Node, side: str, namespace: str) -> dict[str, Entry]:
+    """The keys of a cluster.
+
+    Args:
+        node: of ``spec.clusters[]``, ``spec.target`` or ``spec.mirrors[].source``.
+        side: ``source`` or ``target``.
+        namespace: of the resource, for references to its Secrets.
+
+    Raises:
+        ConfigError: something is missing, or is not what Strimzi takes.
+    """
+    found = {
+        "alias": node.entry("alias"),
+        "bootstrap.servers": node.entry("bootstrapServers"),
+        **_trusted(node, namespace),
+        **_authenticated(node, namespace),
+    }
+    flat = {f"{side}.cluster.{key}": entry for key, entry in found.items()}
+    for key, entry in node.settings("config").items():
+        if side == "target" and key.startswith(DECLARATION):
+            continue
+        # The Connect worker's own producer keys are those of the producer that writes the records.
+        worker = side == "target" and key.startswith("producer.")
+        flat[key if worker else f"{side}.cluster.{key}"] = entry
+    return flat
+
+
+def reference(namespace: str, secret: str, key: str) -> str:
+    """The reference to a value of a Secret, as the operator writes it."""
+    path = f"{namespace}/{secret}" if namespace else secret
+    return f"${{{PROVIDER}:{path}:{key}}}"
+
+
+def _trusted(node: Node, namespace: str) -> dict[str, Entry]:
+    tls = node.child("tls")
+    if tls is None:
+        return {}
+    tls.only("trustedCertificates")
+    references = [
+        reference(namespace, one.text("secretName"), one.text("pattern", one.text("certificate", "")) or _neither(one))
+        for one in tls.children("trustedCertificates")
+    ]
+    if not references:
+        return {}
+    place = tls.place("trustedCertificates")
+    return {
+        "ssl.truststore.certificates": Entry(file=node.file, key=place, raw="\n".join(references)),
+        "ssl.truststore.type": Entry(file=node.file, key=place, raw="PEM"),
+    }
+
+
+def _neither(node: Node) -> str:
+    raise node.wrong("names no certificate", "give certificate or pattern")
+
+
+def _authenticated(node: Node, namespace: str) -> dict[str, Entry]:
+    authentication = node.child("authentication")
+    tls = node.child("tls") is not None
+    if authentication is None:
+        return {"security.protocol": node.made("tls", "SSL" if tls else "PLAINTEXT")}
+    kind = authentication.text("type")
+    if kind not in TYPES:
+        raise authentication.wrong(f"{kind!r} is no type of authentication", f"possible: {', '.join(TYPES)}", "type")
+    sasl = kind in (*_WITH_PASSWORD, "oauth") or (kind == "custom" and authentication.flag("sasl"))
+    protocol = ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT")
+    found = {"security.protocol": authentication.made("type", protocol)}
+    if kind == "tls":
+        found |= _certificate(authentication, namespace)
+    elif kind == "custom":
+        authentication.only("type", "sasl", "config")
+        found |= authentication.settings("config")
+    elif kind == "oauth":
+        found |= _oauth(authentication, namespace)
+    else:
+        authentication.only("type", "username", "passwordSecret")
+        mechanism, module = _WITH_PASSWORD[kind]
+        secret = authentication.needed("passwordSecret")
+        password = reference(namespace, secret.text("secretName"), secret.text("password"))
+        options = {"username": _escaped(authentication.text("username")), "password": password}
+        found["sasl.mechanism"] = authentication.made("type", mechanism)
+        found["sasl.jaas.config"] = authentication.made("passwordSecret", _jaas(module, options))
+    return found
+
+
+def _certificate(authentication: Node, namespace: str) -> dict[str, Entry]:
+    authentication.only("type", "certificateAndKey")
+    pair = authentication.needed("certificateAndKey")
+    pair.only("secretName", "certificate", "key")
+    secret = pair.text("secretName")
+    return {
+        "ssl.keystore.type": authentication.made("certificateAndKey", "PEM"),
+        "ssl.keystore.certificate.chain": pair.made(
+            "certificate", reference(namespace, secret, pair.text("certificate"))
+        ),
+        "ssl.keystore.key": pair.made("key", reference(namespace, secret, pair.text("key"))),
+    }
+
+
+def _oauth(authentication: Node, namespace: str) -> dict[str, Entry]:
+    """The keys that Kafka's own OAuth client has; the rest of Strimzi's fields are of its Java library."""
+    options = {"clientId": _escaped(authentication.text("clientId", ""))}
+    secret = authentication.child("clientSecret")
+    if secret is not None:
+        options["clientSecret"] = reference(namespace, secret.text("secretName"), secret.text("key"))
+    if authentication.text("scope", ""):
+        options["scope"] = _escaped(authentication.text("scope"))
+    found = {
+        "sasl.mechanism": authentication.made("type", "OAUTHBEARER"),
+        "sasl.jaas.config": authentication.made("clientSecret", _jaas(_OAUTH, options)),
+    }
+    if authentication.text("tokenEndpointUri", ""):
+        found["sasl.oauthbearer.token.endpoint.url"] = authentication.entry("tokenEndpointUri")
+    return found
+
+
+def _jaas(module: str, options: Mapping[str, str]) -> str:
+    return f"{module} required {' '.join(_options(options))};"
+
+
+def _options(options: Mapping[str, str]) -> Iterator[str]:
+    for name, value in options.items():
+        yield f'{name}="{value}"'
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')
