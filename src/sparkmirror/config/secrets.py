@@ -66,10 +66,7 @@ class Secrets:
         if "*" not in key and "?" not in key:
             return (key,)
         name = path.rpartition("/")[2]
-        if name in self.manifests:
-            there = sorted(self.manifests[name].values)
-        else:
-            there = _files(directory_of(name))
+        there = sorted(self.manifests[name].values) if name in self.manifests else _files(directory_of(name))
         found = tuple(one for one in there if fnmatchcase(one, key))
         if not found:
             raise LookupError(f"the Secret {name} has no key that fits {key!r}")
