@@ -66,10 +66,7 @@ class Secrets:
         if "*" not in key and "?" not in key:
             return (key,)
         name = path.rpartition("/")[2]
-        if name in self.manifests:
-            there = sorted(self.manifests[name].values)
-        else:
-            there = sorted(entry.name for entry in directory_of(name).iterdir() if entry.is_file())
+        there = sorted(self.manifests[name].values) if name in self.manifests else _files(directory_of(name))
         found = tuple(one for one in there if fnmatchcase(one, key))
         if not found:
             raise LookupError(f"the Secret {name} has no key that fits {key!r}")
@@ -146,6 +143,13 @@ def _decoded(value: str, file: str, place: str) -> str | None:
         raise ConfigError(
             file=file, key=place, reason="is not base 64", remedy="put clear text into stringData"
         ) from None
+
+
+def _files(directory: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in directory.iterdir() if entry.is_file())
+    except OSError as error:
+        raise LookupError(f"{directory}: {(error.strerror or 'unreadable').lower()}") from None
 
 
 def _read(directory: Path, key: str) -> str:
