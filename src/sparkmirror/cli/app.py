@@ -49,7 +49,7 @@ COMMANDS = (
     Entry(name="run", place="sparkmirror.cli.run:run", summary="Run the enabled flows of a configuration."),
     Entry(name="check", place="sparkmirror.cli.check:check", summary="Validate a configuration and print what holds."),
     Entry(name="plan", place="sparkmirror.cli.plan:plan", summary="Print what a start would change; change nothing."),
-    Entry(name="explain", place="sparkmirror.cli.explain:explain", summary="Say why a topic is copied, or is not."),
+    Entry(name="explain", place="sparkmirror.cli.explain:explain", summary="Say why a topic or a group is as it is."),
     Entry(name="wait", place="sparkmirror.cli.wait:wait", summary="Wait until the copy is complete."),
     Entry(name="status", place="sparkmirror.cli.status:status", summary="Show flows, partitions, lag, rates, events."),
     Entry(name="pause", place="sparkmirror.cli.orders:pause", summary="Stop copying topics until they are resumed."),
