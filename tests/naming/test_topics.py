@@ -11,7 +11,6 @@ from sparkmirror.model import Alias, FlowName
 from sparkmirror.naming import (
     WRITERS_TOPIC,
     Decision,
-    checkpoints_topic,
     control_topic,
     internal_topic,
     policy_for,
@@ -85,7 +84,9 @@ def test_own_topics_are_named_by_the_flow() -> None:
 
 
 def test_checkpoints_are_where_mirror_maker_2_s_clients_look_for_them() -> None:
-    assert checkpoints_topic(FLOW) == "A.checkpoints.internal"
-    assert checkpoints_topic(replace(FLOW, policy=PolicyChoice(separator="_"))) == "A_checkpoints_internal"
-    dots = PolicyChoice(separator="_", internal_separator_follows=False)
-    assert checkpoints_topic(replace(FLOW, policy=dots)) == "A.checkpoints.internal"
+    def named(choice: PolicyChoice) -> str:
+        return policy_for(choice, FLOW.source.alias).checkpoints_topic(FLOW.source.alias)
+
+    assert named(FLOW.policy) == "A.checkpoints.internal"
+    assert named(PolicyChoice(separator="_")) == "A_checkpoints_internal"
+    assert named(PolicyChoice(separator="_", internal_separator_follows=False)) == "A.checkpoints.internal"

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.groups import GroupPlace
-from sparkmirror.errors import BrokerError
+from sparkmirror.duties.mirror_topics import CreateTopic, create
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.pairs import Pair, PairJournal
 from sparkmirror.mm2.checkpoints import Checkpoint, read_checkpoint, read_key
-from sparkmirror.naming import checkpoints_topic
+from sparkmirror.naming import policy_for
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +25,8 @@ class CheckpointsTopic:
     """
 
     def __init__(self, sides: Sides) -> None:
-        self.name = checkpoints_topic(sides.flow)
+        flow = sides.flow
+        self.name = policy_for(flow.policy, flow.source.alias).checkpoints_topic(flow.source.alias)
         self.newest: dict[GroupPlace, Checkpoint] = {}
         self._sides = sides
         self._journal = PairJournal(sides.target, self.name)
@@ -58,22 +58,13 @@ class CheckpointsTopic:
             SparkmirrorError: it cannot be created.
         """
         flow = self._sides.flow
-        factor = flow.groups.checkpoints_replication_factor
-        wanted = NewTopic(
-            name=self.name, partitions=1, replication_factor=factor, configs=(("cleanup.policy", "compact"),)
+        wanted = CreateTopic(
+            cluster=flow.target.alias,
+            topic=self.name,
+            replication_factor=flow.groups.checkpoints_replication_factor,
+            key="checkpoints.topic.replication.factor",
         )
-        for failure in admin.create_topics(self._sides.target, [wanted], flow.admin_timeout_ms).failed.values():
-            if not isinstance(failure, BrokerError):
-                raise failure
-            if failure.code == admin.INVALID_REPLICATION_FACTOR:
-                key = f"checkpoints.topic.replication.factor (it is {factor})"
-                remedy = f"set {key} to the number of brokers at most, or to -1"
-                raise BrokerError(
-                    code=failure.code, name=failure.name, cluster=failure.cluster, topic=self.name, remedy=remedy
-                ) from failure
-            if failure.code != admin.TOPIC_ALREADY_EXISTS:
-                raise failure
-        admin.wait_for_leaders(self._sides.target, {self.name: 1}, flow.admin_timeout_ms).complete()
+        create(self._sides.target, wanted, flow.admin_timeout_ms)
 
     def write(self, checkpoints: Iterable[Checkpoint]) -> None:
         """Writes checkpoints, all or, when it fails, some of them.
@@ -83,7 +74,7 @@ class CheckpointsTopic:
         """
         pairs = [Pair(checkpoint.key(), checkpoint.value()) for checkpoint in checkpoints]
         if pairs:
-            self._sides.target.run(self._journal.append_pairs, pairs, self._sides.flow.admin_timeout_ms)
+            self._sides.target.run(self._journal.append, pairs, self._sides.flow.admin_timeout_ms)
 
     def _take(self, pair: Pair) -> None:
         try:

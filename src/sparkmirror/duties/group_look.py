@@ -10,15 +10,12 @@ import time
 from collections.abc import Iterable, Set
 from dataclasses import replace
 
-from sparkmirror.copy.origins import ids_of_flow
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
+from sparkmirror.duties.known_writers import KnownWriters
 from sparkmirror.duties.topics import remote_topic, wanted
 from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
-from sparkmirror.kafka.journal import Journal
-from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition
-from sparkmirror.naming import WRITERS_TOPIC
 from sparkmirror.offsets.map import OffsetMap
 
 PATIENCE_SECONDS = 3.0
@@ -38,6 +35,7 @@ class GroupLook:
     def __init__(self, sides: Sides, *, patience_s: float = PATIENCE_SECONDS) -> None:
         self._sides = sides
         self._patience_s = patience_s
+        self._writers = KnownWriters(sides.target, str(sides.flow.name), sides.flow.admin_timeout_ms)
         self._listed: dict[str, GroupListing] = {}
         self._listed_at: float | None = None
         self._earlier: dict[GroupPlace, Committed] = {}
@@ -108,20 +106,14 @@ class GroupLook:
         if store is None:
             return {}
         store.follow()
-        ids, state = self._ids(store), store.state
-        return {
-            place: state.maps[place].offsets(state.progress.get(place), ids) for place in places if place in state.maps
-        }
-
-    def _ids(self, store: Store) -> tuple[int, ...]:
-        """The flow's producer ids in the order in which they were registered."""
-        flow = store.state.flow
-        if flow is None:
-            return ()
-        journal = Journal(self._sides.target, WRITERS_TOPIC)
-        entries, _ = self._sides.target.run(journal.read_all, self._sides.flow.admin_timeout_ms)
-        in_order = sorted(entries.values(), key=lambda entry: entry.offset)
-        return tuple(ids_of_flow(in_order, str(self._sides.flow.name), flow.target_id, (flow.source_id,)))
+        state = store.state
+        if state.flow is None:
+            return {}
+        maps = {place: state.maps[place] for place in places if place in state.maps}
+        seen = {writer.producer_id for own in maps.values() for writer in own.writers(())}
+        seen |= {state.progress[place].writer.producer_id for place in maps if place in state.progress}
+        ids = self._writers.ids(state.flow, seen)
+        return {place: own.offsets(state.progress.get(place), ids) for place, own in maps.items()}
 
 
 def _ahead(observed: Observed) -> frozenset[tuple[GroupPlace, int, int]]:

@@ -226,7 +226,13 @@ def _bytes(part: str | bytes) -> bytes:
 
 def decode(records: bytes | None, offset: int) -> tuple[list[Entry], int]:
     """Opens the batches of a fetch answer: the records from ``offset`` on, and the offset that follows them."""
-    entries: list[Entry] = []
+    found, following = decode_bytes(records, offset)
+    return [Entry(at, key.decode(), None if value is None else value.decode()) for at, key, value in found], following
+
+
+def decode_bytes(records: bytes | None, offset: int) -> tuple[list[tuple[int, bytes, bytes | None]], int]:
+    """The same, with each record as its offset, its key and its value, for topics whose keys are no text."""
+    found: list[tuple[int, bytes, bytes | None]] = []
     following = offset
     batches = MemoryRecords(records or b"")
     while batches.has_next():
@@ -234,7 +240,7 @@ def decode(records: bytes | None, offset: int) -> tuple[list[Entry], int]:
         if not batch.is_control_batch:
             for record in batch:
                 if record.offset >= offset and record.key is not None:
-                    value = None if record.value is None else bytes(record.value).decode()
-                    entries.append(Entry(record.offset, bytes(record.key).decode(), value))
+                    value = None if record.value is None else bytes(record.value)
+                    found.append((record.offset, bytes(record.key), value))
         following = max(following, batch.next_offset)
-    return entries, following
+    return found, following

@@ -67,9 +67,3 @@ def internal_topic(flow: FlowName) -> str:
 def control_topic(flow: FlowName) -> str:
     """The topic on the target through which the driver speaks to running lanes."""
     return f"sparkmirror.{flow.source}.{flow.target}.control.internal"
-
-
-def checkpoints_topic(flow: FlowConfig) -> str:
-    """MirrorMaker 2's topic on the target that holds what offsets of groups are there."""
-    separator = flow.policy.separator if flow.policy.internal_separator_follows else "."
-    return f"{flow.source.alias}{separator}checkpoints{separator}internal"
