@@ -35,9 +35,27 @@ def test_every_flow_key_that_is_not_active_is_named_under_its_duty():
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section("Not active in this version"), flags=re.MULTILINE))
     later = {name: key.about for name, key in keys.FLOW.items() if key.status is Status.LATER}
     assert set(later.values()) <= set(rows)
-    assert [
-        f"{name}: {duty}" for name, duty in later.items() if duty != "Connect worker" and name not in rows[duty]
-    ] == []
+    assert [f"{name}: {duty}" for name, duty in later.items() if name not in rows[duty]] == []
+
+
+def here(key: Key) -> str:
+    """What the page on compatibility says of a key."""
+    words = {Status.ACTIVE: "supported", Status.LATER: "not yet", Status.NO_MEANING: "no meaning"}
+    return words[key.status] + (f": {key.about}" if key.about else "")
+
+
+def test_the_page_on_compatibility_has_every_key_with_what_becomes_of_it():
+    page = (DOCS / "compatibility.md").read_text(encoding="utf-8")
+    families = {f"{prefix}*": key for prefix, key in keys.PREFIXES.items()}
+    clients = [keys.SECURITY, keys.CONSUMER, keys.PRODUCER, keys.ADMIN]
+    known = {
+        (name, here(key))
+        for table in (keys.FLOW, keys.FILE, keys.WORKER, families, *clients)
+        for name, key in table.items()
+    }
+    known |= {(old, f"`{new}`") for old, new in keys.OLD_NAMES.items()}
+    rows = re.findall(r"^\| `([^`]+)` (?:\| [^|]*)?\| ([^|]+) \|$", page, flags=re.MULTILINE)
+    assert set(rows) == known
 
 
 def test_the_tables_of_active_keys_name_no_other_key():

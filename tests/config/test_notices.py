@@ -35,11 +35,12 @@ def lines(*keys):
             ("f: not active in this version: metrics (metric.names.formats, A->B.add.source.alias.to.metrics)"),
         ),
         (
-            ["offset.storage.replication.factor", "listeners", "A.sasl.kerberos.service.name"],
-            (
-                "f: not active in this version: Connect worker (offset.storage.replication.factor); REST (listeners); "
-                "Kerberos (A.sasl.kerberos.service.name)"
-            ),
+            ["listeners", "A.sasl.kerberos.service.name"],
+            "f: not active in this version: REST (listeners); Kerberos (A.sasl.kerberos.service.name)",
+        ),
+        (
+            ["offset.storage.replication.factor"],
+            "f: without meaning here: the Connect worker; there is none here (offset.storage.replication.factor)",
         ),
         (
             ["A->B.producer.linger.ms", "B.producer.buffer.memory", "A.consumer.metric.reporters"],

@@ -29,6 +29,7 @@ class Key:
     Attributes:
         status: what becomes of it.
         about: which duty or which part of the Java client it belongs to; keys with the same text are named together.
+            Of an active key, what of it holds, where that is not all.
     """
 
     status: Status
@@ -40,8 +41,8 @@ def _table(*groups: tuple[Key, str], base: Mapping[str, Key] | None = None) -> M
     return {**(base or {}), **{name: key for key, names in groups for name in names.split()}}
 
 
-def _active() -> Key:
-    return Key(status=Status.ACTIVE)
+def _active(about: str = "") -> Key:
+    return Key(status=Status.ACTIVE, about=about)
 
 
 def _later(about: str) -> Key:
@@ -186,12 +187,13 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
 """Keys that name a Java class, and the classes whose work is done here; every other class is refused."""
 
 FLOW: Mapping[str, Key] = _table(
-    (_active(), " ".join(CLASSES)),
+    (_active("only Kafka's own classes"), " ".join(CLASSES)),
+    (_active("refused unless empty"), "transforms predicates"),
     (
         _active(),
         """enabled topics topics.exclude config.properties.exclude tasks.max replication.factor
         replication.policy.separator replication.policy.internal.topic.separator.enabled refresh.topics.enabled
-        refresh.topics.interval.seconds heartbeats.replication.enabled admin.timeout.ms transforms predicates
+        refresh.topics.interval.seconds heartbeats.replication.enabled admin.timeout.ms
         source.cluster.alias target.cluster.alias exactly.once.source.support exactly.once.support
         errors.tolerance errors.deadletterqueue.topic.name errors.deadletterqueue.topic.replication.factor
         errors.deadletterqueue.context.headers.enable
@@ -220,7 +222,7 @@ FLOW: Mapping[str, Key] = _table(
     (_no_meaning("values are read at the start, a change asks for a restart"), "config.action.reload"),
     (_no_meaning("the Java consumer's poll loop; see source.consumer.fetch.max.wait.ms"), "consumer.poll.timeout.ms"),
     (
-        _later("Connect worker"),
+        _no_meaning("the Connect worker; there is none here"),
         """name connector.class connector.plugin.version errors.log.enable
         errors.log.include.messages errors.retry.delay.max.ms errors.retry.timeout tasks.max.enforce
         key.converter.plugin.version value.converter.plugin.version header.converter.plugin.version
@@ -242,7 +244,7 @@ FILE: Mapping[str, Key] = _table(
 
 WORKER: Mapping[str, Key] = _table(
     (
-        _later("Connect worker"),
+        _no_meaning("the Connect worker; there is none here"),
         """group.id config.storage.topic config.storage.replication.factor offset.storage.topic
         offset.storage.partitions offset.storage.replication.factor offset.storage.file.filename status.storage.topic
         status.storage.partitions status.storage.replication.factor offset.flush.interval.ms offset.flush.timeout.ms
@@ -260,15 +262,15 @@ PREFIXES: Mapping[str, Key] = {
     "config.providers.": _active(),
     "transforms.": _later("transforms"),
     "predicates.": _later("transforms"),
-    "key.converter.": _later("Connect worker"),
-    "value.converter.": _later("Connect worker"),
-    "header.converter.": _later("Connect worker"),
-    "offset.storage.": _later("Connect worker"),
-    "config.storage.": _later("Connect worker"),
-    "status.storage.": _later("Connect worker"),
-    "task.": _later("Connect worker"),
-    "worker.": _later("Connect worker"),
-    "topic.creation.": _later("Connect worker"),
+    "key.converter.": _no_meaning("the Connect worker; there is none here"),
+    "value.converter.": _no_meaning("the Connect worker; there is none here"),
+    "header.converter.": _no_meaning("the Connect worker; there is none here"),
+    "offset.storage.": _no_meaning("the Connect worker; there is none here"),
+    "config.storage.": _no_meaning("the Connect worker; there is none here"),
+    "status.storage.": _no_meaning("the Connect worker; there is none here"),
+    "task.": _no_meaning("the Connect worker; there is none here"),
+    "worker.": _no_meaning("the Connect worker; there is none here"),
+    "topic.creation.": _no_meaning("the Connect worker; there is none here"),
     "metrics.context.": _no_meaning("Java metrics"),
     "listeners.https.": _later("REST"),
     "admin.listeners.https.": _later("REST"),
