@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.config import FlowConfig, MirrorConfig, load
+from sparkmirror.lab.certificates import write_certificates
 
 Write = Callable[..., Path]
 Load = Callable[..., MirrorConfig]
@@ -20,6 +21,14 @@ B.bootstrap.servers = b.example.com:9092
 A->B.enabled = true
 """
 """The least that works; tests add lines to it."""
+
+
+@pytest.fixture(scope="session")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of certificates and keys."""
+    directory = tmp_path_factory.mktemp("certificates")
+    write_certificates(directory)
+    return directory
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def test_a_lane_that_sleeps_is_replaced_and_sends_nothing_when_it_wakes(cluster_
     names = topic("sleeper"), topic("old-sleeper")
     copies = [f"a.{name}" for name in names]
     for name in names:
-        create_topic(cluster_a, name, 2)
+        create_topic(cluster_a, name, 2, {"retention.ms": "-1"})
     file = write_file(
         tmp_path / "mm2.properties", {"a": cluster_a, "b": cluster_b}, {"a->b": ",".join(names)}, {"tasks.max": "2"}
     )

@@ -59,10 +59,10 @@ SECURITY: Mapping[str, Key] = _table(
         """security.protocol security.providers sasl.mechanism sasl.jaas.config sasl.client.callback.handler.class
         sasl.login.callback.handler.class sasl.login.class ssl.truststore.type ssl.truststore.location
         ssl.truststore.certificates ssl.keystore.type ssl.keystore.location ssl.keystore.certificate.chain
-        ssl.keystore.key ssl.key.password ssl.endpoint.identification.algorithm ssl.enabled.protocols
+        ssl.keystore.key ssl.key.password ssl.truststore.password ssl.keystore.password
+        ssl.endpoint.identification.algorithm ssl.enabled.protocols
         ssl.cipher.suites ssl.engine.factory.class ssl.provider""",
     ),
-    (_no_meaning("passwords of Java key stores"), "ssl.truststore.password ssl.keystore.password"),
     (
         _no_meaning("the Java runtime's TLS"),
         "ssl.protocol ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation",
@@ -175,6 +175,7 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
     "replication.policy.class": (
         "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
         "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
     ),
     "topic.filter.class": ("org.apache.kafka.connect.mirror.DefaultTopicFilter",),
     "group.filter.class": ("org.apache.kafka.connect.mirror.DefaultGroupFilter",),
@@ -187,7 +188,7 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
 """Keys that name a Java class, and the classes whose work is done here; every other class is refused."""
 
 FLOW: Mapping[str, Key] = _table(
-    (_active("only Kafka's own classes"), " ".join(CLASSES)),
+    (_active("only Kafka's own classes, and Strimzi's policy"), " ".join(CLASSES)),
     (_active("refused unless empty"), "transforms predicates"),
     (
         _active(),

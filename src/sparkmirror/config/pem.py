@@ -20,23 +20,20 @@ class PemError(ValueError):
     """Something is wrong with a certificate or a key; the message says what, without its text."""
 
 
-def read(path: str, shown: str) -> str:
-    """The text of a PEM file.
+def read(path: str, shown: str) -> bytes:
+    """A file of certificates or keys.
 
     Args:
         path: the file.
         shown: the path as it may appear in a message.
 
     Raises:
-        PemError: the file cannot be read, or is a Java or PKCS 12 key store.
+        PemError: it cannot be read.
     """
     try:
-        data = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
         raise PemError(f"{shown}: {(error.strerror or 'unreadable').lower()}") from None
-    if b"-----BEGIN " not in data:
-        raise PemError(f"{shown} is no PEM file")
-    return data.decode("ascii", errors="replace")
 
 
 def certificates(text: str) -> str:

@@ -1,8 +1,8 @@
 """A client's security keys to a checked ``Security``.
 
-What works: no security, SSL with PEM, SASL PLAIN and SASL SCRAM. Everything else that would change who is trusted or
-how a client logs in is refused with the way round, never ignored. As in the Java clients only what the protocol needs
-is looked at: key store keys beside ``security.protocol=PLAINTEXT`` have no effect.
+What works: no security, SSL with PEM, PKCS 12 and JKS, SASL PLAIN and SASL SCRAM. Everything else that would change who
+is trusted or how a client logs in is refused with the way round, never ignored. As in the Java clients only what the
+protocol needs is looked at: key store keys beside ``security.protocol=PLAINTEXT`` have no effect.
 
 Invariant: no error holds a secret.
 """
@@ -10,15 +10,16 @@ Invariant: no error holds a secret.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePath
 
 from sparkmirror.config import jaas, pem
 from sparkmirror.config.entries import Entry, Reader, one_of
 from sparkmirror.config.secret import Secret
 from sparkmirror.config.settings import SaslMechanism, Security, SecurityProtocol, TlsVersion
+from sparkmirror.config.stores import Kind, Store, kind_of, open_store
 
 _PROTOCOLS = {protocol.value: protocol for protocol in SecurityProtocol}
 _MECHANISMS = {mechanism.value: mechanism for mechanism in SaslMechanism}
+_STORE_TYPES = ("PEM", "PKCS12", "JKS")
 _LATER_MECHANISMS = ("GSSAPI", "OAUTHBEARER")
 _MODULES: Mapping[str, tuple[SaslMechanism, ...]] = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": (SaslMechanism.PLAIN,),
@@ -36,15 +37,6 @@ _REFUSED_WITH_TLS: Mapping[str, str] = {
     "ssl.engine.factory.class": "use PEM certificates: ssl.truststore.type=PEM, ssl.keystore.type=PEM",
     "ssl.provider": "remove it; OpenSSL does the encryption here",
     "ssl.cipher.suites": "remove it and limit the suites at the brokers, or in OpenSSL's configuration (OPENSSL_CONF)",
-}
-_CONVERT_TRUSTSTORE: Mapping[str, str] = {
-    "JKS": "convert it: keytool -list -rfc -keystore {path} > {stem}.pem",
-    "PKCS12": "convert it: openssl pkcs12 -in {path} -nokeys -out {stem}.pem",
-}
-_CONVERT_KEYSTORE: Mapping[str, str] = {
-    "JKS": "convert it: keytool -importkeystore -srckeystore {path} -destkeystore {stem}.p12 -deststoretype PKCS12 "
-    "&& openssl pkcs12 -in {stem}.p12 -nodes -out {stem}.pem",
-    "PKCS12": "convert it: openssl pkcs12 -in {path} -nodes -out {stem}.pem",
 }
 
 
@@ -130,26 +122,37 @@ def _check_module(entry: Entry, module: jaas.LoginModule, mechanism: SaslMechani
 
 
 def _trusted(reader: Reader) -> str | None:
-    text, entry = _store_text(reader, "ssl.truststore", "certificates", _CONVERT_TRUSTSTORE)
-    if entry is None:
+    found = _store(reader, "ssl.truststore", "certificates")
+    if found is None:
         return None
+    entry, text, store = found
     try:
-        return pem.certificates(text)
+        if store is None:
+            return pem.certificates(text)
+        if store.key:
+            raise pem.PemError("it holds a private key: a store of trusted certificates has none, export those alone")
+        return pem.certificates(store.trusted)
     except pem.PemError as error:
         raise entry.wrong(str(error)) from None
 
 
 def _identity(reader: Reader) -> tuple[str | None, Secret | None, Secret | None]:
     """The client's certificate chain, its key and the key's password."""
-    text, entry = _store_text(reader, "ssl.keystore", "key", _CONVERT_KEYSTORE)
+    found = _store(reader, "ssl.keystore", "key")
     chain_entry = reader.entry("ssl.keystore.certificate.chain")
     chain = reader.password("ssl.keystore.certificate.chain")
-    if entry is None:
+    if found is None:
         if chain_entry is not None and chain is not None:
             raise chain_entry.wrong("has no private key beside it", "set ssl.keystore.key too")
         return None, None, None
+    entry, text, store = found
     if entry.key.endswith("ssl.keystore.key") and chain is None:
         raise entry.wrong("has no certificate beside it", "set ssl.keystore.certificate.chain too")
+    if store is not None:
+        _check_key_password(reader)
+        if not store.key:
+            raise entry.wrong("there is no private key in it", "a store of trusted certificates is ssl.truststore")
+        return store.chain, Secret(store.key), None
     password = reader.password("ssl.key.password")
     try:
         certificates = pem.certificates(chain.reveal() if chain else text)
@@ -160,39 +163,51 @@ def _identity(reader: Reader) -> tuple[str | None, Secret | None, Secret | None]
     return certificates, Secret(key), password
 
 
-def _store_text(reader: Reader, store: str, inline: str, convert: Mapping[str, str]) -> tuple[str, Entry | None]:
-    """The PEM text of a store, from a file or from the value itself, and the entry that gave it."""
+def _check_key_password(reader: Reader) -> None:
+    """A key in a store is read with the store's password."""
+    entry, own = reader.entry("ssl.key.password"), reader.password("ssl.key.password")
+    if entry is not None and own is not None and own != reader.password("ssl.keystore.password"):
+        raise entry.wrong(
+            "is not the password of the store, and a key with a password of its own is not read from one here",
+            "give key and store one password, or write the key as PEM: ssl.keystore.type=PEM",
+        )
+
+
+def _store(reader: Reader, store: str, inline: str) -> tuple[Entry, str, Store | None] | None:
+    """A store, from a file or from the value itself: the entry that gave it, and its PEM text or what it holds."""
     place, value = reader.entry(f"{store}.location"), reader.entry(f"{store}.{inline}")
     path, text = reader.text(f"{store}.location"), reader.password(f"{store}.{inline}")
     if path and text and value is not None:
         raise value.wrong(f"stands beside {store}.location", "remove one of them")
-    entry = place if path else value if text else None
-    if entry is None:
-        return "", None
-    _check_type(reader, store, entry, path, convert)
-    if text:
-        return text.reveal(), entry
+    declared = (reader.text(f"{store}.type") or "").upper()
+    if text and value is not None:
+        if declared != "PEM":
+            absent = "" if declared else f"; {store}.type is not set, which means JKS"
+            raise value.wrong(f"needs {store}.type=PEM{absent}", f"set {store}.type=PEM")
+        return value, text.reveal(), None
+    if not path or place is None:
+        return None
+    kind_entry = reader.entry(f"{store}.type")
+    if kind_entry is not None and declared not in ("", *_STORE_TYPES):
+        raise kind_entry.wrong(f"{kind_entry.shown} is no type of store that is read here", one_of(_STORE_TYPES))
     try:
-        return pem.read(path or "", entry.tell(path or "")), entry
+        return _opened(reader, store, place, path, declared)
     except pem.PemError as error:
-        raise entry.wrong(str(error)) from None
+        raise place.wrong(str(error)) from None
 
 
-def _check_type(reader: Reader, store: str, entry: Entry, path: str | None, convert: Mapping[str, str]) -> None:
-    declared = reader.entry(f"{store}.type")
-    kind = (reader.text(f"{store}.type") or "JKS").upper()
-    if kind == "PEM":
-        return
-    absent = f"; {store}.type is not set, which means JKS" if declared is None else ""
-    if path is None:
-        raise entry.wrong(f"needs {store}.type=PEM{absent}", f"set {store}.type=PEM")
-    commands = convert.get(kind, convert["JKS"])
-    shown = path if entry.tell(path) == repr(path) else "STORE"
-    stem = str(PurePath(shown).with_suffix(""))
-    raise (declared or entry).wrong(
-        f"{kind} key stores do not work in this version{absent}",
-        f"{commands.format(path=shown, stem=stem)} then set {store}.type=PEM and {store}.location={stem}.pem",
-    )
+def _opened(reader: Reader, store: str, place: Entry, path: str, declared: str) -> tuple[Entry, str, Store | None]:
+    data, shown = pem.read(path, place.tell(path)), place.tell(path)
+    kind = kind_of(data)
+    if kind is Kind.PEM and declared == "PEM":
+        return place, data.decode("ascii", errors="replace"), None
+    if (kind is Kind.PEM) != (declared == "PEM") or kind is Kind.UNKNOWN:
+        said = f"{store}.type is {declared or 'not set, which means JKS'}"
+        if kind is Kind.UNKNOWN:
+            raise pem.PemError(f"{shown} is neither PEM nor PKCS12 nor JKS ({said})")
+        raise pem.PemError(f"{shown} is {kind.value}, but {said}: set {store}.type={kind.value}")
+    password = reader.password(f"{store}.password")
+    return place, "", open_store(data, password.reveal() if password else None)
 
 
 def _tls_versions(reader: Reader) -> tuple[TlsVersion, ...]:
