@@ -24,7 +24,7 @@ FIND_PYTHON = for python in $(or $(PYTHON),python3 python3.13 python3.12 python3
 FIND_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(17|21)["._+-]' \
 	|| java -version 2>&1 | grep -Eq 'version "(17|21)["._+-]'
 
-.PHONY: help setup demo test check bench chaos clean
+.PHONY: help setup demo test lint check bench chaos clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -55,11 +55,13 @@ demo: $(STAMP) ## two real clusters, real records, a mirror, and the proof
 test: $(STAMP) ## every test, on real brokers
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: $(STAMP) ## lint, format, types, import rules, fast tests
+lint: $(STAMP) ## lint, format, types, import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: lint ## the same, and the fast tests
 	$(BIN)/python -m pytest -q -m "not kafka and not spark and not slow" $(ARGS)
 
 bench: $(STAMP) ## sparkmirror, MirrorMaker 2 and the raw limit on the same brokers
