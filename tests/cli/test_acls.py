@@ -226,7 +226,19 @@ def test_a_mirror_with_exactly_these_rights_copies_and_copies_acls(
         write(source, each, (0,), records(50))
     allow(source, ResourceType.TOPIC, name, AclOperation.READ, principal="User:alice")
     clusters = {"a": source.client_properties("SASL_PLAIN"), "g": target.client_properties("SASL_PLAIN")}
-    settings = {"sync.topic.acls.interval.seconds": "1"}
+    settings = {
+        "sync.topic.acls.interval.seconds": "1",
+        "sync.topic.configs.enabled": "true",
+        "sync.topic.configs.interval.seconds": "1",
+        "emit.heartbeats.enabled": "true",
+        "heartbeats.topic.replication.factor": "1",
+        "g->a.emit.heartbeats.enabled": "false",
+        "emit.offset-syncs.enabled": "true",
+        "offset-syncs.topic.replication.factor": "1",
+        "emit.checkpoints.interval.seconds": "1",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+    }
     file = write_file(tmp_path / "least.properties", clusters, {"a->g": "orders.*, never-(a|b)"}, settings)
 
     def grant(side: Side, cluster: LabCluster) -> None:

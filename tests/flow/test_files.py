@@ -30,8 +30,8 @@ def produce(cluster, topic):
 
 def connectors(source, target, topic):
     clusters = {
-        "source.cluster.alias": "json-a",
-        "target.cluster.alias": "json-b",
+        "source.cluster.alias": "a",
+        "target.cluster.alias": "b",
         "source.cluster.bootstrap.servers": source.bootstrap_servers,
         "target.cluster.bootstrap.servers": target.bootstrap_servers,
         "replication.policy.separator": "_",
@@ -54,10 +54,10 @@ def resource(source, target, topic):
         "metadata": {"name": "m", "namespace": "n"},
         "spec": {
             "replicas": 1,
-            "target": {"alias": "yaml-b", "bootstrapServers": target.bootstrap_servers, "groupId": "g"},
+            "target": {"alias": "c", "bootstrapServers": target.bootstrap_servers, "groupId": "g"},
             "mirrors": [
                 {
-                    "source": {"alias": "yaml-a", "bootstrapServers": source.bootstrap_servers},
+                    "source": {"alias": "a", "bootstrapServers": source.bootstrap_servers},
                     "sourceConnector": {"tasksMax": 1, "config": one_broker},
                     "topicsPattern": topic,
                 }
@@ -66,19 +66,19 @@ def resource(source, target, topic):
     }
 
 
-def test_connectors_and_a_strimzi_resource_are_run_in_one_command(cluster_a, cluster_b, topic, tmp_path):
+def test_connectors_and_a_strimzi_resource_are_run_in_one_command(cluster_a, cluster_b, cluster_c, topic, tmp_path):
     one, two = topic("connect"), topic("strimzi")
     produce(cluster_a, one)
     produce(cluster_a, two)
     (tmp_path / "mm2.json").write_text(json.dumps(connectors(cluster_a, cluster_b, one)), encoding="utf-8")
-    (tmp_path / "mm2.yaml").write_text(yaml.safe_dump(resource(cluster_a, cluster_b, two)), encoding="utf-8")
+    (tmp_path / "mm2.yaml").write_text(yaml.safe_dump(resource(cluster_a, cluster_c, two)), encoding="utf-8")
     options = (str(tmp_path / "mm2.yaml"), "--once")
     with Running(tmp_path / "mm2.json", log=tmp_path / "run.log", options=options) as mirror:
         assert mirror.wait() == 0, mirror.tail()
         assert "spec.replicas" in mirror.output
-    copies = {one: f"json-a_{one}", two: f"yaml-a.{two}"}
-    results = compare(cluster_a.bootstrap_servers, cluster_b.bootstrap_servers, copies)
-    assert [(result.difference, result.records) for result in results] == [("", RECORDS)] * 2
+    for target, copies in ((cluster_b, {one: f"a_{one}"}), (cluster_c, {two: f"a.{two}"})):
+        (result,) = compare(cluster_a.bootstrap_servers, target.bootstrap_servers, copies)
+        assert (result.difference, result.records) == ("", RECORDS)
 
 
 def test_a_command_of_the_first_mirror_maker_is_run_and_goes_on_as_the_file_it_is_converted_to(

@@ -175,6 +175,12 @@ def staged(source: LabCluster, target: LabCluster, name: str, stem: str, directo
     return Scene(source, target, name, f"a.{name}", stem, walks, last, file)
 
 
+def java_tells_of_all(scene: Scene, others: list[str]) -> dict[str, dict[int, tuple[int, str]]]:
+    """What Java reads, once it reads something of every group that is translated; nothing before."""
+    told = as_java_tells(scene.target.bootstrap_servers, [*scene.walks, *others], scene.copy)
+    return told if all(len(told[group]) == 3 for group in scene.walks) else {}
+
+
 def check_translated(scene: Scene, here: Log, there: Log) -> None:
     """Every group is at the target where the records say, and clients of MirrorMaker 2 are told the same."""
     beyond, active, other = f"{scene.stem}-beyond", f"{scene.stem}-active", f"x-{scene.stem}"
@@ -183,7 +189,7 @@ def check_translated(scene: Scene, here: Log, there: Log) -> None:
     assert {group: scene.there(group) for group in scene.walks} == translated
     assert scene.there(f"{scene.stem}-modern") == expected(here, there, {PLAIN: 33})
     assert [scene.there(group) for group in (beyond, active, other)] == [{}, {}, {}]
-    told = as_java_tells(scene.target.bootstrap_servers, [*scene.walks, active, beyond], scene.copy)
+    told = until(lambda: java_tells_of_all(scene, [active, beyond]), "the checkpoints, which come after the offsets")
     assert {group: told[group] for group in scene.walks} == {
         group: {number: (offset, f"of {group}") for number, offset in offsets.items()}
         for group, offsets in translated.items()

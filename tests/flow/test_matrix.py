@@ -45,7 +45,11 @@ FLOWS = (AS_IT_IS, *CODECS)
 """Aliases of one source, hence flows with names of their own on the target; all but the first ask for a codec."""
 
 # What counts as small grows with the round trip, and a busy machine has a long one: never above half of the batch size.
-SETTINGS = {"tasks.max": "1", f"{AS_IT_IS}->b.producer.override.batch.size": "65536"}
+SETTINGS = {
+    "tasks.max": "1",
+    f"{AS_IT_IS}->b.producer.override.batch.size": "65536",
+    "several.aliases.per.cluster": "true",
+}
 READERS = ("java", "librdkafka")
 
 each_cell = pytest.mark.parametrize("cell", CELLS, ids=str)

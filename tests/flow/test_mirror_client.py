@@ -71,7 +71,8 @@ def chain(
         writer.some("transactions", RECORDS)
         until(lambda: count(cluster_c, f"x.y.{name}", f"y.x.{name}") >= writer.written, "all records on z")
         until(lambda: len(beats(cluster_c, "y.x.heartbeats")) == 3, "heartbeats of x on z")
-        until(lambda: newest(syncs(cluster_a, "mm2-offset-syncs.y.internal")) == last_records(cluster_a, name), "syncs")
+        ends_of_x = last_records(cluster_a, name)
+        until(lambda: newest(syncs(cluster_a, "mm2-offset-syncs.y.internal"), name) == ends_of_x, "syncs")
         until(lambda: mirror.output.count(UNREACHABLE) == 3, "the cluster that is not there is told of")
         mirror.stop_in_time()
         output = mirror.output
@@ -101,8 +102,9 @@ def syncs(cluster: LabCluster, topic: str) -> list[OffsetSync]:
     return [read_offset_sync(key, value) for key, value in messages(cluster, topic)]
 
 
-def newest(found: list[OffsetSync]) -> dict[int, int]:
-    return {one.partition.partition: one.upstream for one in found}
+def newest(found: list[OffsetSync], topic: str) -> dict[int, int]:
+    """The newest source offset of each partition; heartbeats have syncs too."""
+    return {one.partition.partition: one.upstream for one in found if one.partition.topic == topic}
 
 
 def last_records(cluster: LabCluster, topic: str) -> dict[int, int]:

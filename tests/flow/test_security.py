@@ -70,7 +70,9 @@ def test_every_listener_works_on_both_sides_and_no_secret_is_seen_anywhere(guard
         f"spark.eventLog.enabled true\nspark.eventLog.compress false\nspark.eventLog.dir file://{events}\n"
     )
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    file = write_file(tmp_path / "mm2.properties", clusters, flows, {"tasks.max": "1"})
+    file = write_file(
+        tmp_path / "mm2.properties", clusters, flows, {"tasks.max": "1", "several.aliases.per.cluster": "true"}
+    )
     file.chmod(0o600)
     with Running(file, log=tmp_path / "run.log") as mirror:
         until(lambda: count(target, *copies.values()) >= written, "all is copied")

@@ -40,7 +40,11 @@ def test_properties_and_deletions_follow_the_source_while_records_are_copied(clu
         tmp_path / "mm2.properties",
         {"e": cluster_a, "f": cluster_b},
         {"e->f": f"{kept},{gone}"},
-        {"sync.topic.configs.interval.seconds": "2", "sync.topic.deletes.enabled": "true"},
+        {
+            "sync.topic.configs.enabled": "true",
+            "sync.topic.configs.interval.seconds": "2",
+            "sync.topic.deletes.enabled": "true",
+        },
     )
 
     def holds(name: str, wanted: Sequence[bytes]) -> None:
