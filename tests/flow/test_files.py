@@ -30,8 +30,8 @@ def produce(cluster, topic):
 
 def connectors(source, target, topic):
     clusters = {
-        "source.cluster.alias": "a",
-        "target.cluster.alias": "b",
+        "source.cluster.alias": "json-a",
+        "target.cluster.alias": "json-b",
         "source.cluster.bootstrap.servers": source.bootstrap_servers,
         "target.cluster.bootstrap.servers": target.bootstrap_servers,
         "replication.policy.separator": "_",
@@ -54,10 +54,10 @@ def resource(source, target, topic):
         "metadata": {"name": "m", "namespace": "n"},
         "spec": {
             "replicas": 1,
-            "target": {"alias": "c", "bootstrapServers": target.bootstrap_servers, "groupId": "g"},
+            "target": {"alias": "yaml-c", "bootstrapServers": target.bootstrap_servers, "groupId": "g"},
             "mirrors": [
                 {
-                    "source": {"alias": "a", "bootstrapServers": source.bootstrap_servers},
+                    "source": {"alias": "json-b", "bootstrapServers": source.bootstrap_servers},
                     "sourceConnector": {"tasksMax": 1, "config": one_broker},
                     "topicsPattern": topic,
                 }
@@ -69,15 +69,16 @@ def resource(source, target, topic):
 def test_connectors_and_a_strimzi_resource_are_run_in_one_command(cluster_a, cluster_b, cluster_c, topic, tmp_path):
     one, two = topic("connect"), topic("strimzi")
     produce(cluster_a, one)
-    produce(cluster_a, two)
+    produce(cluster_b, two)
     (tmp_path / "mm2.json").write_text(json.dumps(connectors(cluster_a, cluster_b, one)), encoding="utf-8")
-    (tmp_path / "mm2.yaml").write_text(yaml.safe_dump(resource(cluster_a, cluster_c, two)), encoding="utf-8")
+    (tmp_path / "mm2.yaml").write_text(yaml.safe_dump(resource(cluster_b, cluster_c, two)), encoding="utf-8")
     options = (str(tmp_path / "mm2.yaml"), "--once")
     with Running(tmp_path / "mm2.json", log=tmp_path / "run.log", options=options) as mirror:
         assert mirror.wait() == 0, mirror.tail()
         assert "spec.replicas" in mirror.output
-    for target, copies in ((cluster_b, {one: f"a_{one}"}), (cluster_c, {two: f"a.{two}"})):
-        (result,) = compare(cluster_a.bootstrap_servers, target.bootstrap_servers, copies)
+    copied = ((cluster_a, cluster_b, {one: f"json-a_{one}"}), (cluster_b, cluster_c, {two: f"json-b.{two}"}))
+    for source, target, copies in copied:
+        (result,) = compare(source.bootstrap_servers, target.bootstrap_servers, copies)
         assert (result.difference, result.records) == ("", RECORDS)
 
 
