@@ -245,7 +245,7 @@ def _no_authorizer(alias: Alias, otherwise: str) -> Note:
     return Note(
         cluster=alias,
         what="no authorizer",
-        detail=f"so ACLs are not copied until it {otherwise}; sync.topic.acls.enabled=false stops asking",
+        detail=f"ACLs are not copied until it {otherwise}; sync.topic.acls.enabled=false stops asking",
     )
 
 
