@@ -101,4 +101,5 @@ def test_a_round_that_only_tells_changes_nothing_on_record(lab_flow, cluster_a, 
             schedule = Schedule(asked, lambda mine: (TopicConfigs(mine),), name="test", note=print)
             assert schedule.once() == ()
             sides.store.follow()
-            assert sides.store.state.duties["topic configs"].changed == changed
+            (round_,) = sides.store.state.duties.values()
+            assert (round_.name, round_.changed) == ("topic configs", changed)
