@@ -194,7 +194,7 @@ def test_all_topics_under_identity_naming_are_noted_and_not_opened(flow: FlowCon
 def test_the_file_says_whether_and_how_often(flow: FlowConfig, enabled: bool, interval: float | None):
     flow = replace(flow, acls=AclSync(enabled=enabled, interval_s=7.0))
     with closing(Cluster(A, flow.source.admin, role="test")) as nobody:
-        duty = TopicAcls(Sides(flow=flow, source=nobody, target=nobody, store=None, tell=lambda _: None))
+        duty = TopicAcls(Sides(flow=flow, source=nobody, target=nobody, store=None))
     assert duty.interval_s == interval
 
 
@@ -230,7 +230,7 @@ def sides(
         if isinstance(clusters[1], LabCluster):
             ensure_internal_topics(replace(flow, internal_replication_factor=1), target)
             store = Store(target, internal_topic(flow.name), flow.admin_timeout_ms)
-        yield Sides(flow=flow, source=source, target=target, store=store, tell=lambda _: None)
+        yield Sides(flow=flow, source=source, target=target, store=store)
 
 
 def texts(duty: TopicAcls) -> list[str]:

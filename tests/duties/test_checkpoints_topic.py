@@ -33,15 +33,15 @@ def sides(lab_flow: FlowConfig, lab_cluster: Callable[[str], Cluster], topic: Ca
     source = replace(lab_flow.source, alias=Alias(topic("s")))
     flow = replace(lab_flow, source=source, groups=GroupSettings(checkpoints_replication_factor=1))
     a, b = lab_cluster("A"), lab_cluster("B")
-    yield Sides(flow=flow, source=a, target=b, store=None, tell=lambda _: None)
+    yield Sides(flow=flow, source=a, target=b, store=None)
     admin.delete_topics(b, [f"{source.alias}.checkpoints.internal"])
 
 
 def test_what_is_written_is_read_back_and_what_others_removed_is_forgotten(sides: Sides, cluster_b: LabCluster) -> None:
     mine, other = CheckpointsTopic(sides), CheckpointsTopic(sides)
     assert not mine.follow()
-    mine.create()
-    mine.create()
+    mine.create(mine.creation)
+    mine.create(mine.creation)
     mine.write([checkpoint(f"group-{number}", number) for number in range(9)] + [checkpoint("group-3", 33)])
     assert mine.follow()
     assert other.follow()
@@ -61,7 +61,7 @@ def test_what_is_written_is_read_back_and_what_others_removed_is_forgotten(sides
     admin.delete_topics(sides.target, [mine.name]).complete()
     until(lambda: not mine.follow(), "the topic is gone")
     assert mine.newest == {}
-    mine.create()
+    mine.create(mine.creation)
     mine.write([checkpoint("group-1", 5)])
     assert mine.follow()
     assert other.follow()
@@ -72,4 +72,4 @@ def test_too_few_brokers_are_told_with_the_key_that_helps(sides: Sides) -> None:
     three = replace(sides.flow, groups=GroupSettings())
     refused = CheckpointsTopic(replace(sides, flow=three))
     with pytest.raises(BrokerError, match=r"set checkpoints\.topic\.replication\.factor \(it is 3\)"):
-        refused.create()
+        refused.create(refused.creation)

@@ -193,7 +193,7 @@ def test_a_note_is_told_once_while_it_lasts() -> None:
 
 def test_it_can_be_switched_off() -> None:
     def interval(flow: FlowConfig) -> float | None:
-        with_nobody = Sides(flow=flow, source=None, target=None, store=None, tell=print)  # type: ignore[arg-type]  # asks nobody
+        with_nobody = Sides(flow=flow, source=None, target=None, store=None)  # type: ignore[arg-type]  # asks nobody
         return TopicConfigs(with_nobody).interval_s
 
     assert interval(FLOW) == 600
@@ -214,7 +214,7 @@ class Site:
 
     def new_duty(self, **settings: object) -> TopicConfigs:
         flow = replace(self.flow, **settings)  # type: ignore[arg-type]  # settings of a flow by name
-        return TopicConfigs(Sides(flow=flow, source=self.source, target=self.target, store=None, tell=print))
+        return TopicConfigs(Sides(flow=flow, source=self.source, target=self.target, store=None))
 
     def create(self, cluster: Cluster, name: str, **configs: str) -> None:
         own = tuple((key.replace("_", "."), value) for key, value in configs.items())

@@ -112,7 +112,7 @@ def test_what_was_copied_is_what_has_progress() -> None:
 
 def test_it_is_off_unless_it_is_asked_for() -> None:
     def interval(flow: FlowConfig) -> float | None:
-        with_nobody = Sides(flow=flow, source=None, target=None, store=None, tell=print)  # type: ignore[arg-type]  # asks nobody
+        with_nobody = Sides(flow=flow, source=None, target=None, store=None)  # type: ignore[arg-type]  # asks nobody
         return TopicDeletions(with_nobody).interval_s
 
     assert interval(FLOW) == 600
@@ -121,7 +121,7 @@ def test_it_is_off_unless_it_is_asked_for() -> None:
 
 
 def test_before_the_first_start_nothing_was_copied() -> None:
-    nothing = Sides(flow=FLOW, source=None, target=None, store=None, tell=print)  # type: ignore[arg-type]  # asks nobody
+    nothing = Sides(flow=FLOW, source=None, target=None, store=None)  # type: ignore[arg-type]  # asks nobody
     assert TopicDeletions(nothing).look() == ()
 
 
@@ -137,7 +137,7 @@ class Site:
         self.store = Store(target, internal_topic(flow.name), flow.admin_timeout_ms)
 
     def duty(self) -> TopicDeletions:
-        sides = Sides(flow=self.flow, source=self.source, target=self.target, store=self.store, tell=print)
+        sides = Sides(flow=self.flow, source=self.source, target=self.target, store=self.store)
         return TopicDeletions(sides)
 
     def create(self, cluster: Cluster, *names: str) -> None:

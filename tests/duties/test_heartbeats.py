@@ -16,7 +16,8 @@ from sparkmirror.duties import heartbeats, mirror_topics, roster
 from sparkmirror.duties.duty import Sides, do_round
 from sparkmirror.duties.heartbeats import Beat, Heartbeats, decide
 from sparkmirror.duties.mirror_topics import CreateTopic
-from sparkmirror.flow.schedule import Schedule, connected
+from sparkmirror.flow.schedule import Schedule
+from sparkmirror.flow.sides import connected
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.ports import free_ports
@@ -56,7 +57,7 @@ def far_flow(settings: HeartbeatSettings) -> FlowConfig:
 
 
 def sides(flow: FlowConfig, lab_cluster: Callable[[str], Cluster]) -> Sides:
-    return Sides(flow=flow, source=lab_cluster("A"), target=lab_cluster("B"), store=None, tell=lambda _: None)
+    return Sides(flow=flow, source=lab_cluster("A"), target=lab_cluster("B"), store=None)
 
 
 def beats(cluster: LabCluster) -> list[Heartbeat]:
@@ -79,7 +80,7 @@ def test_the_topic_comes_before_the_first_heartbeat() -> None:
 @pytest.mark.parametrize("enabled", [True, False])
 def test_a_flow_has_the_duty_unless_it_is_switched_off(enabled: bool) -> None:
     flow = far_flow(HeartbeatSettings(enabled=enabled, interval_s=7.0))
-    with connected(flow, lambda _: None, role="test", started=False) as sides:
+    with connected(flow, role="test", started=False) as sides:
         duties = roster.heartbeats(sides)
         assert [duty.interval_s for duty in duties] == ([7.0] if enabled else [])
         assert [duty.name for duty in roster.pulse(sides) if duty.name == "heartbeats"] == [

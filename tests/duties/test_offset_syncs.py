@@ -21,7 +21,7 @@ from sparkmirror.duties import offset_syncs, roster
 from sparkmirror.duties.duty import Sides, do_round
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.duties.offset_syncs import MOST_AT_ONCE, Line, OffsetSyncs, decide, topic_of
-from sparkmirror.flow.schedule import connected
+from sparkmirror.flow.sides import connected
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.configs import topic_configs
@@ -160,7 +160,7 @@ def test_the_topic_names_the_cluster_that_it_is_not_on(location, separator, topi
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_a_flow_has_the_duty_unless_it_is_switched_off(enabled):
-    with connected(far_flow(OffsetSyncSettings(enabled=enabled)), lambda _: None, role="test", started=False) as sides:
+    with connected(far_flow(OffsetSyncSettings(enabled=enabled)), role="test", started=False) as sides:
         assert ("offset syncs" in [duty.name for duty in roster.upkeep(sides)]) is enabled
 
 
@@ -188,7 +188,6 @@ class Site:
                 source=self.source,
                 target=self.target,
                 store=Store(self.target, internal_topic(self.flow.name), 30_000),
-                tell=lambda _: None,
             )
         )
 

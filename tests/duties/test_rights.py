@@ -10,6 +10,7 @@ from sparkmirror.config import (
     AclSync,
     ClientSettings,
     DeadLetters,
+    Drift,
     Endpoint,
     FlowConfig,
     GroupSettings,
@@ -80,6 +81,7 @@ WRITER_OF = "READ WRITE CREATE DESCRIBE"
     ("change", "source", "target"),
     [
         ({"sync_topic_configs_enabled": True}, set(), {"ALTER_CONFIGS topic A.orders"}),
+        ({"sync_topic_configs_enabled": True, "sync_topic_configs_drift": Drift.REPORT}, set(), set()),
         ({"sync_topic_deletes_enabled": True}, set(), {"DELETE topic A.orders"}),
         (
             {"heartbeats": HeartbeatSettings()},

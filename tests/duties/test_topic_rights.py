@@ -78,7 +78,7 @@ def test_the_right_that_is_missing_to_change_a_copy_is_named(
         heartbeats_replication=False,
         admin_timeout_ms=20_000,
     )
-    duty = TopicConfigs(Sides(flow=flow, source=lab_cluster("A"), target=user, store=None, tell=print))
+    duty = TopicConfigs(Sides(flow=flow, source=lab_cluster("A"), target=user, store=None))
     create_topic(cluster_a, topic_name, config={"retention.ms": "1000", "segment.ms": "70000"})
     create_topic(guarded, f"A.{topic_name}")
     allow(guarded, ResourceType.TOPIC, f"A.{topic_name}", AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)

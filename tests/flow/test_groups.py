@@ -17,7 +17,7 @@ from sparkmirror.config import load
 from sparkmirror.duties.group_look import GroupLook
 from sparkmirror.duties.group_offsets import CommitOffsets, GroupOffsets
 from sparkmirror.duties.groups import Standing, explain_group
-from sparkmirror.flow.schedule import connected
+from sparkmirror.flow.sides import connected
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.jars import mirror_maker_jars
 from sparkmirror.spark.gateway import Gateway
@@ -120,7 +120,7 @@ def as_java_tells(servers: str, groups: list[str], topic: str) -> dict[str, dict
 def standings(file: Path, group: str) -> dict[int, tuple[Standing, int]]:
     """What the explanation says of a group, by partition: where it stands, and its offset on the target."""
     (flow,) = load([str(file)]).flows
-    with connected(flow, lambda _: None, role="test") as sides:
+    with connected(flow, role="test") as sides:
         lines = explain_group(GroupLook(sides, patience_s=0).look(target=True), group)
     return {line.partition.partition if line.partition else -1: (line.standing, line.there) for line in lines}
 
@@ -209,7 +209,7 @@ def check_a_restart(scene: Scene, here: Log, there: Log) -> None:
     commit(scene.source, late, scene.topic, {PLAIN: 50})
     before = scene.there(late)
     (flow,) = load([str(scene.file)]).flows
-    with connected(flow, lambda _: None, role="test") as sides:
+    with connected(flow, role="test") as sides:
         duty = GroupOffsets(sides)
         actions = duty.look()
         assert [action.group for action in actions if isinstance(action, CommitOffsets)] == [active, forth, late]

@@ -12,7 +12,8 @@ import pytest
 from sparkmirror.duties.duty import Change, Result, Sides, Sign, each
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.flow.schedule import MOST_RETRY_SECONDS, RETRY_SECONDS, Schedule, _pause, connected
+from sparkmirror.flow.schedule import MOST_RETRY_SECONDS, RETRY_SECONDS, Schedule, _pause
+from sparkmirror.flow.sides import connected
 from sparkmirror.flow.status import told
 from sparkmirror.model import Alias, FlowName
 from tests.flow.running import until
@@ -64,7 +65,7 @@ def flow(lab_flow, topic):
 
 @pytest.fixture
 def started(flow):
-    with connected(flow, lambda _: None, role="test") as sides:
+    with connected(flow, role="test") as sides:
         ensure_internal_topics(flow, sides.target)
         yield sides
 

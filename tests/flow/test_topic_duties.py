@@ -11,7 +11,8 @@ from confluent_kafka import Producer
 from sparkmirror.config import Drift
 from sparkmirror.duties.configs import TopicConfigs
 from sparkmirror.duties.internal_topics import ensure_internal_topics
-from sparkmirror.flow.schedule import Schedule, connected
+from sparkmirror.flow.schedule import Schedule
+from sparkmirror.flow.sides import connected
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import Alias, FlowName
 from tests.flow.running import Running, create_topic, ends, set_limit, until, write_file
@@ -93,7 +94,7 @@ def test_a_round_that_only_tells_changes_nothing_on_record(lab_flow, cluster_a, 
     )
     create_topic(cluster_a, topic_name, config={"retention.ms": "1000"})
     create_topic(cluster_b, f"g.{topic_name}", config={"retention.ms": "2000"})
-    with connected(flow, print, role="test") as sides:
+    with connected(flow, role="test") as sides:
         assert sides.store is not None
         ensure_internal_topics(flow, sides.target)
         for drift, changed in ((Drift.REPORT, 0), (Drift.MEND, 1)):

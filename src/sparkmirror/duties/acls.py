@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties import acl_translation, topics
 from sparkmirror.duties.duty import Change, Result, Sides, Sign
+from sparkmirror.duties.notes import Notes
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.kafka import acls, admin
 from sparkmirror.kafka.acls import AclBinding, Operation, PatternType, Permission, ResourceType
@@ -116,19 +117,18 @@ class TopicAcls:
 
     def __init__(self, sides: Sides) -> None:
         self._sides = sides
-        self._told: set[tuple[Alias, str]] = set()
+        self._notes: Notes[Note] = Notes()
         sync = sides.flow.acls
         self.interval_s: float | None = sync.interval_s if sync.enabled else None
 
     def look(self) -> tuple[Action, ...]:
-        """Asks both clusters and says what is missing; what was told before is not told again."""
+        """Asks both clusters and says what is missing."""
         actions = decide(observe(self._sides))
-        return tuple(
-            each for each in actions if not isinstance(each, Note) or (each.cluster, each.what) not in self._told
-        )
+        self._notes.stand(action for action in actions if isinstance(action, Note))
+        return actions
 
     def apply(self, actions: Sequence[Action]) -> tuple[Result, ...]:
-        """Creates and removes bindings on the target, and keeps the record of what was created.
+        """Creates and removes bindings on the target and keeps the record of that; a note is told once while it lasts.
 
         Raises:
             BrokerError: this user may not change the target's ACLs.
@@ -143,8 +143,17 @@ class TopicAcls:
             [binding for binding in created if binding not in failed],
             [binding for binding in removed if binding not in failed],
         )
-        self._told |= {(action.cluster, action.what) for action in actions if isinstance(action, Note)}
-        return tuple(Result(action=action, failure=_failure(action, failed) or unrecorded) for action in actions)
+        return tuple(self._results(actions, failed, unrecorded))
+
+    def _results(
+        self, actions: Sequence[Action], failed: Mapping[AclBinding, BrokerError | LinkError], unrecorded: str
+    ) -> Iterator[Result]:
+        for action in actions:
+            if isinstance(action, ChangeBinding):
+                refusal = failed.get(action.binding)
+                yield Result(action=action, failure=unrecorded if refusal is None else str(refusal))
+            elif self._notes.tell(action):
+                yield Result(action=action)
 
     def _record(self, created: Sequence[AclBinding], removed: Sequence[AclBinding]) -> str:
         """Puts it on record; gives why it could not."""
@@ -258,12 +267,6 @@ def _raise_if_forbidden(failed: Mapping[AclBinding, BrokerError | LinkError]) ->
 
 def _with(sign: Sign, actions: Sequence[Action]) -> list[AclBinding]:
     return [action.binding for action in actions if isinstance(action, ChangeBinding) and action.sign is sign]
-
-
-def _failure(action: Action, failed: Mapping[AclBinding, BrokerError | LinkError]) -> str:
-    if isinstance(action, Note) or action.binding not in failed:
-        return ""
-    return str(failed[action.binding])
 
 
 def _words(binding: AclBinding) -> tuple[str, ...]:

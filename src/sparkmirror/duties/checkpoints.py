@@ -15,25 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.duties.checkpoints_topic import CheckpointsTopic
-from sparkmirror.duties.duty import Change, Result, Sides, Sign, each
+from sparkmirror.duties.duty import Result, Sides, each
 from sparkmirror.duties.group_look import GroupLook
 from sparkmirror.duties.groups import GroupPlace, Observed, translations
+from sparkmirror.duties.mirror_topics import CreateTopic
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.mm2.checkpoints import Checkpoint
-from sparkmirror.model import Alias
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateCheckpointsTopic:
-    """The target lacks the topic."""
-
-    cluster: Alias
-    name: str
-
-    @property
-    def change(self) -> Change:
-        """A topic is added."""
-        return Change(cluster=self.cluster, sign=Sign.ADD, what=f"topic {self.name}", detail="compacted, 1 partition")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +48,7 @@ class Unreadable:
         return
 
 
-Action = CreateCheckpointsTopic | Emit | Unreadable
+Action = CreateTopic | Emit | Unreadable
 
 
 class Checkpoints:
@@ -82,10 +69,9 @@ class Checkpoints:
         Raises:
             SparkmirrorError: a cluster cannot be asked.
         """
-        create = CreateCheckpointsTopic(cluster=self._sides.flow.target.alias, name=self._topic.name)
         there = self._topic.follow()
         decided = decide(self._groups.look(target=False), self._topic.newest)
-        return decided if there else (create, *decided)
+        return decided if there else (self._topic.creation, *decided)
 
     def apply(self, actions: Sequence[Action]) -> Sequence[Result]:
         """Creates the topic if need be, and writes the checkpoints at once.
@@ -93,7 +79,7 @@ class Checkpoints:
         Raises:
             SparkmirrorError: the target cannot be asked.
         """
-        creations = each([one for one in actions if isinstance(one, CreateCheckpointsTopic)], self._create)
+        creations = each([one for one in actions if isinstance(one, CreateTopic)], self._topic.create)
         emits = [one for one in actions if isinstance(one, Emit)]
         refused = [one for one in actions if isinstance(one, Unreadable)]
         failure = next((result.failure for result in creations if not result.done), "") or self._write(emits)
@@ -102,9 +88,6 @@ class Checkpoints:
             *(Result(action=one, failure=failure) for one in emits),
             *(Result(action=one, failure=f"group {one.group}: {one.reason}") for one in refused),
         )
-
-    def _create(self, _action: CreateCheckpointsTopic) -> None:
-        self._topic.create()
 
     def _write(self, emits: Sequence[Emit]) -> str:
         try:

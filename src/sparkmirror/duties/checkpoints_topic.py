@@ -7,9 +7,8 @@ from collections.abc import Iterable
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.groups import GroupPlace
-from sparkmirror.duties.mirror_topics import CreateTopic, create
-from sparkmirror.kafka import admin
-from sparkmirror.kafka.pairs import Pair, PairJournal
+from sparkmirror.duties.mirror_topics import CreateTopic, create, exists
+from sparkmirror.kafka.journal import Journal
 from sparkmirror.mm2.checkpoints import Checkpoint, read_checkpoint, read_key
 from sparkmirror.naming import policy_for
 
@@ -29,7 +28,7 @@ class CheckpointsTopic:
         self.name = policy_for(flow.policy, flow.source.alias).checkpoints_topic(flow.source.alias)
         self.newest: dict[GroupPlace, Checkpoint] = {}
         self._sides = sides
-        self._journal = PairJournal(sides.target, self.name)
+        self._journal = Journal(sides.target, self.name)
         self._next = 0
 
     def follow(self) -> bool:
@@ -39,7 +38,7 @@ class CheckpointsTopic:
             SparkmirrorError: it cannot be read.
         """
         timeout_ms = self._sides.flow.admin_timeout_ms
-        if not admin.list_topics(self._sides.target, [self.name], timeout_ms):
+        if not exists(self._sides.target, self.name, timeout_ms):
             self.newest, self._next = {}, 0
             return False
         pairs, following = self._sides.target.run(self._journal.read_pairs, self._next, timeout_ms)
@@ -47,24 +46,28 @@ class CheckpointsTopic:
             self.newest = {}
             pairs, following = self._sides.target.run(self._journal.read_pairs, 0, timeout_ms)
         self._next = following
-        for pair in pairs:
-            self._take(pair)
+        for key, value in pairs:
+            self._take(key, value)
         return True
 
-    def create(self) -> None:
-        """Creates it.
-
-        Raises:
-            SparkmirrorError: it cannot be created.
-        """
+    @property
+    def creation(self) -> CreateTopic:
+        """What makes it, where it is not there."""
         flow = self._sides.flow
-        wanted = CreateTopic(
+        return CreateTopic(
             cluster=flow.target.alias,
             topic=self.name,
             replication_factor=flow.groups.checkpoints_replication_factor,
             key="checkpoints.topic.replication.factor",
         )
-        create(self._sides.target, wanted, flow.admin_timeout_ms)
+
+    def create(self, creation: CreateTopic) -> None:
+        """Makes it.
+
+        Raises:
+            SparkmirrorError: it cannot be created.
+        """
+        create(self._sides.target, creation, self._sides.flow.admin_timeout_ms)
 
     def write(self, checkpoints: Iterable[Checkpoint]) -> None:
         """Writes checkpoints, all or, when it fails, some of them.
@@ -72,16 +75,16 @@ class CheckpointsTopic:
         Raises:
             SparkmirrorError: they cannot be written.
         """
-        pairs = [Pair(checkpoint.key(), checkpoint.value()) for checkpoint in checkpoints]
+        pairs = [(checkpoint.key(), checkpoint.value()) for checkpoint in checkpoints]
         if pairs:
             self._sides.target.run(self._journal.append, pairs, self._sides.flow.admin_timeout_ms)
 
-    def _take(self, pair: Pair) -> None:
+    def _take(self, key: bytes, value: bytes | None) -> None:
         try:
-            place = GroupPlace(*read_key(pair.key))
-            if pair.value is None:
+            place = GroupPlace(*read_key(key))
+            if value is None:
                 self.newest.pop(place, None)
             else:
-                self.newest[place] = read_checkpoint(pair.key, pair.value)
+                self.newest[place] = read_checkpoint(key, value)
         except ValueError as failure:
             log.warning("%s on cluster %s: %s", self.name, self._sides.target.alias, failure)

@@ -87,14 +87,12 @@ class Sides:
         flow: the flow.
         source, target: the clusters, to ask and to change.
         store: the flow's internal topic, to be followed by whoever reads it; None before the flow's first start.
-        tell: takes what happens outside of results, as events for the operator.
     """
 
     flow: FlowConfig
     source: Cluster
     target: Cluster
     store: Store | None
-    tell: Callable[[str], None]
 
 
 class Duty(Protocol):

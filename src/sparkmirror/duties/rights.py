@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sparkmirror.config import FlowConfig, PolicyKind, Side
-from sparkmirror.duties import topics
+from sparkmirror.config import Drift, FlowConfig, PolicyKind, Side
+from sparkmirror.duties import offset_syncs, topics
 from sparkmirror.duties.reach import ALL, Reach, reach, smallest
 from sparkmirror.kafka.acls import CLUSTER_NAME, Operation, PatternType, ResourceType
-from sparkmirror.naming import HEARTBEATS_TOPIC, WRITERS_TOPIC, control_topic, internal_topic
+from sparkmirror.naming import HEARTBEATS_TOPIC, WRITERS_TOPIC, control_topic, internal_topic, policy_for
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 CLUSTER, TRANSACTIONAL_ID = ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
@@ -87,7 +87,9 @@ def _target(flow: FlowConfig) -> Iterator[Right]:
     yield from _allow(TOPIC, copies, "copying", READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS)
     yield from _allow(TOPIC, copies, "creating topics and partitions", CREATE, ALTER)
     if flow.sync_topic_configs_enabled:
-        yield from _allow(TOPIC, copies, "topic configs", DESCRIBE_CONFIGS, ALTER_CONFIGS)
+        yield from _allow(TOPIC, copies, "topic configs", DESCRIBE_CONFIGS)
+        if flow.sync_topic_configs_drift is Drift.MEND:
+            yield from _allow(TOPIC, copies, "topic configs", ALTER_CONFIGS)
     if flow.sync_topic_deletes_enabled:
         yield from _allow(TOPIC, copies, "topic deletes", DELETE)
     own = [_named(name) for name in (internal_topic(flow.name), control_topic(flow.name), WRITERS_TOPIC)]
@@ -102,7 +104,7 @@ def _target(flow: FlowConfig) -> Iterator[Right]:
     if flow.offset_syncs.enabled and flow.offset_syncs.location is Side.TARGET:
         yield from _offset_syncs(flow)
     if flow.groups.checkpoints_enabled:
-        name = f"{flow.source.alias}{_separator(flow)}checkpoints{_separator(flow)}internal"
+        name = policy_for(flow.policy, flow.source.alias).checkpoints_topic(flow.source.alias)
         yield from _allow(TOPIC, [_named(name)], "checkpoints", READ, WRITE, CREATE, DESCRIBE)
     if flow.groups.sync_enabled:
         yield from _allow(GROUP, reach(flow.groups.include), "group offsets", READ, DESCRIBE)
@@ -111,15 +113,7 @@ def _target(flow: FlowConfig) -> Iterator[Right]:
 
 
 def _offset_syncs(flow: FlowConfig) -> Iterator[Right]:
-    """Their topic is named for the cluster of the flow that it does not lie on."""
-    at_source = flow.offset_syncs.location is Side.SOURCE
-    other = flow.target.alias if at_source else flow.source.alias
-    name = f"mm2-offset-syncs{_separator(flow)}{other}{_separator(flow)}internal"
-    yield from _allow(TOPIC, [_named(name)], "offset syncs", READ, WRITE, CREATE, DESCRIBE)
-
-
-def _separator(flow: FlowConfig) -> str:
-    return flow.policy.separator if flow.policy.internal_separator_follows else "."
+    yield from _allow(TOPIC, [_named(offset_syncs.topic_of(flow))], "offset syncs", READ, WRITE, CREATE, DESCRIBE)
 
 
 def _copy(flow: FlowConfig, of: Reach) -> Reach:

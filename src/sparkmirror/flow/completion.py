@@ -18,11 +18,10 @@ from sparkmirror.config import MirrorConfig
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.errors import ConfigError, SparkmirrorError
-from sparkmirror.flow.schedule import connected
+from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.orders import topic_key
 from sparkmirror.offsets.state import JournalState
 
@@ -73,7 +72,7 @@ def wait(
     """
     deadline = time.monotonic() + timeout_s
     with ExitStack() as stack:
-        looks = [_Look(stack.enter_context(connected(flow, lambda _: None, role="wait"))) for flow in config.flows]
+        looks = [_Look(stack.enter_context(connected(flow, role="wait"))) for flow in config.flows]
         for look in looks:
             look.begin(wanted)
         _check_wanted(config, looks, wanted)
@@ -122,18 +121,9 @@ class _Look:
         """Asks the flow's own record how far it is."""
         flow = self._sides.flow
         try:
-            return outstanding(str(flow.name), self.ranges, self._known())
+            return outstanding(str(flow.name), self.ranges, record(self._sides))
         except SparkmirrorError as failure:
             return Left(flow=str(flow.name), partitions=len(self.ranges), trouble=str(failure))
-
-    def _known(self) -> JournalState | None:
-        flow, store = self._sides.flow, self._sides.store
-        if store is None or not admin.list_topics(
-            self._sides.target, [internal_topic(flow.name)], flow.admin_timeout_ms
-        ):
-            return None
-        store.follow()
-        return store.state
 
 
 def outstanding(flow: str, ranges: Mapping[TopicPartition, tuple[int, int]], known: JournalState | None) -> Left:

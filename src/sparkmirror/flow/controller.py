@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -34,7 +35,7 @@ TICK_SECONDS = 0.1
 DRAIN_SECONDS = 7.0
 OPEN_AGAIN_SECONDS = 5.0
 DUTIES_SECONDS = 1.0
-"""How long the end of a flow waits for a duty's round; what is under way then is done again by the next run."""
+"""How long the end of a flow waits for its duties' rounds; what is under way then is done again by the next run."""
 
 SHIFT_THREADS = 256
 EVENTS = 20
@@ -170,9 +171,11 @@ class Controller:
                 self._finish(copying)
             finally:
                 self._cancel()
+                deadline = time.monotonic() + DUTIES_SECONDS
                 for schedule in schedules:
                     schedule.stop()
-                    schedule.join(DUTIES_SECONDS)
+                for schedule in schedules:
+                    schedule.join(max(0.0, deadline - time.monotonic()))
 
     def _schedules(self) -> tuple[Schedule, ...]:
         """What the flow does beside its copying. A copy for once does it once, at its end."""

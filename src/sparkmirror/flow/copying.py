@@ -22,9 +22,9 @@ from sparkmirror.duties.dead_letters import ensure_dead_letter_topic
 from sparkmirror.duties.offset_map import bound_offset_map
 from sparkmirror.duties.topics import Round, replicate_topics, wanted
 from sparkmirror.errors import FencedError, SparkmirrorError
-from sparkmirror.events import ANEW, Kind, kind_of_stop
+from sparkmirror.events import ANEW, Kind, kind_of_stop, now_ms
 from sparkmirror.flow.lanes import Ended, Lanes
-from sparkmirror.flow.opening import Opened, now_ms
+from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.ordering import Ordering
 from sparkmirror.flow.planner import Pairs, absent
 from sparkmirror.flow.planning import Planning
@@ -212,8 +212,10 @@ class Copying:
             self._looked = now
             self._opened.store.follow()
             self._take_progress(now)
-            self._ordering.follow(self._opened.store.state, self._lane_rates())
             self._listen(now)
+            if self.superseded:
+                return
+            self._ordering.follow(self._opened.store.state, self._lane_rates())
         if not self._packing:
             self._lanes.succeed()
             self._retry(now)

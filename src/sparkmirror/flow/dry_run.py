@@ -16,11 +16,10 @@ from sparkmirror.duties.duty import Change, Sides, Sign
 from sparkmirror.duties.internal_topics import missing_internal_topics
 from sparkmirror.duties.topics import Action, AddPartitions, CreateTopic
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.flow.schedule import connected
+from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.model import Alias
-from sparkmirror.naming import internal_topic
 
 AT_ONCE = 16
 
@@ -57,12 +56,11 @@ def _preview_flow(flow: FlowConfig) -> Preview:
     found: list[Change] = []
     failure = ""
     try:
-        with connected(flow, lambda _: None, role="plan", started=False) as sides:
+        with connected(flow, role="plan") as sides:
             found += _topic_changes(sides)
-    except SparkmirrorError as trouble:
-        return Preview(flow=str(flow.name), changes=tuple(found), failure=str(trouble))
-    try:
-        found += _duty_changes(flow)
+            if record(sides) is None:
+                sides.store = None
+            found += _duty_changes(sides)
     except SparkmirrorError as trouble:
         failure = str(trouble)
     return Preview(flow=str(flow.name), changes=tuple(dict.fromkeys(found)), failure=failure)
@@ -80,15 +78,9 @@ def _topic_changes(sides: Sides) -> Iterator[Change]:
         yield _creation(alias, letters, "for records that fit nowhere")
 
 
-def _duty_changes(flow: FlowConfig) -> Iterator[Change]:
-    with connected(flow, lambda _: None, role="plan", started=_has_started(flow)) as sides:
-        for duty in (*roster.upkeep(sides), *roster.pulse(sides)):
-            yield from _shown(duty.look())
-
-
-def _has_started(flow: FlowConfig) -> bool:
-    with connected(flow, lambda _: None, role="plan", started=False) as sides:
-        return bool(admin.list_topics(sides.target, [internal_topic(flow.name)], flow.admin_timeout_ms))
+def _duty_changes(sides: Sides) -> Iterator[Change]:
+    for duty in (*roster.upkeep(sides), *roster.pulse(sides)):
+        yield from _shown(duty.look())
 
 
 def _shown(actions: Sequence[object]) -> Iterable[Change]:

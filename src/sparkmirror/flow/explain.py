@@ -6,7 +6,6 @@ decides; `look` only asks. What cannot be asked is said, and is no reason.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,13 +14,14 @@ from sparkmirror.config.expressions import compile_list
 from sparkmirror.duties import topics
 from sparkmirror.duties.topics import Observed, Skip
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.flow.schedule import connected
+from sparkmirror.events import now_ms
+from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import told
 from sparkmirror.flow.view import FlowStatus, PartitionStatus
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import TopicDescription
 from sparkmirror.model import TopicPartition
-from sparkmirror.naming import Decision, internal_topic, policy_for, should_replicate, topic_filter
+from sparkmirror.naming import Decision, policy_for, should_replicate, topic_filter
 from sparkmirror.offsets.orders import topic_key
 from sparkmirror.offsets.state import JournalState
 
@@ -86,13 +86,9 @@ def look(flow: FlowConfig, topic: str) -> Seen:
     Raises:
         SparkmirrorError: one of them cannot be asked.
     """
-    with connected(flow, lambda _: None, role="explain") as sides:
+    with connected(flow, role="explain") as sides:
         found = admin.list_topics(sides.source, timeout_ms=flow.admin_timeout_ms)
         targets = admin.list_topics(sides.target, timeout_ms=flow.admin_timeout_ms)
-        known = None
-        if sides.store is not None and internal_topic(flow.name) in targets:
-            sides.store.follow()
-            known = sides.store.state
         observed = Observed(flow=flow, source=topics.choose(flow, found), target=targets, configs={}, unreadable={})
         skips = {action.source: action.reason for action in topics.decide(observed) if isinstance(action, Skip)}
         return Seen(
@@ -100,8 +96,8 @@ def look(flow: FlowConfig, topic: str) -> Seen:
             source=found.get(topic),
             targets=targets,
             skipped=skips.get(topic, ""),
-            known=known,
-            now_ms=int(time.time() * 1000),
+            known=record(sides),
+            now_ms=now_ms(),
         )
 
 

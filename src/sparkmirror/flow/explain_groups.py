@@ -11,9 +11,7 @@ from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.duties.group_look import GroupLook
 from sparkmirror.duties.groups import GroupLine, explain_group
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.flow.schedule import connected
-from sparkmirror.kafka import admin
-from sparkmirror.naming import internal_topic
+from sparkmirror.flow.sides import connected, record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +41,8 @@ def explain(config: MirrorConfig, group: str) -> tuple[GroupExplanation, ...]:
 def _explain(flow: FlowConfig, group: str) -> GroupExplanation:
     told = GroupExplanation(flow=str(flow.name), group=group, duties=_duties(flow))
     try:
-        with connected(flow, lambda _: None, role="explain") as sides:
-            if not admin.list_topics(sides.target, [internal_topic(flow.name)], flow.admin_timeout_ms):
+        with connected(flow, role="explain") as sides:
+            if record(sides) is None:
                 sides.store = None
             observed = GroupLook(sides, patience_s=0).look(target=True)
     except SparkmirrorError as failure:

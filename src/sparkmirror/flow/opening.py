@@ -5,7 +5,6 @@ Reference: design of the internal topic in ``offsets.records``.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig, PolicyKind
@@ -171,8 +170,3 @@ def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Stor
         naming=naming,
         generation=known.generation + 1 if known is not None else 1,
     )
-
-
-def now_ms() -> int:
-    """The wall clock, in milliseconds since 1970."""
-    return int(time.time() * 1000)

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import getpass
 import socket
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.errors import ConfigError, SparkmirrorError
-from sparkmirror.flow.schedule import connected
+from sparkmirror.events import now_ms
+from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import SILENT_MS
-from sparkmirror.kafka import admin
 from sparkmirror.kafka.store import Store
 from sparkmirror.naming import internal_topic, policy_for, should_replicate, topic_filter
 from sparkmirror.offsets.orders import RATE_KEY, RateOrder, TopicOrder, topic_key
@@ -72,12 +71,12 @@ def limit(config: MirrorConfig, bytes_per_s: int | None, *, as_configured: bool 
     """
     found = []
     for flow in config.flows:
-        with _record(flow, config.file) as store:
+        with _orders(flow, config.file) as store:
             if as_configured:
                 store.write([], tombstones=[RATE_KEY])
                 what = "as fast as max.bytes.per.second says"
             else:
-                store.write([RateOrder(bytes_per_s=bytes_per_s, time_ms=_now_ms(), by=_who())])
+                store.write([RateOrder(bytes_per_s=bytes_per_s, time_ms=now_ms(), by=_who())])
                 what = "no limit" if bytes_per_s is None else f"at most {bytes_per_s} bytes per second"
             found.append(Ordered(flow=str(flow.name), what=what, runs=_runs(store)))
     return tuple(found)
@@ -96,9 +95,9 @@ def _order_topics(config: MirrorConfig, topics: Iterable[str], *, paused: bool) 
     found = []
     for topic, flows in chosen.items():
         for flow in flows:
-            with _record(flow, config.file) as store:
+            with _orders(flow, config.file) as store:
                 if paused:
-                    store.write([TopicOrder(topic=topic, time_ms=_now_ms(), by=_who())])
+                    store.write([TopicOrder(topic=topic, time_ms=now_ms(), by=_who())])
                 else:
                     store.write([], tombstones=[topic_key(topic)])
                 what = f"{topic} is {'paused' if paused else 'copied again'}"
@@ -112,28 +111,25 @@ def _copies(flow: FlowConfig, topic: str) -> bool:
 
 
 @contextmanager
-def _record(flow: FlowConfig, file: str) -> Iterator[Store]:
+def _orders(flow: FlowConfig, file: str) -> Iterator[Store]:
     """The flow's internal topic, read to its end."""
-    with connected(flow, lambda _: None, role="orders") as sides:
-        store = sides.store
-        if store is None or not admin.list_topics(
-            sides.target, [internal_topic(flow.name)], timeout_ms=flow.admin_timeout_ms
-        ):
+    with connected(flow, role="orders") as sides:
+        known, store = record(sides), sides.store
+        if known is None or store is None:
             raise ConfigError(
                 file=file,
                 key=str(flow.name),
                 reason="was never started, so nothing can be ordered of it",
                 remedy="start it with sparkmirror run, or leave the topic out with topics.exclude",
             )
-        store.follow()
-        if store.state.flow is None:
+        if known.flow is None:
             raise SparkmirrorError(f"{internal_topic(flow.name)} on cluster {flow.target.alias} names no flow")
         yield store
 
 
 def _runs(store: Store) -> bool:
     life, state = store.state.life, store.state
-    return state.stopped is None and life is not None and _now_ms() - life.time_ms < SILENT_MS
+    return state.stopped is None and life is not None and now_ms() - life.time_ms < SILENT_MS
 
 
 def _who() -> str:
@@ -142,7 +138,3 @@ def _who() -> str:
     except (KeyError, OSError):
         name = "somebody"
     return f"{name}@{socket.gethostname()}"
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -9,7 +9,6 @@ what a change means for the target, records copied again or never, is told befor
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +19,14 @@ from sparkmirror.copy.plan import group_of
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.errors import ConfigError
+from sparkmirror.events import now_ms
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.planner import ids_of_topics
-from sparkmirror.flow.schedule import connected
+from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.records import Progress, Stopped
 from sparkmirror.offsets.state import JournalState
 
@@ -91,8 +90,8 @@ def show(flow: FlowConfig, wanted: Sequence[str] = ()) -> tuple[Standing, ...]:
     Raises:
         SparkmirrorError: a cluster cannot be asked.
     """
-    with connected(flow, lambda _: None, role="positions") as sides:
-        return _standings(sides, _state(sides), wanted, None, None)
+    with connected(flow, role="positions") as sides:
+        return _standings(sides, record(sides) or JournalState(), wanted, None, None)
 
 
 def move(
@@ -112,9 +111,10 @@ def move(
         ConfigError: the flow does not copy the topic, runs, or did not end cleanly; or the source has no such offset.
         SparkmirrorError: a cluster cannot be asked or written to.
     """
-    with connected(flow, lambda _: None, role="positions") as sides:
-        _check_stopped(flow, _state(sides), file)
-        standings = _standings(sides, _state(sides), (topic,), partition, to)
+    with connected(flow, role="positions") as sides:
+        known = record(sides) or JournalState()
+        _check_stopped(flow, known, file)
+        standings = _standings(sides, known, (topic,), partition, to)
         if not standings:
             raise ConfigError(
                 file=file,
@@ -128,15 +128,6 @@ def move(
         if changed and not dry_run:
             _write(flow, sides, file, changed)
         return standings
-
-
-def _state(sides: Sides) -> JournalState:
-    if sides.store is None or not admin.list_topics(
-        sides.target, [internal_topic(sides.flow.name)], sides.flow.admin_timeout_ms
-    ):
-        return JournalState()
-    sides.store.follow()
-    return sides.store.state
 
 
 def _standings(
@@ -207,7 +198,7 @@ def _write(flow: FlowConfig, sides: Sides, file: str, changed: Sequence[Standing
         _progress(one, opened, source_ids.get(one.partition.topic, ""), target_ids.get(there[one.partition].topic, ""))
         for one in changed
     ]
-    opened.store.write([*records, Stopped(generation=opened.generation, time_ms=_now_ms())])
+    opened.store.write([*records, Stopped(generation=opened.generation, time_ms=now_ms())])
 
 
 def _progress(one: Standing, opened: Opened, source_id: str, target_id: str) -> Progress:
@@ -224,14 +215,10 @@ def _progress(one: Standing, opened: Opened, source_id: str, target_id: str) -> 
         target_id=target_id,
         settled=True,
         anew=True,
-        time_ms=_now_ms(),
+        time_ms=now_ms(),
     )
     return fresh if before is None else replace(fresh, reached=before.reached, newest_ms=before.newest_ms)
 
 
 def _on_target(flow: FlowConfig, partition: TopicPartition) -> TopicPartition:
     return TopicPartition(topics.remote_topic(flow, partition.topic), partition.partition)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

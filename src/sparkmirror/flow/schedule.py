@@ -9,15 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Duty, Result, Sides, Sign, do_round
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.store import Store
-from sparkmirror.naming import internal_topic
+from sparkmirror.flow.sides import connected
 from sparkmirror.offsets.duty_records import DutyRound
 
 log = logging.getLogger(__name__)
@@ -75,14 +72,14 @@ class Schedule:
     def once(self) -> tuple[str, ...]:
         """Does one round of each, in the caller's thread; gives what went wrong."""
         troubles: list[str] = []
-        with connected(self._flow, self._note, role="duties", started=self._started) as sides:
+        with connected(self._flow, role="duties", started=self._started) as sides:
             for duty in self._roster(sides):
                 failed, _ = self._round(duty, sides)
                 troubles += [f"{duty.name}: {text}" for text in failed]
         return tuple(troubles)
 
     def _main(self) -> None:
-        with connected(self._flow, self._note, role="duties", started=self._started) as sides:
+        with connected(self._flow, role="duties", started=self._started) as sides:
             duties = self._roster(sides)
             due = dict.fromkeys(range(len(duties)), 0.0)
             failures = dict.fromkeys(range(len(duties)), 0)
@@ -155,21 +152,3 @@ def _pause(interval_s: float, failures: int) -> float:
     if not failures:
         return interval_s
     return min(interval_s, MOST_RETRY_SECONDS, RETRY_SECONDS * failures)
-
-
-@contextmanager
-def connected(flow: FlowConfig, note: Callable[[str], None], *, role: str, started: bool = True) -> Iterator[Sides]:
-    """The two sides of a flow, with connections that are closed in the end.
-
-    Args:
-        flow: the flow.
-        note: takes events.
-        role: for the clients' names.
-        started: whether the flow has its internal topic.
-    """
-    with (
-        closing(Cluster(flow.source.alias, flow.source.admin, role=role)) as source,
-        closing(Cluster(flow.target.alias, flow.target.admin, role=role)) as target,
-    ):
-        store = Store(target, internal_topic(flow.name), flow.admin_timeout_ms) if started else None
-        yield Sides(flow=flow, source=source, target=target, store=store, tell=note)

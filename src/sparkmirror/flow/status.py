@@ -6,21 +6,19 @@ its own flows unreadable and no other.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.events import Event, Kind
-from sparkmirror.flow.view import DutyStatus, EventStatus, FlowStatus, PartitionStatus
+from sparkmirror.events import Event, Kind, now_ms
+from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import internal_topic, policy_for
-from sparkmirror.offsets.duty_records import DutyRound
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
 
@@ -60,7 +58,7 @@ def _read_flow(flow: FlowConfig) -> FlowStatus:
             return FlowStatus(name=str(flow.name), state=NEVER_STARTED)
         store = Store(cluster, topic, timeout_ms)
         store.follow()
-        return told(flow, store.state, now_ms=int(time.time() * 1000))
+        return told(flow, store.state, now_ms=now_ms())
     except (SparkmirrorError, ValueError) as failure:  # ValueError: a record that is not one of ours
         return FlowStatus(name=str(flow.name), state=UNREADABLE, events=(_note(str(failure)),))
     finally:
@@ -95,7 +93,7 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
         dead_letters=_sum([one.dead_letters for one in partitions]),
         partitions=partitions,
         events=_events(known),
-        duties=tuple(_duty(known.duties[key]) for key in sorted(known.duties)),
+        duties=tuple(known.duties[key] for key in sorted(known.duties)),
     )
 
 
@@ -167,16 +165,6 @@ def _event(place: TopicPartition, event: Event) -> EventStatus:
         first=event.first if event.first >= 0 else None,
         last=event.last if event.last >= 0 else None,
         time_ms=event.time_ms or None,
-    )
-
-
-def _duty(done: DutyRound) -> DutyStatus:
-    return DutyStatus(
-        name=done.name,
-        time_ms=done.time_ms,
-        interval_s=done.interval_s,
-        changed=done.changed,
-        problems=done.problems,
     )
 
 

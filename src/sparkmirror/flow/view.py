@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparkmirror.offsets.duty_records import DutyRound
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowView:
@@ -63,25 +65,6 @@ class EventStatus:
     def place(self) -> str:
         """The partition, or "" for the flow."""
         return f"{self.topic}-{self.partition}" if self.topic else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DutyStatus:
-    """The newest round of a duty that is on record.
-
-    Attributes:
-        name: of the duty.
-        time_ms: when it ended, milliseconds since 1970.
-        interval_s: seconds between rounds.
-        changed: how many changes it made.
-        problems: what it could not do, and why.
-    """
-
-    name: str
-    time_ms: int
-    interval_s: float
-    changed: int = 0
-    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,4 +130,4 @@ class FlowStatus:
     dead_letters: int | None = None
     partitions: tuple[PartitionStatus, ...] = ()
     events: tuple[EventStatus, ...] = ()
-    duties: tuple[DutyStatus, ...] = ()
+    duties: tuple[DutyRound, ...] = ()

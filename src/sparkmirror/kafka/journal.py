@@ -1,7 +1,7 @@
 """Small compacted topics of one partition, as stores: append key and value, read everything, follow the end.
 
 The flow's internal topic, its control topic and the registry of writers are such topics, whose keys and values are
-text; and MirrorMaker 2's own topics, whose keys and values are bytes, and which are only written here. Appending waits
+text; and MirrorMaker 2's own topics, whose keys and values are bytes. Appending waits
 for all in-sync replicas and repeats what fails in passing; a repeated record is harmless, since the same key carries
 the same value.
 """
@@ -101,6 +101,28 @@ class Journal:
             for entry in entries:
                 newest[entry.key] = entry
         return {key: entry for key, entry in newest.items() if entry.value is not None}, offset
+
+    async def read_pairs(self, offset: int, timeout_ms: int = CALL_MS) -> tuple[list[tuple[bytes, bytes | None]], int]:
+        """Reads keys and values as bytes, from ``offset`` to the end.
+
+        Returns:
+            the records, in the order of the log, and the offset to read on from.
+
+        Raises:
+            BrokerError: the topic cannot be read.
+            LinkError: no answer before the deadline.
+        """
+        deadline = time.monotonic() + timeout_ms / 1000
+        found: list[tuple[bytes, bytes | None]] = []
+        end = offset + 1
+        while offset < end:
+            data, start, end = await self._until(deadline, lambda at=offset: self._fetch_batches(at, 0))
+            some, following = decode_bytes(data, start)
+            found += [(key, value) for _, key, value in some]
+            if following == offset:
+                break
+            offset = following
+        return found, offset
 
     async def _until(self, deadline: float, attempt: Any) -> Any:
         failures = 0

@@ -14,23 +14,13 @@ from dataclasses import dataclass
 from kafka.protocol.admin import DescribeClusterRequest
 
 from sparkmirror.errors import LinkError
+from sparkmirror.kafka.acls import Operation
 from sparkmirror.kafka.cluster import CALL_MS, Cluster
 from sparkmirror.kafka.rounds import explained
 from sparkmirror.model import ClusterId
 
 _NOT_TOLD = 31
 """The one bit that is set where a broker tells nothing."""
-
-_OPERATIONS = {
-    5: "CREATE",
-    7: "ALTER",
-    8: "DESCRIBE",
-    9: "CLUSTER_ACTION",
-    10: "DESCRIBE_CONFIGS",
-    11: "ALTER_CONFIGS",
-    12: "IDEMPOTENT_WRITE",
-}
-"""Those that there are on a cluster; the numbers are Kafka's (``AclOperation``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,4 +65,4 @@ def survey(cluster: Cluster, timeout_ms: int = CALL_MS) -> Survey:
 def _rights(bits: Collection[int]) -> tuple[str, ...] | None:
     if _NOT_TOLD in bits:
         return None
-    return tuple(name for number, name in _OPERATIONS.items() if number in bits)
+    return tuple(operation.name for operation in Operation if operation in bits)
