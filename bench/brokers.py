@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.lab.jars import mirror_maker_jars
+from sparkmirror.lab.jvm import Load
 from sparkmirror.lab.listeners import Listener
 from sparkmirror.spark.java import find_java
 from workloads import LINK_DELAY_MS, PARTITIONS, Workload
@@ -97,8 +98,10 @@ class Side:
 def two_clusters() -> Iterator[tuple[Side, Side]]:
     """Two fresh single-node clusters, source and target; the target can be reached over a link too."""
     with (
-        start("source", config=SETTINGS) as source,
-        start("target", config=SETTINGS, security=[Listener.LINK], link_delay_ms=LINK_DELAY_MS) as target,
+        start("source", config=SETTINGS, load=Load.HEAVY) as source,
+        start(
+            "target", config=SETTINGS, load=Load.HEAVY, security=[Listener.LINK], link_delay_ms=LINK_DELAY_MS
+        ) as target,
     ):
         yield _side(source), _side(target)
 

@@ -17,7 +17,7 @@ def test_five_faults_lose_repeat_and_reorder_nothing(tmp_path):
     only = [word for kind in KINDS for word in ("--only", kind)]
     wanted = ["--seed", "4", "--faults", str(len(KINDS)), "--minutes", "0.2", "--results", str(tmp_path)]
     command = [sys.executable, "-m", "sparkmirror.lab.chaos", *wanted, *only]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     (report,) = tmp_path.glob("*.json")
     found = json.loads(report.read_text())

@@ -127,8 +127,8 @@ def test_what_happens_to_topics_is_told_once_with_its_offsets_and_heals(cluster_
     assert_told(file, anew, refilled, overtaken, shared, calm)
     assert read_all(cluster_c, f"a.{refilled}") == {0: [*records(30), *records(5, 100)]}
     assert read_all(cluster_c, f"a.{overtaken}") == {0: [*records(10), *records(10, 9)]}
-    for event in told(file).events:
-        if event.kind in ("source-retention", "target-recreated", "foreign-writer"):
+    for event in told(file).events:  # the flow has those of other tests on record too
+        if event.topic in names.split(",") and event.kind in ("source-retention", "target-recreated", "foreign-writer"):
             assert len(re.findall(re.escape(event.text), mirror.output)) == 1, f"told once: {event.text}"
     assert "Traceback" not in mirror.output
 

@@ -91,7 +91,6 @@ def lanes(shifts: Shifts) -> Iterator[Lanes]:
             pool=pool,
             run_shift=shifts.run,
             control_end=lambda: 0,
-            start_s=lambda: 30.0,
             orders=lambda: NO_ORDERS,
         )
         shifts.end_all()

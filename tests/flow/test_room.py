@@ -6,7 +6,6 @@ import pytest
 
 from sparkmirror.flow.room import (
     SETTLE_SECONDS,
-    START_THERE_S,
     Packed,
     Packing,
     Room,
@@ -31,14 +30,13 @@ QUIET = Packing(lanes=3, extras=0, packed=3, could=3, most=4, seconds=100.0, cha
     ],
 )
 def test_a_flow_gets_its_share_of_a_cluster_and_an_eighth_stays_free(slots, flows, room):
-    assert room_in_cluster(slots, flows) == replace(room, start_s=START_THERE_S)
+    assert room_in_cluster(slots, flows) == room
 
 
 def test_here_tasks_max_counts_where_the_file_says_so_and_else_the_cores():
     assert room_here(3, cores=2, flows=4, spare=8) == Room(lanes=3, most=14)
     assert room_here(None, cores=8, flows=2, spare=8) == Room(lanes=4, most=16)
     assert room_here(None, cores=2, flows=3, spare=8).lanes == 1
-    assert room_here(3, cores=2, flows=4, spare=8, started=False).start_s > room_here(3, 2, 4, 8).start_s
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,10 @@ import pytest
 
 from sparkmirror.config.settings import ClientSettings
 from sparkmirror.copy.control import RUN_KEY, alive_key, ready_key, run_value
-from sparkmirror.flow.signs import MOST_PATIENCE, SILENT_SECONDS, Heard, Signs
+from sparkmirror.flow.signs import FIRST_SECONDS, MOST_PATIENCE, SILENT_SECONDS, Heard, Signs
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Entry, Journal
 from tests.flow.running import create_topic
-
-FIRST_SECONDS = 30.0
 
 
 def sign(shift: str, run: str = "mine") -> Entry:
@@ -41,7 +39,7 @@ def test_a_shift_that_is_not_expected_is_not_missed():
 
 def test_a_shift_that_spark_never_lets_speak_is_given_up_in_the_end():
     heard = Heard("mine")
-    heard.expect("lane-0.0", 100.0, FIRST_SECONDS)
+    heard.expect("lane-0.0", 100.0)
     now = listened(heard, 100.0, FIRST_SECONDS)
     assert not heard.silent(now)
     heard.take([], now + 1)
@@ -51,8 +49,8 @@ def test_a_shift_that_spark_never_lets_speak_is_given_up_in_the_end():
 def test_each_shift_that_is_given_up_unheard_gives_the_next_twice_the_time():
     heard = Heard("mine")
     now = 100.0
-    for patience in (1, 2, 4, 8, MOST_PATIENCE):
-        heard.expect("lane", now, FIRST_SECONDS)
+    for patience in (1, 2, 4, MOST_PATIENCE):
+        heard.expect("lane", now)
         now = listened(heard, now, FIRST_SECONDS * patience)
         assert not heard.silent(now)
         heard.take([], now + 1)
@@ -62,18 +60,18 @@ def test_each_shift_that_is_given_up_unheard_gives_the_next_twice_the_time():
 
 def test_a_first_sign_ends_the_patience_and_one_that_was_heard_does_not_begin_it():
     heard = Heard("mine")
-    heard.expect("lane-0.0", 100.0, FIRST_SECONDS)
+    heard.expect("lane-0.0", 100.0)
     heard.give_up("lane-0.0")
-    heard.expect("lane-1.0", 100.0, FIRST_SECONDS)
+    heard.expect("lane-1.0", 100.0)
     heard.take([sign("lane-1.0")], 101.0)
     heard.give_up("lane-1.0")
-    heard.expect("lane-2.0", 101.0, FIRST_SECONDS)
+    heard.expect("lane-2.0", 101.0)
     assert heard.silent(listened(heard, 101.0, FIRST_SECONDS + 1)) == {"lane-2.0"}
 
 
 def test_a_shift_that_was_heard_in_time_is_like_any_other():
     heard = Heard("mine")
-    heard.expect("lane-0.0", 100.0, FIRST_SECONDS)
+    heard.expect("lane-0.0", 100.0)
     heard.take([sign("lane-0.0")], 103.0)
     assert heard.silent(listened(heard, 103.0, SILENT_SECONDS + 1)) == {"lane-0.0"}
 

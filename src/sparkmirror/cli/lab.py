@@ -27,6 +27,7 @@ from sparkmirror.errors import LabError
 from sparkmirror.lab import state as lab_state
 from sparkmirror.lab.cluster import LabCluster, start_all
 from sparkmirror.lab.jars import KAFKA_VERSION, OLDER_KAFKA_VERSION, OLDEST_KAFKA_VERSION
+from sparkmirror.lab.jvm import Load
 from sparkmirror.lab.listeners import Listener
 from sparkmirror.lab.ports import HOST
 from sparkmirror.lab.ready import known_brokers
@@ -88,7 +89,13 @@ def up(
             # While the clusters start there is nothing to save: their watchers end the brokers and remove the data.
             signal.signal(number, lambda *_: os._exit(128 + signal.SIGTERM))
         started = start_all(
-            names, version=version, brokers=brokers, security=listeners, config=settings, directory=directory
+            names,
+            version=version,
+            brokers=brokers,
+            security=listeners,
+            config=settings,
+            directory=directory,
+            load=Load.HEAVY,
         )
         for number in _STOPPING:
             signal.signal(number, lambda *_: stopped.set())

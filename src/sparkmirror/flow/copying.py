@@ -120,7 +120,6 @@ class Copying:
             pool=desk.pool,
             run_shift=desk.run_shift,
             control_end=self._control_end,
-            start_s=lambda: desk.room().start_s,
             orders=lambda: self._ordering.orders,
         )
         self._ordering = Ordering(config.max_bytes_per_s, self._lanes.order)

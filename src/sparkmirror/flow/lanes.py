@@ -46,7 +46,6 @@ class Lanes:
         pool: threads for shifts.
         run_shift: runs one shift and waits for it.
         control_end: asks for the control topic's end offset.
-        start_s: how long a lane may take to start now, in seconds.
         orders: what holds for the lanes now.
     """
 
@@ -60,7 +59,6 @@ class Lanes:
         pool: ThreadPoolExecutor,
         run_shift: RunShift,
         control_end: Callable[[], int],
-        start_s: Callable[[], float],
         orders: Callable[[], Orders],
     ) -> None:
         self._config = config
@@ -70,7 +68,6 @@ class Lanes:
         self._pool = pool
         self._run_shift = run_shift
         self._control_end = control_end
-        self._start_s = start_s
         self._orders = orders
         self._lanes: list[LaneOfShifts] = []
         self._named = 0
@@ -223,7 +220,7 @@ class Lanes:
             once=self._once,
             orders=self._orders(),
         )
-        self._opened.signs.expect(shift, self._start_s())
+        self._opened.signs.expect(shift)
         return submit(self._pool, self._run_shift, plan, control_end)
 
 

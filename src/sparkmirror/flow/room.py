@@ -15,8 +15,6 @@ from sparkmirror.copy.plan import lane_count
 
 SPARE_PART = 8
 SETTLE_SECONDS = 5.0
-START_HERE_S, START_THERE_S, START_SPARK_S = 30.0, 60.0, 120.0
-"""Executors may have to start first, and to unpack and compile; here a worker is forked, once there is a Spark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +24,10 @@ class Room:
     Attributes:
         lanes: how many lanes it is packed into.
         most: how many can run at all, such as those of new partitions beside the others.
-        start_s: how long a lane may take to start, in seconds.
     """
 
     lanes: int
     most: int
-    start_s: float = START_HERE_S
 
 
 def room_in_cluster(slots: int, flows: int) -> Room:
@@ -42,11 +38,10 @@ def room_in_cluster(slots: int, flows: int) -> Room:
         flows: how many flows share them.
     """
     spare = max(1, slots // SPARE_PART)
-    lanes, most = max(1, (slots - spare) // flows), max(1, slots // flows)
-    return Room(lanes=lanes, most=most, start_s=START_THERE_S)
+    return Room(lanes=max(1, (slots - spare) // flows), most=max(1, slots // flows))
 
 
-def room_here(tasks_max: int | None, cores: int, flows: int, spare: int, *, started: bool = True) -> Room:
+def room_here(tasks_max: int | None, cores: int, flows: int, spare: int) -> Room:
     """A flow's share of this process.
 
     Args:
@@ -54,10 +49,9 @@ def room_here(tasks_max: int | None, cores: int, flows: int, spare: int, *, star
         cores: of this machine.
         flows: how many share them.
         spare: slots that Spark gets beside those of the lanes and their successors.
-        started: whether Spark runs already.
     """
     lanes = tasks_max if tasks_max is not None else max(1, cores // flows)
-    return Room(lanes=lanes, most=2 * lanes + spare, start_s=START_HERE_S if started else START_SPARK_S)
+    return Room(lanes=lanes, most=2 * lanes + spare)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,7 +59,7 @@ class Runner:
         self._spark = spark
         self._identities = Identities(config.file, several=config.several_aliases)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="spark")
-        here = [self._room_here(flow, started=False) for flow in config.flows]
+        here = [self._room_here(flow) for flow in config.flows]
         slots = SPARE_SLOTS + 2 * sum(room.lanes for room in here)
         self._session: Future[Session] = self._pool.submit(open_session, spark, slots)
         self._steady = threading.Event()
@@ -168,14 +168,14 @@ class Runner:
 
         return run
 
-    def _room_here(self, flow: FlowConfig, *, started: bool) -> Room:
+    def _room_here(self, flow: FlowConfig) -> Room:
         cores, flows = os.cpu_count() or 1, len(self._config.flows)
-        return room_here(flow.tasks_max, cores, flows, SPARE_SLOTS, started=started)
+        return room_here(flow.tasks_max, cores, flows, SPARE_SLOTS)
 
     def _room(self, flow: FlowConfig) -> Room:
         """What a flow may use of Spark now; the first time on a cluster this waits for its executors."""
         if self._spark.local:
-            return self._room_here(flow, started=self._session.done())
+            return self._room_here(flow)
         if not self._steady.is_set():
             self._wait_for_executors()
         return room_in_cluster(self._slots, len(self._config.flows))

@@ -21,7 +21,11 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Entry, Journal
 
 SILENT_SECONDS = 10.0
-MOST_PATIENCE = 8
+FIRST_SECONDS = 120.0
+"""Until a shift's first sign. Spark tells at once when the worker of one that has not spoken yet has died, so this is
+only for one that hangs; whoever is given up while it starts takes the time that its successor needs."""
+
+MOST_PATIENCE = 4
 """How many times as long a shift has until its first sign, at most."""
 
 DEAF_SECONDS = 3.0
@@ -59,9 +63,9 @@ class Heard:
                 self._unheard.discard(sign[1])
                 self._patience = 1
 
-    def expect(self, shift: str, now: float, seconds: float) -> None:
-        """A shift was handed to Spark, and is to be heard within so many seconds, or a multiple of them."""
-        self._shifts[shift] = now + seconds * self._patience - SILENT_SECONDS
+    def expect(self, shift: str, now: float) -> None:
+        """A shift was handed to Spark, and is to be heard in time, or a multiple of it."""
+        self._shifts[shift] = now + FIRST_SECONDS * self._patience - SILENT_SECONDS
         self._unheard.add(shift)
 
     def forget(self, shift: str) -> None:
@@ -144,9 +148,9 @@ class Signs:
             if self._next == before:
                 break
 
-    def expect(self, shift: str, seconds: float) -> None:
-        """A shift was handed to Spark, which takes so many seconds to start it."""
-        self._heard.expect(shift, time.monotonic(), seconds)
+    def expect(self, shift: str) -> None:
+        """A shift was handed to Spark."""
+        self._heard.expect(shift, time.monotonic())
 
     def forget(self, shift: str) -> None:
         """A shift has ended."""

@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -26,12 +27,13 @@ from sparkmirror.errors import LabError
 from sparkmirror.lab.broker import Broker, Launch
 from sparkmirror.lab.certificates import write_certificates
 from sparkmirror.lab.jars import KAFKA_VERSION, jars
+from sparkmirror.lab.jvm import Load, archive_of, options
 from sparkmirror.lab.link import DELAY_MS, Link
 from sparkmirror.lab.listeners import PASSWORDS, Listener, client_settings, needs_certificates, needs_scram, parse
 from sparkmirror.lab.ports import PortTakenError, free_ports
 from sparkmirror.lab.settings import Layout, server_settings
 from sparkmirror.lab.zookeeper import ZooKeeper, needs_zookeeper
-from sparkmirror.spark.java import find_java
+from sparkmirror.spark.java import JavaHome, find_java
 
 START_ATTEMPTS = 3
 HEAP_MB = 512
@@ -188,6 +190,7 @@ def start(
     directory: Path | None = None,
     link_delay_ms: float = DELAY_MS,
     prefix: Sequence[str] = (),
+    load: Load = Load.LIGHT,
 ) -> LabCluster:
     """Starts a cluster and returns when every broker has answered a request.
 
@@ -201,6 +204,7 @@ def start(
             that goes with the cluster unless given.
         link_delay_ms: how long every byte is on its way between a broker and a client of its LINK listener.
         prefix: what stands before the command of each broker; it runs in the broker's directory.
+        load: how much it will have to do.
 
     Raises:
         LabError: it could not be fetched or started; with the end of the broker's log.
@@ -209,10 +213,13 @@ def start(
     if not _NAME.fullmatch(name) or brokers < 1:
         raise LabError(f"cluster {name!r} with {brokers} brokers: give a plain name and at least one broker")
     listeners = parse(security)
+    java, its_jars = find_java(), jars(version)
+    archive = archive_of(java, its_jars, partial(_live_once, java, its_jars)) if version == KAFKA_VERSION else None
     launch = Launch(
-        java=find_java().executable,
-        jars=jars(version),
+        java=java.executable,
+        jars=its_jars,
         heap_mb=HEAP_MB if brokers == 1 else HEAP_MB_OF_SEVERAL,
+        options=options(load, archive),
         removed=None,
         prefix=tuple(prefix),
     )
@@ -252,6 +259,7 @@ def start_all(
     security: Collection[str] = frozenset(),
     config: Mapping[str, str] | None = None,
     directory: Path | None = None,
+    load: Load = Load.LIGHT,
 ) -> tuple[LabCluster, ...]:
     """Starts several clusters side by side, all of one kind; a given directory gets one directory for each.
 
@@ -262,7 +270,9 @@ def start_all(
 
     def one(name: str) -> LabCluster:
         place = directory / name if directory else None
-        return start(name, version=version, brokers=brokers, security=security, config=config, directory=place)
+        return start(
+            name, version=version, brokers=brokers, security=security, config=config, directory=place, load=load
+        )
 
     if len(set(names)) < len(names) or not names:
         raise LabError(f"clusters {', '.join(names) or '(none)'}: give each a name of its own")
@@ -277,6 +287,30 @@ def start_all(
                     future.result().stop()
             raise problem
     return tuple(future.result() for future in started)
+
+
+def _live_once(java: JavaHome, its_jars: Path, making: tuple[str, ...]) -> None:
+    """Starts a broker that nobody uses and stops it cleanly, as the making of an archive of its classes wants it."""
+    with tempfile.TemporaryDirectory(prefix="sparkmirror-lab-classes-") as directory:
+        place = Path(directory)
+        cluster = LabCluster(
+            name="classes",
+            version=KAFKA_VERSION,
+            cluster_id=_cluster_id(place),
+            directory=place,
+            layout=_layout(place, 1, parse(()), {}, zookeeper=False),
+            launch=Launch(
+                java=java.executable,
+                jars=its_jars,
+                heap_mb=HEAP_MB,
+                options=(*options(Load.LIGHT, None), *making),
+                removed=None,
+            ),
+        )
+        try:
+            cluster._start()
+        finally:
+            cluster.stop()
 
 
 def _abandon(cluster: LabCluster) -> None:

@@ -21,6 +21,9 @@ from py4j.protocol import Py4JJavaError
 
 from sparkmirror.spark.java import find_java, spark_jar
 
+_SHORT_LIFE = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Compiling well would cost it more than it gains."""
+
 END_SECONDS = 20.0
 LINES_KEPT = 50
 
@@ -44,7 +47,7 @@ class Gateway:
         port, token, self._process = launch_gateway(
             jarpath=str(spark_jar("py4j-*.jar")),
             classpath=f"{jars}/*",
-            javaopts=list(options),
+            javaopts=[*_SHORT_LIFE, *options],
             java_path=str(find_java().executable),
             redirect_stdout=self.output,
             redirect_stderr=self.output,

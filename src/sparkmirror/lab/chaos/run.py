@@ -24,7 +24,7 @@ from sparkmirror.lab.clock import steppable
 from sparkmirror.lab.jars import KAFKA_VERSION
 from sparkmirror.lab.spark_cluster import SparkCluster, start_spark
 
-FIRST_S = 300.0
+FIRST_S = 600.0
 SPARK_WORKERS, SPARK_CORES = 2, 4
 
 

@@ -36,7 +36,8 @@ FRAIL_REPLICAS = (1, 2)
 
 ANSWER_SECONDS = 30.0
 LOOK_SECONDS = 0.2
-LONGEST_S = 120.0
+LONGEST_S = 300.0
+"""A deadline, not a promise: how long anything took is in the report."""
 
 _BROKER = {
     "auto.create.topics.enable": "false",
