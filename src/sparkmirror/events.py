@@ -37,6 +37,7 @@ class Kind(Enum):
     THROTTLED = "throttled"
     STOPPED = "stopped"
     GOES_ON = "goes-on"
+    MOVED = "moved"
 
 
 ANEW = frozenset(
@@ -47,6 +48,7 @@ ANEW = frozenset(
         Kind.SOURCE_SHRANK,
         Kind.TARGET_DELETED,
         Kind.TARGET_RECREATED,
+        Kind.MOVED,
     }
 )
 """A partition that stopped for one of these may go on elsewhere than where it stood: its writer's epoch is raised

@@ -12,6 +12,7 @@ from sparkmirror.events import Event, Kind
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, TargetFacts, decide_start
 from sparkmirror.kafka.epochs import EpochEnd
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
+from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
@@ -193,3 +194,50 @@ def test_the_plan_knows_what_the_target_topic_asks():
     plan = start(copied={SOURCE: Copied(4, 40, 1)}).plan
     assert (plan.target, plan.max_message_bytes, plan.log_append_time, plan.codec) == (TARGET, 5_000, True, "gzip")
     assert plan.copied == Copied(4, 40, 1)
+
+
+MOVE = MoveOrder(partition=SOURCE, to=300, time_ms=1, by="me@here")
+
+
+@pytest.mark.parametrize(("to", "first", "last"), [(300, 300, 499), (700, 500, 699)])
+def test_a_partition_goes_where_its_operator_wants_it_under_another_epoch(to, first, last):
+    resumed = Resumed(position=500, writer=Writer(producer_id=9, epoch=9), sequence=88, opened=True)
+    begun = start(progress={SOURCE: PROGRESS}, resumed={SOURCE: resumed}, moves={SOURCE: replace(MOVE, to=to)})
+    assert (begun.plan.position, begun.plan.sequence, begun.plan.opened, begun.plan.anew) == (to, 0, False, True)
+    assert begun.plan.writer == WRITERS[group_of(SOURCE, 8)]
+    assert begun.moved == replace(MOVE, to=to, before=500)
+    assert begun.event is not None
+    assert (begun.event.kind, begun.event.first, begun.event.last) == (Kind.MOVED, first, last)
+    assert begun.event.text == f"moved from offset 500 to offset {to}, as me@here has ordered"
+
+
+def test_a_partition_that_was_never_copied_begins_where_its_operator_wants_it():
+    begun = start(moves={SOURCE: MOVE})
+    assert (begun.plan.position, begun.moved) == (300, replace(MOVE, before=20))
+
+
+@pytest.mark.parametrize(
+    ("before", "to", "position", "again"),
+    [
+        (500, 300, 300, False),
+        (500, 300, 450, False),
+        (500, 300, 520, False),
+        (500, 700, 500, True),
+        (500, 700, 699, True),
+        (500, 700, 700, False),
+        (500, 700, 499, False),
+    ],
+)
+def test_an_order_that_was_obeyed_moves_once_more_only_what_was_to_go_on_and_did_not(before, to, position, again):
+    order = replace(MOVE, to=to, before=before)
+    begun = start(progress={SOURCE: replace(PROGRESS, position=position)}, moves={SOURCE: order})
+    assert (begun.plan.position, begun.moved is not None) == ((to, True) if again else (position, False))
+
+
+def test_a_topic_made_anew_is_told_of_also_where_an_operator_moves_it_and_a_stop_stays_one():
+    both = {"progress": {SOURCE: PROGRESS}, "topic_ids": {"orders": "bb"}, "moves": {SOURCE: MOVE}}
+    begun = start(**both)
+    assert begun.plan.position == 300
+    assert "made anew" in str(begun.event)
+    assert "moved from offset 10 to offset 300" in str(begun.event)
+    assert stand(**both, on=Policies(source_recreated=GoOn.STOP)).kind is Kind.SOURCE_RECREATED

@@ -14,9 +14,10 @@ from confluent_kafka import Producer
 from sparkmirror.flow.repositioning import Standing
 from sparkmirror.lab.offset_map import journal, offsets, registered, segments, translate
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from tests.flow.running import Running, create_topic, ends, reaches, write_file
+from tests.flow.running import Running, create_topic, ends, reaches, until, write_file
 
 HOUR_MS = 3_600_000
+PAUSED_SECONDS = 4.0
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,22 @@ class Stopped:
         with Running(self.file, log=self.directory / "run.log", options=("--once",)) as mirror:
             assert mirror.wait() == 0, mirror.tail()
 
+    def order(self, word: str, *words: str) -> int:
+        command = [sys.executable, "-m", "sparkmirror", word, str(self.file), *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).returncode
+
+    def shows(self, words: str) -> bool:
+        command = [sys.executable, "-m", "sparkmirror", "status", str(self.file)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return words in " ".join(done.stdout.split())
+
+    def translated(self) -> int:
+        """How many records the map translates, each to the newest copy."""
+        internal = f"sparkmirror.{self.stem}.b.internal"
+        pieces = segments(journal(self.target, internal), self.topic, registered(self.target))
+        newest = {number: some[-130:] for number, some in offsets(self.target, self.copy).items()}
+        return translate(self.topic, pieces, offsets(self.source, self.topic), newest)
+
     def copied(self, partition: int) -> list[int]:
         return values(self.target, self.copy, partition)
 
@@ -105,13 +122,13 @@ def test_a_flow_that_was_never_started_begins_at_a_time_and_one_that_was_goes_ba
     write(stopped.source, stopped.topic, 100, 200)
     begin = datetime.fromtimestamp((long_ago + HOUR_MS) / 1000, UTC).isoformat()
     assert stopped.set(begin, "--dry-run") == "would be: 100 offsets are left out"
-    assert stopped.set(begin) == "100 offsets are left out"
+    assert stopped.set(begin) == "100 offsets are left out; the next start goes on there"
     stopped.run_once()
     assert [stopped.copied(0), stopped.copied(1)] == [list(range(100, 200, 2)), list(range(101, 200, 2))]
 
-    assert stopped.set("90", "--partition", "0") == "10 offsets are copied once more"
+    assert stopped.set("90", "--partition", "0").startswith("10 offsets are copied once more")
     write(stopped.source, stopped.topic, 200, 240)
-    assert stopped.set("latest", "--partition", "1") == "20 offsets are left out"
+    assert stopped.set("latest", "--partition", "1").startswith("20 offsets are left out")
     write(stopped.source, stopped.topic, 240, 260)
     stopped.run_once()
     assert stopped.copied(0)[50:] == list(range(180, 260, 2))
@@ -128,17 +145,40 @@ def test_a_flow_that_was_never_started_begins_at_a_time_and_one_that_was_goes_ba
 
 @pytest.mark.kafka
 @pytest.mark.spark
-def test_a_topic_that_begins_anew_is_mapped_to_its_newest_copy_and_a_flow_that_runs_is_not_touched(stopped):
+def test_a_topic_that_begins_anew_is_mapped_to_its_newest_copy(stopped):
     write(stopped.source, stopped.topic, 0, 260)
-    with Running(stopped.file, log=stopped.directory / "first.log") as mirror:
-        reaches(stopped.target, stopped.copy, 260)
-        told = stopped.refused("set", "--topic", stopped.topic, "--to", "earliest")
-        assert "runs, or its last run did not end cleanly" in told
-        assert mirror.stop(seconds=60) == 0
+    stopped.run_once()
     assert stopped.positions("reset", "--topic", stopped.topic).returncode == 0
     stopped.run_once()
     assert [stopped.copied(0)[130:], stopped.copied(1)[130:]] == [list(range(0, 260, 2)), list(range(1, 260, 2))]
-    internal = f"sparkmirror.{stopped.stem}.b.internal"
-    pieces = segments(journal(stopped.target, internal), stopped.topic, registered(stopped.target))
-    newest = {number: some[-130:] for number, some in offsets(stopped.target, stopped.copy).items()}
-    assert translate(stopped.topic, pieces, offsets(stopped.source, stopped.topic), newest) == 260
+    assert stopped.translated() == 260
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_a_flow_that_runs_moves_back_and_on_and_obeys_an_order_once_also_when_its_driver_is_killed(stopped):
+    write(stopped.source, stopped.topic, 0, 260)
+    with Running(stopped.file, log=stopped.directory / "first.log") as mirror:
+        reaches(stopped.target, stopped.copy, 260)
+        back = stopped.set("60", "--partition", "0")
+        assert back == "70 offsets are copied once more; the flow goes on there within seconds, or when it is started"
+        reaches(stopped.target, stopped.copy, 260 + 70)
+        assert stopped.order("pause", "--topic", stopped.topic) == 0
+        until(lambda: stopped.shows("is paused since"), "the topic is paused")
+        time.sleep(PAUSED_SECONDS)
+        write(stopped.source, stopped.topic, 260, 300)
+        assert stopped.set("latest").startswith("40 offsets are left out")
+        until(lambda: stopped.shows("moved from offset 130 to offset 150"), "it is told that they were moved")
+        assert stopped.order("resume", "--topic", stopped.topic) == 0
+        write(stopped.source, stopped.topic, 300, 320)
+        reaches(stopped.target, stopped.copy, 260 + 70 + 20)
+        assert stopped.set("100", "--partition", "1").startswith("60 offsets are copied once more")
+        mirror.kill()
+    with Running(stopped.file, log=stopped.directory / "second.log") as mirror:
+        reaches(stopped.target, stopped.copy, 260 + 70 + 20 + 60)
+        write(stopped.source, stopped.topic, 320, 340)
+        reaches(stopped.target, stopped.copy, 260 + 70 + 20 + 60 + 20)
+        assert mirror.stop(seconds=60) == 0
+    late = list(range(300, 340))
+    assert stopped.copied(0) == [*range(0, 260, 2), *range(120, 260, 2), *late[::2]]
+    assert stopped.copied(1) == [*range(1, 260, 2), *late[1:20:2], *range(201, 320, 2), *late[21::2]]

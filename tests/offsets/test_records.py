@@ -15,7 +15,7 @@ from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
 from sparkmirror.offsets.duty_records import ACL_WORDS, AclRecord, DutyRound
 from sparkmirror.offsets.json_text import VERSION
-from sparkmirror.offsets.orders import RateOrder, TopicOrder
+from sparkmirror.offsets.orders import MoveOrder, RateOrder, TopicOrder
 from sparkmirror.offsets.records import (
     FLOW_KEY,
     SEQUENCES,
@@ -97,6 +97,14 @@ records: dict[str, st.SearchStrategy[Record]] = {
     "stopped": st.builds(Stopped, generation=_numbers, time_ms=_numbers),
     "paused": st.builds(TopicOrder, topic=_texts, time_ms=_numbers, by=_texts),
     "rate": st.builds(RateOrder, bytes_per_s=st.none() | _numbers, time_ms=_numbers, by=_texts),
+    "move": st.builds(
+        MoveOrder,
+        partition=_partitions,
+        to=_numbers,
+        time_ms=_numbers,
+        by=_texts,
+        before=st.none() | st.just(NO_OFFSET) | _numbers,
+    ),
 }
 _any = st.one_of(*records.values())
 
@@ -148,6 +156,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "stopped": {},
     "paused": {},
     "rate": {},
+    "move": {},
 }
 """Fields that the first records of this version did not have, and what they mean where they are missing."""
 

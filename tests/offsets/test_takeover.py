@@ -16,6 +16,7 @@ from sparkmirror.offsets.takeover import Begin, Decision, Last, Observed, ReadFr
 
 PLACE = TopicPartition("orders", 3)
 OLD, NEW = Writer(producer_id=7, epoch=4), Writer(producer_id=7, epoch=5)
+NEWEST = Writer(producer_id=7, epoch=6)
 OTHER = 99
 
 
@@ -340,3 +341,24 @@ def test_what_the_source_has_lost_too_is_told():
     assert isinstance(decision, Resume)
     assert decision.position == 140
     assert "cannot be copied again" in str(decision.event)
+
+
+@pytest.mark.parametrize(("known", "to", "position"), [(9, 104, 104), (9, 200, 200), (7, 104, 104), (7, 200, 200)])
+def test_a_partition_that_was_moved_and_whose_new_epoch_has_sent_nothing(known, to, position):
+    moved = Progress(partition=PLACE, writer=NEW, generation=6, position=to, next_sequence=0, settled=True, anew=True)
+    before = progress(known, 100 + known, known)
+    segments = (segment(0, 100, 0), segment(10, 110), segment(0, to, writer=NEW, anew=True))
+    state = state_of([*segments, before, moved])
+    tail = Tail(start=0, high_watermark=12, batches=(own(7, 7, 3), marker(10), marker(11, NEWEST)), since=7)
+    decision = decide(
+        Observed(
+            partition=PLACE,
+            progress=state.progress[PLACE],
+            map=state.map_of(PLACE),
+            ids=(7,),
+            tail=tail,
+            start=50,
+            fence=NEWEST,
+        )
+    )
+    assert went_on(decision)[::2] == (position, "")

@@ -30,7 +30,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    help="Show where the partitions of a flow go on, and change it while the flow is stopped.",
+    help="Show where the partitions of a flow go on, and change it, whether the flow runs or not.",
 )
 
 OneFlow = Annotated[str | None, typer.Option("--flow", metavar="A->B", help="The flow, where there are several.")]
@@ -71,7 +71,7 @@ def set_(
     flow: OneFlow = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Change where a topic goes on; the flow must be stopped.
+    """Change where a topic goes on. A flow that runs obeys within seconds.
 
     Going back copies records once more, behind those that are there; going on leaves records out.
     """
@@ -82,7 +82,7 @@ def set_(
 def reset(
     files: Files, topic: Topic, partition: Partition = None, flow: OneFlow = None, dry_run: DryRun = False
 ) -> None:
-    """Let a topic begin anew, where auto.offset.reset says; the flow must be stopped."""
+    """Let a topic begin anew, where auto.offset.reset says."""
     from sparkmirror.flow.repositioning import Place
 
     _move(files, flow, topic, partition, Place.CONFIGURED, dry_run=dry_run)
@@ -92,12 +92,16 @@ def _move(files: Files, flow: str | None, topic: str, partition: int | None, to:
     from sparkmirror.flow import repositioning
 
     one, file = _flow(files, flow)
-    found = repositioning.move(one, file, topic, partition, to, dry_run=dry_run)
+    found, effect = repositioning.move(one, file, topic, partition, to, dry_run=dry_run)
     _print(found)
     again, skipped = sum(each.again for each in found), sum(each.skipped for each in found)
     said = [f"{again} offsets are copied once more" * bool(again), f"{skipped} offsets are left out" * bool(skipped)]
     means = " and ".join(each for each in said if each) or "nothing is copied twice or left out"
-    typer.echo(f"{'would be: ' if dry_run else ''}{means}")
+    if dry_run:
+        means = f"would be: {means}"
+    elif effect is not repositioning.Effect.NONE:
+        means = f"{means}; {effect.value}"
+    typer.echo(means)
 
 
 def _flow(files: Files, flow: str | None) -> tuple[FlowConfig, str]:

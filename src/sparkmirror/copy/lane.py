@@ -33,6 +33,7 @@ from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Receipt, receipts
 from sparkmirror.copy.watch import Watch
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.events import Kind
 from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.signal import Signal
@@ -117,6 +118,7 @@ class Lane:
         await self.leaders.verify(self.partitions)
         for partition in self.partitions:
             self.fetcher.update(partition)
+        self.obey()
         self.watch.start()
         return True
 
@@ -140,6 +142,9 @@ class Lane:
                 partition.paused = paused
                 if partition.fetch_offset != NO_OFFSET:  # it has begun
                     self.fetcher.update(partition)
+            if partition.source in orders.moving and partition.fetch_offset != NO_OFFSET and not partition.error:
+                partition.stop("it is moved to another offset, as its operator has ordered", Kind.MOVED)
+                self.fetcher.update(partition)
 
     @property
     def _owed(self) -> bool:

@@ -9,6 +9,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sparkmirror.model import TopicPartition
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
@@ -16,11 +18,13 @@ class Orders:
 
     Attributes:
         paused: source topics that are not fetched now.
+        moving: source partitions that go on elsewhere: whoever copies them gives them back.
         share: bytes per second for a lane that `shares` does not name; None for no limit.
         shares: bytes per second, by the lane's name.
     """
 
     paused: frozenset[str] = frozenset()
+    moving: frozenset[TopicPartition] = frozenset()
     share: float | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
 
@@ -30,7 +34,13 @@ class Orders:
 
     def text(self) -> str:
         """As the value of a control record."""
-        said = {"v": 1, "paused": sorted(self.paused), "share": self.share, "shares": dict(self.shares)}
+        said = {
+            "v": 1,
+            "paused": sorted(self.paused),
+            "moving": [[each.topic, each.partition] for each in sorted(self.moving)],
+            "share": self.share,
+            "shares": dict(self.shares),
+        }
         return json.dumps(said, separators=(",", ":"))
 
 
@@ -40,4 +50,9 @@ NO_ORDERS = Orders()
 def read(text: str) -> Orders:
     """What the value of a control record says."""
     said = json.loads(text)
-    return Orders(paused=frozenset(said["paused"]), share=said["share"], shares=said["shares"])
+    return Orders(
+        paused=frozenset(said["paused"]),
+        moving=frozenset(TopicPartition(topic, partition) for topic, partition in said["moving"]),
+        share=said["share"],
+        shares=said["shares"],
+    )

@@ -18,15 +18,13 @@ from dataclasses import dataclass
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, lane_count, pack
 from sparkmirror.copy.receipt import Outcome, Receipt
-from sparkmirror.duties.dead_letters import ensure_dead_letter_topic
-from sparkmirror.duties.offset_map import bound_offset_map
-from sparkmirror.duties.topics import Round, replicate_topics, wanted
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.events import ANEW, Kind, kind_of_stop, now_ms
+from sparkmirror.flow.discovery import Discovery
 from sparkmirror.flow.lanes import Ended, Lanes
 from sparkmirror.flow.opening import Opened
-from sparkmirror.flow.ordering import Ordering
-from sparkmirror.flow.planner import Pairs, absent
+from sparkmirror.flow.ordering import Ordering, made
+from sparkmirror.flow.planner import Pairs
 from sparkmirror.flow.planning import Planning
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.rates import Rates
@@ -42,7 +40,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import control_topic
-from sparkmirror.offsets.records import Life, Stopped, event_key
+from sparkmirror.offsets.records import Life, Stopped
 
 log = logging.getLogger(__name__)
 
@@ -92,15 +90,13 @@ class Copying:
     ) -> None:
         self._config = config
         self._opened = opened
-        self._source = source
         self._target = target
         self._desk = desk
         self._note = note
         self._planning = Planning(config, opened, source, target, once=desk.once)
         self._resting = Resting()
         self._done: set[TopicPartition] = set()
-        self._round: Round | None = None
-        self._pairs: dict[TopicPartition, TopicPartition] = {}
+        self._discovery = Discovery(config, opened, source, target, note, once=desk.once)
         self._changed: set[TopicPartition] = set()
         self._telling = Telling(note, opened.store.state.events)
         self._loose: list[PartitionPlan] = []
@@ -122,7 +118,7 @@ class Copying:
             control_end=self._control_end,
             orders=lambda: self._ordering.orders,
         )
-        self._ordering = Ordering(config.max_bytes_per_s, self._lanes.order)
+        self._ordering = Ordering(config.max_bytes_per_s, self._lanes.order, moves=not desk.once)
 
     @property
     def finished(self) -> bool:
@@ -137,8 +133,7 @@ class Copying:
 
     def errors(self) -> dict[str, str]:
         """What is not copied, topics and partitions, and why."""
-        problems = {result.action.source: result.reason for result in self._round.problems} if self._round else {}
-        return problems | {str(partition): error for partition, error in self._resting.errors().items()}
+        return self._discovery.problems | {str(partition): error for partition, error in self._resting.errors().items()}
 
     def begin(self) -> None:
         """Finds the topics and starts the first lanes.
@@ -146,8 +141,9 @@ class Copying:
         Raises:
             SparkmirrorError: a cluster cannot be asked.
         """
-        plans = self._plan(self._find_topics())
-        self._tell_absent()
+        plans = self._plan(self._discovery.find())
+        for partition, event in self._discovery.untold().items():
+            self._telling.tell(partition, [event])
         self._live("running")
         self._pack(plans)
 
@@ -169,7 +165,7 @@ class Copying:
         if self.superseded:
             return
         clean = self._drain(seconds) and self._resting.all_settled
-        clean = clean and (self._opened.clean or self._round is not None)
+        clean = clean and (self._opened.clean or self._discovery.looked)
         self._opened.store.follow()
         self._attempt(self._speak)
         self._rate = (0.0, 0.0)
@@ -198,10 +194,10 @@ class Copying:
         return flow_view(
             str(self._config.name),
             state,
-            [p for p in mine if p.partition in self._pairs],
+            [p for p in mine if p.partition in self._discovery.pairs],
             rate=self._rate,
             lanes=len(self._lanes),
-            partitions=len(self._pairs),
+            partitions=len(self._discovery.pairs),
             events=tuple(dict.fromkeys((*events, *(stands(p, e) for p, e in self._resting.errors().items())))),
         )
 
@@ -214,7 +210,7 @@ class Copying:
             self._listen(now)
             if self.superseded:
                 return
-            self._ordering.follow(self._opened.store.state, self._lane_rates())
+            self._follow_orders()
         if not self._packing:
             self._lanes.succeed()
             self._retry(now)
@@ -225,6 +221,14 @@ class Copying:
         if now - self._lived >= LIFE_SECONDS:
             self._lived = now
             self._live("running")
+
+    def _follow_orders(self) -> None:
+        """Tells the lanes what an operator orders, and forgets the moves that are made for good."""
+        state = self._opened.store.state
+        self._ordering.follow(state, self._lane_rates())
+        due = {order.partition for order in state.moves.values() if order.before is None}
+        self._changed.update(partition for partition in due if partition in self._resting)
+        self._opened.store.write([], tombstones=made(state))
 
     def _listen(self, now: float) -> None:
         """Hears who is silent and who has the flow, and shows that this run has it."""
@@ -361,7 +365,7 @@ class Copying:
             changed = self._changed.intersection(due)  # these go on elsewhere, so under another epoch
             due = self._look_again(due, now)
             settled = {p: s for p in due if p not in changed and (s := self._resting.settled(p)) is not None}
-            plans = self._plan([(p, self._pairs[p]) for p in due], settled)
+            plans = self._plan([(p, self._discovery.pairs[p]) for p in due], settled)
         except SparkmirrorError as failure:
             for partition in due:
                 self._resting.rest(partition, str(failure), now, settled=self._resting.settled(partition))
@@ -375,22 +379,13 @@ class Copying:
         A partition that was deleted leaves the flow; should it come back, it is found like any new one.
         """
         if self._changed.intersection(due):
-            self._find_topics()
+            self._discovery.find()
             self._changed.difference_update(due)
-        for partition, event in absent(self._config, self._source, [p for p in due if p not in self._pairs]).items():
+        for partition, event in self._discovery.absent(due).items():
             self._telling.tell(partition, [event])
             if event.kind not in (Kind.SOURCE_DELETED, Kind.SOURCE_SHRANK):
                 self._rest(partition, event.text, now, event.kind)
-        return [p for p in due if p in self._pairs]
-
-    def _tell_absent(self) -> None:
-        """Tells once of partitions that were copied before and were deleted while the flow did not run."""
-        state = self._opened.store.state
-        topics = set(wanted(self._config, {p.topic for p in state.progress}))
-        missing = [p for p in state.progress if p.topic in topics and p not in self._pairs]
-        for partition, event in absent(self._config, self._source, missing).items():
-            if event_key(partition, event.kind) not in state.events:
-                self._telling.tell(partition, [event])
+        return [p for p in due if p in self._discovery.pairs]
 
     def _refresh(self, now: float) -> None:
         """Picks up new topics and partitions; they start as a lane of their own."""
@@ -398,32 +393,14 @@ class Copying:
         if not self._config.refresh_topics_enabled or self._desk.once or now - self._refreshed < interval:
             return
         self._refreshed = now
-        self._attempt(self._bound_offset_map)
+        self._attempt(self._discovery.bound_offset_map)
         known = {partition for lane in self._lanes for partition in lane.partitions} | set(self._resting.errors())
-        new = [(here, there) for here, there in self._find_topics() if here not in known]
+        new = [(here, there) for here, there in self._discovery.find() if here not in known]
         if new:
             log.info("%d new partitions", len(new), extra={"flow": str(self._config.name)})
             plans = self._plan(new)
             if plans:
                 self._start_beside(plans)
-
-    def _bound_offset_map(self) -> None:
-        store, ids = self._opened.store, self._opened.writers.ids
-        timeout_ms = self._config.admin_timeout_ms
-        bound_offset_map(
-            store.state, self._pairs, ids, self._source, lambda keys: store.write([], tombstones=keys), timeout_ms
-        )
-
-    def _find_topics(self) -> Pairs:
-        found = self._round = replicate_topics(self._config, self._source, self._target)
-        for problem in found.problems:
-            self._note(f"{problem.action.source}: {problem.reason}")
-        ensure_dead_letter_topic(found.observed, self._source, self._target)
-        self._pairs = dict(found.pairs)
-        if self._desk.once:  # what is paused would never come to its end
-            paused = {order.topic for order in self._opened.store.state.paused.values()}
-            self._pairs = {here: there for here, there in found.pairs if here.topic not in paused}
-        return tuple(self._pairs.items())
 
     def _plan(self, pairs: Pairs, settled: Mapping[TopicPartition, Resumed] | None = None) -> list[PartitionPlan]:
         """Decides where partitions begin; those that cannot begin now rest."""
@@ -434,6 +411,8 @@ class Copying:
             self._rest(partition, event.text, time.monotonic(), event.kind, settled=where, at_least=seconds)
         for partition, event in planned.events:
             self._telling.tell(partition, [event])
+        if any(event.kind is Kind.MOVED for _, event in planned.events):
+            self._follow_orders()  # a lane that starts now shall not be told to give them back
         return list(planned.plans)
 
     def _pack(self, plans: Sequence[PartitionPlan]) -> None:

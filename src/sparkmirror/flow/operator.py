@@ -76,7 +76,7 @@ def limit(config: MirrorConfig, bytes_per_s: int | None, *, as_configured: bool 
                 store.write([], tombstones=[RATE_KEY])
                 what = "as fast as max.bytes.per.second says"
             else:
-                store.write([RateOrder(bytes_per_s=bytes_per_s, time_ms=now_ms(), by=_who())])
+                store.write([RateOrder(bytes_per_s=bytes_per_s, time_ms=now_ms(), by=who())])
                 what = "no limit" if bytes_per_s is None else f"at most {bytes_per_s} bytes per second"
             found.append(Ordered(flow=str(flow.name), what=what, runs=_runs(store)))
     return tuple(found)
@@ -97,7 +97,7 @@ def _order_topics(config: MirrorConfig, topics: Iterable[str], *, paused: bool) 
         for flow in flows:
             with _orders(flow, config.file) as store:
                 if paused:
-                    store.write([TopicOrder(topic=topic, time_ms=now_ms(), by=_who())])
+                    store.write([TopicOrder(topic=topic, time_ms=now_ms(), by=who())])
                 else:
                     store.write([], tombstones=[topic_key(topic)])
                 what = f"{topic} is {'paused' if paused else 'copied again'}"
@@ -132,7 +132,8 @@ def _runs(store: Store) -> bool:
     return state.stopped is None and life is not None and now_ms() - life.time_ms < SILENT_MS
 
 
-def _who() -> str:
+def who() -> str:
+    """Who orders, for people: user and host."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):

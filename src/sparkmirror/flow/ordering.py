@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sparkmirror.copy.orders import Orders
+from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.state import JournalState
 
 HEADROOM = 1.5
@@ -28,16 +29,18 @@ class Ordering:
     Args:
         limit: the flow's bytes per second as the configuration says, or None.
         tell: writes the orders on the control topic.
+        moves: whether partitions are moved while lanes copy; a copy for once moves them only when it begins.
     """
 
-    def __init__(self, limit: int | None, tell: Callable[[Orders], None]) -> None:
+    def __init__(self, limit: int | None, tell: Callable[[Orders], None], *, moves: bool = True) -> None:
         self._limit = limit
         self._tell = tell
+        self._moves = moves
         self.orders = Orders(share=limit)
 
     def expect(self, state: JournalState, lanes: int) -> None:
         """So many lanes are about to start, and none runs: they are given what holds now with their plans."""
-        orders = decide(state, self._limit, {})
+        orders = self._decide(state, {})
         self.orders = orders if orders.share is None else replace(orders, share=orders.share / lanes)
 
     def follow(self, state: JournalState, rates: Mapping[str, float]) -> None:
@@ -50,19 +53,37 @@ class Ordering:
         Raises:
             SparkmirrorError: the target cannot be written to; the next look tells it then.
         """
-        wanted = decide(state, self._limit, rates)
+        wanted = self._decide(state, rates)
         if is_news(wanted, self.orders):
             self._tell(wanted)
             self.orders = wanted
+
+    def _decide(self, state: JournalState, rates: Mapping[str, float]) -> Orders:
+        orders = decide(state, self._limit, rates)
+        return orders if self._moves else replace(orders, moving=frozenset())
 
 
 def decide(state: JournalState, limit: int | None, rates: Mapping[str, float]) -> Orders:
     """The orders that hold now."""
     limit = state.rate.bytes_per_s if state.rate is not None else limit
-    paused = frozenset(order.topic for order in state.paused.values())
+    orders = Orders(
+        paused=frozenset(order.topic for order in state.paused.values()),
+        moving=frozenset(order.partition for order in state.moves.values() if order.before is None),
+    )
     if limit is None:
-        return Orders(paused=paused)
-    return Orders(paused=paused, share=limit / (len(rates) + 1), shares=shares(limit, rates))
+        return orders
+    return replace(orders, share=limit / (len(rates) + 1), shares=shares(limit, rates))
+
+
+def made(state: JournalState) -> list[str]:
+    """The keys of the orders to move that are not needed any more: a record of the new epoch was acknowledged."""
+    found = []
+    for key, order in state.moves.items():
+        progress = state.progress.get(order.partition)
+        arrived = progress is not None and progress.anew and progress.sequence != NO_OFFSET
+        if progress is not None and arrived and order.before is not None and not order.moves(progress.position):
+            found.append(key)
+    return found
 
 
 def shares(limit: float, rates: Mapping[str, float]) -> dict[str, float]:

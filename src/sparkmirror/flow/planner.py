@@ -17,6 +17,7 @@ from sparkmirror.kafka.epochs import EpochEnd, epoch_ends
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.metadata import TopicView, describe_topics
 from sparkmirror.model import MAX_MESSAGE_BYTES, Copied, TopicPartition, Writer
+from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 
 Pairs = Sequence[tuple[TopicPartition, TopicPartition]]
@@ -46,6 +47,7 @@ def starts_of(
     writers: Sequence[Writer],
     copied: Mapping[TopicPartition, Copied],
     resumed: Mapping[TopicPartition, Resumed],
+    moves: Mapping[TopicPartition, MoveOrder],
     once: bool,
 ) -> tuple[tuple[Start, ...], dict[TopicPartition, Event]]:
     """Decides where each pair begins.
@@ -59,6 +61,7 @@ def starts_of(
         writers: one for each group.
         copied: what this run did so far.
         resumed: where those go on that were handed out before.
+        moves: where an operator wants them to go on.
         once: whether the copy ends at the source's present end.
 
     Returns:
@@ -92,6 +95,7 @@ def starts_of(
             p.partition: ends.found[p.partition] for p in before if p.leader_epoch < 0 and p.partition in ends.found
         },
         on=config.on,
+        moves=moves,
     )
     failed = {**oldest.failed, **ends.failed}
     refused = absent(config, source, [p for p, error in failed.items() if _code(error) == UNKNOWN_TOPIC_OR_PARTITION])

@@ -6,19 +6,21 @@ partition goes on exactly there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, group_of
-from sparkmirror.events import Event, Kind
+from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import Pairs, starts_of
 from sparkmirror.flow.positions import Resumed, Start
 from sparkmirror.flow.resuming import Resuming
 from sparkmirror.flow.takeover import Takeover
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.model import Copied, TopicPartition
+from sparkmirror.model import NO_OFFSET, UNKNOWN, Copied, TopicPartition
+from sparkmirror.offsets.orders import MoveOrder
+from sparkmirror.offsets.records import Progress, Segment, closing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,7 @@ class Planning:
             writers=self._writers,
             copied=self._copied(),
             resumed=resumption.resumed,
+            moves={order.partition: order for order in self._opened.store.state.moves.values()},
             once=self._once,
         )
         waiting = {
@@ -86,8 +89,10 @@ class Planning:
             for here, (reason, seconds) in resumption.waiting.items()
         }
         waiting |= {here: (event, 0.0) for here, event in refused.items()}
+        plans = self._with_new_epochs(starts, settled)
+        self._obey(starts, plans)
         return Planned(
-            plans=self._with_new_epochs(starts, settled),
+            plans=plans,
             events=tuple((start.plan.source, start.event) for start in starts if start.event is not None),
             waiting=waiting,
         )
@@ -130,6 +135,48 @@ class Planning:
             if start.plan.source in anew
             else start.plan
             for start in starts
+        )
+
+    def _obey(self, starts: Sequence[Start], plans: Sequence[PartitionPlan]) -> None:
+        """Puts on record that partitions were moved, in one batch with what opens their new epochs.
+
+        So whoever goes on with one, after a clean end or not, finds all of it or nothing.
+        """
+        records: list[Segment | Progress | MoveOrder] = []
+        for start, plan in zip(starts, plans, strict=True):
+            if start.moved is not None:
+                opening = Segment(
+                    partition=plan.source, writer=plan.writer, sequence=0, source=plan.position, anew=True
+                )
+                records += [*self._closing(plan), opening, self._moved(plan), start.moved]
+        if records:
+            self._opened.store.write(records)
+            self._opened.store.follow()  # what lanes are told next no longer holds the orders
+
+    def _closing(self, plan: PartitionPlan) -> tuple[Segment, ...]:
+        """Ends the epoch before, which a takeover has done already: it has nothing of what is left out."""
+        before = self._opened.store.state.progress.get(plan.source)
+        return () if before is None else closing(before)
+
+    def _moved(self, plan: PartitionPlan) -> Progress:
+        before = self._opened.store.state.progress.get(plan.source)
+        return Progress(
+            partition=plan.source,
+            writer=plan.writer,
+            generation=self._opened.generation,
+            position=plan.position,
+            next_sequence=0,
+            end=NO_OFFSET if before is None else before.end,
+            topic_id=plan.topic_id,
+            target_id=plan.target_id,
+            settled=True,
+            anew=True,
+            reached=UNKNOWN if before is None else before.reached,
+            records=plan.copied.records,
+            bytes=plan.copied.bytes,
+            dead_letters=plan.copied.dead_letters,
+            newest_ms=-1 if before is None else before.newest_ms,
+            time_ms=now_ms(),
         )
 
     def _copied(self) -> dict[TopicPartition, Copied]:

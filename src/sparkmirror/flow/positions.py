@@ -1,6 +1,6 @@
 """Where each partition begins when a flow starts, when it is tried again, or when it is added to a flow: pure.
 
-Rules, in order:
+Rules, in order; wherever they lead, an operator's order to go on elsewhere wins:
     1. the source topic was made anew: its oldest record;
     2. the target topic was made anew: the source's oldest record, or the position, as ``on.target.recreated`` says;
     3. the source lost its tail in an unclean election: where the two histories part;
@@ -23,6 +23,7 @@ from sparkmirror.copy.plan import PartitionPlan, group_of
 from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.epochs import UNDEFINED, EpochEnd
 from sparkmirror.model import NO_OFFSET, NOTHING, UNKNOWN, Copied, Reached, TopicPartition, Writer
+from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 
 
@@ -75,6 +76,7 @@ class Known:
         epochs: where the leader epoch of the newest progress ends in the source's log now.
         log_ends: where the source's log ends, for those whose leader epoch nobody knows.
         on: what is done when source or target were changed.
+        moves: where an operator wants partitions to go on.
     """
 
     progress: Mapping[TopicPartition, Progress]
@@ -90,14 +92,22 @@ class Known:
     epochs: Mapping[TopicPartition, EpochEnd] = field(default_factory=dict)
     log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     on: Policies = field(default_factory=Policies)
+    moves: Mapping[TopicPartition, MoveOrder] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where one partition begins, and what its operator should know of it."""
+    """Where one partition begins, and what its operator should know of it.
+
+    Attributes:
+        plan: for a lane.
+        event: what happened, or None.
+        moved: the order that it obeys hereby, with the position that it had; or None.
+    """
 
     plan: PartitionPlan
     event: Event | None = None
+    moved: MoveOrder | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +126,12 @@ class _Place:
     event: Event | None = None
     anew: bool = False
     stop: bool = False
+    moved: MoveOrder | None = None
 
 
 def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -> Start | Stand:
     """Decides whether and where ``source`` begins, and with which sequence number of which writer."""
-    place = _place(source, target, known)
+    place = _moved(_place(source, target, known), known.moves.get(source))
     if place.stop and place.event is not None:
         return Stand(source=source, event=place.event)
     facts = known.targets[target.topic]
@@ -151,7 +162,7 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         )
     elif progress is not None and not place.anew:
         plan = replace(plan, anew=progress.anew, reached=progress.reached)
-    return Start(plan=plan, event=place.event)
+    return Start(plan=plan, event=place.event, moved=place.moved)
 
 
 def _leader_epoch(source: TopicPartition, place: _Place, known: Known) -> int:
@@ -173,6 +184,18 @@ def _place(source: TopicPartition, target: TopicPartition, known: Known) -> _Pla
             if place is not None:
                 return place
     return _Place(position=position, event=resumed.event if resumed else None)
+
+
+def _moved(place: _Place, order: MoveOrder | None) -> _Place:
+    """The place that an operator ordered instead, unless the partition has been moved there already."""
+    if order is None or place.stop or not order.moves(place.position):
+        return place
+    first, last = sorted((place.position, order.to))
+    text = f"moved from offset {place.position} to offset {order.to}, as {order.by} has ordered"
+    if place.event is not None:
+        text = f"{place.event.text}; {text}"
+    event = Event(kind=Kind.MOVED, text=text, first=first, last=max(first, last - 1))
+    return _Place(position=order.to, event=event, anew=True, moved=replace(order, before=place.position))
 
 
 def _source_recreated(progress: Progress, position: int, _target: TopicPartition, known: Known) -> _Place | None:

@@ -1,10 +1,12 @@
-"""Where partitions of a stopped flow go on, changed by an operator: to the start, the end, a time, or exact offsets.
+"""Where partitions go on, changed by an operator: to the start, the end, a time, or exact offsets.
 
-The change is made as a driver would make it: the flow is taken (so whoever still runs it ends), every writer epoch is
-raised, the new positions go on record under the new epochs, and the clean end with them. The next start goes on there.
+A flow that ended cleanly is changed as a driver would change it: the flow is taken (so whoever starts beside it ends),
+every writer epoch is raised, the new positions go on record under the new epochs, and the clean end with them. The next
+start goes on there. Of a flow that runs the change is ordered: its driver has the lanes give the partitions back, takes
+them over and goes on elsewhere. So it is after an unclean end too, since only a takeover can tell what the target has.
 
-Invariants: only a flow that ended cleanly is changed, since a takeover would find the old position in the target's log;
-what a change means for the target, records copied again or never, is told before and after; a dry run changes nothing.
+Invariants: what a change means for the target, records copied again or never, is told before and after; a dry run
+changes nothing.
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.events import now_ms
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, open_flow
+from sparkmirror.flow.operator import who
 from sparkmirror.flow.planner import ids_of_topics
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.records import Progress, Stopped
+from sparkmirror.offsets.orders import MoveOrder
+from sparkmirror.offsets.records import Progress, Segment, Stopped, closing
 from sparkmirror.offsets.state import JournalState
 
 
@@ -84,6 +88,14 @@ class Standing:
         return max(0, self.to - max(self.position, self.first))
 
 
+class Effect(Enum):
+    """What became of a wish to move partitions."""
+
+    NONE = "nothing was changed"
+    MADE = "the next start goes on there"
+    ORDERED = "the flow goes on there within seconds, or when it is started"
+
+
 def show(flow: FlowConfig, wanted: Sequence[str] = ()) -> tuple[Standing, ...]:
     """Where the partitions of a flow are, those of some topics or of all.
 
@@ -96,24 +108,26 @@ def show(flow: FlowConfig, wanted: Sequence[str] = ()) -> tuple[Standing, ...]:
 
 def move(
     flow: FlowConfig, file: str, topic: str, partition: int | None, to: Wanted, *, dry_run: bool = False
-) -> tuple[Standing, ...]:
+) -> tuple[tuple[Standing, ...], Effect]:
     """Moves one topic, or one of its partitions.
 
     Args:
-        flow: which must be stopped.
+        flow: which may run.
         file: the configuration file, for messages.
         topic: of the source.
         partition: one of its numbers; None for all.
         to: where to.
         dry_run: tell only what would be.
 
+    Returns:
+        each partition, as it was when it was asked, and what was done.
+
     Raises:
-        ConfigError: the flow does not copy the topic, runs, or did not end cleanly; or the source has no such offset.
+        ConfigError: the flow does not copy the topic, or the source has no such offset.
         SparkmirrorError: a cluster cannot be asked or written to.
     """
     with connected(flow, role="positions") as sides:
         known = record(sides) or JournalState()
-        _check_stopped(flow, known, file)
         standings = _standings(sides, known, (topic,), partition, to)
         if not standings:
             raise ConfigError(
@@ -125,9 +139,13 @@ def move(
         for one in standings:
             _check_range(one, flow, file)
         changed = [one for one in standings if one.to != one.position]
-        if changed and not dry_run:
+        if not changed or dry_run:
+            return standings, Effect.NONE
+        if _is_stopped(known):
             _write(flow, sides, file, changed)
-        return standings
+            return standings, Effect.MADE
+        _order(sides, changed)
+        return standings, Effect.ORDERED
 
 
 def _standings(
@@ -165,17 +183,17 @@ def _target(standing: Standing, flow: FlowConfig, to: Wanted, at: Mapping[TopicP
     return standing.end if latest else standing.first
 
 
-def _check_stopped(flow: FlowConfig, known: JournalState, file: str) -> None:
-    if known.stopped is not None and known.flow is not None and known.stopped.generation == known.flow.generation:
-        return
-    if known.flow is None and not known.progress:
-        return  # never started: what is set now is where it begins
-    raise ConfigError(
-        file=file,
-        key=str(flow.name),
-        reason="the flow runs, or its last run did not end cleanly",
-        remedy="stop it first (SIGTERM); after an unclean end start it once more and stop it",
-    )
+def _is_stopped(known: JournalState) -> bool:
+    """Whether the flow ended cleanly, or was never started: what is set now is where it begins."""
+    if known.flow is None:
+        return not known.progress
+    return known.stopped is not None and known.stopped.generation == known.flow.generation
+
+
+def _order(sides: Sides, changed: Sequence[Standing]) -> None:
+    assert sides.store is not None  # a flow that is not stopped has a record
+    now, by = now_ms(), who()
+    sides.store.write([MoveOrder(partition=one.partition, to=one.to, time_ms=now, by=by) for one in changed])
 
 
 def _check_range(one: Standing, flow: FlowConfig, file: str) -> None:
@@ -194,10 +212,13 @@ def _write(flow: FlowConfig, sides: Sides, file: str, changed: Sequence[Standing
     source_ids = ids_of_topics(sides.source, {one.partition.topic for one in changed})
     there = {one.partition: _on_target(flow, one.partition) for one in changed}
     target_ids = ids_of_topics(sides.target, {place.topic for place in there.values()})
-    records: list[Progress | Stopped] = [
+    progress = opened.store.state.progress
+    records: list[Progress | Segment] = [
         _progress(one, opened, source_ids.get(one.partition.topic, ""), target_ids.get(there[one.partition].topic, ""))
         for one in changed
     ]
+    for one in changed:
+        records += closing(progress[one.partition]) if one.partition in progress else ()
     opened.store.write([*records, Stopped(generation=opened.generation, time_ms=now_ms())])
 
 

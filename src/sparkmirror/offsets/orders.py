@@ -2,6 +2,7 @@
 
     ["paused", topic]   a topic of the source is not copied
     ["rate"]            how many bytes the flow may copy in a second
+    ["move", topic, partition]   where a partition of the source goes on
 
 The newest order of a key holds; the one that takes an order back is a tombstone.
 """
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.json_text import VERSION
 
@@ -64,7 +66,44 @@ class RateOrder:
         return json_text.write({"v": VERSION, "bytes_per_s": self.bytes_per_s, "time_ms": self.time_ms, "by": self.by})
 
 
-Order = TopicOrder | RateOrder
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveOrder:
+    """A partition goes on elsewhere. It stays on record until a record from there has arrived.
+
+    Attributes:
+        partition: of the source.
+        to: the next source offset to copy.
+        time_ms: when it was ordered, milliseconds since 1970.
+        by: who ordered it, for people.
+        before: where it would have gone on; None until the order was obeyed.
+    """
+
+    partition: TopicPartition
+    to: int
+    time_ms: int
+    by: str
+    before: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return json_text.write(["move", self.partition.topic, self.partition.partition])
+
+    def value(self) -> str:
+        """The record's value."""
+        said = {"v": VERSION, "to": self.to, "time_ms": self.time_ms, "by": self.by, "before": self.before}
+        return json_text.write(said)
+
+    def moves(self, position: int) -> bool:
+        """Whether a partition that would go on at ``position`` has still to be moved.
+
+        Once obeyed, a move back holds by the opening segment of the writer's epoch, whatever happens. A partition that
+        was moved on is found where it was as long as nothing is on record of its new epoch but that segment.
+        """
+        return self.before is None or self.before <= position < self.to
+
+
+Order = TopicOrder | RateOrder | MoveOrder
 
 RATE_KEY = json_text.write(["rate"])
 
@@ -87,4 +126,20 @@ def rate_order(_name: list[Any], data: dict[str, Any]) -> RateOrder:
     )
 
 
-READERS: dict[str, Callable[[list[Any], dict[str, Any]], Order]] = {"paused": topic_order, "rate": rate_order}
+def move_order(name: list[Any], data: dict[str, Any]) -> MoveOrder:
+    """Reads one."""
+    before = data["before"]
+    return MoveOrder(
+        partition=TopicPartition(str(name[1]), int(name[2])),
+        to=int(data["to"]),
+        time_ms=int(data["time_ms"]),
+        by=str(data["by"]),
+        before=None if before is None else int(before),
+    )
+
+
+READERS: dict[str, Callable[[list[Any], dict[str, Any]], Order]] = {
+    "paused": topic_order,
+    "rate": rate_order,
+    "move": move_order,
+}

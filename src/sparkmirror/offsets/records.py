@@ -10,7 +10,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["life"]                                                        the driver lives, and what it does
     ["duty", name]                                                  a duty's newest round, see ``duty_records``
     ["acl", ...]                                                    a binding that was created, see ``duty_records``
-    ["paused", topic], ["rate"]                                     what an operator has ordered, see ``orders``
+    ["paused", topic], ["rate"], ["move", topic, partition]         what an operator has ordered, see ``orders``
     ["stopped"]                                                     the last run ended cleanly
 
 Invariants:
@@ -198,6 +198,23 @@ class Progress:
     def order(self) -> tuple[int, int]:
         """Orders the progress records of different writers, the greatest is the newest; of one writer, the last is."""
         return (self.generation, self.writer.epoch)
+
+
+def closing(progress: Progress) -> tuple[Segment, ...]:
+    """The segment that ends a writer epoch with its last record, where another one will not go on right behind it.
+
+    Empty where something is unacknowledged, so that only a takeover can tell, where the epoch has no record, and where
+    its sequence numbers have just begun again.
+    """
+    if not progress.settled or progress.sequence == NO_OFFSET or progress.next_sequence == 0:
+        return ()
+    end = Segment(
+        partition=progress.partition,
+        writer=progress.writer,
+        sequence=progress.next_sequence,
+        source=progress.position,
+    )
+    return (end,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

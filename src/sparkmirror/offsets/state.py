@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.duty_records import AclRecord, DutyRound
 from sparkmirror.offsets.map import PartitionMap
-from sparkmirror.offsets.orders import RATE_KEY, RateOrder, TopicOrder
+from sparkmirror.offsets.orders import RATE_KEY, MoveOrder, RateOrder, TopicOrder
 from sparkmirror.offsets.records import (
     STOPPED_KEY,
     FlowRecord,
@@ -25,7 +26,13 @@ from sparkmirror.offsets.records import (
 )
 
 _ONE: Mapping[type, str] = {FlowRecord: "flow", Stopped: "stopped", Life: "life", RateOrder: "rate"}
-_MANY: Mapping[type, str] = {Happened: "events", DutyRound: "duties", AclRecord: "acls", TopicOrder: "paused"}
+_MANY: Mapping[type, str] = {
+    Happened: "events",
+    DutyRound: "duties",
+    AclRecord: "acls",
+    TopicOrder: "paused",
+    MoveOrder: "moves",
+}
 """Where the newest record is kept: one of the kind, or one for each key."""
 
 
@@ -44,6 +51,7 @@ class JournalState:
         duties: the newest round of each duty, by key.
         acls: the ACL bindings that the flow created on the target, by key.
         paused: the topics that are not to be copied now, by the key of the order.
+        moves: partitions that are to go on elsewhere, by the key of the order.
         rate: how fast the flow may copy, where somebody has ordered it.
         life: the driver's newest sign.
         stopped: whether the last run ended cleanly.
@@ -59,6 +67,7 @@ class JournalState:
     duties: dict[str, DutyRound] = field(default_factory=dict)
     acls: dict[str, AclRecord] = field(default_factory=dict)
     paused: dict[str, TopicOrder] = field(default_factory=dict)
+    moves: dict[str, MoveOrder] = field(default_factory=dict)
     rate: RateOrder | None = None
     life: Life | None = None
     stopped: Stopped | None = None
@@ -75,16 +84,15 @@ class JournalState:
                 self._take_progress(record)
             case FlowRecord() | Stopped() | Life() | RateOrder():
                 setattr(self, _ONE[type(record)], record)
-            case Happened() | DutyRound() | AclRecord() | TopicOrder():
+            case Happened() | DutyRound() | AclRecord() | TopicOrder() | MoveOrder():
                 getattr(self, _MANY[type(record)])[record.key] = record
 
     def forget(self, key: str) -> None:
         """Takes a tombstone."""
         self.outdated.discard(key)
-        self.events.pop(key, None)
-        self.paused.pop(key, None)
-        self.acls.pop(key, None)
-        self.later.pop(key, None)
+        keyed: tuple[dict[str, Any], ...] = (self.events, self.paused, self.moves, self.acls, self.later)
+        for known in keyed:
+            known.pop(key, None)
         if key == STOPPED_KEY:
             self.stopped = None
         if key == RATE_KEY:
@@ -94,8 +102,8 @@ class JournalState:
             self.maps[part.partition].forget(part.writer, part.sequence)
         elif isinstance(part, ProgressKey):
             for records in (self.progress, self.acknowledged):
-                known = records.get(part.partition)
-                if known is not None and known.writer == part.writer:
+                progress = records.get(part.partition)
+                if progress is not None and progress.writer == part.writer:
                     del records[part.partition]
 
     def map_of(self, partition: TopicPartition) -> PartitionMap:

@@ -1,0 +1,105 @@
+"""What a flow copies: its topics and partitions as they were found last, and what became of those that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.duties.dead_letters import ensure_dead_letter_topic
+from sparkmirror.duties.offset_map import bound_offset_map
+from sparkmirror.duties.topics import Round, replicate_topics, wanted
+from sparkmirror.events import Event
+from sparkmirror.flow.opening import Opened
+from sparkmirror.flow.planner import Pairs, absent
+from sparkmirror.flow.telling import Note
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.records import event_key
+
+
+class Discovery:
+    """Looks for the partitions of one flow.
+
+    Args:
+        config: of the flow.
+        opened: what its opening gave.
+        source, target: to ask, and to create topics on.
+        note: takes what cannot be copied, for the operator.
+        once: whether the copy ends by itself; what is paused would never come to its end.
+
+    Attributes:
+        pairs: source to target partition, as found last.
+        looked: whether there was a look at all.
+    """
+
+    def __init__(
+        self, config: FlowConfig, opened: Opened, source: Cluster, target: Cluster, note: Note, *, once: bool
+    ) -> None:
+        self._config = config
+        self._opened = opened
+        self._source = source
+        self._target = target
+        self._note = note
+        self._once = once
+        self._round: Round | None = None
+        self.pairs: dict[TopicPartition, TopicPartition] = {}
+
+    @property
+    def looked(self) -> bool:
+        """Whether there was a look at all."""
+        return self._round is not None
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """The topics that cannot be copied, and why."""
+        return {result.action.source: result.reason for result in self._round.problems} if self._round else {}
+
+    def find(self) -> Pairs:
+        """Looks at both clusters, and creates on the target what is missing there.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked.
+        """
+        found = self._round = replicate_topics(self._config, self._source, self._target)
+        for topic, reason in self.problems.items():
+            self._note(f"{topic}: {reason}")
+        ensure_dead_letter_topic(found.observed, self._source, self._target)
+        state = self._opened.store.state
+        paused = {order.topic for order in state.paused.values()} if self._once else frozenset[str]()
+        self.pairs = {here: there for here, there in found.pairs if here.topic not in paused}
+        return tuple(self.pairs.items())
+
+    def absent(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Event]:
+        """What became of those that are not among the pairs any more.
+
+        Raises:
+            LinkError: the source cannot be asked.
+        """
+        return absent(self._config, self._source, [p for p in partitions if p not in self.pairs])
+
+    def untold(self) -> Mapping[TopicPartition, Event]:
+        """What became of partitions that were deleted while the flow did not run, where nobody was told of it yet.
+
+        Raises:
+            LinkError: the source cannot be asked.
+        """
+        state = self._opened.store.state
+        topics = set(wanted(self._config, {p.topic for p in state.progress}))
+        found = self.absent(p for p in state.progress if p.topic in topics)
+        return {p: event for p, event in found.items() if event_key(p, event.kind) not in state.events}
+
+    def bound_offset_map(self) -> None:
+        """Takes from the offset map what lies below the source's logs.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked or written to.
+        """
+        store = self._opened.store
+        bound_offset_map(
+            store.state,
+            self.pairs,
+            self._opened.writers.ids,
+            self._source,
+            lambda keys: store.write([], tombstones=keys),
+            self._config.admin_timeout_ms,
+        )
