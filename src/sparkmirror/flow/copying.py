@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, lane_count, pack
 from sparkmirror.copy.receipt import Outcome, Receipt
+from sparkmirror.duties.creations import TopicCreations, problems
 from sparkmirror.duties.dead_letters import ensure_dead_letter_topic
+from sparkmirror.duties.duty import Sides, do_round
 from sparkmirror.duties.offset_map import bound_offset_map
-from sparkmirror.duties.topics import Round, replicate_topics, wanted
+from sparkmirror.duties.topics import wanted
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.events import ANEW, Kind, kind_of_stop, now_ms
 from sparkmirror.flow.lanes import Ended, Lanes
@@ -99,7 +101,8 @@ class Copying:
         self._planning = Planning(config, opened, source, target, once=desk.once)
         self._resting = Resting()
         self._done: set[TopicPartition] = set()
-        self._round: Round | None = None
+        self._topics = TopicCreations(Sides(flow=config, source=source, target=target, store=opened.store))
+        self._uncopied: dict[str, str] | None = None
         self._pairs: dict[TopicPartition, TopicPartition] = {}
         self._changed: set[TopicPartition] = set()
         self._telling = Telling(note, opened.store.state.events)
@@ -137,8 +140,7 @@ class Copying:
 
     def errors(self) -> dict[str, str]:
         """What is not copied, topics and partitions, and why."""
-        problems = {result.action.source: result.reason for result in self._round.problems} if self._round else {}
-        return problems | {str(partition): error for partition, error in self._resting.errors().items()}
+        return (self._uncopied or {}) | {str(partition): error for partition, error in self._resting.errors().items()}
 
     def begin(self) -> None:
         """Finds the topics and starts the first lanes.
@@ -169,7 +171,7 @@ class Copying:
         if self.superseded:
             return
         clean = self._drain(seconds) and self._resting.all_settled
-        clean = clean and (self._opened.clean or self._round is not None)
+        clean = clean and (self._opened.clean or self._uncopied is not None)
         self._opened.store.follow()
         self._attempt(self._speak)
         self._rate = (0.0, 0.0)
@@ -394,8 +396,8 @@ class Copying:
 
     def _refresh(self, now: float) -> None:
         """Picks up new topics and partitions; they start as a lane of their own."""
-        interval = self._config.refresh_topics_interval_s
-        if not self._config.refresh_topics_enabled or self._desk.once or now - self._refreshed < interval:
+        interval = self._topics.interval_s
+        if interval is None or self._desk.once or now - self._refreshed < interval:
             return
         self._refreshed = now
         self._attempt(self._bound_offset_map)
@@ -415,14 +417,14 @@ class Copying:
         )
 
     def _find_topics(self) -> Pairs:
-        found = self._round = replicate_topics(self._config, self._source, self._target)
-        for problem in found.problems:
-            self._note(f"{problem.action.source}: {problem.reason}")
-        ensure_dead_letter_topic(found.observed, self._source, self._target)
-        self._pairs = dict(found.pairs)
+        self._uncopied = problems(do_round(self._topics))
+        for topic, reason in self._uncopied.items():
+            self._note(f"{topic}: {reason}")
+        ensure_dead_letter_topic(self._topics.observed, self._source, self._target)
+        self._pairs = dict(self._topics.observed.pairs)
         if self._desk.once:  # what is paused would never come to its end
             paused = {order.topic for order in self._opened.store.state.paused.values()}
-            self._pairs = {here: there for here, there in found.pairs if here.topic not in paused}
+            self._pairs = {here: there for here, there in self._pairs.items() if here.topic not in paused}
         return tuple(self._pairs.items())
 
     def _plan(self, pairs: Pairs, settled: Mapping[TopicPartition, Resumed] | None = None) -> list[PartitionPlan]:
@@ -482,8 +484,8 @@ class Copying:
 
     def _control_end(self) -> int:
         topic = TopicPartition(control_topic(self._config.name), 0)
-        timeout_ms = self._config.admin_timeout_ms
-        return admin.list_offsets(self._target, [topic], OffsetSpec.LATEST, timeout_ms=timeout_ms)[topic]
+        found = admin.list_offsets(self._target, [topic], OffsetSpec.LATEST, timeout_ms=self._config.admin_timeout_ms)
+        return found[topic]
 
     def _live(self, state: str) -> None:
         events = tuple(f"{p}: {error}" for p, error in self._resting.errors().items())
