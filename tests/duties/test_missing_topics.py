@@ -85,7 +85,7 @@ def test_a_target_topic_belongs_to_one_source_topic(monkeypatch: pytest.MonkeyPa
     class OneNameForAll(DefaultReplicationPolicy):
         """No policy that we have gives two topics one name; a policy to come may."""
 
-        def format_remotetopic_of(self, source_alias: Alias, topic: str) -> str:  # noqa: ARG002  # as the protocol has it
+        def format_remote_topic(self, source_alias: Alias, topic: str) -> str:  # noqa: ARG002  # as the protocol has it
             return "all"
 
     monkeypatch.setattr("sparkmirror.duties.topics.policy_for", lambda *_: OneNameForAll())
