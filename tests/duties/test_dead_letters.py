@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.config import DeadLetters, FlowConfig, Tolerance
+from sparkmirror.duties.creations import observe
 from sparkmirror.duties.dead_letters import decide, ensure_dead_letter_topic
-from sparkmirror.duties.topics import observe
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic

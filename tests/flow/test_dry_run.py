@@ -9,39 +9,9 @@ import sys
 import pytest
 
 from sparkmirror import config
-from sparkmirror.duties.topics import AddPartitions, CreateTopic, Skip
-from sparkmirror.flow.dry_run import preview, topic_change
-from sparkmirror.model import Alias
+from sparkmirror.flow.dry_run import preview
 from tests.flow.running import Running, add_partitions, admin_of, create_topic, write_file
 from tests.flow.test_once import produce
-
-
-@pytest.mark.parametrize(
-    ("action", "line"),
-    [
-        (
-            CreateTopic(
-                source="t",
-                target="A.t",
-                partitions=3,
-                replication_factor=-1,
-                configs=(("retention.ms", "1"),),
-                left_out=("new.property",),
-            ),
-            (
-                "+ B: topic A.t  partitions: 3, replication factor: the brokers' default, retention.ms: 1, "
-                "(without new.property, which its brokers do not know)"
-            ),
-        ),
-        (
-            AddPartitions(source="t", target="A.t", present=1, total=4),
-            "~ B: topic A.t  partitions: 1 -> 4",
-        ),
-        (Skip(source="t", target="A.t", reason="no room"), "! B: topic A.t  t is not copied: no room"),
-    ],
-)
-def test_each_action_is_a_line(action, line):
-    assert topic_change(action, Alias("B")).text == line
 
 
 def lines(file) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 
 from sparkmirror.config import FlowConfig
-from sparkmirror.duties.topics import Observed
+from sparkmirror.duties.missing_topics import Observed
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic

@@ -389,8 +389,8 @@ class Copying:
 
     def _refresh(self, now: float) -> None:
         """Picks up new topics and partitions; they start as a lane of their own."""
-        interval = self._config.refresh_topics_interval_s
-        if not self._config.refresh_topics_enabled or self._desk.once or now - self._refreshed < interval:
+        interval = self._discovery.interval_s
+        if interval is None or self._desk.once or now - self._refreshed < interval:
             return
         self._refreshed = now
         self._attempt(self._discovery.bound_offset_map)
@@ -461,8 +461,8 @@ class Copying:
 
     def _control_end(self) -> int:
         topic = TopicPartition(control_topic(self._config.name), 0)
-        timeout_ms = self._config.admin_timeout_ms
-        return admin.list_offsets(self._target, [topic], OffsetSpec.LATEST, timeout_ms=timeout_ms)[topic]
+        found = admin.list_offsets(self._target, [topic], OffsetSpec.LATEST, timeout_ms=self._config.admin_timeout_ms)
+        return found[topic]
 
     def _live(self, state: str) -> None:
         events = tuple(f"{p}: {error}" for p, error in self._resting.errors().items())

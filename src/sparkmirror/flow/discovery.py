@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from sparkmirror.config import FlowConfig
+from sparkmirror.duties.creations import TopicCreations, problems
 from sparkmirror.duties.dead_letters import ensure_dead_letter_topic
+from sparkmirror.duties.duty import Sides, do_round
 from sparkmirror.duties.offset_map import bound_offset_map
-from sparkmirror.duties.topics import Round, replicate_topics, wanted
+from sparkmirror.duties.topics import wanted
 from sparkmirror.events import Event
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import Pairs, absent
@@ -29,7 +31,6 @@ class Discovery:
 
     Attributes:
         pairs: source to target partition, as found last.
-        looked: whether there was a look at all.
     """
 
     def __init__(
@@ -41,18 +42,24 @@ class Discovery:
         self._target = target
         self._note = note
         self._once = once
-        self._round: Round | None = None
+        self._topics = TopicCreations(Sides(flow=config, source=source, target=target, store=opened.store))
+        self._problems: dict[str, str] | None = None
         self.pairs: dict[TopicPartition, TopicPartition] = {}
 
     @property
     def looked(self) -> bool:
         """Whether there was a look at all."""
-        return self._round is not None
+        return self._problems is not None
+
+    @property
+    def interval_s(self) -> float | None:
+        """How often to look, in seconds; None for once."""
+        return self._topics.interval_s
 
     @property
     def problems(self) -> dict[str, str]:
         """The topics that cannot be copied, and why."""
-        return {result.action.source: result.reason for result in self._round.problems} if self._round else {}
+        return self._problems or {}
 
     def find(self) -> Pairs:
         """Looks at both clusters, and creates on the target what is missing there.
@@ -60,10 +67,11 @@ class Discovery:
         Raises:
             SparkmirrorError: a cluster cannot be asked.
         """
-        found = self._round = replicate_topics(self._config, self._source, self._target)
-        for topic, reason in self.problems.items():
+        self._problems = problems(do_round(self._topics))
+        for topic, reason in self._problems.items():
             self._note(f"{topic}: {reason}")
-        ensure_dead_letter_topic(found.observed, self._source, self._target)
+        found = self._topics.observed
+        ensure_dead_letter_topic(found, self._source, self._target)
         state = self._opened.store.state
         paused = {order.topic for order in state.paused.values()} if self._once else frozenset[str]()
         self.pairs = {here: there for here, there in found.pairs if here.topic not in paused}

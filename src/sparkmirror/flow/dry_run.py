@@ -11,15 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig, MirrorConfig
-from sparkmirror.duties import dead_letters, roster, topics
-from sparkmirror.duties.duty import Change, Sides, Sign
+from sparkmirror.duties import dead_letters, roster
+from sparkmirror.duties.creations import TopicCreations
+from sparkmirror.duties.duty import Change, Sides
 from sparkmirror.duties.internal_topics import missing_internal_topics
-from sparkmirror.duties.topics import Action, AddPartitions, CreateTopic
+from sparkmirror.duties.missing_topics import creation
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.sides import connected, record
-from sparkmirror.kafka import admin
-from sparkmirror.kafka.admin import NewTopic
-from sparkmirror.model import Alias
 
 AT_ONCE = 16
 
@@ -69,13 +67,12 @@ def _preview_flow(flow: FlowConfig) -> Preview:
 def _topic_changes(sides: Sides) -> Iterator[Change]:
     flow, alias = sides.flow, sides.flow.target.alias
     for topic in missing_internal_topics(flow, sides.target):
-        yield _creation(alias, topic, "of sparkmirror itself")
-    observed = topics.observe(flow, sides.source, sides.target)
-    for action in topics.decide(observed):
-        yield topic_change(action, alias)
-    letters = dead_letters.missing_dead_letter_topic(observed, sides.source)
+        yield creation(alias, topic, before=("of sparkmirror itself",))
+    topics = TopicCreations(sides)
+    yield from _shown(topics.look())
+    letters = dead_letters.missing_dead_letter_topic(topics.observed, sides.source)
     if letters is not None:
-        yield _creation(alias, letters, "for records that fit nowhere")
+        yield creation(alias, letters, before=("for records that fit nowhere",))
 
 
 def _duty_changes(sides: Sides) -> Iterator[Change]:
@@ -86,27 +83,3 @@ def _duty_changes(sides: Sides) -> Iterator[Change]:
 def _shown(actions: Sequence[object]) -> Iterable[Change]:
     changes = (getattr(action, "change", None) for action in actions)
     return (change for change in changes if change is not None)
-
-
-def topic_change(action: Action, cluster: Alias) -> Change:
-    """A line of the diff for an action of the topics duty."""
-    what = f"topic {action.target}"
-    if isinstance(action, CreateTopic):
-        said = [f"partitions: {action.partitions}", f"replication factor: {_factor(action.replication_factor)}"]
-        said += [f"{name}: {value}" for name, value in action.configs]
-        said += [f"(without {name}, which its brokers do not know)" for name in action.left_out]
-        return Change(cluster=cluster, sign=Sign.ADD, what=what, detail=", ".join(said))
-    if isinstance(action, AddPartitions):
-        detail = f"partitions: {action.present} -> {action.total}"
-        return Change(cluster=cluster, sign=Sign.CHANGE, what=what, detail=detail)
-    return Change(cluster=cluster, sign=Sign.NOTE, what=what, detail=f"{action.source} is not copied: {action.reason}")
-
-
-def _creation(cluster: Alias, topic: NewTopic, why: str) -> Change:
-    said = [why, f"partitions: {topic.partitions}", f"replication factor: {_factor(topic.replication_factor)}"]
-    said += [f"{name}: {value}" for name, value in topic.configs]
-    return Change(cluster=cluster, sign=Sign.ADD, what=f"topic {topic.name}", detail=", ".join(said))
-
-
-def _factor(number: int) -> str:
-    return "the brokers' default" if number == admin.BROKER_DEFAULT else str(number)

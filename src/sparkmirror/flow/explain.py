@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.config.expressions import compile_list
 from sparkmirror.duties import topics
-from sparkmirror.duties.topics import Observed, Skip
+from sparkmirror.duties.missing_topics import Observed, Skip, decide
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.flow.sides import connected, record
@@ -89,8 +89,8 @@ def look(flow: FlowConfig, topic: str) -> Seen:
     with connected(flow, role="explain") as sides:
         found = admin.list_topics(sides.source, timeout_ms=flow.admin_timeout_ms)
         targets = admin.list_topics(sides.target, timeout_ms=flow.admin_timeout_ms)
-        observed = Observed(flow=flow, source=topics.choose(flow, found), target=targets, configs={}, unreadable={})
-        skips = {action.source: action.reason for action in topics.decide(observed) if isinstance(action, Skip)}
+        observed = Observed(flow=flow, source=topics.choose(flow, found), target=targets)
+        skips = {action.source: action.reason for action in decide(observed) if isinstance(action, Skip)}
         return Seen(
             topic=topic,
             source=found.get(topic),

@@ -1,0 +1,132 @@
+"""Sees to it that the target has each topic of a flow, with as many partitions.
+
+Done by the copying at the start, and each time that it looks for new topics: it needs what this duty saw.
+
+Invariants: a topic that cannot be had is reported and does not stop the others; nothing is ever deleted, shrunk or,
+once it exists, configured anew here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.duties.duty import Result, Sides
+from sparkmirror.duties.missing_topics import Action, AddPartitions, CreateTopic, Observed, Skip, decide
+from sparkmirror.duties.topics import choose, remote_topic
+from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.admin import TopicDescription
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.configs import describe_configs
+
+
+class TopicCreations:
+    """The duty.
+
+    Args:
+        sides: what it works with.
+
+    Attributes:
+        observed: what its last round saw, with what that changed; nothing before the first.
+    """
+
+    name = "topic creations"
+
+    def __init__(self, sides: Sides) -> None:
+        flow = sides.flow
+        self.interval_s = flow.refresh_topics_interval_s if flow.refresh_topics_enabled else None
+        self.observed = Observed(flow=flow)
+        self._sides = sides
+
+    def look(self) -> tuple[Action, ...]:
+        """Observes and decides.
+
+        Raises:
+            ConfigError: an expression of the flow cannot be used.
+            LinkError: one of the clusters cannot be asked.
+        """
+        self.observed = observe(self._sides.flow, self._sides.source, self._sides.target)
+        return decide(self.observed)
+
+    def apply(self, actions: Sequence[Action]) -> tuple[Result, ...]:
+        """Carries the actions out on the target, and sees what is there then; one that fails does not stop the others.
+
+        Raises:
+            LinkError: the target cannot be asked.
+        """
+        failed = self._carry_out(actions)
+        due = [action for action in actions if not isinstance(action, Skip) and action.topic not in failed]
+        changed = {action.topic: action.partitions for action in due}
+        if changed:
+            self.observed = replace(self.observed, target={**self.observed.target, **self._found(changed)})
+        failed |= {topic: self._unseen(topic) for topic in changed if topic not in self.observed.target}
+        return tuple(
+            Result(action=action, failure=action.reason if isinstance(action, Skip) else failed.get(action.topic, ""))
+            for action in actions
+        )
+
+    def _carry_out(self, actions: Sequence[Action]) -> dict[str, str]:
+        """Why copies are not as they should be, by their names."""
+        target, timeout_ms = self._sides.target, self._sides.flow.admin_timeout_ms
+        creations = [action.new_topic for action in actions if isinstance(action, CreateTopic)]
+        additions = {action.topic: action.partitions for action in actions if isinstance(action, AddPartitions)}
+        failed: dict[str, BrokerError | LinkError] = {}
+        if creations:
+            failed |= admin.create_topics(target, creations, timeout_ms).failed
+        if additions:
+            failed |= admin.create_partitions(target, additions, timeout_ms).failed
+        return {topic: str(failure) for topic, failure in failed.items() if not _is_there(failure)}
+
+    def _found(self, changed: Mapping[str, int]) -> dict[str, TopicDescription]:
+        """The copies that were changed, as the target has them once they have leaders."""
+        target, timeout_ms = self._sides.target, self._sides.flow.admin_timeout_ms
+        now = admin.wait_for_leaders(target, changed, timeout_ms)
+        return dict(now.found) | admin.list_topics(target, list(now.failed), timeout_ms)
+
+    def _unseen(self, topic: str) -> str:
+        return (
+            f"cluster {self._sides.flow.target.alias}, {topic}: it was created, or was there before, and cannot be "
+            f"seen: allow DESCRIBE on Topic {topic} to this user"
+        )
+
+
+def problems(results: Sequence[Result]) -> dict[str, str]:
+    """The source topics that should be copied, wholly or partly, and are not, and why."""
+    actions = ((result.action, result.failure) for result in results if not result.done)
+    return {action.source: failure for action, failure in actions if isinstance(action, Action)}
+
+
+def observe(flow: FlowConfig, source: Cluster, target: Cluster) -> Observed:
+    """Looks at both clusters.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+        LinkError: one of the clusters cannot be asked.
+    """
+    chosen = choose(flow, admin.list_topics(source, timeout_ms=flow.admin_timeout_ms))
+    existing = admin.list_topics(target, timeout_ms=flow.admin_timeout_ms)
+    missing = [topic for topic in chosen if remote_topic(flow, topic) not in existing]
+    described = describe_configs(source, missing, flow.admin_timeout_ms)
+    return Observed(
+        flow=flow,
+        source=chosen,
+        target=existing,
+        configs=described.found,
+        unreadable={topic: str(failure) for topic, failure in described.failed.items()},
+        known_properties=_known_properties(target, existing, flow) if missing else frozenset(),
+    )
+
+
+def _known_properties(target: Cluster, topics: Mapping[str, TopicDescription], flow: FlowConfig) -> frozenset[str]:
+    """Brokers of another version know other properties, and refuse a topic for one that they do not know."""
+    for some in sorted(topics, key=lambda name: not name.startswith("sparkmirror."))[:1]:
+        described = describe_configs(target, [some], flow.admin_timeout_ms)
+        return frozenset(described.found.get(some, {}))
+    return frozenset()
+
+
+def _is_there(failure: BrokerError | LinkError) -> bool:
+    """Whether somebody else was faster, whose topic is used as it is."""
+    return isinstance(failure, BrokerError) and failure.code == admin.TOPIC_ALREADY_EXISTS

@@ -1,0 +1,181 @@
+"""What the target lacks of a flow's topics: decided on plain data, for `creations` and for whoever explains.
+
+Invariants: everything here is pure; a target topic belongs to one source topic; a topic that exists on the target is
+used as it is, and is never shrunk.
+
+Reference: MirrorMaker 2's ``MirrorSourceConnector`` (``computeAndCreateTopicPartitions``, ``targetConfig``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.duties.duty import Change, Sign
+from sparkmirror.duties.properties import at_creation
+from sparkmirror.duties.topics import targets
+from sparkmirror.kafka.admin import BROKER_DEFAULT, NewTopic, TopicDescription
+from sparkmirror.kafka.configs import ConfigEntry
+from sparkmirror.model import Alias, TopicPartition
+from sparkmirror.naming import MAX_TOPIC_NAME, ConfigPropertyFilter, config_property_filter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What a round saw.
+
+    Attributes:
+        flow: the flow.
+        source: the topics that it copies, as the source has them.
+        target: all topics of the target.
+        configs: properties of those source topics that the target lacks.
+        unreadable: why there are none, for some of them.
+        known_properties: the topic properties that the target's brokers know; empty when it has no topic to ask about.
+    """
+
+    flow: FlowConfig
+    source: Mapping[str, TopicDescription] = field(default_factory=dict)
+    target: Mapping[str, TopicDescription] = field(default_factory=dict)
+    configs: Mapping[str, Mapping[str, ConfigEntry]] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    known_properties: frozenset[str] = frozenset()
+
+    @property
+    def pairs(self) -> tuple[tuple[TopicPartition, TopicPartition], ...]:
+        """The partitions to copy, source and target, in order: those that exist on both sides."""
+        return tuple(
+            (TopicPartition(source, partition), TopicPartition(target, partition))
+            for source, target, rival in targets(self.flow, self.source)
+            if rival is None and target in self.target
+            for partition in sorted(self.source[source].partitions)
+            if partition in self.target[target].partitions
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    """The target lacks a topic.
+
+    Attributes:
+        cluster: the target.
+        source, topic: the topic and its copy.
+        partitions: how many it shall have.
+        replication_factor: of it; -1 means the broker's default.
+        configs: properties that it is created with.
+        left_out: properties that are set at the source and that the target's brokers do not know.
+    """
+
+    cluster: Alias
+    source: str
+    topic: str
+    partitions: int
+    replication_factor: int
+    configs: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def change(self) -> Change:
+        """A line for the copy."""
+        unknown = (f"(without {name}, which its brokers do not know)" for name in self.left_out)
+        return creation(self.cluster, self.new_topic, after=tuple(unknown))
+
+    @property
+    def new_topic(self) -> NewTopic:
+        """The copy, as it is created."""
+        factor = self.replication_factor
+        return NewTopic(name=self.topic, partitions=self.partitions, replication_factor=factor, configs=self.configs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitions:
+    """A copy has fewer partitions than the source topic: ``partitions`` is what it shall have."""
+
+    cluster: Alias
+    source: str
+    topic: str
+    present: int
+    partitions: int
+
+    @property
+    def change(self) -> Change:
+        """A line for the copy."""
+        detail = f"partitions: {self.present} -> {self.partitions}"
+        return Change(cluster=self.cluster, sign=Sign.CHANGE, what=f"topic {self.topic}", detail=detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skip:
+    """A topic that the flow should copy and cannot."""
+
+    cluster: Alias
+    source: str
+    topic: str
+    reason: str
+
+    @property
+    def change(self) -> Change:
+        """A line for the copy that is not made."""
+        detail = f"{self.source} is not copied: {self.reason}"
+        return Change(cluster=self.cluster, sign=Sign.NOTE, what=f"topic {self.topic}", detail=detail)
+
+
+Action = CreateTopic | AddPartitions | Skip
+
+
+def decide(observed: Observed) -> tuple[Action, ...]:
+    """What must be done so that the target has every topic of the flow; nothing when it has."""
+    cluster = observed.flow.target.alias
+    properties = config_property_filter(observed.flow)
+    actions: list[Action] = []
+    for source, topic, rival in targets(observed.flow, observed.source):
+        reason = _obstacle(observed, source, topic, rival)
+        if reason:
+            actions.append(Skip(cluster=cluster, source=source, topic=topic, reason=reason))
+        elif topic not in observed.target:
+            actions.append(_creation(observed, source, topic, properties))
+        elif (total := _count(observed.source[source])) > (present := _count(observed.target[topic])):
+            added = AddPartitions(cluster=cluster, source=source, topic=topic, present=present, partitions=total)
+            actions.append(added)
+    return tuple(actions)
+
+
+def creation(cluster: Alias, topic: NewTopic, *, before: Sequence[str] = (), after: Sequence[str] = ()) -> Change:
+    """A line for a topic that is created, with what else there is to say of it."""
+    factor = "the brokers' default" if topic.replication_factor == BROKER_DEFAULT else topic.replication_factor
+    said = [*before, f"partitions: {topic.partitions}", f"replication factor: {factor}"]
+    said += [f"{name}: {value}" for name, value in topic.configs]
+    return Change(cluster=cluster, sign=Sign.ADD, what=f"topic {topic.name}", detail=", ".join([*said, *after]))
+
+
+def _obstacle(observed: Observed, source: str, target: str, rival: str | None) -> str:
+    if rival is not None:
+        return f"{rival} is copied to {target} already: exclude one of the two with topics.exclude"
+    if target in observed.target:
+        return ""
+    if len(target) > MAX_TOPIC_NAME:
+        return (
+            f"its name on the target has {len(target)} characters, {MAX_TOPIC_NAME} are allowed: exclude it with "
+            "topics.exclude, or use IdentityReplicationPolicy"
+        )
+    if source in observed.unreadable:
+        return f"its configs cannot be read: {observed.unreadable[source]}"
+    return ""
+
+
+def _creation(observed: Observed, source: str, topic: str, properties: ConfigPropertyFilter) -> CreateTopic:
+    entries = at_creation(observed.configs.get(source, {}), properties, observed.flow.use_defaults_from)
+    unknown = {name for name in entries if observed.known_properties and name not in observed.known_properties}
+    return CreateTopic(
+        cluster=observed.flow.target.alias,
+        source=source,
+        topic=topic,
+        partitions=_count(observed.source[source]),
+        replication_factor=observed.flow.replication_factor,
+        configs=tuple((name, value) for name, value in entries.items() if name not in unknown),
+        left_out=tuple(sorted(unknown)),
+    )
+
+
+def _count(topic: TopicDescription) -> int:
+    return len(topic.partitions)
