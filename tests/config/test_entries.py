@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.config.entries import INT_MAX, Entry, Reader, is_secret
-from sparkmirror.config.settings import SaslMechanism
+from sparkmirror.config.security_settings import SaslMechanism
 from sparkmirror.errors import ConfigError
 
 MECHANISMS = {mechanism.value: mechanism for mechanism in SaslMechanism}

@@ -100,10 +100,12 @@ def test_opens_an_encrypted_key(load_flow, pem):
 
 @pytest.mark.parametrize("listener", Listener)
 def test_reads_what_the_lab_tells_java_clients(load_flow, pem, listener):
-    settings = client_settings(listener, None, pem)
+    settings = client_settings(listener, None, pem, "http://127.0.0.1:1/token")
     security = load_flow(*(f"A.{key} = {value}" for key, value in settings.items())).source.consumer.security
     assert security.protocol.value == settings.get("security.protocol", "PLAINTEXT")
-    assert (security.password is not None) == ("sasl.jaas.config" in settings)
+    tokens = listener in (Listener.SASL_OAUTH, Listener.SASL_UNSIGNED)
+    assert (security.password is not None) == ("sasl.jaas.config" in settings and not tokens)
+    assert (security.oauth is not None) == tokens
     assert (security.ca is not None) == ("ssl.truststore.location" in settings)
     assert (security.private_key is not None) == ("ssl.keystore.location" in settings)
 
@@ -134,7 +136,6 @@ def test_keys_that_the_protocol_does_not_need_are_not_looked_at(load_flow):
 REFUSED = [
     ("gssapi by default", ["A.security.protocol = SASL_SSL"], "which means GSSAPI; that comes later"),
     ("gssapi", [LOGIN[0], "A.sasl.mechanism = GSSAPI"], "'GSSAPI' comes later"),
-    ("oauth", [LOGIN[0], "A.sasl.mechanism = OAUTHBEARER"], "'OAUTHBEARER' comes later"),
     ("a mechanism of somebody", [LOGIN[0], "A.sasl.mechanism = AWS_MSK_IAM"], "possible: PLAIN, SCRAM"),
     ("a protocol of somebody", ["A.security.protocol = TLS"], "possible: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     ("no login", [*LOGIN], "there is no sasl.jaas.config"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sparkmirror.config import SaslMechanism, SecurityProtocol, load
+from sparkmirror.config import FixedToken, SaslMechanism, SecurityProtocol, TokenEndpoint, load
 from sparkmirror.errors import ConfigError
 from sparkmirror.lab.certificates import write_certificates
 
@@ -291,14 +291,67 @@ def test_what_cannot_work_is_refused_with_file_and_path(load_yaml, document, rea
     assert "m.yaml" in str(caught.value)
 
 
+def oauth(**more):
+    secret = {"secretName": "south-mirror", "key": "pw"}
+    return {"type": "oauth", "tokenEndpointUri": "https://idp/t", "clientId": "c", "clientSecret": secret} | more
+
+
+def test_oauth_becomes_what_the_operator_makes_of_it(load_yaml, secrets, pem):
+    document = v1()
+    document["spec"]["target"]["authentication"] = oauth(
+        scope='s "1"',
+        audience="a",
+        connectTimeoutSeconds=5,
+        disableTlsHostnameVerification=True,
+        saslExtensions={"pool": "p"},
+        tlsTrustedCertificates=[{"secretName": "cluster-a-cluster-ca-cert", "pattern": "*.crt"}],
+    )
+    found = load_yaml(document)
+    login = found.flows[0].target.producer.security.oauth
+    assert login is not None
+    source = login.source
+    assert isinstance(source, TokenEndpoint)
+    assert (source.url.reveal(), source.client_id, source.scope, source.audience) == (
+        "https://idp/t",
+        "c",
+        's "1"',
+        "a",
+    )
+    assert source.client_secret.reveal() == "canary-77-south-mirror"
+    assert source.connect_timeout_ms == 5_000
+    assert source.tls is not None
+    assert source.tls.ca == (pem / "ca.pem").read_text() * 2
+    assert not source.tls.verify_hostname
+    assert login.extensions == (("pool", "p"),)
+    assert not [line for line in found.warnings if "unknown" in line]
+    assert CANARY not in repr(found)
+
+
+def test_oauth_with_a_token_of_a_secret(load_yaml, secrets):
+    document = v1()
+    document["spec"]["target"]["authentication"] = {
+        "type": "oauth",
+        "accessToken": {"secretName": "south-mirror", "key": "pw"},
+    }
+    login = load_yaml(document).flows[0].target.producer.security.oauth
+    assert login is not None
+    assert isinstance(login.source, FixedToken)
+    assert login.source.token.reveal() == "canary-77-south-mirror"
+
+
 @pytest.mark.parametrize(
     ("authentication", "reason"),
     [
         ({"type": "kerberos"}, "authentication.type: 'kerberos' is no type of authentication.*possible: tls, scram"),
         (
-            {"type": "oauth", "clientId": "c", "clientSecret": {"secretName": "s", "key": "p"}},
-            "'OAUTHBEARER' comes",
+            {"type": "oauth", "clientId": "c", "clientSecret": {"secretName": "south-mirror", "key": "pw"}},
+            "has no oauth.token.endpoint.uri",
         ),
+        (
+            oauth(refreshToken={"secretName": "south-mirror", "key": "pw"}),
+            "option oauth.refresh.token does not work here",
+        ),
+        (oauth(clientSecret={"secretName": "south-mirror"}), "clientSecret.key: is not set"),
         ({"type": "plain", "username": "u"}, "authentication.passwordSecret: is not set"),
         (plain(passwordSecret={"secretName": "s"}), "passwordSecret.password: is not set"),
         (plain(passwordSecret={"secretName": "../s", "password": "p"}), "has no directory s "),

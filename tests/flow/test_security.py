@@ -1,4 +1,4 @@
-"""Listeners that ask for something: TLS with PEM files, client certificates, SASL PLAIN and SCRAM, on both sides."""
+"""Listeners that ask for something: TLS with PEM files, client certificates, SASL in each way, on both sides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.flow.traffic import Traffic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-LISTENERS = ("SSL", "MTLS", "SASL_PLAIN", "SASL_SCRAM", "SASL_SSL")
+LISTENERS = ("SSL", "MTLS", "SASL_PLAIN", "SASL_SCRAM", "SASL_SSL", "SASL_OAUTH")
 WRONG = "not-the-password"
 
 
@@ -80,7 +80,9 @@ def test_every_listener_works_on_both_sides_and_no_secret_is_seen_anywhere(guard
         mirror.stop_in_time()
     seen |= {"log at the end": mirror.output} | spark_events(events)
     assert any("mapInArrow" in text or "MapInArrow" in text for text in seen.values()), "Spark's events are looked at"
-    secrets = [PASSWORDS[USER], private_key(source.client_properties("MTLS"))]
+    tokens = [*source.token_endpoint.issued, *target.token_endpoint.issued]
+    assert len(tokens) >= 4, "driver and lanes ask for tokens themselves, at both clusters"
+    secrets = [PASSWORDS[USER], private_key(source.client_properties("MTLS")), *tokens]
     for place, text in seen.items():
         for secret in secrets:
             assert secret not in text, place
@@ -99,6 +101,21 @@ def test_a_wrong_password_names_cluster_and_remedy_and_no_secret(guarded, listen
     output = " ".join(mirror.output.split())
     assert f"cluster s at {wrong['bootstrap.servers']}" in output
     assert "check user name, password and sasl.mechanism" in output
+    assert WRONG not in output
+    assert "Traceback" not in output
+
+
+def test_a_token_endpoint_that_refuses_the_client_is_told_with_cluster_key_and_remedy(guarded, tmp_path):
+    source, target = guarded
+    key = "sasl.oauthbearer.client.credentials.client.secret"
+    wrong = source.client_properties("SASL_OAUTH") | {key: WRONG}
+    file = write_file(tmp_path / "mm2.properties", {"s": wrong, "t": target}, {"s->t": ".*"})
+    with Running(file, log=tmp_path / "run.log", options=("--once",)) as mirror:
+        assert mirror.wait() == 1, mirror.tail()
+    output = " ".join(mirror.output.split())
+    assert f"cluster s at {wrong['bootstrap.servers']}" in output
+    assert "(s.sasl.oauthbearer.token.endpoint.url) refuses the client: 401 invalid_client" in output
+    assert "check the client's id and secret" in output
     assert WRONG not in output
     assert "Traceback" not in output
 

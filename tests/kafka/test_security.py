@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.security import connection_options
 from sparkmirror.lab.certificates import KEY_PASSWORD, write_certificates
 from sparkmirror.lab.cluster import LabCluster, start
+from sparkmirror.lab.listeners import PASSWORDS, USER
+from sparkmirror.lab.token_endpoint import TokenEndpoint
 
 TLS = Security(protocol=SecurityProtocol.SSL)
 
@@ -167,7 +170,8 @@ def test_a_login_reveals_its_password_to_the_connection_only():
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[LabCluster]:
-    with start("secured", security=["SSL", "MTLS", "SASL_PLAIN", "SASL_SCRAM", "SASL_SSL"]) as cluster:
+    listeners = ["SSL", "MTLS", "SASL_PLAIN", "SASL_SCRAM", "SASL_SSL", "SASL_OAUTH", "SASL_UNSIGNED"]
+    with start("secured", security=listeners) as cluster:
         yield cluster
 
 
@@ -192,6 +196,8 @@ def connected(secured: LabCluster, directory: Path, listener: str, mechanism: st
         ("SASL_SCRAM", "SCRAM-SHA-512"),
         ("SASL_SSL", "PLAIN"),
         ("SASL_SSL", "SCRAM-SHA-512"),
+        ("SASL_OAUTH", "OAUTHBEARER"),
+        ("SASL_UNSIGNED", "OAUTHBEARER"),
     ],
 )
 def test_a_file_for_mirror_maker_connects(secured: LabCluster, tmp_path: Path, listener: str, mechanism: str | None):
@@ -215,6 +221,86 @@ def test_a_wrong_password_is_told_as_such(secured: LabCluster, tmp_path: Path):
         cluster.close()
     assert "check user name, password" in str(caught.value)
     assert "no-such-secret" not in str(caught.value)
+
+
+def endpoint_of(secured: LabCluster) -> TokenEndpoint:
+    assert secured.token_endpoint is not None
+    return secured.token_endpoint
+
+
+MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+STRIMZI = {
+    "sasl.login.callback.handler.class": "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler",
+    "sasl.oauthbearer.token.endpoint.url": "",
+}
+
+
+@pytest.mark.kafka
+def test_other_ways_to_a_token_connect_too(secured: LabCluster, tmp_path: Path):
+    endpoint = endpoint_of(secured)
+    (tmp_path / "token").write_text(endpoint.token(USER))
+    options = f'oauth.client.id="{USER}" oauth.client.secret="{PASSWORDS[USER]}" oauth.sasl.extension.pool="p"'
+    for more in (
+        {"sasl.oauthbearer.token.endpoint.url": f"file://{tmp_path}/token"},
+        STRIMZI | {"sasl.jaas.config": f'{MODULE} oauth.access.token="{endpoint.token(USER)}";'},
+        STRIMZI | {"sasl.jaas.config": f'{MODULE} oauth.token.endpoint.uri="{endpoint.url}" {options};'},
+    ):
+        cluster = connected(secured, tmp_path, "SASL_OAUTH", None, **more)
+        try:
+            assert admin.cluster_id(cluster, 20_000) == secured.cluster_id
+        finally:
+            cluster.close()
+
+
+@pytest.mark.kafka
+def test_an_endpoint_that_refuses_the_client_is_told_with_cluster_key_and_remedy(secured: LabCluster, tmp_path: Path):
+    wrong = {"sasl.oauthbearer.client.credentials.client.secret": "no-such-secret"}
+    cluster = connected(secured, tmp_path, "SASL_OAUTH", None, **wrong)
+    try:
+        began = time.monotonic()
+        with pytest.raises(LinkError) as caught:
+            admin.cluster_id(cluster, 20_000)
+    finally:
+        cluster.close()
+    assert time.monotonic() - began < 5
+    text = str(caught.value)
+    assert text.startswith("cluster A at ")
+    assert "(A.sasl.oauthbearer.token.endpoint.url) refuses the client: 401 invalid_client" in text
+    assert "check the client's id and secret (A.sasl.oauthbearer.client.credentials.client.id)" in text
+    assert "no-such-secret" not in text
+
+
+@pytest.mark.kafka
+def test_an_endpoint_that_is_not_there_is_told_when_the_time_is_over(secured: LabCluster, tmp_path: Path):
+    gone = {"sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token", "sasl.login.retry.backoff.max.ms": "500"}
+    cluster = connected(secured, tmp_path, "SASL_OAUTH", None, **gone)
+    try:
+        with pytest.raises(LinkError) as caught:
+            admin.cluster_id(cluster, 3_000)
+    finally:
+        cluster.close()
+    assert "no token from 'http://127.0.0.1:1/token' (A.sasl.oauthbearer.token.endpoint.url)" in str(caught.value)
+    assert "is the endpoint up" in str(caught.value)
+
+
+@pytest.mark.kafka
+def test_a_token_that_the_broker_does_not_take_is_told_as_such(secured: LabCluster, tmp_path: Path):
+    token = endpoint_of(secured).token(USER, aud="others")
+    cluster = connected(
+        secured,
+        tmp_path,
+        "SASL_OAUTH",
+        None,
+        **STRIMZI,
+        **{"sasl.jaas.config": f'{MODULE} oauth.access.token="{token}";'},
+    )
+    try:
+        with pytest.raises(LinkError) as caught:
+            admin.cluster_id(cluster, 5_000)
+    finally:
+        cluster.close()
+    assert "for this audience?" in str(caught.value)
+    assert token not in str(caught.value)
 
 
 @pytest.mark.kafka

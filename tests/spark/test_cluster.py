@@ -18,7 +18,7 @@ import pytest
 from pyspark import SparkContext
 
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig, Secret, Security
-from sparkmirror.config.settings import SaslMechanism, SecurityProtocol
+from sparkmirror.config.security_settings import SaslMechanism, SecurityProtocol
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.lab.ports import HOST

@@ -9,6 +9,18 @@ from sparkmirror.config.mirror_maker_1 import COMMAND, Command, open_command
 from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings, Side
 from sparkmirror.config.opened import Opened
 from sparkmirror.config.secret import HIDDEN, Secret
+from sparkmirror.config.security_settings import (
+    FixedToken,
+    OAuth,
+    Refresh,
+    SaslMechanism,
+    Security,
+    SecurityProtocol,
+    TlsVersion,
+    TokenEndpoint,
+    TokenFile,
+    UnsecuredToken,
+)
 from sparkmirror.config.settings import (
     AclSync,
     AutoOffsetReset,
@@ -25,10 +37,6 @@ from sparkmirror.config.settings import (
     PolicyChoice,
     PolicyKind,
     Refill,
-    SaslMechanism,
-    Security,
-    SecurityProtocol,
-    TlsVersion,
     Tolerance,
 )
 
@@ -44,18 +52,21 @@ __all__ = [
     "DefaultsFrom",
     "Drift",
     "Endpoint",
+    "FixedToken",
     "FlowConfig",
     "GoOn",
     "GroupSettings",
     "HeartbeatSettings",
     "Isolation",
     "MirrorConfig",
+    "OAuth",
     "OffsetSyncSettings",
     "Opened",
     "Policies",
     "PolicyChoice",
     "PolicyKind",
     "Refill",
+    "Refresh",
     "Row",
     "SaslMechanism",
     "Secret",
@@ -63,7 +74,10 @@ __all__ = [
     "SecurityProtocol",
     "Side",
     "TlsVersion",
+    "TokenEndpoint",
+    "TokenFile",
     "Tolerance",
+    "UnsecuredToken",
     "as_properties",
     "effective",
     "load",

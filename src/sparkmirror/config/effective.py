@@ -12,7 +12,8 @@ from datetime import UTC
 from cryptography import x509
 
 from sparkmirror.config.secret import HIDDEN
-from sparkmirror.config.settings import ClientSettings, Endpoint, FlowConfig, Security
+from sparkmirror.config.security_settings import FixedToken, Security, TokenEndpoint, UnsecuredToken
+from sparkmirror.config.settings import ClientSettings, Endpoint, FlowConfig
 
 _ROLES = ("consumer", "producer", "admin")
 _CONSUMER_ONLY = ("client.rack", "fetch.min.bytes", "fetch.max.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes")
@@ -157,7 +158,7 @@ def _security_rows(security: Security) -> dict[str, str]:
     rows = {"security.protocol": security.protocol.value}
     if security.mechanism is not None:
         rows["sasl.mechanism"] = security.mechanism.value
-        rows["sasl.jaas.config"] = f"user {security.username}, password {HIDDEN}"
+        rows |= _login_rows(security)
     if security.protocol.tls:
         rows["ssl.truststore.location"] = _certificates(security.ca) if security.ca else "the system's certificates"
         if security.certificate_chain:
@@ -167,6 +168,34 @@ def _security_rows(security: Security) -> dict[str, str]:
         rows["ssl.enabled.protocols"] = ", ".join(version.value for version in security.tls_versions)
         rows["ssl.endpoint.identification.algorithm"] = "https" if security.verify_hostname else "(no check)"
     return rows
+
+
+def _login_rows(security: Security) -> dict[str, str]:
+    if security.oauth is None:
+        return {"sasl.jaas.config": f"user {security.username}, password {HIDDEN}"}
+    source, refresh, login = security.oauth.source, security.oauth.refresh, "sasl.login."
+    if isinstance(source, FixedToken | UnsecuredToken):
+        text = f"token {HIDDEN}" if isinstance(source, FixedToken) else "a token that nobody has signed"
+        return {"sasl.jaas.config": text}
+    url, client = "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.credentials.client."
+    rows = {url: source.shown}
+    if isinstance(source, TokenEndpoint):
+        rows |= {
+            f"{client}id": source.client_id,
+            f"{client}secret": HIDDEN,
+            "sasl.oauthbearer.scope": source.scope,
+            "sasl.oauthbearer.header.urlencode": _boolean(source.encode_credentials),
+            f"{login}connect.timeout.ms": str(source.connect_timeout_ms),
+            f"{login}read.timeout.ms": str(source.read_timeout_ms),
+            f"{login}retry.backoff.ms": str(source.retry_backoff_ms),
+            f"{login}retry.backoff.max.ms": str(source.retry_backoff_max_ms),
+        }
+    return rows | {
+        f"{login}refresh.window.factor": f"{refresh.window_factor:g}",
+        f"{login}refresh.window.jitter": f"{refresh.window_jitter:g}",
+        f"{login}refresh.min.period.seconds": str(refresh.min_period_s),
+        f"{login}refresh.buffer.seconds": str(refresh.buffer_s),
+    }
 
 
 def _certificates(text: str) -> str:

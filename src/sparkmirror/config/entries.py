@@ -23,6 +23,7 @@ LONG_MAX = 2**63 - 1
 
 _SECRET_LIKE = re.compile(r"password|passphrase|secret|jaas|keystore\.key$|token$|credential", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,19}(\.[0-9]{1,19})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -115,6 +116,22 @@ class Reader:
             raise entry.wrong(f"{entry.shown} is out of range", f"it must be {bounds}")
         return int(text)
 
+    def decimal(self, name: str, default: float, *, low: float, high: float) -> float:
+        """A number within bounds, fractions allowed.
+
+        Raises:
+            ConfigError: no number, or out of bounds.
+        """
+        text = self.text(name)
+        if text is None:
+            self._refuse_blank(name)
+            return default
+        if not _DECIMAL.fullmatch(text):
+            raise self.entries[name].wrong(f"{self.entries[name].shown} is no number")
+        if not low <= float(text) <= high:
+            raise self.entries[name].wrong(f"{self.entries[name].shown} is not between {low:g} and {high:g}")
+        return float(text)
+
     def boolean(self, name: str, default: bool) -> bool:
         """``true`` or ``false`` in any case, and nothing else.
 
@@ -148,6 +165,15 @@ class Reader:
         if text.lower() not in by_name:
             raise self.entries[name].wrong(f"{self.entries[name].shown} is not possible", one_of(options))
         return by_name[text.lower()]
+
+    def refuse(self, name: str, reason: str, remedy: str) -> None:
+        """Refuses a key that has any value.
+
+        Raises:
+            ConfigError: it has.
+        """
+        if self.text(name) is not None:
+            raise self.entries[name].wrong(reason, remedy)
 
     def _refuse_blank(self, name: str) -> None:
         """Refuses a key without a value where a number or a boolean must stand."""

@@ -1,8 +1,8 @@
 """A client's security keys to a checked ``Security``.
 
-What works: no security, SSL with PEM, PKCS 12 and JKS, SASL PLAIN and SASL SCRAM. Everything else that would change who
-is trusted or how a client logs in is refused with the way round, never ignored. As in the Java clients only what the
-protocol needs is looked at: key store keys beside ``security.protocol=PLAINTEXT`` have no effect.
+What works: no security, SSL with PEM, PKCS 12 and JKS, SASL PLAIN, SASL SCRAM and SASL OAUTHBEARER. Everything else
+that would change who is trusted or how a client logs in is refused with the way round, never ignored. As in the Java
+clients only what the protocol needs is looked at: key store keys beside ``security.protocol=PLAINTEXT`` have no effect.
 
 Invariant: no error holds a secret.
 """
@@ -11,33 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparkmirror.config import jaas, pem
+from sparkmirror.config import jaas
 from sparkmirror.config.entries import Entry, Reader, one_of
+from sparkmirror.config.oauth import read_oauth
 from sparkmirror.config.secret import Secret
-from sparkmirror.config.settings import SaslMechanism, Security, SecurityProtocol, TlsVersion
-from sparkmirror.config.stores import Kind, Store, kind_of, open_store
+from sparkmirror.config.security_settings import SaslMechanism, Security, SecurityProtocol
+from sparkmirror.config.tls import read_tls
 
 _PROTOCOLS = {protocol.value: protocol for protocol in SecurityProtocol}
 _MECHANISMS = {mechanism.value: mechanism for mechanism in SaslMechanism}
-_STORE_TYPES = ("PEM", "PKCS12", "JKS")
-_LATER_MECHANISMS = ("GSSAPI", "OAUTHBEARER")
+_LATER_MECHANISMS = ("GSSAPI",)
 _MODULES: Mapping[str, tuple[SaslMechanism, ...]] = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": (SaslMechanism.PLAIN,),
     "org.apache.kafka.common.security.scram.ScramLoginModule": (
         SaslMechanism.SCRAM_SHA_256,
         SaslMechanism.SCRAM_SHA_512,
     ),
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": (SaslMechanism.OAUTHBEARER,),
 }
-_REFUSED_WITH_SASL = (
-    "sasl.client.callback.handler.class",
-    "sasl.login.callback.handler.class",
-    "sasl.login.class",
-)
-_REFUSED_WITH_TLS: Mapping[str, str] = {
-    "ssl.engine.factory.class": "use PEM certificates: ssl.truststore.type=PEM, ssl.keystore.type=PEM",
-    "ssl.provider": "remove it; OpenSSL does the encryption here",
-    "ssl.cipher.suites": "remove it and limit the suites at the brokers, or in OpenSSL's configuration (OPENSSL_CONF)",
-}
+_REFUSED_WITH_SASL = ("sasl.client.callback.handler.class", "sasl.login.class")
+_LOGIN_CALLBACK = "sasl.login.callback.handler.class"
+_UNKNOWN_CLASS = "is a Java class that is not known here"
+_INSTEAD = "log in with SASL PLAIN, SCRAM or OAUTHBEARER"
 
 
 def read_security(reader: Reader) -> Security:
@@ -50,37 +45,26 @@ def read_security(reader: Reader) -> Security:
         ConfigError: a setting that does not work here, that cannot work, or a file that cannot be read.
     """
     protocol = reader.choice("security.protocol", _PROTOCOLS, SecurityProtocol.PLAINTEXT)
-    _refuse(reader, "security.providers", "it is a Java class", "remove it; OpenSSL does the encryption here")
-    mechanism, username, password = _login(reader) if protocol.sasl else (None, None, None)
-    if not protocol.tls:
-        return Security(protocol=protocol, mechanism=mechanism, username=username, password=password)
-    for name, remedy in _REFUSED_WITH_TLS.items():
-        _refuse(reader, name, "does not work here", remedy)
-    chain, key, key_password = _identity(reader)
-    return Security(
-        protocol=protocol,
-        mechanism=mechanism,
-        username=username,
-        password=password,
-        ca=_trusted(reader),
-        certificate_chain=chain,
-        private_key=key,
-        key_password=key_password,
-        tls_versions=_tls_versions(reader),
-        verify_hostname=_verify_hostname(reader),
-    )
+    reader.refuse("security.providers", "it is a Java class", "remove it; OpenSSL does the encryption here")
+    security = _login(reader, protocol) if protocol.sasl else Security(protocol=protocol)
+    return read_tls(reader, security) if protocol.tls else security
 
 
-def _refuse(reader: Reader, name: str, reason: str, remedy: str) -> None:
-    entry = reader.entry(name)
-    if entry is not None and reader.text(name) is not None:
-        raise entry.wrong(reason, remedy)
-
-
-def _login(reader: Reader) -> tuple[SaslMechanism, str, Secret]:
+def _login(reader: Reader, protocol: SecurityProtocol) -> Security:
     for name in _REFUSED_WITH_SASL:
-        _refuse(reader, name, "is a Java class that is not known here", "log in with SASL PLAIN or SCRAM")
+        reader.refuse(name, _UNKNOWN_CLASS, _INSTEAD)
     mechanism = _mechanism(reader)
+    if mechanism is SaslMechanism.OAUTHBEARER:
+        options = _module(reader, mechanism).options if reader.text("sasl.jaas.config") else {}
+        return Security(protocol=protocol, mechanism=mechanism, oauth=read_oauth(reader, options))
+    reader.refuse(_LOGIN_CALLBACK, _UNKNOWN_CLASS, _INSTEAD)
+    module = _module(reader, mechanism)
+    _check_password(reader.entries["sasl.jaas.config"], module)
+    password = Secret(module.options["password"])
+    return Security(protocol=protocol, mechanism=mechanism, username=module.options["username"], password=password)
+
+
+def _module(reader: Reader, mechanism: SaslMechanism) -> jaas.LoginModule:
     entry = reader.entry("sasl.jaas.config")
     text = reader.text("sasl.jaas.config")
     if entry is None or text is None:
@@ -92,8 +76,12 @@ def _login(reader: Reader) -> tuple[SaslMechanism, str, Secret]:
         module = jaas.parse(text)
     except jaas.JaasSyntaxError as error:
         raise entry.wrong(f"is no login module: {error}") from None
-    _check_module(entry, module, mechanism)
-    return mechanism, module.options["username"], Secret(module.options["password"])
+    if module.name not in _MODULES:
+        raise entry.wrong("names a login module that does not work here", one_of(_MODULES))
+    if mechanism not in _MODULES[module.name]:
+        fitting = next(name for name, mechanisms in _MODULES.items() if mechanism in mechanisms)
+        raise entry.wrong(f"its login module does not fit sasl.mechanism={mechanism.value}", f"use {fitting}")
+    return module
 
 
 def _mechanism(reader: Reader) -> SaslMechanism:
@@ -108,122 +96,9 @@ def _mechanism(reader: Reader) -> SaslMechanism:
     return reader.choice("sasl.mechanism", _MECHANISMS, SaslMechanism.PLAIN)
 
 
-def _check_module(entry: Entry, module: jaas.LoginModule, mechanism: SaslMechanism) -> None:
-    if module.name not in _MODULES:
-        raise entry.wrong("names a login module that does not work here", one_of(_MODULES))
-    if mechanism not in _MODULES[module.name]:
-        fitting = next(name for name, mechanisms in _MODULES.items() if mechanism in mechanisms)
-        raise entry.wrong(f"its login module does not fit sasl.mechanism={mechanism.value}", f"use {fitting}")
+def _check_password(entry: Entry, module: jaas.LoginModule) -> None:
     if module.options.get("tokenauth", "false").lower() == "true":
         raise entry.wrong("delegation tokens (tokenauth) come later", "use a user name and a password")
     missing = [name for name in ("username", "password") if not module.options.get(name)]
     if missing:
         raise entry.wrong(f"has no {' and no '.join(missing)}")
-
-
-def _trusted(reader: Reader) -> str | None:
-    found = _store(reader, "ssl.truststore", "certificates")
-    if found is None:
-        return None
-    entry, text, store = found
-    try:
-        if store is None:
-            return pem.certificates(text)
-        if store.key:
-            raise pem.PemError("it holds a private key: a store of trusted certificates has none, export those alone")
-        return pem.certificates(store.trusted)
-    except pem.PemError as error:
-        raise entry.wrong(str(error)) from None
-
-
-def _identity(reader: Reader) -> tuple[str | None, Secret | None, Secret | None]:
-    """The client's certificate chain, its key and the key's password."""
-    found = _store(reader, "ssl.keystore", "key")
-    chain_entry = reader.entry("ssl.keystore.certificate.chain")
-    chain = reader.password("ssl.keystore.certificate.chain")
-    if found is None:
-        if chain_entry is not None and chain is not None:
-            raise chain_entry.wrong("has no private key beside it", "set ssl.keystore.key too")
-        return None, None, None
-    entry, text, store = found
-    if entry.key.endswith("ssl.keystore.key") and chain is None:
-        raise entry.wrong("has no certificate beside it", "set ssl.keystore.certificate.chain too")
-    if store is not None:
-        _check_key_password(reader)
-        if not store.key:
-            raise entry.wrong("there is no private key in it", "a store of trusted certificates is ssl.truststore")
-        return store.chain, Secret(store.key), None
-    password = reader.password("ssl.key.password")
-    try:
-        certificates = pem.certificates(chain.reveal() if chain else text)
-        key = pem.private_key(text)
-        pem.check_pair(certificates, key, password.reveal() if password else None)
-    except pem.PemError as error:
-        raise entry.wrong(str(error)) from None
-    return certificates, Secret(key), password
-
-
-def _check_key_password(reader: Reader) -> None:
-    """A key in a store is read with the store's password."""
-    entry, own = reader.entry("ssl.key.password"), reader.password("ssl.key.password")
-    if entry is not None and own is not None and own != reader.password("ssl.keystore.password"):
-        raise entry.wrong(
-            "is not the password of the store, and a key with a password of its own is not read from one here",
-            "give key and store one password, or write the key as PEM: ssl.keystore.type=PEM",
-        )
-
-
-def _store(reader: Reader, store: str, inline: str) -> tuple[Entry, str, Store | None] | None:
-    """A store, from a file or from the value itself: the entry that gave it, and its PEM text or what it holds."""
-    place, value = reader.entry(f"{store}.location"), reader.entry(f"{store}.{inline}")
-    path, text = reader.text(f"{store}.location"), reader.password(f"{store}.{inline}")
-    if path and text and value is not None:
-        raise value.wrong(f"stands beside {store}.location", "remove one of them")
-    declared = (reader.text(f"{store}.type") or "").upper()
-    if text and value is not None:
-        if declared != "PEM":
-            absent = "" if declared else f"; {store}.type is not set, which means JKS"
-            raise value.wrong(f"needs {store}.type=PEM{absent}", f"set {store}.type=PEM")
-        return value, text.reveal(), None
-    if not path or place is None:
-        return None
-    kind_entry = reader.entry(f"{store}.type")
-    if kind_entry is not None and declared not in ("", *_STORE_TYPES):
-        raise kind_entry.wrong(f"{kind_entry.shown} is no type of store that is read here", one_of(_STORE_TYPES))
-    try:
-        return _opened(reader, store, place, path, declared)
-    except pem.PemError as error:
-        raise place.wrong(str(error)) from None
-
-
-def _opened(reader: Reader, store: str, place: Entry, path: str, declared: str) -> tuple[Entry, str, Store | None]:
-    data, shown = pem.read(path, place.tell(path)), place.tell(path)
-    kind = kind_of(data)
-    if kind is Kind.PEM and declared == "PEM":
-        return place, data.decode("ascii", errors="replace"), None
-    if (kind is Kind.PEM) != (declared == "PEM") or kind is Kind.UNKNOWN:
-        said = f"{store}.type is {declared or 'not set, which means JKS'}"
-        if kind is Kind.UNKNOWN:
-            raise pem.PemError(f"{shown} is neither PEM nor PKCS12 nor JKS ({said})")
-        raise pem.PemError(f"{shown} is {kind.value}, but {said}: set {store}.type={kind.value}")
-    password = reader.password(f"{store}.password")
-    return place, "", open_store(data, password.reveal() if password else None)
-
-
-def _tls_versions(reader: Reader) -> tuple[TlsVersion, ...]:
-    wanted = reader.listing("ssl.enabled.protocols", tuple(version.value for version in TlsVersion))
-    found = tuple(version for version in TlsVersion if version.value in wanted)
-    entry = reader.entry("ssl.enabled.protocols")
-    if not found and entry is not None and wanted:
-        raise entry.wrong(f"{entry.shown} names no version that is still safe", one_of(v.value for v in TlsVersion))
-    return found or tuple(TlsVersion)
-
-
-def _verify_hostname(reader: Reader) -> bool:
-    entry = reader.entry("ssl.endpoint.identification.algorithm")
-    if entry is None:
-        return True
-    text = reader.text("ssl.endpoint.identification.algorithm")
-    if text is not None and text.lower() != "https":
-        raise entry.wrong(f"{entry.shown} is not possible", "possible: https, or empty for no check")
-    return text is not None

@@ -14,7 +14,7 @@ from enum import Enum
 
 from sparkmirror.config.groups import GroupSettings
 from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings
-from sparkmirror.config.secret import Secret
+from sparkmirror.config.security_settings import Security
 from sparkmirror.model import Alias, FlowName
 
 CONFIG_PROPERTIES_EXCLUDE = (
@@ -31,40 +31,6 @@ CONFIG_PROPERTIES_EXCLUDE = (
 
 TOPICS_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
 """MirrorMaker 2's ``topics.exclude``."""
-
-
-class SecurityProtocol(Enum):
-    """Kafka's ``security.protocol``."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-    @property
-    def tls(self) -> bool:
-        """Whether the connection is encrypted."""
-        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
-
-    @property
-    def sasl(self) -> bool:
-        """Whether the client logs in with SASL."""
-        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
-
-
-class TlsVersion(Enum):
-    """The versions of TLS that a client may agree on, by their names in ``ssl.enabled.protocols``."""
-
-    V1_2 = "TLSv1.2"
-    V1_3 = "TLSv1.3"
-
-
-class SaslMechanism(Enum):
-    """The values of ``sasl.mechanism`` that work here."""
-
-    PLAIN = "PLAIN"
-    SCRAM_SHA_256 = "SCRAM-SHA-256"
-    SCRAM_SHA_512 = "SCRAM-SHA-512"
 
 
 class Isolation(Enum):
@@ -203,35 +169,6 @@ class AclSync:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Security:
-    """How a client shows who it is and checks who it talks to.
-
-    Attributes:
-        protocol: encryption, login, both or none.
-        mechanism: the SASL mechanism; set exactly when the protocol logs in.
-        username: the SASL user.
-        password: the SASL password.
-        ca: PEM text of the certificates that are trusted; None means the system's.
-        certificate_chain: PEM text of the client's certificate and what signed it, or None.
-        private_key: PEM text of the client's key, PKCS 8.
-        key_password: opens ``private_key`` where it is encrypted.
-        tls_versions: what may be agreed on, oldest first.
-        verify_hostname: whether the broker's certificate must name the host that was connected to.
-    """
-
-    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
-    mechanism: SaslMechanism | None = None
-    username: str | None = None
-    password: Secret | None = None
-    ca: str | None = None
-    certificate_chain: str | None = None
-    private_key: Secret | None = None
-    key_password: Secret | None = None
-    tls_versions: tuple[TlsVersion, ...] = (TlsVersion.V1_2, TlsVersion.V1_3)
-    verify_hostname: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
     """What one client (a cluster in one role) is told; None where the file says nothing and we choose.
 
@@ -245,7 +182,7 @@ class ClientSettings:
     bootstrap_servers: tuple[str, ...]
     client_id: str | None = None
     client_rack: str = ""
-    security: Security = Security()
+    security: Security = field(default_factory=Security)
     request_timeout_ms: int = 30_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000

@@ -24,6 +24,35 @@ _WITH_PASSWORD: Mapping[str, tuple[str, str]] = {
     "scram-sha-512": ("SCRAM-SHA-512", _SCRAM),
     "plain": ("PLAIN", _PLAIN),
 }
+_OAUTH_HANDLER = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
+_OAUTH_TEXTS: Mapping[str, str] = {
+    "tokenEndpointUri": "oauth.token.endpoint.uri",
+    "clientId": "oauth.client.id",
+    "username": "oauth.password.grant.username",
+    "scope": "oauth.scope",
+    "audience": "oauth.audience",
+    "grantType": "oauth.client.credentials.grant.type",
+    "accessTokenIsJwt": "oauth.access.token.is.jwt",
+    "accessTokenLocation": "oauth.access.token.location",
+    "clientAssertionLocation": "oauth.client.assertion.location",
+    "clientAssertionType": "oauth.client.assertion.type",
+    "maxTokenExpirySeconds": "oauth.max.token.expiry.seconds",
+    "connectTimeoutSeconds": "oauth.connect.timeout.seconds",
+    "readTimeoutSeconds": "oauth.read.timeout.seconds",
+    "httpRetries": "oauth.http.retries",
+    "httpRetryPauseMs": "oauth.http.retry.pause.millis",
+    "enableMetrics": "oauth.enable.metrics",
+    "includeAcceptHeader": "oauth.include.accept.header",
+}
+_OAUTH_SECRETS: Mapping[str, tuple[str, str]] = {
+    "clientSecret": ("oauth.client.secret", "key"),
+    "accessToken": ("oauth.access.token", "key"),
+    "refreshToken": ("oauth.refresh.token", "key"),
+    "clientAssertion": ("oauth.client.assertion", "key"),
+    "passwordSecret": ("oauth.password.grant.password", "password"),
+}
+"""Fields that name a Secret: the option, and the field with its key."""
+
 TYPES = ("tls", *_WITH_PASSWORD, "custom", "oauth")
 
 KNOWN = ("alias", "bootstrapServers", "tls", "authentication", "config")
@@ -68,17 +97,21 @@ def _trusted(node: Node, namespace: str) -> dict[str, Entry]:
     if tls is None:
         return {}
     tls.only("trustedCertificates")
-    references = [
-        reference(namespace, one.text("secretName"), one.text("pattern", one.text("certificate", "")) or _neither(one))
-        for one in tls.children("trustedCertificates")
-    ]
-    if not references:
+    certificates = _certificates(tls, "trustedCertificates", namespace)
+    if not certificates:
         return {}
-    place = tls.place("trustedCertificates")
     return {
-        "ssl.truststore.certificates": Entry(file=node.file, key=place, raw="\n".join(references)),
-        "ssl.truststore.type": Entry(file=node.file, key=place, raw="PEM"),
+        "ssl.truststore.certificates": tls.made("trustedCertificates", certificates),
+        "ssl.truststore.type": tls.made("trustedCertificates", "PEM"),
     }
+
+
+def _certificates(node: Node, key: str, namespace: str) -> str:
+    """References to the certificates of a list, one behind the other."""
+    return "\n".join(
+        reference(namespace, one.text("secretName"), one.text("pattern", one.text("certificate", "")) or _neither(one))
+        for one in node.children(key)
+    )
 
 
 def _neither(node: Node) -> str:
@@ -129,19 +162,32 @@ def _certificate(authentication: Node, namespace: str) -> dict[str, Entry]:
 
 
 def _oauth(authentication: Node, namespace: str) -> dict[str, Entry]:
-    """The keys that Kafka's own OAuth client has; the rest of Strimzi's fields are of its Java library."""
-    options = {"clientId": _escaped(authentication.text("clientId", ""))}
-    secret = authentication.child("clientSecret")
-    if secret is not None:
-        options["clientSecret"] = reference(namespace, secret.text("secretName"), secret.text("key"))
-    if authentication.text("scope", ""):
-        options["scope"] = _escaped(authentication.text("scope"))
+    """The options of Strimzi's own OAuth library, as the operator writes them."""
+    known = (*_OAUTH_TEXTS, *_OAUTH_SECRETS)
+    authentication.only("type", "tlsTrustedCertificates", "disableTlsHostnameVerification", "saslExtensions", *known)
+    options = {
+        option: _escaped(authentication.text(field))
+        for field, option in _OAUTH_TEXTS.items()
+        if field in authentication.values
+    }
+    for field, (option, key) in _OAUTH_SECRETS.items():
+        secret = authentication.child(field)
+        if secret is not None:
+            options[option] = reference(namespace, secret.text("secretName"), secret.text(key))
+    if authentication.flag("disableTlsHostnameVerification"):
+        options["oauth.ssl.endpoint.identification.algorithm"] = ""
+    for name, entry in authentication.settings("saslExtensions").items():
+        options[f"oauth.sasl.extension.{name}"] = _escaped(entry.raw)
     found = {
         "sasl.mechanism": authentication.made("type", "OAUTHBEARER"),
-        "sasl.jaas.config": authentication.made("clientSecret", _jaas(_OAUTH, options)),
+        "sasl.login.callback.handler.class": authentication.made("type", _OAUTH_HANDLER),
+        "sasl.jaas.config": authentication.made("type", _jaas(_OAUTH, options)),
     }
-    if authentication.text("tokenEndpointUri", ""):
-        found["sasl.oauthbearer.token.endpoint.url"] = authentication.entry("tokenEndpointUri")
+    certificates = _certificates(authentication, "tlsTrustedCertificates", namespace)
+    if certificates:
+        found["sasl.oauthbearer.token.endpoint.certificates"] = authentication.made(
+            "tlsTrustedCertificates", certificates
+        )
     return found
 
 

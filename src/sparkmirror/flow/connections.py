@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.config import ClientSettings, FlowConfig, MirrorConfig
-from sparkmirror.config.settings import Security
+from sparkmirror.config.security_settings import Security
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.flow.identities import Identities
 from sparkmirror.kafka.cluster import Cluster

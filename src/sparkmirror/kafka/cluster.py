@@ -12,17 +12,19 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from kafka import errors as kafka_errors
+from sparkmirror.config.security_settings import SaslMechanism
 from sparkmirror.config.settings import ClientSettings
 from sparkmirror.errors import LinkError
 from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.security import connection_options
+from sparkmirror.kafka.token_sources import NoTokenError, TokenRefusedError
 from sparkmirror.kafka.transport import ConnectionManager
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,9 @@ ANY_MS = 3_000
 _PASSING = (kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError, ConnectionError)
 
 BOOTSTRAP_HINT = "are the bootstrap servers right and up, and is security.protocol what the listener expects?"
+_LOGIN_HINTS: Mapping[SaslMechanism | None, str] = {
+    SaslMechanism.OAUTHBEARER: "does the listener take tokens of this issuer, for this audience? are all clocks right?"
+}
 
 
 def new_loop(name: str) -> Any:
@@ -138,7 +143,7 @@ class Cluster:
             cause = self.connections.last_failure or late
             text = str(cause) or type(cause).__name__
             reason = f"no connection within {timeout_ms / 1000:.0f} s: {text}"
-            hint = _hint(cause, text) or BOOTSTRAP_HINT
+            hint = _hint(cause, text, self.settings.security.mechanism) or BOOTSTRAP_HINT
             raise LinkError(cluster=self.alias, address=self.address, reason=reason, hint=hint) from cause
 
     def batches_only_while(self, allowed: Callable[[], bool]) -> None:
@@ -188,7 +193,12 @@ class Cluster:
         if isinstance(failure, LinkError):
             return failure
         text = str(failure) or type(failure).__name__
-        return LinkError(cluster=self.alias, address=self.address, reason=text, hint=_hint(failure, text))
+        return LinkError(
+            cluster=self.alias,
+            address=self.address,
+            reason=text,
+            hint=_hint(failure, text, self.settings.security.mechanism),
+        )
 
     def close(self) -> None:
         """Closes every connection; a loop of its own ends too."""
@@ -223,9 +233,11 @@ def _socket_options(settings: ClientSettings) -> list[tuple[int, int, int]]:
     ]
 
 
-def _hint(failure: BaseException, text: str) -> str:
+def _hint(failure: BaseException, text: str, mechanism: SaslMechanism | None) -> str:
+    if isinstance(failure, NoTokenError | TokenRefusedError):
+        return failure.remedy
     if isinstance(failure, kafka_errors.SaslAuthenticationFailedError):
-        return "check user name, password and sasl.mechanism"
+        return _LOGIN_HINTS.get(mechanism, "check user name, password and sasl.mechanism")
     if isinstance(failure, kafka_errors.UnsupportedSaslMechanismError):
         return "the listener offers other SASL mechanisms: check sasl.mechanism"
     if "certificate" in text.lower():

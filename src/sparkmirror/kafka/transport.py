@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from kafka.net.connection import KafkaConnection
+from kafka.net.connection import KafkaConnection, SaslReauthenticator
 from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
@@ -228,8 +228,32 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
         answer.add_callback(lambda _: self._took(time.monotonic() - sent))
         return answer
 
+    async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
+        """Logs in, with a token that was fetched beside the loop where the mechanism wants one."""
+        if timeout_at is None:
+            timeout_at = self._timeout_at()
+        await self.ready_to_log_in(timeout_at)
+        await super()._sasl_authenticate(timeout_at)
+
+    async def ready_to_log_in(self, timeout_at: float) -> None:
+        """Returns when there is all that a login needs."""
+        tokens = self.config["sasl_oauth_token_provider"]
+        if tokens is not None:
+            await tokens.ready(self.net, timeout_at)
+
     def _took(self, seconds: float) -> None:
         self.round_trip = seconds if self.round_trip is None else min(seconds, self.round_trip)
+
+
+class Reauthenticator(SaslReauthenticator):  # type: ignore[misc]  # kafka-python carries no types
+    """Logs in again on a connection whose session is about to end (KIP-368).
+
+    Requests wait while that is going on, so a new token is there before it begins.
+    """
+
+    async def _do_reauth(self) -> None:
+        await self._conn.ready_to_log_in(self._conn._timeout_at())
+        await super()._do_reauth()
 
 
 class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python carries no types
@@ -263,6 +287,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         connection = super().get_connection(node_id, **options)
         if connection.__class__ is not Connection:
             connection.__class__ = Connection
+            connection._reauth = Reauthenticator(connection)
             connection.init_future.add_errback(lambda failure: self._remember(node_id, failure))
         return connection
 

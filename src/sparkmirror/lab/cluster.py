@@ -32,6 +32,7 @@ from sparkmirror.lab.link import DELAY_MS, Link
 from sparkmirror.lab.listeners import PASSWORDS, Listener, client_settings, needs_certificates, needs_scram, parse
 from sparkmirror.lab.ports import PortTakenError, free_ports
 from sparkmirror.lab.settings import Layout, server_settings
+from sparkmirror.lab.token_endpoint import TokenEndpoint, write_keys
 from sparkmirror.lab.zookeeper import ZooKeeper, needs_zookeeper
 from sparkmirror.spark.java import JavaHome, find_java
 
@@ -52,6 +53,7 @@ class LabCluster:
         directory: holds one directory per broker, with its log and data.
         brokers: in the order of their ids, which count from 1.
         links: node id to what stands before its LINK listener; empty without that listener.
+        token_endpoint: where clients of the SASL_OAUTH listener get their tokens; None without that listener.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class LabCluster:
         self.name, self.version, self.cluster_id, self.directory = name, version, cluster_id, directory
         self._layout, self._launch = layout, launch
         self._zookeeper = self._its_zookeeper() if layout.zookeeper else None
+        self.token_endpoint = TokenEndpoint(layout.jwks.parent, PASSWORDS) if layout.jwks else None
         self.brokers = tuple(self._broker(node) for node in layout.ports)
         self.links = {
             node: Link(layout.ports[node][Listener.LINK], port=port, delay_ms=link_delay_ms)
@@ -110,12 +113,15 @@ class LabCluster:
             LabError: there is no such listener, or it does not offer the mechanism.
         """
         servers = {"bootstrap.servers": self.listener(name)}
-        return servers | client_settings(Listener(name), mechanism, self._layout.certificates)
+        token_url = self.token_endpoint.url if self.token_endpoint else ""
+        return servers | client_settings(Listener(name), mechanism, self._layout.certificates, token_url)
 
     def stop(self) -> None:
         """Ends all brokers and removes their data, unless a directory was given. May be called again."""
         for link in self.links.values():
             link.stop()
+        if self.token_endpoint is not None:
+            self.token_endpoint.stop()
         if self._launch.removed is None:
             with ThreadPoolExecutor(len(self.brokers)) as pool:
                 list(pool.map(Broker.stop, self.brokers))
@@ -213,6 +219,10 @@ def start(
     if not _NAME.fullmatch(name) or brokers < 1:
         raise LabError(f"cluster {name!r} with {brokers} brokers: give a plain name and at least one broker")
     listeners = parse(security)
+    if Listener.SASL_OAUTH in listeners and version != KAFKA_VERSION:
+        raise LabError(
+            f"cluster {name}: the listener {Listener.SASL_OAUTH} is for Kafka {KAFKA_VERSION}, not {version}"
+        )
     java, its_jars = find_java(), jars(version)
     archive = archive_of(java, its_jars, partial(_live_once, java, its_jars)) if version == KAFKA_VERSION else None
     launch = Launch(
@@ -227,13 +237,14 @@ def start(
         place = (directory or Path(tempfile.mkdtemp(prefix=f"sparkmirror-lab-{name}-"))).resolve()
         owned = launch if directory else replace(launch, removed=place)
         try:
+            layout = _layout(place, brokers, listeners, config or {}, zookeeper=needs_zookeeper(version))
             cluster = LabCluster(
                 name=name,
                 version=version,
                 cluster_id=_cluster_id(place),
                 directory=place,
-                layout=_layout(place, brokers, listeners, config or {}, zookeeper=needs_zookeeper(version)),
-                launch=owned,
+                layout=layout,
+                launch=replace(owned, options=(*owned.options, *_reading_keys(layout))),
                 link_delay_ms=link_delay_ms,
             )
         except OSError as problem:
@@ -324,6 +335,7 @@ def _abandon(cluster: LabCluster) -> None:
 def _layout(
     place: Path, brokers: int, listeners: tuple[Listener, ...], extra: Mapping[str, str], *, zookeeper: bool
 ) -> Layout:
+    jwks = write_keys(place / "tokens") if Listener.SASL_OAUTH in listeners else None
     certificates = place / "certificates" if needs_certificates(listeners) else None
     if certificates:
         write_certificates(certificates)
@@ -336,8 +348,14 @@ def _layout(
         links={node: group[-1] for node, group in groups.items()} if Listener.LINK in listeners else {},
         certificates=certificates,
         extra=dict(extra),
+        jwks=jwks,
         zookeeper=ports[-1] if zookeeper else 0,
     )
+
+
+def _reading_keys(layout: Layout) -> tuple[str, ...]:
+    """What lets a broker's JVM read the keys of tokens; from 4.0 on it may read no such file that is not named."""
+    return (f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file://{layout.jwks}",) if layout.jwks else ()
 
 
 def _cluster_id(place: Path) -> str:

@@ -25,6 +25,7 @@ class Layout:
         links: node id to the port of the link that stands before its LINK listener; empty without that listener.
         certificates: the directory of certificates.py, None when no listener speaks TLS.
         extra: the caller's own settings, which win over ours.
+        jwks: the keys of the token endpoint; None without a SASL_OAUTH listener.
         zookeeper: the port of the cluster's ZooKeeper; 0 for brokers that are controllers themselves.
     """
 
@@ -33,6 +34,7 @@ class Layout:
     certificates: Path | None
     extra: Mapping[str, str]
     links: Mapping[int, int] = field(default_factory=dict)
+    jwks: Path | None = None
     zookeeper: int = 0
 
     def advertised(self, node: int, listener: Listener) -> int:
@@ -63,7 +65,7 @@ def server_settings(layout: Layout, node: int, data: Path) -> dict[str, str]:
         # The default of 128 MiB would be half of a small heap.
         "log.cleaner.dedupe.buffer.size": str(16 << 20),
         **(_with_zookeeper(layout, node) if layout.zookeeper else _with_quorum(layout, node, replicas)),
-        **broker_settings(listeners, layout.certificates),
+        **broker_settings(listeners, layout.certificates, layout.jwks),
         **layout.extra,
     }
 

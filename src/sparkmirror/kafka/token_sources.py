@@ -1,0 +1,298 @@
+"""One token, from where the settings say: a token endpoint, a file, the settings themselves, or made here.
+
+Everything here blocks, and so runs on a thread beside the network loop (tokens.py). Invariants: no message holds a
+token, a secret or anything that an endpoint sent but its error code; an endpoint is asked no longer than
+``retry_backoff_max_ms`` and one last request, and no request lasts longer than its two time-outs together.
+
+References: RFC 6749 (sections 2.3.1, 4.4, 5), ``HttpJwtRetriever`` and ``JwtResponseParser`` of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import re
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote_plus, urlencode
+
+from kafka import errors as kafka_errors
+from sparkmirror.config.oauth_strimzi import TOKEN
+from sparkmirror.config.security_settings import FixedToken, OAuth, TokenEndpoint, TokenFile, UnsecuredToken
+from sparkmirror.kafka.tls import tls_context
+
+ANSWER_LIMIT = 1 << 20
+_FOR_GOOD = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505})
+"""Statuses that another try does not change, as in Kafka; all others may pass."""
+_ERROR_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+
+class TokenRefusedError(kafka_errors.SaslAuthenticationFailedError):  # type: ignore[misc]  # of kafka-python
+    """There is no token, and there will be none until somebody mends something."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.reason, self.remedy = reason, remedy
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class NoTokenError(kafka_errors.KafkaConnectionError):  # type: ignore[misc]  # of kafka-python
+    """There is no token for now."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.reason, self.remedy = reason, remedy
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Token:
+    """A token and its life, in seconds since 1970.
+
+    Attributes:
+        value: as a broker gets it.
+        begins: when it was issued, or fetched where it does not say.
+        ends: when it expires; None where nothing says.
+    """
+
+    value: str
+    begins: float
+    ends: float | None
+
+    def __repr__(self) -> str:
+        return f"Token({self.begins:.0f}..{self.ends or 0:.0f})"
+
+
+def obtain(login: OAuth, note: Callable[[Exception], None]) -> Token:
+    """Gets a token; may last as long as the settings allow.
+
+    Args:
+        login: where from.
+        note: told each failure that is tried again.
+
+    Raises:
+        TokenRefusedError: trying again would not help.
+        NoTokenError: it might.
+    """
+    source, now = login.source, time.time()
+    if isinstance(source, UnsecuredToken):
+        return _made(source, now)
+    if isinstance(source, FixedToken):
+        token = _described(source.token.reveal(), now, None)
+        remedy = f"put a new token into {source.key}"
+    elif isinstance(source, TokenFile):
+        token, remedy = _from_file(source, now), f"renew {source.shown} ({source.key})"
+    else:
+        token, remedy = _from_endpoint(source, note), "are the clocks of this machine and of the endpoint right?"
+    if login.longest_s is not None and (token.ends is None or token.ends > token.begins + login.longest_s):
+        token = Token(value=token.value, begins=token.begins, ends=token.begins + login.longest_s)
+    if token.ends is not None and token.ends <= now:
+        raise TokenRefusedError(f"the token of {_place(source)} expired {now - token.ends:.0f} s ago", remedy)
+    return token
+
+
+def _place(source: TokenEndpoint | TokenFile | FixedToken) -> str:
+    return source.key if isinstance(source, FixedToken) else f"{source.shown} ({source.key})"
+
+
+def _described(value: str, now: float, lasts_s: float | None) -> Token:
+    """A token with the times that it tells, if it is a JSON web token."""
+    begins, ends = now, now + lasts_s if lasts_s is not None else None
+    parts = value.split(".")
+    if len(parts) == 3:
+        try:
+            claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+            begins = min(float(claims.get("iat", now)), now)
+            ends = float(claims["exp"]) if "exp" in claims else ends
+        except (ValueError, TypeError, AttributeError):
+            pass  # a token of three parts that only its issuer reads
+    return Token(value=value, begins=begins, ends=ends)
+
+
+def _made(source: UnsecuredToken, now: float) -> Token:
+    claims = json.loads(source.claims) | {"iat": now, "exp": now + source.lifetime_s}
+    parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "none"}, claims)]
+    return Token(value=b".".join([*parts, b""]).decode(), begins=now, ends=now + source.lifetime_s)
+
+
+def _from_file(source: TokenFile, now: float) -> Token:
+    try:
+        text = Path(source.path).read_text(encoding="ascii", errors="replace").strip()
+    except OSError as failure:
+        reason = f"no token from {_place(source)}: {(failure.strerror or 'unreadable').lower()}"
+        raise NoTokenError(reason, "the file must be readable on every machine that copies") from None
+    if not TOKEN.fullmatch(text):
+        raise NoTokenError(f"{_place(source)} holds no token", "it must hold one token and nothing else")
+    return _described(text, now, None)
+
+
+def _from_endpoint(source: TokenEndpoint, note: Callable[[Exception], None]) -> Token:
+    deadline = time.monotonic() + source.retry_backoff_max_ms / 1000
+    pause = source.retry_backoff_ms / 1000
+    while True:
+        try:
+            return _asked(source)
+        except NoTokenError as failure:
+            note(failure)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise
+            time.sleep(min(pause, left))
+            pause *= 2
+
+
+def _asked(source: TokenEndpoint) -> Token:
+    remedy = f"is {source.key} right, is the endpoint up, and may this machine reach it?"
+    try:
+        status, body = _post(source)
+    except ssl.SSLCertVerificationError as failure:
+        raise TokenRefusedError(
+            f"the certificate of the token endpoint {_place(source)} is not trusted: {failure.verify_message}",
+            "add its authority to ssl.truststore.* of the file, or to the ssl.truststore.* options of sasl.jaas.config",
+        ) from None
+    except (OSError, http.client.HTTPException) as failure:
+        raise NoTokenError(f"no token from {_place(source)}: {_told(failure)}", remedy) from None
+    if status not in (200, 201):
+        raise _refusal(source, status, body)
+    try:
+        answer = json.loads(body)
+        value = answer.get("access_token") or answer.get("id_token")
+        lasts = float(answer["expires_in"]) if "expires_in" in answer else None
+    except (ValueError, TypeError, AttributeError):
+        value, lasts = None, None
+    if not isinstance(value, str) or not TOKEN.fullmatch(value.strip()):
+        raise TokenRefusedError(
+            f"{_place(source)} answered with {len(body)} bytes that hold no access_token",
+            f"is {source.key} the token endpoint, and not its neighbour?",
+        )
+    return _described(value.strip(), time.time(), lasts)
+
+
+def _refusal(source: TokenEndpoint, status: int, body: bytes) -> NoTokenError | TokenRefusedError:
+    try:
+        code = json.loads(body).get("error")
+    except (ValueError, AttributeError):
+        code = None
+    # Nothing else of the answer is shown: a description may repeat what was sent.
+    secret = source.client_secret.reveal()
+    known = isinstance(code, str) and _ERROR_CODE.fullmatch(code) is not None and secret not in code
+    reason = f"the token endpoint {_place(source)} refuses the client: {status}{f' {code}' if known else ''}"
+    if status in _FOR_GOOD or 300 <= status < 400:
+        remedy = f"check the client's id and secret ({source.credentials_key}) and its scope"
+        return TokenRefusedError(reason, remedy if status in (400, 401, 403) else f"is {source.key} right?")
+    return NoTokenError(reason, "is the endpoint well?")
+
+
+def _post(source: TokenEndpoint) -> tuple[int, bytes]:
+    """One request; the status and the body."""
+    client, secret = source.client_id, source.client_secret.reveal()
+    if source.encode_credentials:
+        client, secret = quote_plus(client), quote_plus(secret)
+    form = {"grant_type": "client_credentials", "scope": source.scope, "audience": source.audience}
+    request = urllib.request.Request(
+        source.url.reveal(),
+        data=urlencode({name: value for name, value in form.items() if value}).encode(),
+        headers={
+            "Accept": "application/json",
+            "Authorization": f"Basic {base64.b64encode(f'{client}:{secret}'.encode()).decode()}",
+            "Cache-Control": "no-cache",
+            "Content-Type": "application/x-www-form-urlencoded",
+        },
+    )
+    deadline = time.monotonic() + (source.connect_timeout_ms + source.read_timeout_ms) / 1000
+    try:
+        with _opener(source).open(request, timeout=source.connect_timeout_ms / 1000) as answer:
+            return answer.status, _read(answer, deadline)
+    except urllib.error.HTTPError as failure:
+        with failure:
+            return failure.code, _read(failure, deadline)
+    except urllib.error.URLError as failure:
+        raise failure.reason if isinstance(failure.reason, OSError) else OSError(str(failure.reason)) from None
+
+
+def _read(answer: Any, deadline: float) -> bytes:
+    pieces, size = [], 0
+    while piece := answer.read1(1 << 16):
+        pieces.append(piece)
+        size += len(piece)
+        if size > ANSWER_LIMIT or time.monotonic() > deadline:
+            raise OSError("its answer does not end")
+    return b"".join(pieces)
+
+
+def _told(failure: Exception) -> str:
+    if isinstance(failure, TimeoutError):
+        return "no answer in time"
+    text = getattr(failure, "strerror", None) or str(failure) or type(failure).__name__
+    return text[:1].lower() + text[1:]
+
+
+class _Plain(http.client.HTTPConnection):
+    """A connection whose time-out changes once it is there."""
+
+    read_seconds = 0.0
+
+    def connect(self) -> None:
+        """Connects, with the time-out that was given at the start."""
+        super().connect()
+        self.sock.settimeout(self.read_seconds)
+
+
+class _Secure(http.client.HTTPSConnection):
+    """The same with TLS."""
+
+    read_seconds = 0.0
+
+    def connect(self) -> None:
+        """Connects and shakes hands, with the time-out that was given at the start."""
+        super().connect()
+        self.sock.settimeout(self.read_seconds)
+
+
+class _Ways(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Both kinds of connections; proxies of the environment (``HTTPS_PROXY``, ``NO_PROXY``) stand before them."""
+
+    def __init__(self, source: TokenEndpoint) -> None:
+        urllib.request.HTTPHandler.__init__(self)
+        self._read_seconds = source.read_timeout_ms / 1000
+        self._tls = tls_context(source.tls) if source.tls is not None else None
+
+    def _made(self, kind: type[http.client.HTTPConnection], **more: Any) -> Callable[..., http.client.HTTPConnection]:
+        def make(host: str, **given: Any) -> http.client.HTTPConnection:
+            connection = kind(host, **given, **more)
+            connection.read_seconds = self._read_seconds  # type: ignore[attr-defined]  # both kinds have it
+            return connection
+
+        return make
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Called for ``http`` URLs."""
+        return self.do_open(self._made(_Plain), req)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Called for ``https`` URLs."""
+        return self.do_open(self._made(_Secure, context=self._tls), req)
+
+
+def _opener(source: TokenEndpoint) -> urllib.request.OpenerDirector:
+    """Follows no redirection, which would carry the client's secret to where nobody has said."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        _Ways(source),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+    ):
+        opener.add_handler(handler)
+    return opener
