@@ -346,6 +346,7 @@ class Copying:
     ) -> None:
         if kind in ANEW:
             self._changed.add(partition)
+        settled = None if kind is Kind.RELAYED else settled  # so that a copy for once goes on too
         self._resting.rest(partition, error, now, settled=settled, at_least=at_least)
         self._note(stands(partition, error))
         progress = self._opened.store.state.progress.get(partition)
@@ -376,6 +377,7 @@ class Copying:
         """
         if self._changed.intersection(due):
             self._find_topics()
+            self._opened.declare(self._config, self._source)
             self._changed.difference_update(due)
         for partition, event in absent(self._config, self._source, [p for p in due if p not in self._pairs]).items():
             self._telling.tell(partition, [event])
