@@ -31,6 +31,8 @@ class Kind(Enum):
     TARGET_RECREATED = "target-recreated"
     TARGET_TAIL_LOST = "target-tail-lost"
     FOREIGN_WRITER = "foreign-writer"
+    RELAYED = "relayed"
+    LOOP = "loop"
     RECORD_TOO_LARGE = "record-too-large"
     DEAD_LETTER = "dead-letter"
     UNAUTHORIZED = "unauthorized"
@@ -49,10 +51,11 @@ ANEW = frozenset(
         Kind.TARGET_DELETED,
         Kind.TARGET_RECREATED,
         Kind.MOVED,
+        Kind.RELAYED,
     }
 )
-"""A partition that stopped for one of these may go on elsewhere than where it stood: its writer's epoch is raised
-first, and both clusters are looked at anew."""
+"""A partition that stopped for one of these may go on elsewhere than where it stood, or with other batches: its
+writer's epoch is raised first, and both clusters are looked at anew."""
 
 
 def kind_of_stop(events: Sequence[Event], error: str) -> Kind:

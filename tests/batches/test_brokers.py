@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from sparkmirror.batches import Codec, Run, Stamp, TargetTopic, index, keep, merge
+from sparkmirror.batches import HEADER_NAME, Codec, Provenance, Run, Stamp, TargetTopic, index, keep, mark, merge
 from sparkmirror.config import ClientSettings
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
@@ -67,3 +67,33 @@ def test_a_broker_takes_what_merge_makes(
     got = consume(cluster_a.bootstrap_servers, topic_name, len(expected))
     assert [r.offset for r in got] == list(range(len(expected)))
     assert [(r.time, r.key, r.value, r.headers) for r in got] == expected
+
+
+@pytest.mark.parametrize("compression", ["producer", "gzip"])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_a_broker_takes_records_that_name_their_way(
+    cluster: Cluster, cluster_a: LabCluster, topic_name: str, codec: Codec, compression: str
+) -> None:
+    """As they are marked, and as they come out of the merging behind that."""
+    came = (HEADER_NAME, b"x")
+    first = (Rec(0, NOW, b"k", b"v" * 300, HEADERS), Rec(1, NOW, b"k", b"back", ((HEADER_NAME, b"there"),)))
+    second = (Rec(0, NOW + 3, None, b"came", (came, *HEADERS)), Rec(1, NOW + 4, b"", None))
+    answer = index(log([Written(records=first, codec=codec), Written(records=second, base_offset=2, codec=codec)]))
+    new = NewTopic(name=topic_name, partitions=1, replication_factor=1, configs=(("compression.type", compression),))
+    admin.create_topics(cluster, [new]).complete()
+    admin.wait_for_leaders(cluster, {topic_name: 1}).complete()
+    made = mark(answer, keep(answer, start_offset=0), Provenance(source="here", target="there"))
+    target = TargetTopic(log_append_time=False, max_message_bytes=1 << 20, codec=made.codec)
+    run = Run(indexed=made.indexed, kept=made.kept, first=0, stop=2)
+    (merged,) = merge([run], target, NO_WRITER).batches
+    alone = bytearray(made.indexed.data[made.indexed.start[1] :].tobytes())
+    alone[:8] = bytes(8)  # the base offset, which the checksum does not cover
+    for offset, batch in ((0, merged.batch), (3, memoryview(alone))):
+        assert produce(cluster, topic_name, batch) == offset
+    own, after = (HEADER_NAME, b"here"), (HEADER_NAME, b"x,here")
+    expected = [
+        (b"k", b"v" * 300, (*HEADERS, own)),
+        *2 * [(None, b"came", (after, *HEADERS)), (b"", None, (own,))],
+    ]
+    got = consume(cluster_a.bootstrap_servers, topic_name, len(expected))
+    assert [(r.key, r.value, r.headers) for r in got] == expected

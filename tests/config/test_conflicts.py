@@ -80,3 +80,44 @@ def test_half_of_what_puts_records_aside_gets_a_warning(load_lines, line, told):
 def test_an_empty_list_of_topics_gets_a_warning(load_lines):
     (warning,) = load_lines("A->B.topics =").warnings
     assert "nothing is copied" in warning
+
+
+RING = """\
+clusters = A, B, C
+A.bootstrap.servers = a:1
+B.bootstrap.servers = b:1
+C.bootstrap.servers = c:1
+A->B.enabled = true
+B->C.enabled = true
+C->A.enabled = true
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "shared"),
+    [
+        ([], "the topics .*"),
+        (["topics = orders"], "the topic orders"),
+        (["A->B.topics = or.*", "B->C.topics = orders, x", "C->A.topics = ord.*"], "the topic orders"),
+        (["provenance.header.enabled = true", "B->C.provenance.header.enabled = false"], "the topics .*"),
+    ],
+)
+def test_a_ring_under_identity_naming_is_refused_without_provenance_headers(load_lines, lines, shared):
+    with pytest.raises(ConfigError, match="A->B, B->C, C->A are a ring under identity naming, and copy") as caught:
+        load_lines(IDENTITY, *lines, base=RING)
+    assert caught.value.key == "provenance.header.enabled"
+    assert shared in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["provenance.header.enabled = true"],
+        ["A->B.topics = a.*"],
+        ["A->B.topics = orders", "B->C.topics = orders", "C->A.topics = others"],
+        ["C->A.enabled = false", "C->B.enabled = true", "C->B.topics = c.*", "B->A.enabled = true"],
+        ["B->C.replication.policy.class = DefaultReplicationPolicy"],
+    ],
+)
+def test_chains_both_ways_and_rings_that_can_be_told_apart_are_accepted(load_lines, lines):
+    assert load_lines(IDENTITY, *lines, base=RING).flows

@@ -87,6 +87,7 @@ def test_settings_of_a_flow_win_over_the_top_level(load_flow):
         ("heartbeats.replication.enabled = false", "heartbeats_replication", False),
         ("admin.timeout.ms = 5", "admin_timeout_ms", 5),
         ("batch.decompression.max.bytes = 1048576", "decompression_limit", 1_048_576),
+        ("provenance.header.enabled = true", "provenance_header", True),
         ("A.consumer.max.partition.fetch.bytes = 30000000", "decompression_limit", 300_000_000),
         ("A.consumer.max.partition.fetch.bytes = 20000000", "decompression_limit", 268_435_456),
         ("A.consumer.max.partition.fetch.bytes = 2000000000", "decompression_limit", 2**31 - 1),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sparkmirror import config
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig, OffsetSyncSettings, PolicyChoice, Side
-from sparkmirror.copy.origins import writer_key, writer_value
+from sparkmirror.copy.registrations import Registration
 from sparkmirror.duties import offset_syncs, roster
 from sparkmirror.duties.duty import Sides, do_round
 from sparkmirror.duties.internal_topics import ensure_internal_topics
@@ -211,7 +211,8 @@ def site(lab_flow: FlowConfig, lab_cluster: Callable[[str], Cluster], topic: Cal
     store = Store(target, internal_topic(name), 30_000)
     record = FlowRecord(source_alias="A", source_id="s", target_alias=alias, target_id=alias, naming="", generation=1)
     store.write([record])
-    registration = writer_key(WRITER), writer_value(str(name), alias, ("s",), 0)
+    writer = Registration(producer_id=WRITER.producer_id, flow=str(name), cluster=alias, origin=("s",), group=0)
+    registration = writer.key, writer.value
     target.run(Journal(target, WRITERS_TOPIC).append, [registration])
     return Site(flow=flow, source=source, target=target, store=store)
 

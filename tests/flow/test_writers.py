@@ -11,7 +11,7 @@ from kafka.protocol.admin import DescribeTransactionsRequest
 
 from sparkmirror import batches
 from sparkmirror.config import ClientSettings
-from sparkmirror.copy.origins import ids_of_flow
+from sparkmirror.copy.registrations import ids_of_flow, of_flow
 from sparkmirror.errors import FencedError
 from sparkmirror.flow.writers import GROUPS, Fenced, Writers
 from sparkmirror.kafka.admin import NewTopic, create_topics, wait_for_leaders
@@ -67,8 +67,19 @@ class Clock:
         return self.now
 
 
-def driver(target: Cluster, flow: str, clock: Clock | None = None) -> Writers:
-    return Writers(target, flow=flow, target_id=TARGET_ID, origin=ORIGIN, timeout_ms=TIMEOUT_MS, clock=clock or Clock())
+def driver(
+    target: Cluster, flow: str, clock: Clock | None = None, *, carried: str = "", headers: bool = False
+) -> Writers:
+    return Writers(
+        target,
+        flow=flow,
+        target_id=TARGET_ID,
+        origin=ORIGIN,
+        carried=frozenset(carried),
+        headers=headers,
+        timeout_ms=TIMEOUT_MS,
+        clock=clock or Clock(),
+    )
 
 
 def on_record(target: Cluster, flow: str) -> dict[int | None, int]:
@@ -92,6 +103,31 @@ def test_each_start_raises_the_epochs_and_registers_an_id_once(target: Cluster, 
     assert (first.unfenceable, second.unfenceable, second.to_rotate) == ({}, {}, ())
     assert second.renew(3) == Writer(producer_id=before[3].producer_id, epoch=before[3].epoch + 2)
     assert on_record(target, topic_name) == ids(before)
+
+
+def test_what_a_writer_carries_is_on_record_before_its_epoch_and_never_taken_back(target: Cluster, topic_name: str):
+    def told() -> set[tuple[tuple[str, ...], int | None]]:
+        entries, _ = target.run(Journal(target, WRITERS_TOPIC).read_all, TIMEOUT_MS)
+        in_order = sorted(entries.values(), key=lambda entry: entry.offset)
+        return {(known.carried, known.headers) for known in of_flow(in_order, topic_name, TARGET_ID, ORIGIN).values()}
+
+    writers = driver(target, topic_name, carried="x")
+    first = writers.acquire_all()
+    assert (told(), writers.carried(first[2])) == ({(("x",), None)}, ("x",))
+    writers.declare(frozenset("yx"))
+    assert (told(), writers.carried(first[2])) == ({(("x", "y"), None)}, ("x",))
+    renewed = writers.renew(2)
+    assert (writers.carried(renewed), writers.carried(first[3])) == (("x", "y"), ("x",))
+
+    later = driver(target, topic_name, headers=True)
+    anew = later.acquire_all()
+    assert later.carried(anew[0]) == ("x", "y")
+    headers = {(("x", "y"), writer.epoch) for writer in anew}
+    assert told() == headers
+    assert driver(target, topic_name, headers=True).acquire_all() != anew
+    assert told() == headers  # what has them since then has them still
+    driver(target, topic_name).acquire_all()
+    assert told() == {(("x", "y"), None)}
 
 
 def test_a_driver_hears_when_it_renews_that_another_one_has_the_flow(target: Cluster, topic_name: str):

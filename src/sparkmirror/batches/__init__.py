@@ -6,6 +6,7 @@ The map of the room, in the order in which a batch meets it:
     index           the batches of a fetch answer, found and checked in one call
     select          which of them go to the target (``keep``), and what keeps one from passing through (``needs``)
     stretches       neighbours that are treated alike
+    provenance      a header on each record that tells its way (``mark``), for those who ask for it
     pass_through    a new header on a batch that nobody opens
     merge           many batches into one, whatever has to be done to each of them
     reencode        one batch written anew: trimmed, closed up, re-timed, recompressed, or split
@@ -30,6 +31,7 @@ from sparkmirror.batches.index import Indexed, index
 from sparkmirror.batches.kernels.compiling import fill_cache, warm
 from sparkmirror.batches.merge import Merging, Run, merge, merge_all
 from sparkmirror.batches.pass_through import rewrite
+from sparkmirror.batches.provenance import HEADER_NAME, Marked, Provenance, Ways, mark
 from sparkmirror.batches.sealing import Merged, Stamp
 from sparkmirror.batches.select import (
     NO_PRODUCERS,
@@ -46,6 +48,7 @@ from sparkmirror.batches.stretches import Kind, Stretch, stretches
 
 __all__ = [
     "DEFAULT_LIMIT",
+    "HEADER_NAME",
     "NO_PRODUCERS",
     "NO_WRITER",
     "Codec",
@@ -53,21 +56,25 @@ __all__ = [
     "Indexed",
     "Kept",
     "Kind",
+    "Marked",
     "Merged",
     "Merging",
     "Need",
+    "Provenance",
     "Reason",
     "Run",
     "Stamp",
     "Stretch",
     "TargetTopic",
     "TimestampType",
+    "Ways",
     "column_schema",
     "decode",
     "encode",
     "fill_cache",
     "index",
     "keep",
+    "mark",
     "merge",
     "merge_all",
     "needs",

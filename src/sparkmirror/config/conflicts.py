@@ -66,6 +66,47 @@ def check_together(flows: Sequence[FlowConfig], file: str, *, fan_in: bool = Fal
         yield f"{file}: {reason}: their records arrive there in no fixed order between the sources"
 
 
+def check_rings(flows: Sequence[FlowConfig], file: str) -> None:
+    """Sees that no records of identity flows can come back to where they were born, over three clusters or more.
+
+    Two clusters that mirror each other tell each other's batches by their writers; a longer way back is told by
+    provenance headers only.
+
+    Raises:
+        ConfigError: such flows certainly copy one topic, and not all of them write and read these headers.
+    """
+    identity = [flow for flow in flows if flow.policy.kind is PolicyKind.IDENTITY]
+    for ring in _rings(identity):
+        shared = None if all(flow.provenance_header for flow in ring) else _shared(*ring)
+        if shared is not None:
+            names = ", ".join(str(flow.name) for flow in ring)
+            raise ConfigError(
+                file=file,
+                key="provenance.header.enabled",
+                reason=f"{names} are a ring under identity naming, and copy {shared}: their records would come back to "
+                "where they were born",
+                remedy="set provenance.header.enabled = true for all of them, before their first run; or use "
+                "DefaultReplicationPolicy; or leave one of them out",
+            )
+
+
+def _rings(flows: Sequence[FlowConfig]) -> Iterator[tuple[FlowConfig, ...]]:
+    """The ways of three flows or more that end where they began and come through no cluster twice, each once."""
+
+    def ways(way: tuple[FlowConfig, ...]) -> Iterator[tuple[FlowConfig, ...]]:
+        for flow in flows:
+            if flow.name.source != way[-1].name.target or flow.name.source < way[0].name.source:
+                continue
+            if flow.name.target == way[0].name.source and len(way) > 1:
+                yield (*way, flow)
+            elif flow.name.target > way[0].name.source and all(flow.name.target != each.name.target for each in way):
+                yield from ways((*way, flow))
+
+    for first in flows:
+        if first.name.target > first.name.source:
+            yield from ways((first,))
+
+
 def cautions(flow: FlowConfig) -> Iterator[str]:
     """What works, but not as people may expect."""
     if not flow.topics:
@@ -89,14 +130,13 @@ def cautions(flow: FlowConfig) -> Iterator[str]:
             )
 
 
-def _shared(one: FlowConfig, other: FlowConfig) -> str | None:
-    """A topic or an expression that both flows certainly copy."""
-    for first, second in ((one, other), (other, one)):
-        for topic in first.topics:
-            if _literal(topic) and _copies(first, topic) and _copies(second, topic):
-                return f"the topic {topic}"
-    common = [expression for expression in one.topics if expression in other.topics and not _literal(expression)]
-    if common and set(one.topics_exclude) == set(other.topics_exclude):
+def _shared(*flows: FlowConfig) -> str | None:
+    """A topic or an expression that all of the flows certainly copy."""
+    for topic in (topic for flow in flows for topic in flow.topics):
+        if _literal(topic) and all(_copies(flow, topic) for flow in flows):
+            return f"the topic {topic}"
+    common = [each for each in flows[0].topics if not _literal(each) and all(each in flow.topics for flow in flows)]
+    if common and len({frozenset(flow.topics_exclude) for flow in flows}) == 1:
         return f"the topics {common[0]}"
     return None
 

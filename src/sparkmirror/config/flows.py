@@ -120,6 +120,7 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         dead_letters=_dead_letters(reader),
         groups=_groups(reader),
         on=_policies(reader, reset),
+        provenance_header=reader.boolean("provenance.header.enabled", default=False),
         admin_timeout_ms=reader.integer("admin.timeout.ms", 60_000, low=1, high=LONG_MAX),
         origins=_origins(flat),
     )

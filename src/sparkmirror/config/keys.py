@@ -208,7 +208,7 @@ FLOW: Mapping[str, Key] = _table(
         source.cluster.alias target.cluster.alias exactly.once.source.support exactly.once.support
         errors.tolerance errors.deadletterqueue.topic.name errors.deadletterqueue.topic.replication.factor
         errors.deadletterqueue.context.headers.enable
-        shift.max.ms lane.memory.bytes max.bytes.per.second internal.topic.replication.factor
+        provenance.header.enabled shift.max.ms lane.memory.bytes max.bytes.per.second internal.topic.replication.factor
         batch.decompression.max.bytes
         on.source.retention on.source.tail.lost on.source.recreated on.target.recreated
         emit.heartbeats.enabled emit.heartbeats.interval.seconds heartbeats.topic.replication.factor

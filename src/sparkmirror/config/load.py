@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparkmirror.config.conflicts import cautions, check_flow, check_together
+from sparkmirror.config.conflicts import cautions, check_flow, check_rings, check_together
 from sparkmirror.config.flows import read_flow
 from sparkmirror.config.formats import open_files
 from sparkmirror.config.mirror_maker import flow_prefix
@@ -62,6 +62,7 @@ def settle(
                 found, told = _read(one, name)
                 flows.append(found)
                 warnings.update(dict.fromkeys(told))
+    check_rings(flows, file)
     warnings.update(dict.fromkeys(check_together(flows, file, fan_in=all(one.fan_in for one in opened))))
     pulses, unreadable = ((), ()) if flow is not None else _pulses(opened, clusters)
     return MirrorConfig(

@@ -243,6 +243,8 @@ class FlowConfig:
         dead_letters: what becomes of records that the target topic cannot hold.
         groups: which consumer groups are translated, and what becomes of their offsets.
         on: what is done when source or target were changed under the mirror.
+        provenance_header: whether each record is given a header that names the clusters it has come through, and those
+            that have been on the target are left out.
         origins: (setting as ``effective`` names it, key as written in the file), for those that the file sets.
     """
 
@@ -276,6 +278,7 @@ class FlowConfig:
     dead_letters: DeadLetters = DeadLetters()
     groups: GroupSettings = field(default_factory=GroupSettings)
     on: Policies = Policies()
+    provenance_header: bool = False
     admin_timeout_ms: int = 60_000
     origins: tuple[tuple[str, str], ...] = ()
 

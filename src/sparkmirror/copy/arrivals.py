@@ -54,7 +54,7 @@ class Run:
         flagged: whether the segment that they lie in says that it holds unguarded batches.
     """
 
-    records: bytes
+    records: bytes | memoryview
     index: batches.Indexed
     kept: batches.Kept
     at: int
@@ -168,12 +168,14 @@ class Rules:
         read_committed: whether aborted data is dropped.
         loops: producer ids whose batches came from the target (see ``batches.producers``).
         decompression_limit: the most bytes that one source batch may decompress to.
+        provenance: what each record's header is to name, and to be dropped for; None for no header.
     """
 
     target: batches.TargetTopic
     read_committed: bool
     loops: npt.NDArray[np.int64]
     decompression_limit: int = batches.DEFAULT_LIMIT
+    provenance: batches.Provenance | None = None
 
     def without(self, loops: npt.NDArray[np.int64]) -> Rules:
         """The same rules with the producers of ``loops`` dropped."""
@@ -182,7 +184,14 @@ class Rules:
         return replace(self, loops=loops)
 
 
-def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Place, rules: Rules) -> Arrival:
+def arrival(
+    index: batches.Indexed,
+    records: bytes | memoryview,
+    aborted: Aborted,
+    place: Place,
+    rules: Rules,
+    ways: batches.Ways | None = None,
+) -> Arrival:
     """Drops what must not be copied, opens what cannot go as it is, and gives out sequence numbers.
 
     Args:
@@ -191,10 +200,15 @@ def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Pla
         aborted: (producer id, first offset) of aborted transactions.
         place: where the copy stands.
         rules: what the flow asks.
+        ways: what batches have come through before the source, where their records do not tell.
 
     A batch that cannot be copied is the arrival's ``obstacle``; what lies before it is taken.
     """
     index, kept, obstacle = _keep(index, aborted, place, rules)
+    if rules.provenance is not None:
+        marked = batches.mark(index, kept, rules.provenance, ways, rules.decompression_limit)
+        index, kept, obstacle = marked.indexed, marked.kept, marked.error or (obstacle if _all(marked, index) else None)
+        records, rules = memoryview(index.data), _as_compressed(rules, marked.codec)
     codes = batches.needs(index, kept, rules.target)
     found, kept_count = batches.stretches(
         index, kept, codes, small=place.small, small_compressed=place.small_compressed, until=place.until
@@ -212,6 +226,17 @@ def arrival(index: batches.Indexed, records: bytes, aborted: Aborted, place: Pla
             arrived.end = max(place.position, int(index.base_offset[made.column]))
             break
     return arrived
+
+
+def _all(marked: batches.Marked, index: batches.Indexed) -> bool:
+    return len(marked.indexed) == len(index)
+
+
+def _as_compressed(rules: Rules, codec: batches.Codec) -> Rules:
+    """The same rules, with the codec that what was opened is compressed with again."""
+    if rules.target.codec is not None or codec is batches.Codec.NONE:
+        return rules
+    return replace(rules, target=replace(rules.target, codec=codec))
 
 
 def _keep(
@@ -241,7 +266,9 @@ def _end(index: batches.Indexed, taken: int) -> int:
 class _Making:
     """An arrival while it is put together of the first ``taken`` columns; ``column`` is the first that is not in it."""
 
-    def __init__(self, index: batches.Indexed, records: bytes, kept: batches.Kept, place: Place, taken: int) -> None:
+    def __init__(
+        self, index: batches.Indexed, records: bytes | memoryview, kept: batches.Kept, place: Place, taken: int
+    ) -> None:
         self._index = index
         self._records = records
         self._kept = kept

@@ -18,6 +18,7 @@ from sparkmirror.copy.arrivals import Ticket, arrival
 from sparkmirror.copy.dead_letters import DeadLetterTopic
 from sparkmirror.copy.origins import Origins
 from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.copy.registrations import Carrier
 from sparkmirror.copy.tally import kind_of_batch
 from sparkmirror.errors import BatchError, RecordTooLargeError, SparkmirrorError
 from sparkmirror.events import Event, Kind
@@ -64,7 +65,10 @@ class Intake:
             self._dead_letters = DeadLetterTopic(target, lane.plan.flow, config.dead_letters)
         self._origins: Origins | None = None
         if lane.plan.loops_by_writer:
-            self._origins = Origins(Journal(source, WRITERS_TOPIC), lane.plan.source_id, lane.plan.target_id)
+            carrier = Carrier(
+                source_id=lane.plan.source_id, target_id=lane.plan.target_id, headers=config.provenance_header
+            )
+            self._origins = Origins(Journal(source, WRITERS_TOPIC), carrier)
 
     def take(self, fetched: Fetched) -> None:
         """Takes one partition's part of an answer."""
@@ -92,9 +96,13 @@ class Intake:
     def _arrived(self, partition: PartitionCopy, fetched: Fetched) -> None:
         index = batches.index(fetched.records)
         if self._origins is not None:
-            unknown = batches.unknown_producers(index, self._origins.known)
-            if unknown.size:
-                self._ask(partition, self._origins.look_up(unknown.tolist()))
+            unknown = self._origins.unknown(index)
+            if unknown:
+                self._ask(partition, self._origins.look_up(unknown))
+                return
+            refusal = self._origins.refuses(index, frozenset(partition.plan.carried))
+            if refusal is not None:
+                partition.fail_after_sending(f"source offset {partition.fetch_offset}: {refusal.text}", refusal.kind)
                 return
         try:
             self._queue(partition, index, fetched)
@@ -108,15 +116,9 @@ class Intake:
 
     def _queue(self, partition: PartitionCopy, index: batches.Indexed, fetched: Fetched) -> None:
         if self._origins is not None:
-            relay = self._origins.relayed(index)
-            if relay:
-                raise BatchError(
-                    offset=partition.fetch_offset,
-                    reason=f"{relay} mirrored it here: chains under identity naming are not active in this version",
-                    remedy="use DefaultReplicationPolicy for this flow",
-                )
             partition.rules = partition.rules.without(self._origins.loops)
-        came = arrival(index, fetched.records, fetched.aborted, partition.place(), partition.rules)
+        ways = self._origins.ways(index) if self._origins is not None and partition.rules.provenance else {}
+        came = arrival(index, fetched.records, fetched.aborted, partition.place(), partition.rules, ways)
         ticket = Ticket()
         partition.take(came, ticket)
         if came.obstacle is not None:

@@ -171,7 +171,7 @@ def _partitions(plan: ShiftPlan, config: FlowConfig, load: Load) -> Sequence[Par
     return tuple(
         PartitionCopy(
             plan=p,
-            rules=_rules(p, config),
+            rules=_rules(p, plan, config),
             batch_bytes=min(wanted, p.max_message_bytes),
             patience_s=producer.delivery_timeout_ms / 1000,
             backoff=backoff,
@@ -184,10 +184,11 @@ def _partitions(plan: ShiftPlan, config: FlowConfig, load: Load) -> Sequence[Par
     )
 
 
-def _rules(plan: PartitionPlan, config: FlowConfig) -> Rules:
+def _rules(plan: PartitionPlan, shift: ShiftPlan, config: FlowConfig) -> Rules:
     producer = config.target.producer
     # The topic's own codec wins: its brokers would compress anew whatever comes in another.
     codec = plan.codec or producer.compression_type
+    provenance = batches.Provenance(source=shift.source_id, target=shift.target_id)
     levels = {
         batches.Codec.GZIP: producer.compression_gzip_level,
         batches.Codec.LZ4: producer.compression_lz4_level,
@@ -204,4 +205,5 @@ def _rules(plan: PartitionPlan, config: FlowConfig) -> Rules:
         read_committed=config.isolation is Isolation.READ_COMMITTED,
         loops=batches.NO_PRODUCERS,
         decompression_limit=config.decompression_limit,
+        provenance=provenance if config.provenance_header else None,
     )

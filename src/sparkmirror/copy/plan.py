@@ -50,6 +50,7 @@ class PartitionPlan:
         leader_epoch: of the source's batch left of the position, or -1 if nobody knows.
         anew: whether the writer epoch begins where source or target are not what older epochs knew, see `Segment`.
         reached: how far the target's log is known to go; a leader that has less is not written to.
+        carried: ids of the clusters whose records, mirrored into the source, this writer epoch may carry on.
     """
 
     source: TopicPartition
@@ -69,6 +70,7 @@ class PartitionPlan:
     leader_epoch: int = -1
     anew: bool = False
     reached: Reached = UNKNOWN
+    carried: tuple[str, ...] = ()
 
     @property
     def target(self) -> TopicPartition:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkmirror.copy.origins import ids_of_flow
+from sparkmirror.copy.registrations import ids_of_flow
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.naming import WRITERS_TOPIC

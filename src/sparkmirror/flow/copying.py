@@ -90,6 +90,7 @@ class Copying:
     ) -> None:
         self._config = config
         self._opened = opened
+        self._source = source
         self._target = target
         self._desk = desk
         self._note = note
@@ -350,6 +351,7 @@ class Copying:
     ) -> None:
         if kind in ANEW:
             self._changed.add(partition)
+        settled = None if kind is Kind.RELAYED else settled  # so that a copy for once goes on too
         self._resting.rest(partition, error, now, settled=settled, at_least=at_least)
         self._note(stands(partition, error))
         progress = self._opened.store.state.progress.get(partition)
@@ -380,6 +382,7 @@ class Copying:
         """
         if self._changed.intersection(due):
             self._discovery.find()
+            self._opened.declare(self._config, self._source)
             self._changed.difference_update(due)
         for partition, event in self._discovery.absent(due).items():
             self._telling.tell(partition, [event])

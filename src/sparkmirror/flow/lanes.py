@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.copy.control import drain_key, lost_key, orders_key, spent_keys
@@ -208,7 +208,7 @@ class Lanes:
             run=self._run,
             shift=shift,
             generation=self._opened.generation,
-            partitions=tuple(plans),
+            partitions=tuple(replace(each, carried=self._opened.writers.carried(each.writer)) for each in plans),
             source_id=self._opened.source_id,
             target_id=self._opened.target_id,
             loops_by_writer=self._config.policy.kind is PolicyKind.IDENTITY,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig, PolicyKind
+from sparkmirror.copy.origins import read_registry
+from sparkmirror.copy.registrations import carried_into
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import ConfigError
 from sparkmirror.flow.identities import Identities
@@ -15,10 +17,11 @@ from sparkmirror.flow.signs import Signs
 from sparkmirror.flow.writers import Writers
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.memory import memory_ms
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import Writer
-from sparkmirror.naming import control_topic, internal_topic
+from sparkmirror.naming import WRITERS_TOPIC, control_topic, internal_topic
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Progress
 from sparkmirror.offsets.state import JournalState
 
@@ -68,6 +71,15 @@ class Opened:
         self.store.write([replace(flow, generation=self.generation + 1)])
         self.generation += 1
 
+    def declare(self, config: FlowConfig, source: Cluster) -> None:
+        """Puts on record what the flow carries on by now, for the writer epochs that come.
+
+        Raises:
+            BrokerError: a registry of writers cannot be read or written.
+            LinkError: a cluster does not answer.
+        """
+        self.writers.declare(carried_on(config, source, self.source_id, self.target_id))
+
     def is_mine(self, progress: Progress) -> bool:
         """Whether this run wrote it."""
         return progress.generation >= self.first_generation
@@ -112,7 +124,15 @@ def open_flow(
     store.follow()
     record = _flow_record(config, source_id, target_id, store, file)
     clean = _ended_cleanly(store.state)
-    writers = Writers(target, flow=str(config.name), target_id=target_id, origin=(source_id,), timeout_ms=timeout_ms)
+    writers = Writers(
+        target,
+        flow=str(config.name),
+        target_id=target_id,
+        origin=(source_id,),
+        carried=carried_on(config, source, source_id, target_id),
+        headers=config.provenance_header,
+        timeout_ms=timeout_ms,
+    )
     first = writers.acquire_all()
     for group in writers.unfenceable:
         writers.confirm(group)  # a takeover waits for those who still write with the id before
@@ -131,6 +151,19 @@ def open_flow(
         signs=signs,
         guarded_ms=memory_ms(target, timeout_ms) - CLOCKS_MS,
     )
+
+
+def carried_on(config: FlowConfig, source: Cluster, source_id: str, target_id: str) -> frozenset[str]:
+    """The clusters whose records the flow carries on under identity naming, by the mirrors that write its source now.
+
+    Raises:
+        BrokerError: the source's registry of writers cannot be read.
+        LinkError: the source does not answer.
+    """
+    if config.policy.kind is not PolicyKind.IDENTITY:
+        return frozenset()
+    entries = source.run(read_registry, Journal(source, WRITERS_TOPIC))
+    return carried_into(entries, source_id, target_id)
 
 
 def _ended_cleanly(state: JournalState) -> bool:

@@ -3,7 +3,8 @@
 Invariants:
     - Only this class asks for epochs, one question per group at a time: a fence and a renewal side by side would each
       take the other for a second driver.
-    - A producer id is on record in the registry of writers before a batch is written with it. One that took the place
+    - A producer id is on record in the registry of writers before a batch is written with it, and so is what an epoch
+      may carry of other mirrors' batches, see ``copy.registrations``. One that took the place
       of an id that cannot be fenced any more is registered only when the caller says so (`confirm`): a driver that dies
       while it waits for the old lanes' end finds the same verdict at its next start.
 
@@ -19,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 
-from sparkmirror.copy.origins import ids_of_flow, writer_key, writer_value
+from sparkmirror.copy.registrations import Registration, of_flow
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.fencing import fence, fence_and_renew
@@ -72,6 +73,8 @@ class Writers:
         flow: the flow's name.
         target_id: the target's cluster id.
         origin: ids of the clusters that the flow's batches come from.
+        carried: ids of further clusters whose records come through these; `declare` adds to them.
+        headers: whether every record is written with a provenance header.
         timeout_ms: of each question to the coordinator.
         clock: seconds, for `due`.
     """
@@ -83,6 +86,8 @@ class Writers:
         flow: str,
         target_id: str,
         origin: tuple[str, ...],
+        carried: frozenset[str] = frozenset(),
+        headers: bool = False,
         timeout_ms: int,
         clock: Callable[[], float] = boot_seconds,
     ) -> None:
@@ -90,6 +95,8 @@ class Writers:
         self._flow = flow
         self._target_id = target_id
         self._origin = origin
+        self._carried = carried
+        self._headers = headers
         self._timeout_ms = timeout_ms
         self._clock = clock
         self._locks = tuple(Lock() for _ in range(GROUPS))
@@ -98,6 +105,8 @@ class Writers:
         self._on_record: dict[int, int] = {}
         self._unfenceable: dict[int, Unfenceable] = {}
         self._ids: dict[int, None] = {}
+        self._registered: dict[int, Registration] = {}
+        self._declared: dict[int, list[tuple[int, frozenset[str]]]] = {}
 
     @property
     def unfenceable(self) -> Mapping[int, Unfenceable]:
@@ -113,6 +122,26 @@ class Writers:
     def ids(self) -> tuple[int, ...]:
         """Every producer id that the flow was given, as far as the registry tells, in the order of registration."""
         return tuple(self._ids)
+
+    def carried(self, writer: Writer) -> tuple[str, ...]:
+        """The clusters whose records may be carried on with a writer: what was on record before its epoch began."""
+        declared = [carried for since, carried in self._declared.get(writer.producer_id, ()) if since <= writer.epoch]
+        return tuple(sorted(declared[-1])) if declared else ()
+
+    def declare(self, carried: frozenset[str]) -> None:
+        """Puts on record that records of these clusters too will be carried on, from each group's next epoch on.
+
+        Raises:
+            BrokerError: the registry cannot be written.
+            LinkError: the target does not answer.
+        """
+        if carried <= self._carried:
+            return
+        self._carried |= carried
+        for group in range(GROUPS):
+            with self._locks[group]:
+                if group not in self._unfenceable:
+                    self._register((group,), since=self._newest[group].epoch + 1)
 
     def due(self, now: float | None = None) -> tuple[int, ...]:
         """The groups to be kept alive, now or at another moment of the clock."""
@@ -251,24 +280,44 @@ class Writers:
                 self._unfenceable[group] = verdict
         self._register([group for group in groups if group not in self._unfenceable])
 
-    def _register(self, groups: Iterable[int]) -> None:
-        new = [group for group in groups if self._on_record.get(group) != self._newest[group].producer_id]
+    def _register(self, groups: Iterable[int], since: int | None = None) -> None:
+        """Registers what is not on record as it is wanted; ``since`` is the first epoch that may rely on it."""
+        wanted = {group: self._wanted(group, since) for group in groups}
+        new = {group: each for group, each in wanted.items() if self._registered.get(each.producer_id) != each}
         if new:
-            entries = [
-                (writer_key(self._newest[group]), writer_value(self._flow, self._target_id, self._origin, group))
-                for group in new
-            ]
             journal = Journal(self._target, WRITERS_TOPIC)
-            self._target.run(journal.append, entries, self._timeout_ms)
-        for group in new:
-            self._on_record[group] = self._newest[group].producer_id
-            self._ids[self._newest[group].producer_id] = None
+            self._target.run(journal.append, [(each.key, each.value) for each in new.values()], self._timeout_ms)
+        for group, each in wanted.items():
+            declared = self._declared.setdefault(each.producer_id, [])
+            if not declared or declared[-1][1] != frozenset(each.carried):
+                declared.append((self._newest[group].epoch if since is None else since, frozenset(each.carried)))
+            self._registered[each.producer_id] = each
+            self._on_record[group] = each.producer_id
+            self._ids[each.producer_id] = None
             self._unfenceable.pop(group, None)
+
+    def _wanted(self, group: int, since: int | None) -> Registration:
+        newest = self._newest[group]
+        known = self._registered.get(newest.producer_id)
+        headers = None
+        if self._headers:
+            begun = newest.epoch if since is None else since
+            headers = known.headers if known is not None and known.headers is not None else begun
+        return Registration(
+            producer_id=newest.producer_id,
+            flow=self._flow,
+            cluster=self._target_id,
+            origin=self._origin,
+            group=group,
+            carried=tuple(sorted(self._carried.union(known.carried if known is not None else ()))),
+            headers=headers,
+        )
 
     def _read_registry(self) -> None:
         journal = Journal(self._target, WRITERS_TOPIC)
         entries, _ = self._target.run(journal.read_all, self._timeout_ms)
         in_order = sorted(entries.values(), key=lambda entry: entry.offset)
-        own = ids_of_flow(in_order, self._flow, self._target_id, self._origin)
-        self._on_record = {group: producer_id for producer_id, group in own.items() if group is not None}
-        self._ids = dict.fromkeys(own)
+        self._registered = of_flow(in_order, self._flow, self._target_id, self._origin)
+        own = self._registered.values()
+        self._on_record = {known.group: known.producer_id for known in own if known.group is not None}
+        self._ids = dict.fromkeys(self._registered)

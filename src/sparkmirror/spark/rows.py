@@ -46,6 +46,7 @@ PLAN = pa.schema(
         ("anew", pa.bool_()),
         ("reached_epoch", pa.int32()),
         ("reached_end", pa.int64()),
+        ("carried", pa.list_(pa.string())),
     ]
 )
 
@@ -142,6 +143,7 @@ def _plan_row(shift: str, plan: PartitionPlan) -> dict[str, Any]:
         "copied_bytes": plan.copied.bytes,
         "copied_dead_letters": plan.copied.dead_letters,
         "anew": plan.anew,
+        "carried": list(plan.carried),
         **_reached(plan.reached),
     }
 
@@ -152,6 +154,7 @@ def _partition(row: dict[str, Any]) -> PartitionPlan:
         writer=Writer(producer_id=row["producer_id"], epoch=row["epoch"]),
         copied=Copied(row["copied_records"], row["copied_bytes"], row["copied_dead_letters"]),
         reached=Reached(row["reached_epoch"], row["reached_end"]),
+        carried=tuple(row["carried"]),
         **{
             name: row[name]
             for name in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +13,9 @@ from sparkmirror.batches.kernels import index as index_kernel
 from sparkmirror.batches.kernels import legacy as legacy_kernel
 from sparkmirror.batches.kernels import pass_through as pass_through_kernel
 from sparkmirror.batches.kernels import pour as pour_kernel
+from sparkmirror.batches.kernels import provenance as provenance_kernel
 from sparkmirror.batches.kernels import select as select_kernel
-from tests.batches import oracle, oracle_old
+from tests.batches import oracle, oracle_old, oracle_provenance
 from tests.batches.fuzzing.case import Case, same
 from tests.batches.fuzzing.reading import Reader
 from tests.batches.oracle import Row
@@ -63,6 +65,7 @@ class Direct:
             else:
                 self._convert(row)
         self._restamp(rows)
+        self._mark(rows)
         self._cut_short(rows)
 
     def _pour(self, n: int, row: Row) -> None:
@@ -119,6 +122,27 @@ class Direct:
             same(bool(pass_through_kernel.restamp(own, row.start, row.size, *WRITER)), True, "restamp")
             wanted = data[: row.start] + oracle.restamp(data[row.start : stop], WRITER) + data[stop:]
             same(own.tobytes(), wanted, "a batch with another header")
+
+    def _mark(self, rows: list[Row]) -> None:
+        """Every batch in turn as if it were the only one, with a room that may be too small."""
+        mark: Any = provenance_kernel.mark  # what it is typed as knows no arrays
+        data, flow = np.frombuffer(self.case.data, np.uint8), (b"header", b"b", b"c", b"a,b")
+        texts = [np.frombuffer(text, np.uint8) for text in flow]
+        for n, row in enumerate(rows):
+            if row.magic < 2 or row.codec:
+                continue
+            reasons = np.ones(len(rows), np.uint8)
+            reasons[n] = oracle.KEPT
+            room = row.size + self.setting.part * 400
+            out, made = np.full(room + MARGIN, 0xAA, np.uint8), self.indexed.table.copy()
+            spans = np.tile(np.array([[0], [3]], np.int64), (1, len(rows)))
+            reached, _ = mark(data, self.indexed.table, reasons, *texts, spans, out[:room], made)
+            same(bool((out[room:] == 0xAA).all()), True, "the margin behind the room")
+            if int(reached) == len(rows):
+                (wanted,) = oracle_provenance.mark(self.case.data, [row], [oracle.KEPT], *flow[:3], [b"a,b"])
+                new = Row(*made[:, n].tolist())
+                found = oracle_provenance.seen(out.tobytes(), new) if new.size else []
+                same(found, wanted, "mark")
 
     def _cut_short(self, rows: list[Row]) -> None:
         """The same bytes, ending anywhere: what a kernel reads behind the end shows under bounds checking."""

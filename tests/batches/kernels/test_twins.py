@@ -52,8 +52,10 @@ TWINS = {
     "decode.measure",
     "decode.fill",
     "encode.pack",
+    "provenance.mark",
 }
-"""Those that are compared here, and the loops of columns, which ``fuzzing.tables`` reads with ``oracle.fields``."""
+"""Those that are compared here, the loops of columns, which ``fuzzing.tables`` reads with ``oracle.fields``, and the
+last one, in ``test_provenance``."""
 
 PARTS = {
     "crc": {"append_by_instruction", "append_by_table", "crc32c", "multiply", "shift"},

@@ -1,0 +1,200 @@
+"""What the registry of writers says of a mirror's producer ids, and what follows for who reads their batches. Pure.
+
+A registration names the cluster that its flow reads (its *origin*), the further clusters whose records come through
+that one under identity naming (what it *carries*), and the epoch from which on each record tells its way itself, in a
+provenance header.
+
+Rules, for a flow from S to T that meets batches of a registered flow X to S:
+    * T is X's origin: they came from there, and are dropped.
+    * X carries what came from T: some of its batches came from there and none tells which, unless the records do
+      (``headers``) and this flow looks. Otherwise the partition stops: this is a ring.
+    * Else they are carried on. The flow has to have declared first, under a newer epoch than any that a reader looked
+      up before, that it carries what X brings; readers look an id up once for each of its epochs.
+
+Invariant: what is registered for an id only ever grows, since its old batches stay in the log; ``headers`` holds from
+its epoch on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sparkmirror.events import Kind
+from sparkmirror.kafka.journal import Entry
+from sparkmirror.naming.topics import WRITERS_TOPIC
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """One producer id: ``flow`` writes with it to ``cluster`` what has come through the clusters of ``origin``.
+
+    Attributes:
+        producer_id, flow, cluster, origin: as said; clusters by their ids.
+        group: which of the flow's partitions, None where that is not said.
+        carried: further clusters that some of the batches have come through.
+        headers: the epoch from which on every record has a provenance header, None if they have none.
+    """
+
+    producer_id: int
+    flow: str
+    cluster: str
+    origin: tuple[str, ...]
+    group: int | None = None
+    carried: tuple[str, ...] = ()
+    headers: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return json.dumps(["writer", self.producer_id])
+
+    @property
+    def value(self) -> str:
+        """The record's value."""
+        value: dict[str, object] = {
+            "v": VERSION,
+            "flow": self.flow,
+            "cluster": self.cluster,
+            "origin": list(self.origin),
+        }
+        if self.group is not None:
+            value["group"] = self.group
+        if self.carried:
+            value["carried"] = list(self.carried)
+        if self.headers is not None:
+            value["headers"] = self.headers
+        return json.dumps(value)
+
+    def tells(self, epoch: int) -> bool:
+        """Whether the records of an epoch tell their way themselves."""
+        return self.headers is not None and epoch >= self.headers
+
+
+def registration(key: str, value: str) -> Registration | None:
+    """Reads one record of the registry; None for a kind, or a version, that a later release may have written.
+
+    Raises:
+        ValueError: the record is not one of ours.
+    """
+    try:
+        name, data = json.loads(key), json.loads(value)
+        if name[0] != "writer" or data["v"] != VERSION:
+            return None
+        return Registration(
+            producer_id=int(name[1]),
+            flow=data["flow"],
+            cluster=data["cluster"],
+            origin=tuple(data["origin"]),
+            group=data.get("group"),
+            carried=tuple(data.get("carried", ())),
+            headers=data.get("headers"),
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as failure:
+        raise ValueError(f"not a record of {WRITERS_TOPIC}: key {key[:200]}") from failure
+
+
+def registrations(entries: Iterable[Entry]) -> list[Registration]:
+    """The registrations among entries, in their order; what is none is passed over."""
+    found = []
+    for entry in entries:
+        with suppress(ValueError):
+            known = registration(entry.key, entry.value) if entry.value is not None else None
+            if known is not None:
+                found.append(known)
+    return found
+
+
+def of_flow(entries: Iterable[Entry], flow: str, cluster_id: str, origin: tuple[str, ...]) -> dict[int, Registration]:
+    """The producer ids that a flow was given, oldest first.
+
+    Args:
+        entries: of the registry, in the order of the log.
+        flow: the flow.
+        cluster_id: of the cluster that is written to.
+        origin: ids of the clusters that the flow reads.
+    """
+    found: dict[int, Registration] = {}
+    for known in registrations(entries):
+        if (known.flow, known.cluster, set(known.origin)) == (flow, cluster_id, set(origin)):
+            found.pop(known.producer_id, None)
+            found[known.producer_id] = known
+    return found
+
+
+def ids_of_flow(entries: Iterable[Entry], flow: str, cluster_id: str, origin: tuple[str, ...]) -> dict[int, int | None]:
+    """As `of_flow`, with the group of partitions of each id where that is told."""
+    return {known.producer_id: known.group for known in of_flow(entries, flow, cluster_id, origin).values()}
+
+
+def carried_into(entries: Iterable[Entry], source_id: str, target_id: str) -> frozenset[str]:
+    """The clusters whose records a flow from ``source_id`` to ``target_id`` carries on, by the source's registry.
+
+    What came from the target is dropped, so it is not among them.
+    """
+    found: set[str] = set()
+    for known in registrations(entries):
+        if known.cluster == source_id and target_id not in known.origin:
+            found.update(known.origin, known.carried)
+    return frozenset(found - {source_id, target_id})
+
+
+class Refusal(NamedTuple):
+    """Why batches of another mirror are not copied."""
+
+    text: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carrier:
+    """A flow that meets batches of other mirrors.
+
+    Attributes:
+        source_id, target_id: its clusters.
+        headers: whether it reads and writes provenance headers.
+    """
+
+    source_id: str
+    target_id: str
+    headers: bool = False
+
+    def refuses(self, known: Registration, oldest_epoch: int, carried: frozenset[str]) -> Refusal | None:
+        """Whether batches of ``known`` may be carried on; those with its origin in the target are dropped before.
+
+        Args:
+            known: the flow that wrote them.
+            oldest_epoch: of these batches.
+            carried: what the partition's writer epoch has been declared to carry.
+        """
+        told = self.headers and known.tells(oldest_epoch)
+        if self.target_id in known.carried and not told:
+            return Refusal(
+                f"{known.flow} mirrored it here and also carries what came from the target: this is a ring under "
+                "identity naming, and nothing tells which of these records were born there: set "
+                "provenance.header.enabled = true for every flow of the ring, before these records are mirrored; or "
+                "use DefaultReplicationPolicy",
+                Kind.LOOP,
+            )
+        if self.headers and known.carried and not told:
+            return Refusal(
+                f"{known.flow} mirrored it here from more than one cluster, without a provenance header: nothing "
+                "tells where these records were born: set provenance.header.enabled = true for that flow too",
+                Kind.LOOP,
+            )
+        if not carried.issuperset({*known.origin, *known.carried} - {self.source_id, self.target_id}):
+            return Refusal(
+                f"{known.flow} mirrored it here, and began after this flow: going on when it is on record that this "
+                "flow carries its records on",
+                Kind.RELAYED,
+            )
+        return None
+
+    def way(self, known: Registration, epoch: int) -> tuple[str, ...]:
+        """The clusters that a record of ``known`` has come through, where the record does not tell."""
+        return () if known.tells(epoch) else known.origin
