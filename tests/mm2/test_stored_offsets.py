@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.lab.jars import mirror_maker_jars
-from sparkmirror.mm2.stored_offsets import CONNECTOR, Owner, StoredOffset, newest, read_stored_offset
+from sparkmirror.mm2.stored_offsets import Owner, StoredOffset, newest, read_stored_offset
 from sparkmirror.model import Alias, TopicPartition
 from sparkmirror.spark.gateway import Gateway
 
-OURS = Owner(connector=CONNECTOR, cluster=Alias("A"))
+OURS = Owner(connector="MirrorSourceConnector", cluster=Alias("A"))
 
 
 def stored(topic: str, number: int, offset: int | None, owner: Owner = OURS) -> StoredOffset:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from sparkmirror.config.beginnings import StartPlaces, StoredPositions
 from sparkmirror.config.groups import GroupSettings
 from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings
 from sparkmirror.config.secret import Secret
@@ -306,6 +307,8 @@ class FlowConfig:
         dead_letters: what becomes of records that the target topic cannot hold.
         groups: which consumer groups are translated, and what becomes of their offsets.
         on: what is done when source or target were changed under the mirror.
+        start: where partitions begin that have no position on record.
+        stored_positions: where MirrorMaker 2 keeps its own.
         origins: (setting as ``effective`` names it, key as written in the file), for those that the file sets.
     """
 
@@ -339,6 +342,8 @@ class FlowConfig:
     dead_letters: DeadLetters = DeadLetters()
     groups: GroupSettings = field(default_factory=GroupSettings)
     on: Policies = Policies()
+    start: StartPlaces = field(default_factory=StartPlaces)
+    stored_positions: StoredPositions = field(default_factory=StoredPositions)
     admin_timeout_ms: int = 60_000
     origins: tuple[tuple[str, str], ...] = ()
 

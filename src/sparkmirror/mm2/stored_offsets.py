@@ -21,9 +21,6 @@ from dataclasses import dataclass
 
 from sparkmirror.model import Alias, TopicPartition
 
-CONNECTOR = "MirrorSourceConnector"
-"""The connector's name where MirrorMaker 2 runs by itself."""
-
 _FAR_PLANES = re.compile("[\U00010000-\U0010ffff]")
 
 
