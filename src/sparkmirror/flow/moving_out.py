@@ -69,8 +69,8 @@ def hand_over(flow: FlowConfig, file: str, *, topic: str = "", dry_run: bool = F
     """
     with connected(flow, role="hand-over") as sides:
         known = record(sides) or JournalState()
-        check_stopped(flow, known, file)
         check_handed_over(flow, sides.target, known, file)
+        check_stopped(flow, known, file)
         progress = _progress(sides, known, file)
         name = offsets_topic(flow, file, topic)
         found = place_of(sides, name)

@@ -105,6 +105,8 @@ def match_from_end(source: Sequence[Seen], target: Sequence[Seen], stored: int, 
             fitting = closer
         if len(fitting) <= 1 or not closer:
             break
+    if whole and len(fitting) > 1:
+        fitting = [count for count in fitting if len(before) + count == len(target)]
     return _one(fitting, before, after, target, stored)
 
 
