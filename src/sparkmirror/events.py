@@ -37,6 +37,7 @@ class Kind(Enum):
     DEAD_LETTER = "dead-letter"
     UNAUTHORIZED = "unauthorized"
     THROTTLED = "throttled"
+    MAY_REPEAT = "may-repeat"
     STOPPED = "stopped"
     GOES_ON = "goes-on"
     MOVED = "moved"

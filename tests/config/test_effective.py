@@ -46,6 +46,7 @@ def test_what_becomes_of_groups_is_shown(load_flow):
         "sync.group.offsets.enabled": "true",
         "sync.group.offsets.interval.seconds": "60",
         "sync.group.acls.enabled": "false",
+        "mm2.group": "A-mm2",
     }
     assert found["groups"].origin == "A->B.groups"
 

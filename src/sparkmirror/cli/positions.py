@@ -82,7 +82,7 @@ def set_(
 def reset(
     files: Files, topic: Topic, partition: Partition = None, flow: OneFlow = None, dry_run: DryRun = False
 ) -> None:
-    """Let a topic begin anew, where auto.offset.reset says."""
+    """Let a topic begin anew, where the configuration says."""
     from sparkmirror.flow.repositioning import Place
 
     _move(files, flow, topic, partition, Place.CONFIGURED, dry_run=dry_run)

@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -34,6 +35,12 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.25
 
 
+class TakeOver(Enum):
+    """Whose positions a flow can begin with."""
+
+    MM2 = "mm2"
+
+
 def run(
     context: typer.Context,
     files: Files,
@@ -44,13 +51,35 @@ def run(
     conf: Conf = None,
     archive: Archive = None,
     log_format: LogFormatOption = LogFormat.PLAIN,
+    take_over: Annotated[
+        TakeOver | None, typer.Option("--take-over", help="Begin where MirrorMaker 2 left off; it must be stopped.")
+    ] = None,
+    offsets_topic: Annotated[
+        str,
+        typer.Option("--offsets-topic", metavar="TOPIC", help="Where Kafka Connect keeps MirrorMaker 2's positions."),
+    ] = "",
 ) -> None:
     """Run the enabled flows of a configuration."""
     from sparkmirror import config
 
     signals = Signals()
     spark = prepare(context, master, conf, archive, log_format)
-    run_flows(config.load(files, clusters=clusters or (), flow=flow), spark, once=once, signals=signals)
+    loaded = config.load(files, clusters=clusters or (), flow=flow)
+    if take_over is not None:
+        _take_over(loaded, offsets_topic)
+    elif offsets_topic:
+        raise typer.BadParameter("--offsets-topic belongs to --take-over mm2")
+    run_flows(loaded, spark, once=once, signals=signals)
+
+
+def _take_over(loaded: MirrorConfig, topic: str) -> None:
+    """Takes every flow over from MirrorMaker 2, or none: what is refused is found first."""
+    from sparkmirror.flow import moving_in
+
+    for flow in loaded.flows:
+        moving_in.check(flow, loaded.file, topic=topic)
+    for flow in loaded.flows:
+        moving_in.take_over(flow, loaded.file, topic=topic)
 
 
 def prepare(

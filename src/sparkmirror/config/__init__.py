@@ -1,5 +1,6 @@
 """Configuration files to frozen, checked values."""
 
+from sparkmirror.config.beginnings import Beginning, StartPlace, StartPlaces, StoredPositions
 from sparkmirror.config.convert import SECRETS_FILE, as_properties
 from sparkmirror.config.effective import Row, effective
 from sparkmirror.config.formats import open_files
@@ -46,6 +47,7 @@ __all__ = [
     "SECRETS_FILE",
     "AclSync",
     "AutoOffsetReset",
+    "Beginning",
     "ClientSettings",
     "Command",
     "DeadLetters",
@@ -73,6 +75,9 @@ __all__ = [
     "Security",
     "SecurityProtocol",
     "Side",
+    "StartPlace",
+    "StartPlaces",
+    "StoredPositions",
     "TlsVersion",
     "TokenEndpoint",
     "TokenFile",

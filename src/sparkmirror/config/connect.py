@@ -105,7 +105,9 @@ def _connector_nodes(top: Node, document: Any) -> Iterator[Node]:
         for name, one in document.items():
             node = Node(file=top.file, path=name, values=one)
             node.only("info", "status")
-            yield Node(file=top.file, path=name, values={**one["info"], **_status(node)}, strays=node.strays)
+            yield Node(
+                file=top.file, path=name, values={"name": name, **one["info"], **_status(node)}, strays=node.strays
+            )
     elif isinstance(document, Mapping):
         yield from _shape(top.file, "", document)
     else:
@@ -154,10 +156,18 @@ def _connector(node: Node) -> Connector | None:
         role=role,
         place=node.path,
         file=node.file,
-        entries=node.settings("config"),
+        entries={**(_stored_positions(node) if role is Role.SOURCE else {}), **node.settings("config")},
         state=states[text],
         why=node.place("initial_state"),
     )
+
+
+def _stored_positions(node: Node) -> dict[str, Entry]:
+    """Where Connect keeps the connector's positions, as far as it says: its name, and a topic of its own."""
+    config = node.settings("config")
+    name = node.entry("name") if node.values.get("name") is not None else config.get("name")
+    found = {"mm2.connector.name": name, "mm2.offsets.topic": config.get("offsets.storage.topic")}
+    return {key: entry for key, entry in found.items() if entry is not None}
 
 
 def _declarations(connectors: Sequence[Connector]) -> dict[str, Entry]:

@@ -85,6 +85,10 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "on.source.tail.lost", flow.on.source_tail_lost.value
     yield "on.source.recreated", flow.on.source_recreated.value
     yield "on.target.recreated", flow.on.target_recreated.value
+    yield from zip(("start.position", "start.positions"), flow.start.shown, strict=True)
+    yield "mm2.connector.name", flow.stored_positions.connector
+    yield "mm2.offsets.topic", flow.stored_positions.topic
+    yield "mm2.group", flow.stored_positions.group
     yield "admin.timeout.ms", str(flow.admin_timeout_ms)
 
 

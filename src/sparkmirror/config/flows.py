@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sparkmirror.config.beginnings import read_start_places, read_stored_positions
 from sparkmirror.config.clients import read_client
 from sparkmirror.config.entries import INT_MAX, LONG_MAX, Entry, Reader, Resolve, one_of
 from sparkmirror.config.expressions import compile_list
@@ -121,6 +122,8 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         groups=_groups(reader),
         on=_policies(reader, reset),
         provenance_header=reader.boolean("provenance.header.enabled", default=False),
+        start=read_start_places(reader),
+        stored_positions=read_stored_positions(reader, name),
         admin_timeout_ms=reader.integer("admin.timeout.ms", 60_000, low=1, high=LONG_MAX),
         origins=_origins(flat),
     )

@@ -211,6 +211,7 @@ FLOW: Mapping[str, Key] = _table(
         provenance.header.enabled shift.max.ms lane.memory.bytes max.bytes.per.second internal.topic.replication.factor
         batch.decompression.max.bytes
         on.source.retention on.source.tail.lost on.source.recreated on.target.recreated
+        start.position start.positions mm2.connector.name mm2.offsets.topic mm2.group
         emit.heartbeats.enabled emit.heartbeats.interval.seconds heartbeats.topic.replication.factor
         emit.offset-syncs.enabled offset-syncs.topic.location offset-syncs.topic.replication.factor offset.lag.max
         sync.topic.acls.enabled sync.topic.acls.interval.seconds sync.topic.acls.prefixed sync.topic.acls.remove
@@ -254,10 +255,11 @@ FILE: Mapping[str, Key] = _table(
 """Keys of the file as a whole."""
 
 WORKER: Mapping[str, Key] = _table(
+    (_active("where `--take-over mm2` and `hand-over` find MirrorMaker 2's positions"), "offset.storage.topic"),
     (
         _no_meaning("the Connect worker; there is none here"),
-        """group.id config.storage.topic config.storage.replication.factor offset.storage.topic
-        offset.storage.partitions offset.storage.replication.factor offset.storage.file.filename status.storage.topic
+        """group.id config.storage.topic config.storage.replication.factor offset.storage.partitions
+        offset.storage.replication.factor offset.storage.file.filename status.storage.topic
         status.storage.partitions status.storage.replication.factor offset.flush.interval.ms offset.flush.timeout.ms
         connect.protocol connector.client.config.override.policy heartbeat.interval.ms session.timeout.ms
         rebalance.timeout.ms scheduled.rebalance.max.delay.ms worker.sync.timeout.ms worker.unsync.backoff.ms

@@ -31,6 +31,9 @@ EVERYWHERE = (*SECURITY, "bootstrap.servers")
 """Client keys that count at the top level."""
 
 
+_OF_WORKER: Mapping[str, str] = {"offset.storage.topic": "mm2.offsets.topic", "group.id": "mm2.group"}
+"""Keys of the worker that runs MirrorMaker 2, by cluster (the first also at the top level, where it wins), and ours."""
+
 _OTHER_SWITCHES = tuple(f".{name}" for name in FLOW if name.endswith(".enabled"))
 """Ends of keys such as ``A->B.emit.heartbeats.enabled``."""
 
@@ -122,6 +125,11 @@ def connector_entries(file: PropertiesFile, flow: FlowName) -> Mapping[str, Entr
         for key, entry in _cluster_entries(file, alias).items():
             role = key.partition(".")[0] in ROLES
             flat[f"{side}.{key}" if role else f"{side}.cluster.{key}"] = entry
+    worker = {f"{flow.target}.{key}": file.entries.get(f"{flow.target}.{key}") for key in _OF_WORKER}
+    for key, name in _OF_WORKER.items():
+        told = (file.entries.get(key) if key.startswith("offset.storage") else None) or worker[f"{flow.target}.{key}"]
+        if told is not None:
+            flat.setdefault(name, told)
     flat.update(_renamed(_stripped(file, flow_prefix(flow))))
     return flat
 

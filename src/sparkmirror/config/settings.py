@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from sparkmirror.config.beginnings import StartPlaces, StoredPositions
 from sparkmirror.config.groups import GroupSettings
 from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings
 from sparkmirror.config.security_settings import Security
@@ -245,6 +246,8 @@ class FlowConfig:
         on: what is done when source or target were changed under the mirror.
         provenance_header: whether each record is given a header that names the clusters it has come through, and those
             that have been on the target are left out.
+        start: where partitions begin that have no position on record.
+        stored_positions: where MirrorMaker 2 keeps its own.
         origins: (setting as ``effective`` names it, key as written in the file), for those that the file sets.
     """
 
@@ -279,6 +282,8 @@ class FlowConfig:
     groups: GroupSettings = field(default_factory=GroupSettings)
     on: Policies = Policies()
     provenance_header: bool = False
+    start: StartPlaces = field(default_factory=StartPlaces)
+    stored_positions: StoredPositions = field(default_factory=StoredPositions)
     admin_timeout_ms: int = 60_000
     origins: tuple[tuple[str, str], ...] = ()
 

@@ -91,6 +91,7 @@ def open_resource(document: Mapping[str, Any], file: str, manifests: Mapping[str
     connectors: list[Connector] = []
     for mirror, source in zip(mirrors, sources, strict=True):
         clusters = cluster_entries(target, "target", namespace) | cluster_entries(source, "source", namespace)
+        clusters |= _stored_positions(target, source, v1)
         mirror.only(*_MIRROR[v1], *_known(v1, *_SECTIONS, *_PATTERNS))
         connectors += _connectors(mirror, clusters, v1)
     if not connectors:
@@ -150,6 +151,22 @@ def _v1beta2_clusters(spec: Node, mirrors: list[Node]) -> tuple[Node, list[Node]
             )
         sources.append(clusters[source])
     return clusters[connect], sources
+
+
+def _stored_positions(target: Node, source: Node, v1: bool) -> dict[str, Entry]:
+    """Where the operator's Connect keeps the positions of the source connector."""
+    config = target.settings("config")
+    name = f"{source.text('alias')}->{target.text('alias')}.{Role.SOURCE.value}"
+    found = {"mm2.connector.name": Entry(file=target.file, key=source.place("alias"), raw=name)}
+    for ours, field, key, default in (
+        ("mm2.offsets.topic", "offsetStorageTopic", "offset.storage.topic", "mirrormaker2-cluster-offsets"),
+        ("mm2.group", "groupId", "group.id", "mirrormaker2-cluster"),
+    ):
+        if v1 and target.values.get(field) is not None:
+            found[ours] = target.entry(field)
+        else:
+            found[ours] = config.get(key) or Entry(file=target.file, key=target.place("config"), raw=default)
+    return found
 
 
 def _known(v1: bool, *names: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from sparkmirror.duties.known_writers import KnownWriters
 from sparkmirror.duties.topics import remote_topic, wanted
 from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
 
 PATIENCE_SECONDS = 3.0
@@ -63,6 +64,7 @@ class GroupLook:
             unreadable={name: str(failure) for name, failure in fetched.failed.items()},
             renamed=renamed,
             maps=self._maps({place for own in fetched.found.values() for place in own if place.topic in renamed}),
+            inherited=self._inherited(),
             earlier=self._earlier,
         )
         observed = self._patiently(observed)
@@ -100,6 +102,10 @@ class GroupLook:
             unreadable_there={name: str(failure) for name, failure in fetched.failed.items()},
         )
 
+    def _inherited(self) -> dict[TopicPartition, Inherited]:
+        """What MirrorMaker 2 copied, as the look before this has read it."""
+        return {} if self._sides.store is None else dict(self._sides.store.state.inherited)
+
     def _maps(self, places: Set[TopicPartition]) -> dict[TopicPartition, OffsetMap]:
         """The maps of those of the partitions that have one, as of now."""
         store = self._sides.store
@@ -109,7 +115,7 @@ class GroupLook:
         state = store.state
         if state.flow is None:
             return {}
-        maps = {place: state.maps[place] for place in places if place in state.maps}
+        maps = {place: state.map_of(place) for place in places if place in state.maps or place in state.inherited}
         seen = {writer.producer_id for own in maps.values() for writer in own.writers(())}
         seen |= {state.progress[place].writer.producer_id for place in maps if place in state.progress}
         ids = self._writers.ids(state.flow, seen)

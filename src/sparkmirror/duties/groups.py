@@ -20,6 +20,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import group_filter
+from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import NotYet, Reason, Translated, Translation, translate
 
@@ -44,6 +45,7 @@ class Observed:
         unreadable: why that is not known, for some of them.
         renamed: the names on the target of the source topics that the flow copies.
         maps: of the source partitions of which something is mirrored.
+        inherited: what MirrorMaker 2 copied of some of them before the flow took over.
         earlier: by group and source partition what a group that is ahead of the mirror had committed when it was seen
             before; so a group that is always a little ahead is translated, one round late.
         target: the groups of the target; empty where the target was not asked.
@@ -57,6 +59,7 @@ class Observed:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     maps: Mapping[TopicPartition, OffsetMap] = field(default_factory=dict)
+    inherited: Mapping[TopicPartition, Inherited] = field(default_factory=dict)
     earlier: Mapping[GroupPlace, Committed] = field(default_factory=dict)
     target: Mapping[str, GroupListing] = field(default_factory=dict)
     there: Mapping[str, Offsets] = field(default_factory=dict)
@@ -77,6 +80,7 @@ class Standing(Enum):
     NOTHING_MIRRORED = Reason.NOTHING_MIRRORED.value
     AHEAD = Reason.AHEAD.value
     UNSETTLED = Reason.UNSETTLED.value
+    BEFORE_SYNCS = Reason.BEFORE_SYNCS.value
     UNREADABLE_THERE = "its offsets on the target cannot be read"
     OTHER_KIND_THERE = "on the target there is a group of another kind with its name"
     ACTIVE_THERE = "it has members on the target, which are never disturbed"
@@ -104,6 +108,7 @@ _WHY = {
     Reason.NOTHING_MIRRORED: Standing.NOTHING_MIRRORED,
     Reason.AHEAD: Standing.AHEAD,
     Reason.UNSETTLED: Standing.UNSETTLED,
+    Reason.BEFORE_SYNCS: Standing.BEFORE_SYNCS,
 }
 
 
@@ -276,7 +281,7 @@ def _plainly(observed: Observed, partition: TopicPartition, committed: Committed
     offsets = observed.maps.get(partition)
     if committed is None or offsets is None or partition.topic not in observed.renamed:
         return NotYet(Reason.NOTHING_MIRRORED)
-    return translate(offsets, committed.offset)
+    return translate(offsets, committed.offset, observed.inherited.get(partition))
 
 
 def _target(observed: Observed, partition: TopicPartition) -> TopicPartition:

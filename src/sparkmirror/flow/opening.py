@@ -12,6 +12,7 @@ from sparkmirror.copy.origins import read_registry
 from sparkmirror.copy.registrations import carried_into
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import ConfigError
+from sparkmirror.flow.handed_over import check_handed_over
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.signs import Signs
 from sparkmirror.flow.writers import Writers
@@ -22,6 +23,7 @@ from sparkmirror.kafka.memory import memory_ms
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import Writer
 from sparkmirror.naming import WRITERS_TOPIC, control_topic, internal_topic
+from sparkmirror.offsets.inherited import ELSEWHERE_KEY
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Progress
 from sparkmirror.offsets.state import JournalState
 
@@ -86,7 +88,14 @@ class Opened:
 
 
 def open_flow(
-    config: FlowConfig, source: Cluster, target: Cluster, file: str, run: str, identities: Identities
+    config: FlowConfig,
+    source: Cluster,
+    target: Cluster,
+    file: str,
+    run: str,
+    identities: Identities,
+    *,
+    elsewhere: bool = False,
 ) -> Opened:
     """Checks both clusters, creates the flow's topics, takes the flow from whoever had it, and puts that on record.
 
@@ -97,9 +106,11 @@ def open_flow(
         file: the configuration file, for messages.
         run: the run that takes the flow.
         identities: knows which cluster each alias of the run is.
+        elsewhere: whether the positions on record need not hold, since the caller writes others.
 
     Raises:
-        ConfigError: source and target are one cluster, or the internal topic belongs to another pair of clusters.
+        ConfigError: source and target are one cluster, the internal topic belongs to another pair of clusters, or the
+            flow was handed over to MirrorMaker 2, which has copied since.
         BrokerError: a cluster refuses.
         LinkError: a cluster does not answer.
     """
@@ -118,6 +129,8 @@ def open_flow(
     store = Store(target, internal_topic(config.name), timeout_ms)
     store.follow()
     _flow_record(config, source_id, target_id, store, file)  # whoever may not have the flow disturbs nobody
+    if not elsewhere:
+        check_handed_over(config, target, store.state, file)
     signs = Signs(target, control_topic(config.name), run, timeout_ms)
     control_offset = signs.announce()
     # In this order: what another run wrote before it hears this is read now, and its lanes end before they begin more.
@@ -136,7 +149,8 @@ def open_flow(
     first = writers.acquire_all()
     for group in writers.unfenceable:
         writers.confirm(group)  # a takeover waits for those who still write with the id before
-    store.write([record], tombstones=[STOPPED_KEY, *sorted(store.state.outdated)])
+    mark = [ELSEWHERE_KEY] if store.state.elsewhere is not None and not elsewhere else []
+    store.write([record], tombstones=[STOPPED_KEY, *mark, *sorted(store.state.outdated)])
     return Opened(
         generation=record.generation,
         first_generation=record.generation,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from sparkmirror.config import AutoOffsetReset, FlowConfig
+from sparkmirror.config import FlowConfig
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, TargetFacts, decide_start
+from sparkmirror.flow.starts import find_starts
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, broker_error, kind_of
@@ -16,7 +17,7 @@ from sparkmirror.kafka.configs import describe_configs
 from sparkmirror.kafka.epochs import EpochEnd, epoch_ends
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.metadata import TopicView, describe_topics
-from sparkmirror.model import MAX_MESSAGE_BYTES, Copied, TopicPartition, Writer
+from sparkmirror.model import MAX_MESSAGE_BYTES, NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 
@@ -73,7 +74,8 @@ def starts_of(
     ends = admin.find_offsets(
         source, list(oldest.found), OffsetSpec.LATEST, isolation=config.isolation, timeout_ms=timeout_ms
     )
-    latest = config.auto_offset_reset is AutoOffsetReset.LATEST
+    fresh = [p for p in ends.found if _unplaced(p, progress, resumed)]
+    starts, misplaced = find_starts(config, source, fresh, oldest.found, ends.found, timeout_ms)
     topic_ids, target_ids = (
         ids_of_topics(source, {p.topic for p in sources}),
         ids_of_topics(target, {there.topic for _, there in pairs}),
@@ -83,7 +85,7 @@ def starts_of(
         progress=progress,
         topic_ids=topic_ids,
         target_ids=target_ids,
-        starts=ends.found if latest else oldest.found,
+        starts=starts,
         oldest=oldest.found,
         ends=ends.found if once else {},
         targets=_facts(config, target, sorted({there.topic for _, there in pairs})),
@@ -100,11 +102,20 @@ def starts_of(
     failed = {**oldest.failed, **ends.failed}
     refused = absent(config, source, [p for p, error in failed.items() if _code(error) == UNKNOWN_TOPIC_OR_PARTITION])
     refused |= {p: Event(kind=kind_of(_code(e)), text=str(e)) for p, e in failed.items() if p not in refused}
+    refused |= {here: event for here, event in misplaced.items() if here not in refused}
     refused |= {here: _unreadable(there) for here, there in pairs if there.topic not in known.targets}
     decided = [decide_start(here, there, known) for here, there in pairs if here not in refused]
     refused = {p: replace(e, first=progress[p].position) if p in progress else e for p, e in refused.items()}
     refused |= {stand.source: stand.event for stand in decided if isinstance(stand, Stand)}
     return tuple(start for start in decided if isinstance(start, Start)), refused
+
+
+def _unplaced(
+    here: TopicPartition, progress: Mapping[TopicPartition, Progress], resumed: Mapping[TopicPartition, Resumed]
+) -> bool:
+    """Whether a partition has no position on record."""
+    known = resumed.get(here) or progress.get(here)
+    return known is None or known.position == NO_OFFSET
 
 
 def absent(config: FlowConfig, source: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Event]:

@@ -16,17 +16,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from sparkmirror.config import AutoOffsetReset, FlowConfig
+from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import group_of
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
-from sparkmirror.errors import ConfigError
+from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.operator import who
 from sparkmirror.flow.planner import ids_of_topics
 from sparkmirror.flow.sides import connected, record
+from sparkmirror.flow.starts import find_starts
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -40,7 +41,7 @@ class Place(Enum):
 
     EARLIEST = "earliest"
     LATEST = "latest"
-    CONFIGURED = "where auto.offset.reset says"
+    CONFIGURED = "where the configuration says"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def move(
         changed = [one for one in standings if one.to != one.position]
         if not changed or dry_run:
             return standings, Effect.NONE
-        if _is_stopped(known):
+        if is_stopped(known):
             _write(flow, sides, file, changed)
             return standings, Effect.MADE
         _order(sides, changed)
@@ -165,29 +166,47 @@ def _standings(
     at: Mapping[TopicPartition, int] = {}
     if isinstance(to, Moment):
         at = admin.list_offsets(source, places, to.time_ms, timeout_ms=timeout_ms)
+    elif to is Place.CONFIGURED:
+        at, refused = find_starts(flow, source, places, first, ends, timeout_ms)
+        for place, event in refused.items():
+            raise SparkmirrorError(f"{place}: {event}")
     found = []
     for place in places:
         position = known.progress[place].position if place in known.progress else NO_OFFSET
         standing = Standing(partition=place, position=position, first=first[place], end=ends[place], to=position)
-        found.append(standing if to is None else replace(standing, to=_target(standing, flow, to, at)))
+        found.append(standing if to is None else replace(standing, to=_target(standing, to, at)))
     return tuple(found)
 
 
-def _target(standing: Standing, flow: FlowConfig, to: Wanted, at: Mapping[TopicPartition, int]) -> int:
+def _target(standing: Standing, to: Wanted, at: Mapping[TopicPartition, int]) -> int:
     if isinstance(to, Exactly):
         return to.offset
-    if isinstance(to, Moment):
+    if isinstance(to, Moment) or to is Place.CONFIGURED:
         found = at[standing.partition]
         return standing.end if found == NO_OFFSET else found
-    latest = to is Place.LATEST or (to is Place.CONFIGURED and flow.auto_offset_reset is AutoOffsetReset.LATEST)
-    return standing.end if latest else standing.first
+    return standing.end if to is Place.LATEST else standing.first
 
 
-def _is_stopped(known: JournalState) -> bool:
+def is_stopped(known: JournalState) -> bool:
     """Whether the flow ended cleanly, or was never started: what is set now is where it begins."""
     if known.flow is None:
         return not known.progress
     return known.stopped is not None and known.stopped.generation == known.flow.generation
+
+
+def check_stopped(flow: FlowConfig, known: JournalState, file: str) -> None:
+    """Refuses a flow that runs, or whose last run did not end cleanly; one that was never started is neither.
+
+    Raises:
+        ConfigError: it is one of these.
+    """
+    if not is_stopped(known):
+        raise ConfigError(
+            file=file,
+            key=str(flow.name),
+            reason="the flow runs, or its last run did not end cleanly",
+            remedy="stop it first (SIGTERM); after an unclean end start it once more and stop it",
+        )
 
 
 def _order(sides: Sides, changed: Sequence[Standing]) -> None:

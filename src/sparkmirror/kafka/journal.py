@@ -46,12 +46,14 @@ class Journal:
     """One such topic on one cluster; the leader is learnt when needed. For coroutines on the cluster's loop.
 
     Attributes:
-        topic: the topic's name; its only partition is 0.
+        topic: the topic's name.
+        partition: the one that is meant; 0 is the only one of most such topics.
     """
 
-    def __init__(self, cluster: Cluster, topic: str) -> None:
+    def __init__(self, cluster: Cluster, topic: str, partition: int = 0) -> None:
         self.cluster = cluster
         self.topic = topic
+        self.partition = partition
         self._leader = NO_LEADER
         self._topic_id: Any = None
 
@@ -148,17 +150,17 @@ class Journal:
 
     async def _find_leader(self, timeout_ms: int) -> None:
         view = (await describe_topics(self.cluster, [self.topic], timeout_ms))[self.topic]
-        leader = view.leaders.get(0)
+        leader = view.leaders.get(self.partition)
         if view.code != 0 or leader is None or leader.node == NO_LEADER:
-            raise broker_error(view.code or 5, self.cluster.alias, topic=self.topic, partition=0)
+            raise broker_error(view.code or 5, self.cluster.alias, topic=self.topic, partition=self.partition)
         self._leader, self._topic_id = leader.node, view.topic_id
 
     async def _produce(self, payload: bytes) -> int:
-        request = _produce_request(self.topic, self._topic_id, payload, ATTEMPT_MS)
+        request = _produce_request(self.topic, self._topic_id, self.partition, payload, ATTEMPT_MS)
         answer = await self.cluster.exchange(request, self._leader, ATTEMPT_MS)
         part = answer.responses[0].partition_responses[0]
         if part.error_code != 0:
-            raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=0)
+            raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=self.partition)
         return int(part.base_offset)
 
     async def _fetch(self, offset: int, max_wait_ms: int) -> tuple[list[Entry], int, int]:
@@ -170,7 +172,7 @@ class Journal:
 
     async def _fetch_batches(self, offset: int, max_wait_ms: int) -> tuple[bytes, int, int]:
         """The batches from ``offset`` on, where the log begins if that is not in it, and the high watermark."""
-        request = _fetch_request(self.topic, self._topic_id, offset, max_wait_ms)
+        request = _fetch_request(self.topic, self._topic_id, self.partition, offset, max_wait_ms)
         answer = await self.cluster.exchange(request, self._leader, max_wait_ms + ATTEMPT_MS)
         if answer.error_code != 0:
             raise broker_error(answer.error_code, self.cluster.alias, topic=self.topic)
@@ -178,12 +180,12 @@ class Journal:
         if part.error_code == OFFSET_OUT_OF_RANGE:
             return b"", max(part.log_start_offset, 0), max(part.high_watermark, 0)
         if part.error_code != 0:
-            raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=0)
+            raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=self.partition)
         return part.records or b"", offset, part.high_watermark
 
 
-def _produce_request(topic: str, topic_id: Any, payload: bytes, timeout_ms: int) -> Any:
-    part = ProduceRequest.TopicProduceData.PartitionProduceData(index=0, records=payload)
+def _produce_request(topic: str, topic_id: Any, partition: int, payload: bytes, timeout_ms: int) -> Any:
+    part = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=payload)
     topics = [ProduceRequest.TopicProduceData(name=topic, topic_id=topic_id, partition_data=[part])]
     return ProduceRequest(
         transactional_id=None,
@@ -194,8 +196,9 @@ def _produce_request(topic: str, topic_id: Any, payload: bytes, timeout_ms: int)
     )
 
 
-def _fetch_request(topic: str, topic_id: Any, offset: int, max_wait_ms: int) -> Any:
-    part = FetchRequest.FetchTopic.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+def _fetch_request(topic: str, topic_id: Any, partition: int, offset: int, max_wait_ms: int) -> Any:
+    wire = FetchRequest.FetchTopic.FetchPartition
+    part = wire(partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     topics = [FetchRequest.FetchTopic(topic=topic, topic_id=topic_id, partitions=[part])]
     return FetchRequest(
         max_wait_ms=max_wait_ms,

@@ -12,6 +12,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["acl", ...]                                                    a binding that was created, see ``duty_records``
     ["paused", topic], ["rate"], ["move", topic, partition]         what an operator has ordered, see ``orders``
     ["stopped"]                                                     the last run ended cleanly
+    ["inherited", ...], ["elsewhere"]                               of MirrorMaker 2's part, see ``inherited``
 
 Invariants:
     * A segment says: a record with sequence ``q + n`` of that writer epoch has source offset ``source + n`` and, once
@@ -33,7 +34,7 @@ from typing import Any, NamedTuple
 
 from sparkmirror.events import Event, Kind, event_of
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
-from sparkmirror.offsets import json_text, orders
+from sparkmirror.offsets import inherited, json_text, orders
 from sparkmirror.offsets.duty_records import READERS, DutyRecord
 
 VERSION = json_text.VERSION
@@ -282,7 +283,9 @@ class Stopped:
         return json_text.write({"v": VERSION, "generation": self.generation, "time_ms": self.time_ms})
 
 
-Record = FlowRecord | Segment | Progress | Happened | Life | DutyRecord | orders.Order | Stopped
+Record = (
+    FlowRecord | Segment | Progress | Happened | Life | DutyRecord | orders.Order | inherited.MovingRecord | Stopped
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,4 +448,5 @@ _READERS: dict[str, Callable[[list[Any], dict[str, Any]], Record]] = {
     "stopped": _stopped,
     **READERS,
     **orders.READERS,
+    **inherited.READERS,
 }

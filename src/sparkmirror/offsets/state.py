@@ -8,6 +8,7 @@ from typing import Any
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.duty_records import AclRecord, DutyRound
+from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited
 from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.orders import RATE_KEY, MoveOrder, RateOrder, TopicOrder
 from sparkmirror.offsets.records import (
@@ -25,7 +26,13 @@ from sparkmirror.offsets.records import (
     part_of,
 )
 
-_ONE: Mapping[type, str] = {FlowRecord: "flow", Stopped: "stopped", Life: "life", RateOrder: "rate"}
+_ONE: Mapping[type, str] = {
+    FlowRecord: "flow",
+    Stopped: "stopped",
+    Life: "life",
+    RateOrder: "rate",
+    Elsewhere: "elsewhere",
+}
 _MANY: Mapping[type, str] = {
     Happened: "events",
     DutyRound: "duties",
@@ -52,6 +59,8 @@ class JournalState:
         acls: the ACL bindings that the flow created on the target, by key.
         paused: the topics that are not to be copied now, by the key of the order.
         moves: partitions that are to go on elsewhere, by the key of the order.
+        inherited: what MirrorMaker 2 copied of partitions before the flow took over.
+        elsewhere: whether the positions were handed over to MirrorMaker 2.
         rate: how fast the flow may copy, where somebody has ordered it.
         life: the driver's newest sign.
         stopped: whether the last run ended cleanly.
@@ -68,6 +77,8 @@ class JournalState:
     acls: dict[str, AclRecord] = field(default_factory=dict)
     paused: dict[str, TopicOrder] = field(default_factory=dict)
     moves: dict[str, MoveOrder] = field(default_factory=dict)
+    inherited: dict[TopicPartition, Inherited] = field(default_factory=dict)
+    elsewhere: Elsewhere | None = None
     rate: RateOrder | None = None
     life: Life | None = None
     stopped: Stopped | None = None
@@ -82,7 +93,9 @@ class JournalState:
                 self.map_of(record.partition).take(record)
             case Progress():
                 self._take_progress(record)
-            case FlowRecord() | Stopped() | Life() | RateOrder():
+            case Inherited():
+                self.inherited[record.partition] = record
+            case FlowRecord() | Stopped() | Life() | RateOrder() | Elsewhere():
                 setattr(self, _ONE[type(record)], record)
             case Happened() | DutyRound() | AclRecord() | TopicOrder() | MoveOrder():
                 getattr(self, _MANY[type(record)])[record.key] = record
@@ -97,6 +110,8 @@ class JournalState:
             self.stopped = None
         if key == RATE_KEY:
             self.rate = None
+        if key == ELSEWHERE_KEY:
+            self.elsewhere = None
         part = part_of(key)
         if isinstance(part, SegmentKey) and part.partition in self.maps:
             self.maps[part.partition].forget(part.writer, part.sequence)

@@ -3,7 +3,10 @@
 A committed offset is that of the next record to read. On the target it is the place from which on everything lies that
 the group has not read, and nothing that it has.
 
-Invariant: no translation is a guess. Where the map does not say, the reason is given instead.
+Where MirrorMaker 2 copied before the flow took over, its offset syncs say how far the target has come at least: such a
+translation is marked as approximate, since some records before it may be read once more.
+
+Invariant: no translation is a guess, and none is too far. Where nothing says it, the reason is given instead.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from sparkmirror.model import NO_OFFSET
+from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
 
 
@@ -22,6 +27,8 @@ class Place(Enum):
     NEXT = "the next record, since there is none at the offset"
     FIRST = "the first record that was mirrored"
     END = "behind the last record that was mirrored"
+    TAKEN_OVER = "where the target ended when the flow took over from MirrorMaker 2"
+    APPROXIMATE = "approximate, by MirrorMaker 2's offset syncs: some records before it may be read once more"
 
 
 class Reason(Enum):
@@ -30,6 +37,7 @@ class Reason(Enum):
     NOTHING_MIRRORED = "nothing of the partition is mirrored yet"
     AHEAD = "the group is ahead of the mirror"
     UNSETTLED = "the target has not acknowledged the record yet"
+    BEFORE_SYNCS = "MirrorMaker 2 copied it, and its offset syncs do not reach back so far"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,7 @@ class NotYet:
 Translation: TypeAlias = Translated | NotYet
 
 
-def translate(offsets: OffsetMap, committed: int) -> Translation:
+def translate(offsets: OffsetMap, committed: int, inherited: Inherited | None = None) -> Translation:
     """Translates the offset that a group has committed for a partition.
 
     A group that is level with the mirror goes behind the last mirrored record and not to the target's end, where
@@ -59,7 +67,13 @@ def translate(offsets: OffsetMap, committed: int) -> Translation:
     Args:
         offsets: of the partition.
         committed: on the source.
+        inherited: what MirrorMaker 2 copied before the flow took over.
     """
+    if inherited is not None and not offsets.mirrored(committed):
+        if inherited.covers(committed):
+            return _inherited(inherited, committed)
+        if committed == inherited.until and _begins_behind(offsets, committed) and inherited.end != NO_OFFSET:
+            return Translated(inherited.end, Place.TAKEN_OVER)
     first = offsets.first()
     if first is None:
         return NotYet(Reason.NOTHING_MIRRORED)
@@ -73,6 +87,17 @@ def translate(offsets: OffsetMap, committed: int) -> Translation:
         return Translated(found, Place.RECORD)
     end = offsets.end()
     return Translated(found, Place.END if end is not None and committed > end.source else Place.NEXT)
+
+
+def _inherited(inherited: Inherited, committed: int) -> Translation:
+    found = inherited.translate(committed)
+    return NotYet(Reason.BEFORE_SYNCS) if found is None else Translated(found, Place.APPROXIMATE)
+
+
+def _begins_behind(offsets: OffsetMap, committed: int) -> bool:
+    """Whether nothing from ``committed`` on is mirrored yet, so that the map cannot say where it will lie."""
+    end = offsets.end()
+    return end is None or end.source < committed
 
 
 def _at(target: int, place: Place) -> Translation:

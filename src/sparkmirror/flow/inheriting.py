@@ -1,0 +1,151 @@
+"""Where one partition goes on that MirrorMaker 2 copied before, given both logs: what must be compared, what follows.
+
+Pure. MirrorMaker 2's stored position is the least that the target has; what it has beyond is found by comparing
+(`sparkmirror.mm2.tail`).
+
+Invariants: nothing is left out: where the comparison says nothing, the copy goes on at the stored position, or at the
+source's oldest record where none is stored; what may then be there twice is named in an event with exact offsets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkmirror.events import Event, Kind
+from sparkmirror.kafka.reading import Span
+from sparkmirror.mm2.offset_syncs import OffsetSync
+from sparkmirror.mm2.tail import Match, Matched
+from sparkmirror.model import NO_OFFSET, TopicPartition
+
+TAIL = 5_000
+"""So many records of a target partition are compared at most."""
+
+BEFORE = 200
+"""So many source offsets before the stored position are looked at, to know the right place among equal records."""
+
+HOLES = 1_000
+"""So many source offsets more than records are read: markers of transactions, and what compaction took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """One partition as MirrorMaker 2 left it.
+
+    Attributes:
+        here, there: the partition on the source and on the target.
+        stored: the last source offset that MirrorMaker 2 has on record as copied, or `NO_OFFSET`.
+        first, end: what the source has.
+        target_first, target_stable, target_end: what the target has; up to the second no transaction is open.
+        sync: MirrorMaker 2's newest offset sync, if there is one.
+    """
+
+    here: TopicPartition
+    there: TopicPartition
+    stored: int
+    first: int
+    end: int
+    target_first: int
+    target_stable: int
+    target_end: int
+    sync: OffsetSync | None = None
+
+    @property
+    def position(self) -> int:
+        """The next source offset to copy, as far as it is on record."""
+        return self.first if self.stored == NO_OFFSET else self.stored + 1
+
+    @property
+    def begun(self) -> bool:
+        """Whether MirrorMaker 2 ever copied something."""
+        return self.stored != NO_OFFSET or self.target_end > 0
+
+    @property
+    def strange(self) -> bool:
+        """Whether the stored position is not one of this source log: it has been deleted and made anew, or cut."""
+        return self.position > self.end
+
+    @property
+    def open(self) -> bool:
+        """Whether the target may have more than the stored position says."""
+        return self.begun and not self.strange and max(self.position, self.first) < self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What to read on both sides, and whether that is everything the logs ever had."""
+
+    source: Span
+    target: Span
+    whole: bool = False
+
+
+def from_sync(one: Copied) -> Comparison | None:
+    """What to read to compare from the newest offset sync on; None where it lies out of reach."""
+    sync = one.sync
+    if sync is None or not one.first <= sync.upstream < one.end:
+        return None
+    if not max(one.target_first, one.target_stable - TAIL) <= sync.downstream < one.target_stable:
+        return None
+    there = Span(sync.downstream, one.target_stable)
+    reach = 2 * (there.end - there.first) + HOLES
+    return Comparison(source=Span(sync.upstream, min(one.end, sync.upstream + reach)), target=there)
+
+
+def from_end(one: Copied) -> Comparison:
+    """What to read to compare the target's end with what lies around the stored position."""
+    source = Span(max(one.first, one.position - BEFORE), min(one.end, max(one.position, one.first) + TAIL + HOLES))
+    target = Span(max(one.target_first, one.target_stable - TAIL), one.target_stable)
+    return Comparison(source=source, target=target, whole=source.first == 0 and target.first == 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """Where a partition goes on.
+
+    Attributes:
+        copied: the partition as it was found.
+        position: the next source offset to copy.
+        last: the target's last record as (source, target) offset, where that is known.
+        event: what may be there twice, or None where nothing is.
+    """
+
+    copied: Copied
+    position: int
+    last: tuple[int, int] | None = None
+    event: Event | None = None
+
+    @property
+    def beyond(self) -> int:
+        """How many source offsets the target had beyond MirrorMaker 2's position."""
+        return max(0, self.position - max(self.copied.position, self.copied.first))
+
+
+def arrive(one: Copied, match: Match | None) -> Arrived:
+    """Decides where a partition goes on.
+
+    Args:
+        one: the partition.
+        match: what the comparison said; None where there was nothing to compare.
+    """
+    if one.strange:
+        reason = (
+            f"MirrorMaker 2 stood at source offset {one.position}, and the source ends at {one.end}: its topic was "
+            "deleted and made anew, or lost its tail"
+        )
+        return Arrived(copied=one, position=one.first, event=_may_repeat(one.first, one.end, reason))
+    if match is None:
+        return Arrived(copied=one, position=one.position)
+    if isinstance(match, Matched):
+        return Arrived(copied=one, position=match.position, last=match.last)
+    first = max(one.position, one.first)
+    return Arrived(copied=one, position=one.position, event=_may_repeat(first, one.end, match.reason))
+
+
+def _may_repeat(first: int, end: int, reason: str) -> Event | None:
+    if first >= end:
+        return None
+    text = (
+        f"taken over from MirrorMaker 2 at source offset {first}: how much of what follows the target has already "
+        f"cannot be told ({reason}); of source offsets {first} to {end - 1} some may be there twice"
+    )
+    return Event(kind=Kind.MAY_REPEAT, text=text, first=first, last=end - 1)

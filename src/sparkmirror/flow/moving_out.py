@@ -1,0 +1,137 @@
+"""Hands a stopped flow over to MirrorMaker 2: writes the flow's positions where that one looks for its own.
+
+Invariants: only a flow that ended cleanly is handed over, since its positions are exact then; the flow is marked before
+MirrorMaker 2 can see its positions, so that both never copy the same; a dry run changes nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.duties import topics
+from sparkmirror.duties.duty import Sides
+from sparkmirror.errors import ConfigError
+from sparkmirror.events import now_ms
+from sparkmirror.flow.handed_over import check_handed_over, reached
+from sparkmirror.flow.identities import Identities
+from sparkmirror.flow.mirror_maker import check_no_workers, offsets_topic, owner_of, place_of
+from sparkmirror.flow.opening import open_flow
+from sparkmirror.flow.repositioning import check_stopped
+from sparkmirror.flow.sides import connected, record
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.admin import NewTopic
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.stored_offsets import read_stored, write_stored
+from sparkmirror.mm2.stored_offsets import StoredOffset
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.inherited import Elsewhere
+from sparkmirror.offsets.records import Progress, Stopped
+from sparkmirror.offsets.state import JournalState
+
+PARTITIONS = 25
+"""Of Kafka Connect's topic of offsets, where it has to be created."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver:
+    """What MirrorMaker 2 finds.
+
+    Attributes:
+        flow: the flow.
+        cluster: where the topic is.
+        topic: Kafka Connect's topic of offsets.
+        created: whether it was not there before.
+        stored: what was written to it; a position without an offset begins anew.
+    """
+
+    flow: str
+    cluster: str
+    topic: str
+    created: bool
+    stored: tuple[StoredOffset, ...]
+
+
+def hand_over(flow: FlowConfig, file: str, *, topic: str = "", dry_run: bool = False) -> HandedOver:
+    """Hands one flow over.
+
+    Args:
+        flow: which must be stopped, and MirrorMaker 2 too.
+        file: the configuration file, for messages.
+        topic: Kafka Connect's topic of offsets; by default the one that the configuration tells.
+        dry_run: tell only what would be written.
+
+    Raises:
+        ConfigError: the flow runs, did not end cleanly or has no positions, or MirrorMaker 2 runs.
+        SparkmirrorError: a cluster cannot be asked or written to.
+    """
+    with connected(flow, role="hand-over") as sides:
+        known = record(sides) or JournalState()
+        check_handed_over(flow, sides.target, known, file)
+        check_stopped(flow, known, file)
+        progress = _progress(sides, known, file)
+        name = offsets_topic(flow, file, topic)
+        found = place_of(sides, name)
+        cluster = found or sides.target
+        check_no_workers(flow, cluster, file)
+        before = read_stored(cluster, name, flow.admin_timeout_ms).get(owner_of(flow), {}) if found else {}
+        stored = tuple(
+            StoredOffset(owner=owner_of(flow), partition=here, offset=one.position - 1 if one.position else None)
+            for here, one in sorted(progress.items())
+            if one.position or here in before
+        )
+        if not dry_run:
+            _write(sides, file, name, cluster, stored, create=found is None)
+    return HandedOver(flow=str(flow.name), cluster=cluster.alias, topic=name, created=found is None, stored=stored)
+
+
+def _progress(sides: Sides, known: JournalState, file: str) -> dict[TopicPartition, Progress]:
+    """The positions of what the flow copies.
+
+    Raises:
+        ConfigError: there are none, or the target has lost what they say.
+    """
+    flow = sides.flow
+    chosen = set(topics.wanted(flow, {here.topic for here in known.progress}))
+    progress = {here: one for here, one in known.progress.items() if here.topic in chosen and one.position != NO_OFFSET}
+    if not progress:
+        raise ConfigError(
+            file=file,
+            key=str(flow.name),
+            reason="the flow has no positions: it was never started",
+            remedy="start MirrorMaker 2 as it is",
+        )
+    there = {here: TopicPartition(topics.remote_topic(flow, here.topic), here.partition) for here in progress}
+    ends = admin.list_offsets(sides.target, list(there.values()), OffsetSpec.LATEST, timeout_ms=flow.admin_timeout_ms)
+    lost = [here for here, one in progress.items() if ends[there[here]] < reached(one)]
+    if lost:
+        raise ConfigError(
+            file=file,
+            key=str(flow.name),
+            reason=f"the target has lost the end of {there[lost[0]]}",
+            remedy="start the flow once more, which copies it again, and stop it",
+        )
+    return progress
+
+
+def _write(
+    sides: Sides, file: str, name: str, cluster: Cluster, stored: tuple[StoredOffset, ...], *, create: bool
+) -> None:
+    flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
+    if create:
+        wanted = NewTopic(
+            name=name,
+            partitions=PARTITIONS,
+            replication_factor=flow.internal_replication_factor,
+            configs=(("cleanup.policy", "compact"),),
+        )
+        admin.create_topics(cluster, [wanted], timeout_ms).complete()
+        admin.wait_for_leaders(cluster, {name: PARTITIONS}, timeout_ms).complete()
+    partitions = len(admin.list_topics(cluster, [name], timeout_ms)[name].partitions)
+    opened = open_flow(flow, sides.source, sides.target, file, uuid.uuid4().hex[:12], Identities(file))
+    opened.store.write(
+        [Elsewhere(topic=name, time_ms=now_ms()), Stopped(generation=opened.generation, time_ms=now_ms())]
+    )
+    write_stored(cluster, name, partitions, stored, timeout_ms)

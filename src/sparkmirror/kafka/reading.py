@@ -1,0 +1,211 @@
+"""Records of partitions between two offsets, opened: for whoever compares logs, or reads a small topic of others.
+
+Invariants: one request for all partitions of a leader, all leaders at the same time; a partition that fails stops no
+other (`Results`); what is returned lies below the high watermark, under read_committed below the last stable offset and
+without aborted transactions; control records are none.
+
+References: FetchRequest (KIP-74), aborted transactions (KIP-98).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from kafka.protocol.consumer import FetchRequest
+
+from sparkmirror import batches
+from sparkmirror.config import Isolation
+from sparkmirror.errors import BatchError, BrokerError, LinkError
+from sparkmirror.kafka.admin import list_topics
+from sparkmirror.kafka.changes import remedy_of
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.fetching import LAST_VERSION_WITH_NAMES
+from sparkmirror.kafka.leaders import Leader
+from sparkmirror.kafka.rounds import Answer, Deadline, Results, explained, repeat
+from sparkmirror.model import TopicPartition
+
+CORRUPT_MESSAGE, UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE, REQUEST_TIMED_OUT = 2, 3, 5, 7
+
+PARTITIONS = 200
+ANSWER_BYTES, PARTITION_BYTES = 32 << 20, 4 << 20
+FETCH_MS, ASK_MS = 10_000, 3_000
+
+T = TypeVar("T")
+
+
+class Span(NamedTuple):
+    """Offsets from ``first`` to before ``end``."""
+
+    first: int
+    end: int
+
+
+Take = Callable[[Any], list[T]]
+"""Makes what is kept of some records, given as an Arrow table (``batches.column_schema``)."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reading(Generic[T]):
+    """One partition while it is read; brokers before 2.8 have no topic ids."""
+
+    partition: TopicPartition
+    leader: Leader
+    topic_id: uuid.UUID | None
+    span: Span
+    offset: int
+    found: list[T] = field(default_factory=list)
+    failure: Answer[TopicPartition, list[T]] | None = None
+
+    @property
+    def open(self) -> bool:
+        return self.failure is None and self.offset < self.span.end
+
+    def fail(self, code: int, message: str = "", link: LinkError | None = None) -> None:
+        self.failure = Answer(key=self.partition, code=code, message=message, link=link)
+
+    def read(self, part: Any, isolation: Isolation, take: Take[T]) -> None:
+        """Takes what an answer says of the partition; nothing when others filled the answer."""
+        if part.error_code != 0:
+            self.fail(part.error_code)
+            return
+        index = batches.index(part.records or b"")
+        if len(index):
+            told = part.aborted_transactions or () if isolation is Isolation.READ_COMMITTED else ()
+            aborted = [(one.producer_id, one.first_offset) for one in told]
+            try:
+                kept = batches.keep(index, start_offset=self.offset, aborted=aborted)
+                self.found += take(batches.decode(index, kept, until=self.span.end))
+            except BatchError as damage:
+                self.fail(CORRUPT_MESSAGE, str(damage))
+                return
+            self.offset = max(self.offset, int(index.last_offset[-1]) + 1)
+        if index.error is not None:
+            self.fail(CORRUPT_MESSAGE, str(index.error))
+
+
+def read_records(
+    cluster: Cluster,
+    spans: Mapping[TopicPartition, Span],
+    take: Take[T],
+    timeout_ms: int,
+    isolation: Isolation = Isolation.READ_COMMITTED,
+) -> Results[TopicPartition, list[T]]:
+    """Reads spans of offsets, each of which must lie within what its log has.
+
+    Args:
+        cluster: where.
+        spans: from where to where.
+        take: makes what is kept of records, called once for each answer.
+        timeout_ms: milliseconds until partitions without an answer count as failed.
+        isolation: whether records of transactions that were aborted, or are open, are there too.
+    """
+
+    def ask(partitions: Sequence[TopicPartition], deadline: Deadline) -> Iterable[Answer[TopicPartition, list[T]]]:
+        try:
+            known = list_topics(cluster, sorted({one.topic for one in partitions}), min(deadline.attempt_ms, ASK_MS))
+        except LinkError as failure:
+            yield from (Answer(key=one, link=failure) for one in partitions)
+            return
+        by_node: dict[int, list[_Reading[T]]] = defaultdict(list)
+        for one in partitions:
+            topic = known.get(one.topic)
+            leader = topic.partitions.get(one.partition) if topic is not None else None
+            if topic is None or leader is None or leader.node < 0:
+                yield Answer(key=one, code=UNKNOWN_TOPIC if leader is None else LEADER_NOT_AVAILABLE)
+                continue
+            span = spans[one]
+            by_node[leader.node].append(
+                _Reading(partition=one, leader=leader, topic_id=topic.topic_id, span=span, offset=span.first)
+            )
+        cluster.run(_read_all, cluster, by_node, isolation, take, deadline)
+        for reading in (one for some in by_node.values() for one in some):
+            yield reading.failure or Answer(key=reading.partition, value=reading.found)
+
+    def explain(partition: TopicPartition, code: int, message: str) -> BrokerError:
+        topic, number = partition
+        remedy = remedy_of("READ", code, topic)
+        return explained(code, cluster.alias, topic=topic, partition=number, remedy=remedy, message=message)
+
+    return repeat(list(spans), ask, explain, timeout_ms, cluster.backoff)
+
+
+async def _read_all(
+    cluster: Cluster,
+    by_node: Mapping[int, Sequence[_Reading[T]]],
+    isolation: Isolation,
+    take: Take[T],
+    deadline: Deadline,
+) -> None:
+    under_way = [
+        cluster.loop.call_soon_with_future(_read_leader, cluster, node, some, isolation, take, deadline)
+        for node, some in by_node.items()
+    ]
+    for future in under_way:
+        await future
+
+
+async def _read_leader(
+    cluster: Cluster,
+    node: int,
+    readings: Sequence[_Reading[T]],
+    isolation: Isolation,
+    take: Take[T],
+    deadline: Deadline,
+) -> None:
+    """Fetches until every partition is read to the end of its span, or the time is over."""
+    while pending := [reading for reading in readings if reading.open][:PARTITIONS]:
+        try:
+            answer = await cluster.exchange(_request(pending, isolation), node, min(deadline.attempt_ms, FETCH_MS))
+        except LinkError as failure:
+            _fail(readings, 0, link=failure)
+            return
+        if answer.error_code != 0 or deadline.passed:
+            _fail(readings, answer.error_code or REQUEST_TIMED_OUT)
+            return
+        names = {reading.topic_id: reading.partition.topic for reading in pending}
+        by_partition = {reading.partition: reading for reading in pending}
+        for topic in answer.responses:
+            for part in topic.partitions:
+                name = topic.topic or names[topic.topic_id]
+                by_partition[TopicPartition(name, part.partition_index)].read(part, isolation, take)
+
+
+def _fail(readings: Sequence[_Reading[T]], code: int, link: LinkError | None = None) -> None:
+    for reading in readings:
+        if reading.open:
+            reading.fail(code, link=link)
+
+
+def _request(readings: Sequence[_Reading[T]], isolation: Isolation) -> Any:
+    """A Fetch outside of any session; partitions that are behind come first, since each answer has its limit."""
+    wire = FetchRequest.FetchTopic
+    by_topic: dict[tuple[str, uuid.UUID | None], list[Any]] = defaultdict(list)
+    for reading in readings:
+        by_topic[reading.partition.topic, reading.topic_id].append(
+            wire.FetchPartition(
+                partition=reading.partition.partition,
+                current_leader_epoch=reading.leader.epoch,
+                fetch_offset=reading.offset,
+                partition_max_bytes=PARTITION_BYTES,
+            )
+        )
+    by_id = all(topic_id is not None and topic_id.int != 0 for _, topic_id in by_topic)
+    return FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=ANSWER_BYTES,
+        isolation_level=isolation.value,
+        session_id=0,
+        session_epoch=-1,
+        topics=[
+            wire(topic=name, topic_id=topic_id if by_id else None, partitions=parts)
+            for (name, topic_id), parts in by_topic.items()
+        ],
+        forgotten_topics_data=[],
+        rack_id="",
+        max_version=None if by_id else LAST_VERSION_WITH_NAMES,
+    )

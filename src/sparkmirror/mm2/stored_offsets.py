@@ -1,0 +1,131 @@
+"""MirrorMaker 2's own positions, as Kafka Connect stores them: the last source offset that was copied.
+
+    key     JSON ["<connector>",{"cluster":"<source alias>","partition":<number>,"topic":"<topic>"}]
+    value   JSON {"offset":<last offset copied>}, or nothing: the position was removed
+
+Connect writes them with its JsonConverter, without schemas, and looks them up by the bytes of their keys, so the order
+of the fields is a part of the name: it is that of Java's ``HashMap`` for these three words. MirrorMaker 2 goes on at
+the stored offset + 1.
+
+Invariant: what other connectors have stored in the same topic is none of these, and is left alone.
+
+References: ``MirrorUtils.wrapPartition``, ``MirrorSourceTask.initializeConsumer``, ``OffsetStorageWriter.doFlush``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sparkmirror.model import Alias, TopicPartition
+
+_FAR_PLANES = re.compile("[\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Whose positions they are: the connector's name, and the alias of its source."""
+
+    connector: str
+    cluster: Alias
+
+    def __str__(self) -> str:
+        return f"connector {self.connector!r} with source {self.cluster!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredOffset:
+    """One position.
+
+    Attributes:
+        owner: whose it is.
+        partition: of the source.
+        offset: of the last record that was copied; None where the position was removed.
+    """
+
+    owner: Owner
+    partition: TopicPartition
+    offset: int | None
+
+    @property
+    def key(self) -> bytes:
+        """The record's key."""
+        place = {
+            "cluster": self.owner.cluster,
+            "partition": self.partition.partition,
+            "topic": self.partition.topic,
+        }
+        return _json([self.owner.connector, place])
+
+    @property
+    def value(self) -> bytes | None:
+        """The record's value."""
+        return None if self.offset is None else _json({"offset": self.offset})
+
+
+def read_stored_offset(key: bytes, value: bytes | None) -> StoredOffset | None:
+    """Reads a record; None for one of another connector, such as those for checkpoints and heartbeats.
+
+    Raises:
+        ValueError: it is a position of a MirrorSourceConnector, and its value is not.
+    """
+    found = _read_key(key)
+    if found is None:
+        return None
+    owner, partition = found
+    return StoredOffset(owner=owner, partition=partition, offset=None if value is None else _read_value(key, value))
+
+
+def newest(records: Iterable[tuple[bytes, bytes | None]]) -> dict[Owner, dict[TopicPartition, int]]:
+    """What holds after all records, in the order in which they were written: by owner and partition.
+
+    Raises:
+        ValueError: a position cannot be read.
+    """
+    held: dict[Owner, dict[TopicPartition, int]] = {}
+    for key, value in records:
+        stored = read_stored_offset(key, value)
+        if stored is None:
+            continue
+        own = held.setdefault(stored.owner, {})
+        if stored.offset is None:
+            own.pop(stored.partition, None)
+        else:
+            own[stored.partition] = stored.offset
+    return {owner: own for owner, own in held.items() if own}
+
+
+def _json(value: object) -> bytes:
+    """As Jackson writes it: UTF-8, but for characters beyond the first plane. Names have no control characters."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _FAR_PLANES.sub(lambda match: _escaped(match[0]), text).encode()
+
+
+def _escaped(found: str) -> str:
+    units = found.encode("utf-16-be")
+    return "".join(f"\\u{int.from_bytes(units[at : at + 2]):04X}" for at in range(0, len(units), 2))
+
+
+def _read_key(key: bytes) -> tuple[Owner, TopicPartition] | None:
+    try:
+        match json.loads(key):
+            case [str(connector), {"cluster": str(cluster), "partition": int(number), "topic": str(topic), **others}]:
+                if others or isinstance(number, bool) or number < 0:
+                    return None
+                return Owner(connector=connector, cluster=Alias(cluster)), TopicPartition(topic, number)
+    except ValueError:
+        pass
+    return None
+
+
+def _read_value(key: bytes, value: bytes) -> int:
+    try:
+        match json.loads(value):
+            case {"offset": int(offset)} if not isinstance(offset, bool):
+                return offset
+    except ValueError:
+        pass
+    shown = key.decode(errors="replace")
+    raise ValueError(f"the position of {shown} is not a number under offset: {value[:80]!r}")

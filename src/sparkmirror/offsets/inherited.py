@@ -1,0 +1,171 @@
+"""What a flow knows of the time when MirrorMaker 2 copied in its place; part of ``offsets.records``.
+
+    ["inherited", topic, partition]   which offsets MirrorMaker 2 copied, and where some of them are on the target
+    ["elsewhere"]                     positions are not the flow's own any more: they were handed over
+
+MirrorMaker 2's offset syncs say of single records where they lie. Between two of them nothing is exact: an offset goes
+to the record after the nearest sync below it, which is never too far, and may be earlier than it need be.
+
+Invariants: points grow on both sides; none lies at or behind the last takeover, from where on the map is exact.
+
+Reference: ``OffsetSyncStore.translateDownstream``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets import json_text
+
+NEWEST, SPREAD = 128, 128
+"""So many of the newest points are kept, and so many spread over the others."""
+
+ELSEWHERE_KEY = json_text.write(["elsewhere"])
+
+_FAR = 2**63
+
+Point = tuple[int, int]
+"""A record's offset on the source and on the target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inherited:
+    """What MirrorMaker 2 copied of a partition.
+
+    Attributes:
+        partition: of the source.
+        spans: from which source offset to before which it copied, each time; the flow itself copied the others.
+        end: where the target ended at the last takeover, or `NO_OFFSET`: what the flow copied then lies behind it.
+        points: some records' places, in order.
+        time_ms: when it was taken over, milliseconds since 1970.
+    """
+
+    partition: TopicPartition
+    spans: tuple[tuple[int, int], ...]
+    end: int
+    points: tuple[Point, ...] = ()
+    time_ms: int = 0
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return json_text.write(["inherited", *self.partition])
+
+    def value(self) -> str:
+        """The record's value."""
+        return json_text.write(
+            {
+                "v": json_text.VERSION,
+                "spans": [list(span) for span in self.spans],
+                "end": self.end,
+                "points": [list(point) for point in self.points],
+                "time_ms": self.time_ms,
+            }
+        )
+
+    @property
+    def until(self) -> int:
+        """The source offset at which the flow took over last."""
+        return self.spans[-1][1]
+
+    def covers(self, offset: int) -> bool:
+        """Whether MirrorMaker 2 copied what lies at a source offset."""
+        return any(since <= offset < until for since, until in self.spans)
+
+    def translate(self, offset: int) -> int | None:
+        """A target offset that everything from ``offset`` on lies at or behind; None below the first point.
+
+        Exact for a record of a point, else that of the record after the nearest point below.
+        """
+        place = bisect_right(self.points, (offset, _FAR)) - 1
+        if place < 0:
+            return None
+        source, target = self.points[place]
+        return target if source == offset else target + 1
+
+    def after(self, before: Inherited) -> Inherited:
+        """This together with what was known of earlier times."""
+        ((since, _),) = self.spans
+        spans = tuple(span for span in before.spans if span[1] <= since and span[0] < span[1])
+        return replace(self, spans=(*spans, *self.spans), points=joined(before.points, self.points))
+
+
+def points_of(syncs: Iterable[Point], since: int, until: int) -> tuple[Point, ...]:
+    """The points of what MirrorMaker 2 told, in the order in which it told it, that lie from ``since`` to ``until``.
+
+    A sync whose source offset lies below that of the one before makes all earlier ones void, as for MirrorMaker 2.
+    """
+    kept: list[Point] = []
+    for source, target in syncs:
+        if kept and (source < kept[-1][0] or target < kept[-1][1]):
+            kept.clear()
+        if since <= source < until and (not kept or (source > kept[-1][0] and target > kept[-1][1])):
+            kept.append((source, target))
+    return tuple(kept)
+
+
+def joined(some: Iterable[Point], others: Iterable[Point]) -> tuple[Point, ...]:
+    """Points together, as many as are to be kept; where they contradict each other the greater ones count."""
+    kept: list[Point] = []
+    for point in sorted({*some, *others}, reverse=True):
+        if not kept or (point[0] < kept[-1][0] and point[1] < kept[-1][1]):
+            kept.append(point)
+    kept.reverse()
+    older, newer = kept[:-NEWEST], kept[-NEWEST:]
+    step = max(1, -(-len(older) // SPREAD))
+    return (*older[::step], *newer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """The positions on record do not hold: MirrorMaker 2 has them.
+
+    Attributes:
+        topic: where they are.
+        time_ms: since when, milliseconds since 1970.
+        pending: whether they are being taken over from there, so that only a part may be on record.
+    """
+
+    topic: str
+    time_ms: int
+    pending: bool = False
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return ELSEWHERE_KEY
+
+    def value(self) -> str:
+        """The record's value."""
+        return json_text.write(
+            {"v": json_text.VERSION, "topic": self.topic, "time_ms": self.time_ms, "pending": self.pending}
+        )
+
+
+MovingRecord = Inherited | Elsewhere
+
+
+def _inherited(name: list[Any], data: dict[str, Any]) -> Inherited:
+    _, topic, partition = name
+    return Inherited(
+        partition=TopicPartition(str(topic), int(partition)),
+        spans=tuple((int(since), int(until)) for since, until in data["spans"]),
+        end=int(data["end"]),
+        points=tuple((int(source), int(target)) for source, target in data["points"]),
+        time_ms=int(data["time_ms"]),
+    )
+
+
+def _elsewhere(_name: list[Any], data: dict[str, Any]) -> Elsewhere:
+    return Elsewhere(topic=str(data["topic"]), time_ms=int(data["time_ms"]), pending=bool(data["pending"]))
+
+
+READERS: dict[str, Callable[[list[Any], dict[str, Any]], MovingRecord]] = {
+    "inherited": _inherited,
+    "elsewhere": _elsewhere,
+}
+"""The readers of these kinds, for ``records.parse``."""

@@ -1,0 +1,229 @@
+"""Taking over what MirrorMaker 2 left, case by case, on real brokers: what it left is written here in its own bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as Place
+
+from sparkmirror.config import FlowConfig, OffsetSyncSettings, Side, StoredPositions
+from sparkmirror.duties.group_look import GroupLook
+from sparkmirror.duties.groups import Standing, explain_group
+from sparkmirror.errors import ConfigError
+from sparkmirror.events import Kind
+from sparkmirror.flow import moving_in, moving_out
+from sparkmirror.flow.inheriting import Arrived
+from sparkmirror.flow.sides import connected, record
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.groups import Committed, commit_offsets
+from sparkmirror.kafka.stored_offsets import read_stored
+from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.mm2.offset_syncs import OffsetSync
+from sparkmirror.mm2.stored_offsets import Owner, StoredOffset
+from sparkmirror.model import Alias, FlowName, TopicPartition
+from sparkmirror.offsets.records import Progress
+from tests.flow.running import admin_of, create_topic
+
+pytestmark = pytest.mark.kafka
+
+WHEN = 1_700_000_000_000
+
+
+class Left:
+    """A flow of one topic that MirrorMaker 2 copied, in two partitions."""
+
+    def __init__(self, flow: FlowConfig, source: LabCluster, target: LabCluster, alias: str) -> None:
+        self.source, self.target, self.alias = source, target, alias
+        self.topic, self.copy = f"{alias}-t", f"{alias}.{alias}-t"
+        self.flow = replace(
+            flow,
+            name=FlowName(source=Alias(alias), target=Alias("B")),
+            source=replace(flow.source, alias=Alias(alias)),
+            topics=(f"{alias}-t",),
+            offset_syncs=OffsetSyncSettings(location=Side.TARGET),
+            stored_positions=StoredPositions(topic=f"mm2-offsets.{alias}.internal", group=f"{alias}-mm2"),
+        )
+        for cluster, name, partitions in (
+            (source, self.topic, 2),
+            (target, self.copy, 2),
+            (target, f"mm2-offset-syncs.{alias}.internal", 1),
+            (target, f"mm2-offsets.{alias}.internal", 5),
+        ):
+            create_topic(cluster, name, partitions)
+
+    def write(self, cluster: LabCluster, topic: str, partition: int, numbers: Sequence[int], value: str = "") -> None:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 3})
+        for number in numbers:
+            text = value or str(number)
+            moment = WHEN if value else WHEN + number
+            headers: dict[str, str | bytes | None] = {"n": text}
+            producer.produce(topic, text, text, partition, timestamp=moment, headers=headers)
+        assert producer.flush(60) == 0
+
+    def copied(self, partition: int, written: int, copied: int, stored: int | None, value: str = "") -> None:
+        """What MirrorMaker 2 did with a partition; ``stored`` is the last offset that it put on record."""
+        self.write(self.source, self.topic, partition, range(written), value)
+        self.write(self.target, self.copy, partition, range(copied), value)
+        if stored is not None:
+            place = TopicPartition(self.topic, partition)
+            one = StoredOffset(owner=self.owner, partition=place, offset=stored)
+            producer = Producer({"bootstrap.servers": self.target.bootstrap_servers, "partitioner": "murmur2"})
+            producer.produce(f"mm2-offsets.{self.alias}.internal", one.value, one.key)
+            assert producer.flush(60) == 0
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(connector="MirrorSourceConnector", cluster=Alias(self.alias))
+
+    def take_over(self) -> dict[int, Arrived]:
+        found = moving_in.take_over(self.flow, "mm2.properties")
+        return {one.copied.here.partition: one for one in found.arrived}
+
+    def known(self):
+        with connected(self.flow, role="test") as sides:
+            return record(sides)
+
+
+@pytest.fixture
+def left(lab_flow: FlowConfig, cluster_a: LabCluster, cluster_b: LabCluster, topic: Callable[[str], str]) -> Left:
+    return Left(lab_flow, cluster_a, cluster_b, topic("left"))
+
+
+def test_a_clean_stop_and_a_crash_go_on_exactly_behind_what_the_target_has(left: Left) -> None:
+    left.copied(0, written=50, copied=30, stored=29)
+    left.copied(1, written=50, copied=44, stored=29)
+    arrived = left.take_over()
+    assert {number: (one.position, one.event, one.last) for number, one in arrived.items()} == {
+        0: (30, None, (29, 29)),
+        1: (44, None, (43, 43)),
+    }
+    assert arrived[1].beyond == 14
+    state = left.known()
+    assert {place.partition: one.position for place, one in state.progress.items()} == {0: 30, 1: 44}
+    assert state.elsewhere is None
+    assert state.stopped.generation == state.flow.generation
+    with pytest.raises(ConfigError, match="the flow has positions of its own"):
+        left.take_over()
+
+
+def test_a_crash_before_anything_was_stored_is_found_on_the_target(left: Left) -> None:
+    left.copied(0, written=50, copied=20, stored=None)
+    arrived = left.take_over()
+    assert {number: (one.position, one.event) for number, one in arrived.items()} == {0: (20, None)}
+
+
+def test_what_cannot_be_told_is_repeated_and_named(left: Left) -> None:
+    left.copied(0, written=50, copied=44, stored=29, value="same")
+    admin = admin_of(left.target)
+    deleted = admin.delete_records([Place(left.copy, 0, 5)])  # or the log as a whole would decide
+    assert [one.result(60).low_watermark for one in deleted.values()] == [5]
+    left.copied(1, written=50, copied=44, stored=29)
+    left.write(left.target, left.copy, 1, [1000])  # somebody else
+    arrived = left.take_over()
+    for number, reason in ((0, "equal"), (1, "is not what the source has")):
+        event = arrived[number].event
+        assert arrived[number].position == 30
+        assert event is not None
+        assert (event.kind, event.first, event.last) == (Kind.MAY_REPEAT, 30, 49)
+        assert reason in event.text
+    assert {one.partition.partition for one in left.known().events.values()} == {0, 1}
+
+
+def test_a_position_that_the_source_never_reached_begins_anew_and_says_so(left: Left) -> None:
+    left.copied(0, written=10, copied=10, stored=29)
+    arrived = left.take_over()
+    assert arrived[0].position == 0
+    assert arrived[0].event is not None
+    assert "MirrorMaker 2 stood at source offset 30, and the source ends at 10" in arrived[0].event.text
+
+
+def test_offset_syncs_decide_among_equal_records_and_translate_what_was_before(
+    left: Left, lab_cluster: Callable[[str], Cluster]
+) -> None:
+    left.copied(0, written=50, copied=44, stored=29, value="same")
+    syncs = f"mm2-offset-syncs.{left.alias}.internal"
+    producer = Producer({"bootstrap.servers": left.target.bootstrap_servers, "log_level": 3})
+    for upstream in (0, 20, 40):
+        sync = OffsetSync(partition=TopicPartition(left.topic, 0), upstream=upstream, downstream=upstream)
+        producer.produce(syncs, sync.value, sync.key)
+    assert producer.flush(60) == 0
+    arrived = left.take_over()
+    assert (arrived[0].position, arrived[0].event, arrived[0].last) == (44, None, (43, 43))
+
+    offsets = {"behind": 25, "on-a-sync": 20, "level": 44, "ahead": 50}
+    place = TopicPartition(left.topic, 0)
+    committed = {f"{left.alias}-{group}": {place: Committed(offset)} for group, offset in offsets.items()}
+    commit_offsets(lab_cluster("A"), committed).complete()
+    with connected(left.flow, role="test") as sides:
+        observed = GroupLook(sides, patience_s=0).look(target=True)
+    told = {group: explain_group(observed, f"{left.alias}-{group}")[0] for group in offsets}
+    assert {group: line.translated for group, line in told.items()} == {
+        "behind": 21,
+        "on-a-sync": 20,
+        "level": 44,
+        "ahead": -1,
+    }
+    assert "approximate" in told["behind"].text
+    assert told["level"].standing is Standing.TRANSLATED
+    assert "approximate" not in told["level"].text
+
+
+def test_what_is_not_there_is_refused_with_a_remedy(left: Left) -> None:
+    def refused(flow: FlowConfig, topic: str = "") -> str:
+        with pytest.raises(ConfigError) as found:
+            moving_in.check(flow, "mm2.properties", topic=topic)
+        return str(found.value)
+
+    left.copied(0, written=5, copied=5, stored=4)
+    other = replace(left.flow.stored_positions, connector="other")
+    told = refused(replace(left.flow, stored_positions=other))
+    assert f"has no positions of connector 'other' with source '{left.alias}'" in told
+    assert "it has those of connector 'MirrorSourceConnector'" in told
+    assert "set mm2.connector.name" in told
+    assert "has the topic nowhere" in refused(left.flow, "nowhere")
+    assert "--offsets-topic" in refused(replace(left.flow, stored_positions=StoredPositions(topic="")))
+
+
+def test_a_hand_over_writes_what_mirror_maker_reads_and_a_start_is_refused_once_it_copied(
+    left: Left, lab_cluster: Callable[[str], Cluster]
+) -> None:
+    left.copied(0, written=50, copied=44, stored=29)
+    left.take_over()
+    dry = moving_out.hand_over(left.flow, "mm2.properties", dry_run=True)
+    topic = left.flow.stored_positions.topic
+    place = TopicPartition(left.topic, 0)
+    assert {one.partition: one.offset for one in dry.stored} == {place: 43}
+    assert read_stored(lab_cluster("B"), topic, 60_000) == {left.owner: {place: 29}}
+    moving_out.hand_over(left.flow, "mm2.properties")
+    assert read_stored(lab_cluster("B"), topic, 60_000) == {left.owner: {place: 43}}
+    assert left.known().elsewhere.topic == topic
+    moving_out.hand_over(left.flow, "mm2.properties")  # nothing has happened in between
+
+    left.write(left.target, left.copy, 0, range(44, 46))  # MirrorMaker 2 goes on
+    with pytest.raises(ConfigError, match=r"positions are with MirrorMaker 2.*does not end where the flow left it"):
+        moving_out.hand_over(left.flow, "mm2.properties")
+    arrived = left.take_over()
+    assert (arrived[0].position, arrived[0].event) == (46, None)
+
+
+def test_a_takeover_that_did_not_end_is_done_again(left: Left, monkeypatch: pytest.MonkeyPatch) -> None:
+    left.copied(0, written=50, copied=44, stored=29)
+
+    def dies(*_: object) -> Progress:
+        raise RuntimeError("the process ends here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(moving_in, "_progress", dies)
+        with pytest.raises(RuntimeError):
+            left.take_over()
+    with pytest.raises(ConfigError, match="a takeover from there did not end"):
+        moving_out.hand_over(left.flow, "mm2.properties")
+    assert left.take_over()[0].position == 44
+
+
+def test_a_flow_without_positions_cannot_be_handed_over(left: Left) -> None:
+    with pytest.raises(ConfigError, match="the flow has no positions"):
+        moving_out.hand_over(left.flow, "mm2.properties")
