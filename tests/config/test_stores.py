@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from sparkmirror.config import Secret
 from sparkmirror.config.pem import PemError, private_key
-from sparkmirror.config.stores import Kind, _keytool, kind_of, open_store
+from sparkmirror.config.stores import QUICK, Kind, _keytool, kind_of, open_store
 from sparkmirror.errors import ConfigError
 
 PASSWORD = "c4nary-of-the-store"
@@ -53,7 +53,7 @@ def trust_store(pem):
 
 def keytool(*words: object) -> None:
     """Java's own tool; stores are written with the password of these tests."""
-    command = [str(word) for word in (_keytool(), *words, "-noprompt", "-storepass", PASSWORD)]
+    command = [str(word) for word in (_keytool(), *QUICK, *words, "-noprompt", "-storepass", PASSWORD)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 

@@ -80,6 +80,7 @@ def lanes(shifts: Shifts) -> Iterator[Lanes]:
         target_id="B",
         guarded_ms=1,
         control=SimpleNamespace(append=written.append),
+        writers=SimpleNamespace(carried=lambda _: ()),
         signs=SimpleNamespace(expect=lambda *_: None),
     )
     with ThreadPoolExecutor(8) as pool:

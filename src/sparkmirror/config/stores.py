@@ -118,7 +118,16 @@ def _converted(data: bytes, password: str | None) -> bytes:
     with tempfile.TemporaryDirectory(prefix="sparkmirror-store-") as directory:
         here, there = Path(directory, "store.jks"), Path(directory, "store.p12")
         here.write_bytes(data)
-        command = [keytool, "-importkeystore", "-noprompt", "-srckeystore", str(here), "-destkeystore", str(there)]
+        command = [
+            keytool,
+            *QUICK,
+            "-importkeystore",
+            "-noprompt",
+            "-srckeystore",
+            str(here),
+            "-destkeystore",
+            str(there),
+        ]
         command += ["-deststoretype", "PKCS12", "-srcstorepass:env", _PASSWORD, "-deststorepass:env", _PASSWORD]
         try:
             done = subprocess.run(
@@ -136,6 +145,10 @@ def _converted(data: bytes, password: str | None) -> bytes:
             hint = "is the password right?" if wrong else "is its key's password that of the store?"
             raise PemError(f"the JKS store cannot be opened: {hint}")
         return there.read_bytes()
+
+
+QUICK = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")
+"""For a JVM that lives for a second."""
 
 
 def _keytool() -> str | None:
