@@ -51,7 +51,7 @@ def check_together(flows: Sequence[FlowConfig], file: str, *, fan_in: bool = Fal
     for one, other in combinations(flows, 2):
         if one.name == other.name:
             raise ConfigError(file=file, key=f"{one.name}.enabled", reason="two of the files enable this flow")
-        identity = one.policy.kind is other.policy.kind is PolicyKind.IDENTITY
+        identity = one.policy.keeps_names and other.policy.keeps_names
         shared = _shared(one, other) if identity and one.name.target == other.name.target else None
         if shared is None:
             continue
@@ -75,7 +75,7 @@ def check_rings(flows: Sequence[FlowConfig], file: str) -> None:
     Raises:
         ConfigError: such flows certainly copy one topic, and not all of them write and read these headers.
     """
-    identity = [flow for flow in flows if flow.policy.kind is PolicyKind.IDENTITY]
+    identity = [flow for flow in flows if flow.policy.keeps_names]
     for ring in _rings(identity):
         shared = None if all(flow.provenance_header for flow in ring) else _shared(*ring)
         if shared is not None:
