@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -195,3 +198,12 @@ def test_an_answer_that_cannot_be_used_names_the_question(read: Read, ask, told)
         ask(policy)
     assert (caught.value.key, caught.value.remedy) == ("replication.policy.class", "correct the class")
     assert "names_of_ours:Wrong" in caught.value.reason
+
+
+def test_executors_do_not_need_the_class(read: Read):
+    flow = read("names_of_ours:Suffix")
+    program = "import pickle, sys; print(pickle.load(sys.stdin.buffer).policy.path, 'names_of_ours' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=pickle.dumps(flow), capture_output=True, timeout=60, check=True
+    )
+    assert done.stdout.decode().split() == ["names_of_ours:Suffix", "False"]
