@@ -10,8 +10,9 @@ from io import StringIO
 from rich.console import Console
 from rich.table import Table
 
-from sparkmirror.cli.status import as_text, event_lines, flow_table, partition_table
+from sparkmirror.cli.status import as_text, event_lines, flow_table, partition_table, target_line
 from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
+from sparkmirror.naming import Lineage
 
 
 def partition(number: int, *, lag: int | None = 0, event: str = "") -> PartitionStatus:
@@ -135,3 +136,25 @@ def test_an_event_is_a_line_with_its_time_and_kind_and_many_of_one_topic_are_one
     many = replace(flow(), events=tuple(replace(gap, partition=number) for number in range(5)))
     (line,) = event_lines(many)
     assert line.endswith("orders-4: gap (and 4 more of this kind in orders: --json shows them)")
+
+
+def test_where_the_targets_topics_come_from_is_one_line_and_all_of_it_in_json():
+    there = Lineage(
+        upstream={"A": 1, "X": 2},
+        remote={"A.orders": "A", "A.heartbeats": "A"},
+        checkpoints=("A.checkpoints.internal",),
+        heartbeats=("A.X.heartbeats", "A.heartbeats"),
+    )
+    assert target_line(replace(flow(), target=there)) == (
+        "A->B: on B: upstream A (1 hop), X (2 hops); 2 remote topics, 1 checkpoint topic, 2 heartbeat topics "
+        "(--json names them)"
+    )
+    assert target_line(flow()) == ""
+    assert "upstream none; 0 remote topics" in target_line(replace(flow(), target=Lineage()))
+    (shown,) = json.loads(as_text([replace(flow(), target=there)]))["flows"]
+    assert shown["target"] == {
+        "upstream": {"A": 1, "X": 2},
+        "remote": {"A.orders": "A", "A.heartbeats": "A"},
+        "checkpoints": ["A.checkpoints.internal"],
+        "heartbeats": ["A.X.heartbeats", "A.heartbeats"],
+    }

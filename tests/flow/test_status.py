@@ -158,7 +158,10 @@ def test_reads_what_the_internal_topic_on_the_target_holds(
     flow, target = named(lab_flow, topic("source")), lab_cluster("B")
     ensure_internal_topics(flow, target)
     store = Store(target, internal_topic(flow.name), 10_000)
-    assert read(MirrorConfig(file="f", flows=(flow,)))[0].state == "never started"
+    (never,) = read(MirrorConfig(file="f", flows=(flow,)))
+    assert never.state == "never started"
+    assert never.target is not None
+    assert internal_topic(flow.name) not in never.target.remote
 
     fresh = replace(PROGRESS, time_ms=now_ms(), newest_ms=now_ms() - 3_000)
     store.write([RECORD, replace(LIFE, time_ms=now_ms()), replace(PROGRESS, generation=1, position=7), fresh])

@@ -126,7 +126,7 @@ KEYS = [b"%d" % number for number in range(5)]
 def test_the_same_names_on_both_sides_with_old_data_and_a_chain_behind_them(
     cluster_a, cluster_b, cluster_c, topic, tmp_path
 ):
-    """One file for each target, and a process for each, begun one after the other: the flow back comes last."""
+    """A file for each flow, one after the other; the flow back comes last, in one process with the flow there."""
     both, compacted, births = topic("both"), topic("compacted"), Births()
     clusters = {"a": cluster_a, "b": cluster_b, "c": cluster_c}
     topics = f"{both},{compacted}"
@@ -135,7 +135,7 @@ def test_the_same_names_on_both_sides_with_old_data_and_a_chain_behind_them(
         return write_file(tmp_path / f"{flow}.properties", clusters, {flow: topics}, IDENTITY)
 
     def run(flow: str, *options: str) -> Running:
-        return Running(file(flow), log=tmp_path / f"{flow}{len(options)}.log", options=options)
+        return Running(file(flow), log=tmp_path / f"{flow}{options[:1] == ('--once',)}.log", options=options)
 
     quick_cleaner(cluster_b)
     for cluster in clusters.values():
@@ -153,7 +153,7 @@ def test_the_same_names_on_both_sides_with_old_data_and_a_chain_behind_them(
         late = births.write(cluster_b, compacted, keys=[b"late"])  # rolls the segment with what was mirrored
         until(lambda: not set(keyed) <= set(values(cluster_b, compacted)), "what was mirrored is compacted")
         holds(cluster_c, both, from_a)
-        with run("a->b") as there, run("b->a") as back:
+        with run("a->b", str(file("b->a"))) as pair:
             holds(cluster_a, both, from_b)
             from_a += births.write(cluster_a, both)
             from_b += births.write(cluster_b, both)
@@ -163,8 +163,7 @@ def test_the_same_names_on_both_sides_with_old_data_and_a_chain_behind_them(
             with run("c->a", "--once") as ring:
                 assert ring.wait() == 1, ring.tail()
             assert "this is a ring under identity naming" in ring.output
-            there.stop_in_time()
-            back.stop_in_time()
+            pair.stop_in_time()
         chain.stop_in_time()
     assert "going on when it is on record that this flow carries its records on" in chain.output
     for cluster in clusters.values():

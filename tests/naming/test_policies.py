@@ -43,7 +43,7 @@ def test_names_are_those_of_mirror_maker_2() -> None:
         assert [_java(answer) for answer in answers] == expected, (separator, follows, identity, topic)
 
 
-@pytest.mark.parametrize("kind", list(PolicyKind))
+@pytest.mark.parametrize("kind", [PolicyKind.DEFAULT, PolicyKind.IDENTITY])
 @pytest.mark.parametrize("separator", [".", "_", "--"])
 def test_our_own_topics_are_internal_under_every_policy(kind: PolicyKind, separator: str) -> None:
     policy = _policy(kind, separator, follows=True)
@@ -68,7 +68,7 @@ def test_identity_sees_cycles_in_heartbeats_only() -> None:
     assert not policy.is_cycle("B.orders", B)
 
 
-@pytest.mark.parametrize("kind", list(PolicyKind))
+@pytest.mark.parametrize("kind", [PolicyKind.DEFAULT, PolicyKind.IDENTITY])
 def test_policies_pickle(kind: PolicyKind) -> None:
     policy = _policy(kind, "_")
     assert pickle.loads(pickle.dumps(policy)) == policy

@@ -60,8 +60,27 @@ def _show(flows: Sequence[FlowStatus], *, limit: int | None) -> None:
         if one.partitions:
             console.print()
             console.print(partition_table(one, limit=limit))
+        if line := target_line(one):
+            console.print(Text(line, style="dim"), soft_wrap=True)
         for line in (*event_lines(one), *duty_lines(one)):
             console.print(Text(line, style="yellow"), soft_wrap=True)
+
+
+def target_line(flow: FlowStatus) -> str:
+    """Where the target's topics come from, over how many flows, and how many there are; "" where nothing is known."""
+    target = flow.target
+    if target is None:
+        return ""
+    upstream = ", ".join(f"{cluster} ({_counted(hops, 'hop')})" for cluster, hops in target.upstream.items())
+    topics = f"{_counted(len(target.remote), 'remote topic')}, {_counted(len(target.checkpoints), 'checkpoint topic')}"
+    return (
+        f"{flow.name}: on {flow.name.partition('->')[2]}: upstream {upstream or 'none'}; {topics}, "
+        f"{_counted(len(target.heartbeats), 'heartbeat topic')} (--json names them)"
+    )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def event_lines(flow: FlowStatus) -> list[str]:

@@ -51,7 +51,7 @@ def check_together(flows: Sequence[FlowConfig], file: str, *, fan_in: bool = Fal
     for one, other in combinations(flows, 2):
         if one.name == other.name:
             raise ConfigError(file=file, key=f"{one.name}.enabled", reason="two of the files enable this flow")
-        identity = one.policy.kind is other.policy.kind is PolicyKind.IDENTITY
+        identity = one.policy.keeps_names and other.policy.keeps_names
         shared = _shared(one, other) if identity and one.name.target == other.name.target else None
         if shared is None:
             continue
@@ -75,36 +75,51 @@ def check_rings(flows: Sequence[FlowConfig], file: str) -> None:
     Raises:
         ConfigError: such flows certainly copy one topic, and not all of them write and read these headers.
     """
-    identity = [flow for flow in flows if flow.policy.kind is PolicyKind.IDENTITY]
-    for ring in _rings(identity):
-        shared = None if all(flow.provenance_header for flow in ring) else _shared(*ring)
-        if shared is not None:
-            names = ", ".join(str(flow.name) for flow in ring)
-            raise ConfigError(
-                file=file,
-                key="provenance.header.enabled",
-                reason=f"{names} are a ring under identity naming, and copy {shared}: their records would come back to "
-                "where they were born",
-                remedy="set provenance.header.enabled = true for all of them, before their first run; or use "
-                "DefaultReplicationPolicy; or leave one of them out",
-            )
+    identity = [flow for flow in flows if flow.policy.keeps_names]
+    for shared, some in _by_topic(identity):
+        for flow in some:
+            ring = () if flow.provenance_header else _ring(flow, some)
+            if ring:
+                names = ", ".join(str(each.name) for each in ring)
+                raise ConfigError(
+                    file=file,
+                    key="provenance.header.enabled",
+                    reason=f"{names} are a ring under identity naming, and copy {shared}: their records would come "
+                    "back to where they were born",
+                    remedy="set provenance.header.enabled = true for all of them, before their first run; or use "
+                    "DefaultReplicationPolicy; or leave one of them out",
+                )
 
 
-def _rings(flows: Sequence[FlowConfig]) -> Iterator[tuple[FlowConfig, ...]]:
-    """The ways of three flows or more that end where they began and come through no cluster twice, each once."""
+def _by_topic(flows: Sequence[FlowConfig]) -> Iterator[tuple[str, tuple[FlowConfig, ...]]]:
+    """Each topic or expression, and the flows that certainly copy it."""
+    literals = dict.fromkeys(topic for flow in flows for topic in flow.topics if _literal(topic))
+    for topic in literals:
+        yield f"the topic {topic}", tuple(flow for flow in flows if _copies(flow, topic))
+    alike: dict[tuple[str, frozenset[str]], list[FlowConfig]] = {}
+    for flow in flows:
+        for expression in flow.topics:
+            alike.setdefault((expression, frozenset(flow.topics_exclude)), []).append(flow)
+    for (expression, _), some in alike.items():
+        yield f"the topics {expression}", tuple(some)
 
-    def ways(way: tuple[FlowConfig, ...]) -> Iterator[tuple[FlowConfig, ...]]:
-        for flow in flows:
-            if flow.name.source != way[-1].name.target or flow.name.source < way[0].name.source:
+
+def _ring(flow: FlowConfig, flows: Sequence[FlowConfig]) -> tuple[FlowConfig, ...]:
+    """The shortest way that begins with a flow and comes back over two others at least; empty without one."""
+    home = flow.name.source
+    ways: list[tuple[FlowConfig, ...]] = [(flow,)]
+    seen = {flow.name.target}
+    while ways:
+        way = ways.pop(0)
+        for onward in flows:
+            if onward.name.source != way[-1].name.target or onward.name.target in seen:
                 continue
-            if flow.name.target == way[0].name.source and len(way) > 1:
-                yield (*way, flow)
-            elif flow.name.target > way[0].name.source and all(flow.name.target != each.name.target for each in way):
-                yield from ways((*way, flow))
-
-    for first in flows:
-        if first.name.target > first.name.source:
-            yield from ways((first,))
+            if onward.name.target != home:
+                seen.add(onward.name.target)
+                ways.append((*way, onward))
+            elif len(way) > 1:
+                return (*way, onward)
+    return ()
 
 
 def cautions(flow: FlowConfig) -> Iterator[str]:
@@ -130,15 +145,9 @@ def cautions(flow: FlowConfig) -> Iterator[str]:
             )
 
 
-def _shared(*flows: FlowConfig) -> str | None:
-    """A topic or an expression that all of the flows certainly copy."""
-    for topic in (topic for flow in flows for topic in flow.topics):
-        if _literal(topic) and all(_copies(flow, topic) for flow in flows):
-            return f"the topic {topic}"
-    common = [each for each in flows[0].topics if not _literal(each) and all(each in flow.topics for flow in flows)]
-    if common and len({frozenset(flow.topics_exclude) for flow in flows}) == 1:
-        return f"the topics {common[0]}"
-    return None
+def _shared(one: FlowConfig, other: FlowConfig) -> str | None:
+    """A topic or an expression that both flows certainly copy."""
+    return next((shared for shared, some in _by_topic((one, other)) if len(some) > 1), None)
 
 
 def _literal(expression: str) -> bool:

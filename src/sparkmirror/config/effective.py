@@ -63,7 +63,7 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "topics", ", ".join(flow.topics)
     yield "topics.exclude", ", ".join(flow.topics_exclude)
     yield "config.properties.exclude", ", ".join(flow.config_properties_exclude)
-    yield "replication.policy.class", flow.policy.kind.value
+    yield "replication.policy.class", flow.policy.name
     yield "replication.policy.separator", flow.policy.separator
     yield "replication.policy.internal.topic.separator.enabled", _boolean(flow.policy.internal_separator_follows)
     yield "provenance.header.enabled", _boolean(flow.provenance_header)

@@ -7,13 +7,15 @@ The keys are those of MirrorMaker 2's source connector: ``topics``, ``source.clu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from sparkmirror.config import policies
 from sparkmirror.config.beginnings import read_start_places, read_stored_positions
 from sparkmirror.config.clients import read_client
 from sparkmirror.config.entries import INT_MAX, LONG_MAX, Entry, Reader, Resolve, one_of
 from sparkmirror.config.expressions import compile_list
 from sparkmirror.config.groups import GROUPS_EXCLUDE, GroupSettings
-from sparkmirror.config.keys import CLASSES, FLOW, ROLES, Status
+from sparkmirror.config.keys import CLASSES, FLOW, OF_POLICY, ROLES, Status
 from sparkmirror.config.layers import client_entries
 from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings, Side
 from sparkmirror.config.names import check_separator, check_topic
@@ -56,7 +58,7 @@ _DECOMPRESSION_TIMES = 10
 """The decompression limit's default: so many bytes, or so many times what a partition is fetched with."""
 
 _INSTEAD: Mapping[str, str] = {
-    "replication.policy.class": "a policy that keeps the names is IdentityReplicationPolicy",
+    "replication.policy.class": f"a policy that keeps the names is IdentityReplicationPolicy; {policies.HOW}",
     "topic.filter.class": "choose topics with topics and topics.exclude",
     "group.filter.class": "choose groups with groups and groups.exclude",
     "config.property.filter.class": "choose properties with config.properties.exclude",
@@ -66,6 +68,7 @@ _INSTEAD: Mapping[str, str] = {
     "header.converter": "records are copied as bytes; transform them after the mirror",
 }
 _TRANSFORMING = ("transforms", "predicates")
+_POLICY = "replication.policy.class"
 
 
 def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file: str) -> FlowConfig:
@@ -85,7 +88,7 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
     _check_sides(name, reader)
     consumer = Reader(entries=client_entries(flat, "source", "consumer"), resolve=resolve)
     replication_factor = _replication_factor(reader, "replication.factor", 2)
-    policy = _policy(reader)
+    policy = _policy(reader, name)
     source = _endpoint(name.source, "source", reader, file)
     reset = consumer.choice("auto.offset.reset", _RESET, AutoOffsetReset.EARLIEST)
     return FlowConfig(
@@ -139,7 +142,8 @@ def _refuse_code(reader: Reader) -> None:
             )
     for key, classes in CLASSES.items():
         for place in (key, f"source.cluster.{key}", f"target.cluster.{key}"):
-            _known_class(reader, place, classes, _INSTEAD[key])
+            if place != _POLICY:
+                _known_class(reader, place, classes, _INSTEAD[key])
 
 
 def _known_class(reader: Reader, place: str, classes: tuple[str, ...], instead: str) -> str | None:
@@ -191,26 +195,52 @@ def _expressions(reader: Reader, name: str, default: tuple[str, ...]) -> tuple[s
     return found
 
 
-def _policy(reader: Reader) -> PolicyChoice:
-    key = "replication.policy.class"
-    simple = _known_class(reader, key, CLASSES[key], _INSTEAD[key]) or PolicyKind.DEFAULT.value
+def _policy(reader: Reader, name: FlowName) -> PolicyChoice:
+    own = _own_policy(reader, name)
+    simple = _known_class(reader, _POLICY, CLASSES[_POLICY], _INSTEAD[_POLICY]) if own is None else None
+    stray = [key for key in reader.entries if key.startswith(OF_POLICY) and key not in FLOW]
+    if own is None and stray:
+        raise reader.entries[stray[0]].wrong("only a replication policy of one's own knows it", "remove the line")
     separator = reader.text("replication.policy.separator")
     entry = reader.entry("replication.policy.separator")
     if entry is not None:
         check_separator(entry, separator or "")
-    return PolicyChoice(
-        kind=PolicyKind(simple),
+    return replace(
+        own or PolicyChoice(kind=PolicyKind(simple or PolicyKind.DEFAULT.value)),
         separator=separator or ".",
         internal_separator_follows=reader.boolean("replication.policy.internal.topic.separator.enabled", default=True),
+    )
+
+
+def _own_policy(reader: Reader, name: FlowName) -> PolicyChoice | None:
+    """A policy that is a Python class; None where the file names none, or a class of Java."""
+    path = reader.text(_POLICY)
+    known = {*CLASSES[_POLICY], *(each.rpartition(".")[2] for each in CLASSES[_POLICY])}
+    if path is None or path in known:
+        return None
+    entry = reader.entries[_POLICY]
+    own = policies.find_class(entry, path)
+    if own is None:
+        return None
+    settings = {key: reader.text(key) or "" for key in sorted(reader.entries) if key.startswith(OF_POLICY)}
+    settings |= {"source.cluster.alias": name.source, "target.cluster.alias": name.target}
+    policy = policies.make_policy(entry, own, settings)
+    return PolicyChoice(
+        kind=PolicyKind.OWN,
+        path=f"{own.__module__}:{own.__name__}" if ":" not in path else path,
+        settings=tuple(settings.items()),
+        own_keeps_names=policies.keeps_names(entry, policy, name.source),
+        file=entry.file,
+        key=entry.key,
     )
 
 
 def _deletes(reader: Reader, policy: PolicyChoice) -> bool:
     name = "sync.topic.deletes.enabled"
     wanted = reader.boolean(name, default=False)
-    if wanted and policy.kind is PolicyKind.IDENTITY:
+    if wanted and policy.keeps_names:
         raise reader.entries[name].wrong(
-            "cannot be true under IdentityReplicationPolicy: a topic of the same name may hold records that other "
+            f"cannot be true under {policy.name}: a topic of the same name may hold records that other "
             "producers wrote, and they would go with it",
             "remove the line, or use DefaultReplicationPolicy for this flow",
         )

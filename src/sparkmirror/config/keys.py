@@ -199,6 +199,7 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
 
 FLOW: Mapping[str, Key] = _table(
     (_active("only Kafka's own classes, and Strimzi's policy"), " ".join(CLASSES)),
+    (_active("Kafka's own classes, Strimzi's policy, or a Python class"), "replication.policy.class"),
     (_active("refused unless empty"), "transforms predicates"),
     (
         _active(),
@@ -271,8 +272,12 @@ WORKER: Mapping[str, Key] = _table(
 )
 """Keys of the Connect worker, which MirrorMaker 2 runs on; wherever they stand in a file."""
 
+OF_POLICY = "replication.policy."
+"""What keys of an own replication policy begin with."""
+
 PREFIXES: Mapping[str, Key] = {
     "config.providers.": _active(),
+    OF_POLICY: _active("of a policy of one's own"),
     "transforms.": _later("transforms"),
     "predicates.": _later("transforms"),
     "key.converter.": _no_meaning("the Connect worker; there is none here"),

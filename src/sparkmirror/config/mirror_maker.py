@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sparkmirror.config.entries import Entry, Reader, Resolve
-from sparkmirror.config.keys import FLOW, OLD_NAMES, ROLES, SECURITY
+from sparkmirror.config.keys import FLOW, OF_POLICY, OLD_NAMES, ROLES, SECURITY
 from sparkmirror.config.names import check_alias
 from sparkmirror.config.properties import PropertiesFile
 from sparkmirror.errors import ConfigError
@@ -119,7 +119,7 @@ def _refuse_stray(key: str, entry: Entry, reader: Reader, aliases: tuple[Alias, 
 
 def connector_entries(file: PropertiesFile, flow: FlowName) -> Mapping[str, Entry]:
     """What MirrorMaker 2 would hand to the connector of a flow: its keys without the flow's prefix."""
-    flat = _renamed({key: entry for key, entry in file.entries.items() if key in FLOW or key in OLD_NAMES})
+    flat = _renamed({key: entry for key, entry in file.entries.items() if _is_of_flows(key)})
     flat.pop("enabled", None)
     for side, alias in (("source", flow.source), ("target", flow.target)):
         for key, entry in _cluster_entries(file, alias).items():
@@ -132,6 +132,10 @@ def connector_entries(file: PropertiesFile, flow: FlowName) -> Mapping[str, Entr
             flat.setdefault(name, told)
     flat.update(_renamed(_stripped(file, flow_prefix(flow))))
     return flat
+
+
+def _is_of_flows(key: str) -> bool:
+    return key in FLOW or key in OLD_NAMES or key.startswith(OF_POLICY)
 
 
 def _cluster_entries(file: PropertiesFile, alias: Alias) -> dict[str, Entry]:

@@ -105,10 +105,11 @@ class Policies:
 
 
 class PolicyKind(Enum):
-    """The replication policies of MirrorMaker 2."""
+    """The replication policies of MirrorMaker 2, and those that are none of them."""
 
     DEFAULT = "DefaultReplicationPolicy"
     IDENTITY = "IdentityReplicationPolicy"
+    OWN = "a Python class"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,11 +121,30 @@ class PolicyChoice:
         separator: between the alias and the topic.
         internal_separator_follows: whether MirrorMaker 2's internal topics are named with ``separator`` too, or with
             a dot whatever ``separator`` is.
+        path: of an own policy, ``package.module:Class``.
+        settings: that it is made with.
+        own_keeps_names: whether it leaves topics their names.
+        file, key: where it was chosen, for messages.
     """
 
     kind: PolicyKind = PolicyKind.DEFAULT
     separator: str = "."
     internal_separator_follows: bool = True
+    path: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+    own_keeps_names: bool = False
+    file: str = ""
+    key: str = ""
+
+    @property
+    def name(self) -> str:
+        """The class."""
+        return self.path or self.kind.value
+
+    @property
+    def keeps_names(self) -> bool:
+        """Whether topics have the same names on both sides, so that only the writers of batches tell loops."""
+        return self.kind is PolicyKind.IDENTITY or self.own_keeps_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,9 +71,11 @@ def _translated(flow: FlowConfig, binding: AclBinding) -> AclBinding | None:
 
 
 def _topic(flow: FlowConfig, binding: AclBinding) -> AclBinding | None:
-    identity = flow.policy.kind is PolicyKind.IDENTITY
+    identity = flow.policy.keeps_names
     if not is_wide(binding):
         return replace(binding, name=topics.remote_topic(flow, binding.name))
+    if flow.policy.kind is PolicyKind.OWN and not identity:
+        return None  # nobody knows which names its answers for all topics with a prefix have in common
     if binding.name == EVERYTHING:
         everything = None if identity else topics.remote_topic(flow, "")
         return None if everything is None else replace(binding, name=everything, pattern=PatternType.PREFIXED)

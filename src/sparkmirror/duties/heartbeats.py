@@ -20,7 +20,7 @@ from sparkmirror.duties.mirror_topics import NOT_ALLOWED, CreateTopic, create, e
 from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.mm2.heartbeats import Heartbeat
-from sparkmirror.naming import HEARTBEATS_TOPIC
+from sparkmirror.naming import policy_for
 
 BEAT_MS = 10_000
 """For one heartbeat: a later one is worth as much."""
@@ -45,12 +45,13 @@ class Heartbeats:
         self.interval_s: float | None = settings.interval_s if settings.enabled else None
         self._flow = sides.flow
         self._target = sides.target
-        self._journal = Journal(sides.target, HEARTBEATS_TOPIC)
+        self._topic = topic_of(sides.flow)
+        self._journal = Journal(sides.target, self._topic)
         self._there = False
 
     def look(self) -> Sequence[CreateTopic | Beat]:
         """Sees that the topic is there; asks for it no more once it was."""
-        self._there = self._there or exists(self._target, HEARTBEATS_TOPIC, min(BEAT_MS, self._flow.admin_timeout_ms))
+        self._there = self._there or exists(self._target, self._topic, min(BEAT_MS, self._flow.admin_timeout_ms))
         return decide(self._flow, there=self._there)
 
     def apply(self, actions: Sequence[CreateTopic | Beat]) -> Sequence[Result]:
@@ -66,14 +67,19 @@ class Heartbeats:
         except SparkmirrorError as failure:
             self._there = False  # it may have been deleted
             if isinstance(failure, BrokerError) and failure.code in NOT_ALLOWED:
-                remedy = f"allow WRITE, DESCRIBE and CREATE on Topic {HEARTBEATS_TOPIC} to this user, {_NOT_WANTED}"
-                raise with_remedy(failure, HEARTBEATS_TOPIC, remedy) from failure
+                remedy = f"allow WRITE, DESCRIBE and CREATE on Topic {self._topic} to this user, {_NOT_WANTED}"
+                raise with_remedy(failure, self._topic, remedy) from failure
             raise
 
     def _beat(self) -> None:
         name = self._flow.name
         heartbeat = Heartbeat(source=name.source, target=name.target, timestamp_ms=int(time.time() * 1000))
         self._target.run(self._journal.append, [(heartbeat.key, heartbeat.value)], BEAT_MS)
+
+
+def topic_of(flow: FlowConfig) -> str:
+    """The target's own topic of heartbeats."""
+    return policy_for(flow.policy, flow.source.alias).heartbeats_topic()
 
 
 def decide(flow: FlowConfig, *, there: bool) -> tuple[CreateTopic | Beat, ...]:
@@ -87,7 +93,7 @@ def decide(flow: FlowConfig, *, there: bool) -> tuple[CreateTopic | Beat, ...]:
         return (Beat(),)
     creation = CreateTopic(
         cluster=flow.target.alias,
-        topic=HEARTBEATS_TOPIC,
+        topic=topic_of(flow),
         replication_factor=flow.heartbeats.replication_factor,
         key="heartbeats.topic.replication.factor",
     )

@@ -16,7 +16,7 @@ from sparkmirror.config import Drift, FlowConfig, PolicyKind, Side
 from sparkmirror.duties import offset_syncs, topics
 from sparkmirror.duties.reach import ALL, Reach, reach, smallest
 from sparkmirror.kafka.acls import CLUSTER_NAME, Operation, PatternType, ResourceType
-from sparkmirror.naming import HEARTBEATS_TOPIC, WRITERS_TOPIC, control_topic, internal_topic, policy_for
+from sparkmirror.naming import WRITERS_TOPIC, control_topic, internal_topic, policy_for
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 CLUSTER, TRANSACTIONAL_ID = ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
@@ -57,7 +57,7 @@ def source_topics(flow: FlowConfig) -> tuple[Reach, ...]:
     """What covers the topics that the flow may copy."""
     found = list(reach(flow.topics))
     if flow.heartbeats_replication:
-        found.append(_named(HEARTBEATS_TOPIC))
+        found.append(_named(policy_for(flow.policy, flow.source.alias).heartbeats_topic()))
     return smallest(found)
 
 
@@ -100,7 +100,8 @@ def _target(flow: FlowConfig) -> Iterator[Right]:
     if flow.dead_letters.active:
         yield from _allow(TOPIC, [_named(flow.dead_letters.topic)], "dead letters", WRITE, CREATE, DESCRIBE)
     if flow.heartbeats.enabled:
-        yield from _allow(TOPIC, [_named(HEARTBEATS_TOPIC)], "heartbeats", WRITE, CREATE, DESCRIBE)
+        name = policy_for(flow.policy, flow.source.alias).heartbeats_topic()
+        yield from _allow(TOPIC, [_named(name)], "heartbeats", WRITE, CREATE, DESCRIBE)
     if flow.offset_syncs.enabled and flow.offset_syncs.location is Side.TARGET:
         yield from _offset_syncs(flow)
     if flow.groups.checkpoints_enabled:
@@ -119,8 +120,10 @@ def _offset_syncs(flow: FlowConfig) -> Iterator[Right]:
 def _copy(flow: FlowConfig, of: Reach) -> Reach:
     if of.pattern is PatternType.LITERAL and of != ALL:
         return _named(topics.remote_topic(flow, of.name))
-    if flow.policy.kind is PolicyKind.IDENTITY:
+    if flow.policy.keeps_names:
         return of
+    if flow.policy.kind is PolicyKind.OWN:
+        return ALL
     return Reach(topics.remote_topic(flow, "" if of == ALL else of.name), PatternType.PREFIXED)
 
 

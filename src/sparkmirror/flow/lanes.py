@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from sparkmirror.config import FlowConfig, PolicyKind
+from sparkmirror.config import FlowConfig
 from sparkmirror.copy.control import drain_key, lost_key, orders_key, spent_keys
 from sparkmirror.copy.orders import Orders
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
@@ -211,7 +211,7 @@ class Lanes:
             partitions=tuple(replace(each, carried=self._opened.writers.carried(each.writer)) for each in plans),
             source_id=self._opened.source_id,
             target_id=self._opened.target_id,
-            loops_by_writer=self._config.policy.kind is PolicyKind.IDENTITY,
+            loops_by_writer=self._config.policy.keeps_names,
             internal_topic=internal_topic(self._config.name),
             control_topic=control_topic(self._config.name),
             control_offset=control_end if control_offset is None else control_offset,

@@ -3,8 +3,8 @@
 The questions of MirrorMaker 2's ``MirrorClient``, with its answers, for whoever fails applications over or watches
 replication. They hold for topics that MirrorMaker 2 wrote and for those that sparkmirror wrote.
 
-Invariants: nothing is changed and no record is read; each question asks the cluster anew. Sparkmirror's own topics are
-never remote ones, which MirrorMaker 2's client takes them for where the alias could be ``sparkmirror``.
+Invariants: nothing is changed and no record is read; each question asks the cluster anew. The answers are pure, in
+``naming.lineage``.
 
 Reference: ``org.apache.kafka.connect.mirror.MirrorClient`` of Kafka 4.3.1 (KIP-382).
 """
@@ -19,7 +19,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.rounds import ADMIN_MS
 from sparkmirror.model import Alias
-from sparkmirror.naming import NO_WAY, ReplicationPolicy, hops, policy_for, sources
+from sparkmirror.naming import NO_WAY, Lineage, ReplicationPolicy, lineage, policy_for
 
 
 class MirrorClient:
@@ -60,8 +60,7 @@ class MirrorClient:
         Raises:
             LinkError: the cluster cannot be asked.
         """
-        found = (hops(self.policy, topic, Alias(upstream)) for topic in self.heartbeat_topics())
-        return min((number for number in found if number != NO_WAY), default=NO_WAY)
+        return self.lineage().upstream.get(upstream, NO_WAY)
 
     def upstream_clusters(self) -> frozenset[Alias]:
         """The clusters that heartbeats have come from, over one flow or several.
@@ -69,7 +68,7 @@ class MirrorClient:
         Raises:
             LinkError: the cluster cannot be asked.
         """
-        return frozenset(source for topic in self.heartbeat_topics() for source in sources(self.policy, topic))
+        return frozenset(map(Alias, self.lineage().upstream))
 
     def heartbeat_topics(self) -> frozenset[str]:
         """The topics of heartbeats: the cluster's own, and copies.
@@ -77,7 +76,7 @@ class MirrorClient:
         Raises:
             LinkError: the cluster cannot be asked.
         """
-        return frozenset(topic for topic in self._topics() if self.policy.is_heartbeats_topic(topic))
+        return frozenset(self.lineage().heartbeats)
 
     def checkpoint_topics(self) -> frozenset[str]:
         """The topics of checkpoints.
@@ -85,7 +84,7 @@ class MirrorClient:
         Raises:
             LinkError: the cluster cannot be asked.
         """
-        return frozenset(topic for topic in self._topics() if self.policy.is_checkpoints_topic(topic))
+        return frozenset(self.lineage().checkpoints)
 
     def remote_topics(self, source: str | None = None) -> frozenset[str]:
         """The topics that were copied here, internal ones left out.
@@ -96,14 +95,13 @@ class MirrorClient:
         Raises:
             LinkError: the cluster cannot be asked.
         """
-        origins = {
-            topic: self.policy.topic_source(topic)
-            for topic in self._topics()
-            if not self.policy.is_internal_topic(topic)
-        }
-        return frozenset(topic for topic, origin in origins.items() if origin is not None and source in (None, origin))
+        return frozenset(topic for topic, origin in self.lineage().remote.items() if source in (None, origin))
 
-    def _topics(self) -> list[str]:
-        """All topics but the brokers' own."""
+    def lineage(self) -> Lineage:
+        """All answers at once.
+
+        Raises:
+            LinkError: the cluster cannot be asked.
+        """
         found = admin.list_topics(self._cluster, timeout_ms=self._timeout_ms)
-        return [name for name, topic in found.items() if not topic.internal]
+        return lineage(self.policy, [name for name, topic in found.items() if not topic.internal])

@@ -174,7 +174,7 @@ def carried_on(config: FlowConfig, source: Cluster, source_id: str, target_id: s
         BrokerError: the source's registry of writers cannot be read.
         LinkError: the source does not answer.
     """
-    if config.policy.kind is not PolicyKind.IDENTITY:
+    if not config.policy.keeps_names:
         return frozenset()
     entries = source.run(read_registry, Journal(source, WRITERS_TOPIC))
     return carried_into(entries, source_id, target_id)
@@ -189,7 +189,7 @@ def _ended_cleanly(state: JournalState) -> bool:
 
 def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Store, file: str) -> FlowRecord:
     policy = config.policy
-    naming = policy.kind.value if policy.kind is PolicyKind.IDENTITY else f"{policy.kind.value} {policy.separator}"
+    naming = f"{policy.name} {policy.separator}" if policy.kind is PolicyKind.DEFAULT else policy.name
     known = store.state.flow
     if store.state.later:
         key, version = next(iter(store.state.later.items()))

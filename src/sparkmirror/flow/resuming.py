@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from sparkmirror.config import FlowConfig, PolicyKind
+from sparkmirror.config import FlowConfig
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import ids_of_topics, patience_ms
 from sparkmirror.flow.positions import Resumed
@@ -91,7 +91,7 @@ class Resuming:
                     clean=self._opened.clean,
                     end=ends.get(there),
                     target_id=ids.get(there.topic, ""),
-                    sole_writer=self._config.policy.kind is not PolicyKind.IDENTITY,
+                    sole_writer=not self._config.policy.keeps_names,
                 )
             )
         }

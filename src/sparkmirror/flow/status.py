@@ -1,4 +1,4 @@
-"""What the flows of a configuration do, told by their internal topics alone, so from any machine.
+"""What the flows of a configuration do, told by their internal topics and the names on their targets, from any machine.
 
 Invariants: nothing is written, and no process of a flow is asked; `told` is pure. A cluster that cannot be read makes
 its own flows unreadable and no other.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 
 from sparkmirror.config import FlowConfig, MirrorConfig
@@ -18,7 +19,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition
-from sparkmirror.naming import internal_topic, policy_for
+from sparkmirror.naming import internal_topic, lineage, policy_for
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
 
@@ -54,11 +55,14 @@ def _read_flow(flow: FlowConfig) -> FlowStatus:
     cluster = None
     try:
         cluster = Cluster(flow.target.alias, flow.target.admin, role="status")
-        if topic not in admin.list_topics(cluster, [topic], timeout_ms):
-            return FlowStatus(name=str(flow.name), state=NEVER_STARTED)
+        there = admin.list_topics(cluster, timeout_ms=timeout_ms)
+        names = [name for name, described in there.items() if not described.internal]
+        target = lineage(policy_for(flow.policy, flow.source.alias), names)
+        if topic not in there:
+            return FlowStatus(name=str(flow.name), state=NEVER_STARTED, target=target)
         store = Store(cluster, topic, timeout_ms)
         store.follow()
-        return told(flow, store.state, now_ms=now_ms())
+        return replace(told(flow, store.state, now_ms=now_ms()), target=target)
     except (SparkmirrorError, ValueError) as failure:  # ValueError: a record that is not one of ours
         return FlowStatus(name=str(flow.name), state=UNREADABLE, events=(_note(str(failure)),))
     finally:

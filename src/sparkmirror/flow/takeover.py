@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sparkmirror.config import FlowConfig, PolicyKind
+from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import group_of
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.events import Event
@@ -99,7 +99,7 @@ class Takeover:
         self._store = opened.store
         self._writers = opened.writers
         self._config = config
-        self._sole_writer = config.policy.kind is not PolicyKind.IDENTITY
+        self._sole_writer = not config.policy.keeps_names
         self._still: dict[TopicPartition, int] = {}
 
     def take_over(self, pairs: Pairs, target_ids: Mapping[str, str]) -> Resumption:

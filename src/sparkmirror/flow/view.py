@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparkmirror.naming import Lineage
 from sparkmirror.offsets.duty_records import DutyRound
 
 
@@ -118,6 +119,7 @@ class FlowStatus:
         partitions: each partition, in the order of topic and number.
         events: what the operator should know, of the last seven days, the newest last.
         duties: the newest round of each duty, by name in order.
+        target: what the names of the target's topics tell of all flows into it; ``None`` if it cannot be asked.
     """
 
     name: str
@@ -131,3 +133,4 @@ class FlowStatus:
     partitions: tuple[PartitionStatus, ...] = ()
     events: tuple[EventStatus, ...] = ()
     duties: tuple[DutyRound, ...] = ()
+    target: Lineage | None = None

@@ -1,5 +1,6 @@
 """Names of topics: how they change, which are copied, which are our own."""
 
+from sparkmirror.naming.choosing import policy_for
 from sparkmirror.naming.filters import (
     ConfigPropertyFilter,
     TopicFilter,
@@ -7,12 +8,12 @@ from sparkmirror.naming.filters import (
     group_filter,
     topic_filter,
 )
+from sparkmirror.naming.lineage import Lineage, lineage
 from sparkmirror.naming.policies import (
     HEARTBEATS_TOPIC,
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     ReplicationPolicy,
-    policy_for,
 )
 from sparkmirror.naming.topics import (
     MAX_TOPIC_NAME,
@@ -33,6 +34,7 @@ __all__ = [
     "Decision",
     "DefaultReplicationPolicy",
     "IdentityReplicationPolicy",
+    "Lineage",
     "ReplicationPolicy",
     "TopicFilter",
     "config_property_filter",
@@ -40,6 +42,7 @@ __all__ = [
     "group_filter",
     "hops",
     "internal_topic",
+    "lineage",
     "policy_for",
     "should_replicate",
     "sources",

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from sparkmirror.config import PolicyChoice, PolicyKind
 from sparkmirror.model import Alias
 
 HEARTBEATS_TOPIC = "heartbeats"
@@ -36,6 +35,9 @@ class ReplicationPolicy(Protocol):
 
     def is_internal_topic(self, topic: str) -> bool:
         """Whether it belongs to Kafka, MirrorMaker 2 or sparkmirror, and so is never copied."""
+
+    def heartbeats_topic(self) -> str:
+        """The topic of heartbeats that each cluster has of its own."""
 
     def is_heartbeats_topic(self, topic: str) -> bool:
         """Whether it is the heartbeats topic or a copy of one."""
@@ -86,6 +88,10 @@ class DefaultReplicationPolicy:
     def is_internal_topic(self, topic: str) -> bool:
         """Whether it is Kafka's, MirrorMaker 2's or sparkmirror's own."""
         return _is_internal(topic, self.internal_separator)
+
+    def heartbeats_topic(self) -> str:
+        """``heartbeats``."""
+        return HEARTBEATS_TOPIC
 
     def is_heartbeats_topic(self, topic: str) -> bool:
         """Whether the original name is ``heartbeats``."""
@@ -146,6 +152,10 @@ class IdentityReplicationPolicy:
         """Whether it is Kafka's, MirrorMaker 2's or sparkmirror's own."""
         return self.default.is_internal_topic(topic)
 
+    def heartbeats_topic(self) -> str:
+        """``heartbeats``."""
+        return HEARTBEATS_TOPIC
+
     def is_heartbeats_topic(self, topic: str) -> bool:
         """Whether the original name is ``heartbeats``."""
         return self.original_topic(topic) == HEARTBEATS_TOPIC
@@ -165,15 +175,6 @@ class IdentityReplicationPolicy:
     def is_checkpoints_topic(self, topic: str) -> bool:
         """Whether it ends like one of checkpoints."""
         return self.default.is_checkpoints_topic(topic)
-
-
-def policy_for(choice: PolicyChoice, source: Alias) -> ReplicationPolicy:
-    """The policy that a flow from ``source`` names its topics with."""
-    internal = choice.separator if choice.internal_separator_follows else "."
-    default = DefaultReplicationPolicy(separator=choice.separator, internal_separator=internal)
-    if choice.kind is PolicyKind.IDENTITY:
-        return IdentityReplicationPolicy(source_alias=source, default=default)
-    return default
 
 
 def _original(policy: ReplicationPolicy, topic: str) -> str:
