@@ -17,6 +17,7 @@ kafka-python 3. Its manager has no hook for the class of a connection, hence `Co
 
 from __future__ import annotations
 
+import logging
 import ssl
 import time
 from abc import ABC, abstractmethod
@@ -39,6 +40,10 @@ PIECES_PER_CALL = 512
 
 
 BOOTSTRAP_TRY_MS, MOST_DOUBLINGS = 3_000, 5
+
+for _logger in ("kafka.net.connection", "kafka.protocol.parser"):
+    # At DEBUG they show whatever is sent, passwords and tokens among it.
+    logging.getLogger(_logger).addFilter(lambda record: record.levelno > logging.DEBUG)
 
 
 class Pieces(tuple[bytes | bytearray | memoryview, ...]):
