@@ -107,3 +107,18 @@ def test_clusters_choose_the_flows(check):
     code, _, err = check(FILE, "--clusters", "A")
     assert code == 2
     assert "no flow into A is enabled" in err
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--all",)])
+def test_shows_a_token_endpoint_and_its_client_and_no_secret(check, options):
+    lines = (
+        "A.security.protocol = SASL_SSL",
+        "A.sasl.mechanism = OAUTHBEARER",
+        f"A.sasl.oauthbearer.token.endpoint.url = https://idp.example.com/token?key={CANARY}",
+        "A.sasl.oauthbearer.client.credentials.client.id = mirror",
+        f"A.sasl.oauthbearer.client.credentials.client.secret = {CANARY}",
+    )
+    code, out, err = check(FILE + "\n".join(lines), *options)
+    assert code == 0
+    assert "https://idp.example.com/token" in out
+    assert CANARY not in out + err

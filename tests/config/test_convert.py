@@ -120,6 +120,16 @@ def test_a_login_keeps_its_reference_unless_a_secret_stands_beside_it(write, pas
     assert "clear" not in text
 
 
+@pytest.mark.parametrize("option", ["oauth.access.token", "oauth.client.secret", "clientSecret", "oauth.refresh.token"])
+def test_a_token_in_a_login_is_not_written_though_a_reference_stands_beside_it(write, option):
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    providers = ("config.providers = env", "config.providers.env.class = EnvVarConfigProvider")
+    path = write(*providers, f'A.sasl.jaas.config = {module} clientId="${{env:ID}}" {option}="canary-7747";')
+    text = as_properties(open_files([path]), "x", ())
+    assert "canary-7747" not in text
+    assert "A.sasl.jaas.config = ${sparkmirror-file:" in text or "A.sasl.jaas.config = ${file:" in text
+
+
 def test_a_provider_with_limits_is_not_used_for_what_it_may_not_hold(write):
     lines = (
         "config.providers = file",

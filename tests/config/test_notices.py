@@ -35,8 +35,8 @@ def lines(*keys):
             ("f: not active in this version: metrics (metric.names.formats, A->B.add.source.alias.to.metrics)"),
         ),
         (
-            ["listeners", "A.sasl.kerberos.service.name"],
-            "f: not active in this version: REST (listeners); Kerberos (A.sasl.kerberos.service.name)",
+            ["listeners", "metric.names.formats"],
+            "f: not active in this version: REST (listeners); metrics (metric.names.formats)",
         ),
         (
             ["offset.storage.replication.factor"],

@@ -134,8 +134,8 @@ def test_keys_that_the_protocol_does_not_need_are_not_looked_at(load_flow):
 
 
 REFUSED = [
-    ("gssapi by default", ["A.security.protocol = SASL_SSL"], "which means GSSAPI; that comes later"),
-    ("gssapi", [LOGIN[0], "A.sasl.mechanism = GSSAPI"], "'GSSAPI' comes later"),
+    ("gssapi by default", ["A.security.protocol = SASL_SSL"], "logs in with GSSAPI, but there is no sasl.jaas.config"),
+    ("no mechanism", [LOGIN[0], JAAS], "which is what holds where it is not set.*or set sasl.mechanism"),
     ("a mechanism of somebody", [LOGIN[0], "A.sasl.mechanism = AWS_MSK_IAM"], "possible: PLAIN, SCRAM"),
     ("a protocol of somebody", ["A.security.protocol = TLS"], "possible: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     ("no login", [*LOGIN], "there is no sasl.jaas.config"),

@@ -28,7 +28,8 @@ from sparkmirror.config import (
 )
 from sparkmirror.kafka import tokens
 from sparkmirror.kafka.cluster import new_loop
-from sparkmirror.kafka.token_sources import NoTokenError, Token, TokenRefusedError, obtain
+from sparkmirror.kafka.login_errors import LoginDelayedError, LoginRefusedError
+from sparkmirror.kafka.token_sources import Token, obtain
 from sparkmirror.kafka.tokens import Tokens, keeper_of, refresh_at
 from sparkmirror.lab import token_endpoint
 from sparkmirror.lab.certificates import write_certificates
@@ -97,7 +98,7 @@ def test_an_endpoint_gives_a_token_for_id_and_secret(endpoint: token_endpoint.To
 
 def test_credentials_are_encoded_where_the_file_asks_for_it(endpoint: token_endpoint.TokenEndpoint):
     endpoint._users = {USER: "canary-70ce%2F%2B+%25"}
-    with pytest.raises(TokenRefusedError):
+    with pytest.raises(LoginRefusedError):
         get(login_at(endpoint.url))
     assert get(login_at(endpoint.url, encode_credentials=True)).value
 
@@ -110,10 +111,10 @@ def test_the_certificate_of_an_endpoint_is_checked(place: Path):
         assert get(login_at(server.url, tls=replace(trusting, system_too=True))).value
         elsewhere = server.url.replace("127.0.0.1", "127.0.0.2")
         for url, security in ((server.url, Security(protocol=SecurityProtocol.SSL)), (elsewhere, trusting)):
-            with pytest.raises((TokenRefusedError, NoTokenError)) as caught:
+            with pytest.raises((LoginRefusedError, LoginDelayedError)) as caught:
                 get(login_at(url, tls=security))
             told(caught.value)
-        with pytest.raises(TokenRefusedError, match="certificate of the token endpoint 'the endpoint'") as caught:
+        with pytest.raises(LoginRefusedError, match="certificate of the token endpoint 'the endpoint'") as caught:
             get(login_at(server.url, tls=Security(protocol=SecurityProtocol.SSL)))
         assert "ssl.truststore" in caught.value.remedy
     finally:
@@ -141,7 +142,7 @@ def test_what_another_try_would_not_change_is_told_at_once(
     endpoint: token_endpoint.TokenEndpoint, status: int, body: bytes, reason: str
 ):
     endpoint.answers = [(status, body)]
-    with pytest.raises(TokenRefusedError, match=reason) as caught:
+    with pytest.raises(LoginRefusedError, match=reason) as caught:
         get(login_at(endpoint.url))
     assert "'the endpoint' (A.url)" in told(caught.value)
     assert "A.id" in caught.value.remedy or "A.url" in caught.value.remedy
@@ -166,7 +167,7 @@ def test_what_may_pass_is_tried_again(endpoint: token_endpoint.TokenEndpoint):
 def test_trying_again_ends(endpoint: token_endpoint.TokenEndpoint):
     endpoint.answers = [(503, b"")] * 50
     began = time.monotonic()
-    with pytest.raises(NoTokenError, match="503"):
+    with pytest.raises(LoginDelayedError, match="503"):
         get(login_at(endpoint.url))
     assert 0.2 <= time.monotonic() - began < 2
     assert 3 <= len(endpoint.forms) < 20
@@ -175,7 +176,9 @@ def test_trying_again_ends(endpoint: token_endpoint.TokenEndpoint):
 def test_an_endpoint_that_is_not_there_is_told_with_its_key():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(NoTokenError, match=r"no token from 'the endpoint' \(A\.url\): connection refused") as caught:
+    with pytest.raises(
+        LoginDelayedError, match=r"no token from 'the endpoint' \(A\.url\): connection refused"
+    ) as caught:
         get(login_at(f"http://127.0.0.1:{port}/"))
     assert "A.url" in caught.value.remedy
 
@@ -184,7 +187,7 @@ def test_an_endpoint_that_hangs_costs_the_time_outs_and_no_more():
     with socket.create_server(("127.0.0.1", 0)) as server:
         login = login_at(f"http://127.0.0.1:{server.getsockname()[1]}/", read_timeout_ms=100)
         began = time.monotonic()
-        with pytest.raises(NoTokenError, match="no answer in time"):
+        with pytest.raises(LoginDelayedError, match="no answer in time"):
             get(login)
         assert 0.2 < time.monotonic() - began < 3
 
@@ -205,7 +208,7 @@ def test_an_endpoint_that_never_stops_talking_is_left():
         threading.Thread(target=talk, args=(server,), daemon=True).start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         source = replace(source_at(url), retry_backoff_max_ms=10, connect_timeout_ms=100, read_timeout_ms=200)
-        with pytest.raises(NoTokenError, match="does not end"):
+        with pytest.raises(LoginDelayedError, match="does not end"):
             get(OAuth(source=source))
 
 
@@ -219,17 +222,17 @@ def test_a_file_is_read_anew(tmp_path: Path, endpoint: token_endpoint.TokenEndpo
         file.write_text(f"{value}\n")
         assert get(login).value == value
     file.write_text("canary-70ce is no token")
-    with pytest.raises(NoTokenError, match=r"'the file' \(A.url\) holds no token") as caught:
+    with pytest.raises(LoginDelayedError, match=r"'the file' \(A.url\) holds no token") as caught:
         get(login)
     assert "canary" not in told(caught.value)
     file.unlink()
-    with pytest.raises(NoTokenError, match="no such file"):
+    with pytest.raises(LoginDelayedError, match="no such file"):
         get(login)
 
 
 def test_a_token_that_is_over_is_not_sent(endpoint: token_endpoint.TokenEndpoint):
     over = endpoint.token("a", exp=int(time.time()) - 10)
-    with pytest.raises(TokenRefusedError, match=r"the token of A\.jaas expired 1\d s ago") as caught:
+    with pytest.raises(LoginRefusedError, match=r"the token of A\.jaas expired 1\d s ago") as caught:
         get(OAuth(source=FixedToken(token=Secret(over), key="A.jaas")))
     assert over not in told(caught.value)
     assert "put a new token into A.jaas" in caught.value.remedy
@@ -322,9 +325,9 @@ def test_a_fetch_does_not_hold_up_the_loop_and_is_joined(endpoint: token_endpoin
 def test_who_waits_too_long_is_told_why_and_the_next_one_gets_the_token(endpoint: token_endpoint.TokenEndpoint):
     endpoint.answers, endpoint.delay_s = [(503, b"")], 0.2
     login = login_at(endpoint.url)
-    with pytest.raises(NoTokenError, match="no token has come in time yet"):
+    with pytest.raises(LoginDelayedError, match="no token has come in time yet"):
         wait_for(login, 0.1)
-    with pytest.raises(NoTokenError, match="503"):
+    with pytest.raises(LoginDelayedError, match="503"):
         wait_for(login, 0.2)
     wait_for(login)
     assert len(endpoint.forms) == 2
@@ -351,10 +354,10 @@ def test_a_token_that_is_over_is_never_handed_out(endpoint: token_endpoint.Token
     login = login_at(endpoint.url)
     wait_for(login)
     time.sleep(1.1)
-    with pytest.raises(NoTokenError):
+    with pytest.raises(LoginDelayedError):
         Tokens(login).token()
     endpoint.answers = [(403, b"")]
-    with pytest.raises(TokenRefusedError):
+    with pytest.raises(LoginRefusedError):
         wait_for(login)
     wait_for(login)
     assert Tokens(login).token() == endpoint.issued[-1]
@@ -367,6 +370,6 @@ def test_a_mistake_of_ours_is_told_to_who_waits(
         raise ZeroDivisionError(SECRET)
 
     monkeypatch.setattr(tokens, "obtain", wrong)
-    with pytest.raises(NoTokenError, match="ZeroDivisionError") as caught:
+    with pytest.raises(LoginDelayedError, match="ZeroDivisionError") as caught:
         wait_for(login_at(endpoint.url))
     told(caught.value)

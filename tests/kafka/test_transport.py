@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Iterator
 
 import pytest
+from kafka.protocol.sasl import SaslAuthenticateRequest
 
 from sparkmirror.kafka.cluster import new_loop
-from sparkmirror.kafka.transport import Pieces, TcpTransport
+from sparkmirror.kafka.transport import Pieces, Protocol, TcpTransport
 
 
 class Line:
@@ -62,3 +64,15 @@ def test_what_holds_no_batch_always_goes(line: Line):
     line.transport.write(b"sign of life")
     assert line.transport._sock_send() == (12, None)
     assert line.far.recv(100) == b"batchsign of life"
+
+
+def test_what_is_sent_is_in_no_log_even_at_its_finest(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.DEBUG)
+    protocol, login = Protocol(client_id="test"), SaslAuthenticateRequest(b"canary-10c5", version=1)
+    login.API_VERSION = 1
+    protocol.send_request(login)
+    assert b"canary-10c5" in bytes(protocol.send_bytes())
+    logging.getLogger("kafka.net.connection").debug("%s", login)
+    assert caplog.text == ""
+    logging.getLogger("kafka.net.connection").warning("something else")
+    assert "something else" in caplog.text

@@ -12,6 +12,7 @@ from sparkmirror.config.opened import Opened
 from sparkmirror.config.secret import HIDDEN, Secret
 from sparkmirror.config.security_settings import (
     FixedToken,
+    Kerberos,
     OAuth,
     Refresh,
     SaslMechanism,
@@ -60,6 +61,7 @@ __all__ = [
     "GroupSettings",
     "HeartbeatSettings",
     "Isolation",
+    "Kerberos",
     "MirrorConfig",
     "OAuth",
     "OffsetSyncSettings",

@@ -12,7 +12,7 @@ from datetime import UTC
 from cryptography import x509
 
 from sparkmirror.config.secret import HIDDEN
-from sparkmirror.config.security_settings import FixedToken, Security, TokenEndpoint, UnsecuredToken
+from sparkmirror.config.security_settings import FixedToken, Kerberos, Security, TokenEndpoint, UnsecuredToken
 from sparkmirror.config.settings import ClientSettings, Endpoint, FlowConfig
 
 _ROLES = ("consumer", "producer", "admin")
@@ -176,6 +176,8 @@ def _security_rows(security: Security) -> dict[str, str]:
 
 
 def _login_rows(security: Security) -> dict[str, str]:
+    if security.kerberos is not None:
+        return _ticket_rows(security.kerberos)
     if security.oauth is None:
         return {"sasl.jaas.config": f"user {security.username}, password {HIDDEN}"}
     source, refresh, login = security.oauth.source, security.oauth.refresh, "sasl.login."
@@ -201,6 +203,14 @@ def _login_rows(security: Security) -> dict[str, str]:
         f"{login}refresh.min.period.seconds": str(refresh.min_period_s),
         f"{login}refresh.buffer.seconds": str(refresh.buffer_s),
     }
+
+
+def _ticket_rows(kerberos: Kerberos) -> dict[str, str]:
+    ways = [f"keytab {HIDDEN}" if kerberos.keytab else "the system's keytab"] if kerberos.any_keytab else []
+    if kerberos.cache is not None:
+        ways.append(f"ticket cache {kerberos.cache}" if kerberos.cache else "the system's ticket cache")
+    who = f"principal {kerberos.principal}, " if kerberos.principal else ""
+    return {"sasl.kerberos.service.name": kerberos.service_name, "sasl.jaas.config": who + ", ".join(ways)}
 
 
 def _certificates(text: str) -> str:

@@ -67,10 +67,11 @@ SECURITY: Mapping[str, Key] = _table(
         _no_meaning("the Java runtime's TLS"),
         "ssl.protocol ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation",
     ),
+    (_active("needs the extra gssapi"), "sasl.kerberos.service.name"),
     (
-        _later("Kerberos"),
-        """sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
-        sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor""",
+        _no_meaning("Java's renewal of tickets; Kerberos' own library does it"),
+        """sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.ticket.renew.jitter
+        sasl.kerberos.ticket.renew.window.factor""",
     ),
     (
         _active(),

@@ -1,8 +1,9 @@
 """A client's security keys to a checked ``Security``.
 
-What works: no security, SSL with PEM, PKCS 12 and JKS, SASL PLAIN, SASL SCRAM and SASL OAUTHBEARER. Everything else
-that would change who is trusted or how a client logs in is refused with the way round, never ignored. As in the Java
-clients only what the protocol needs is looked at: key store keys beside ``security.protocol=PLAINTEXT`` have no effect.
+What works: no security, SSL with PEM, PKCS 12 and JKS, and SASL with PLAIN, SCRAM, OAUTHBEARER and GSSAPI. Everything
+else that would change who is trusted or how a client logs in is refused with the way round, never ignored. As in the
+Java clients only what the protocol needs is looked at: key store keys beside ``security.protocol=PLAINTEXT`` have no
+effect.
 
 Invariant: no error holds a secret.
 """
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 
 from sparkmirror.config import jaas
 from sparkmirror.config.entries import Entry, Reader, one_of
+from sparkmirror.config.kerberos import read_kerberos
 from sparkmirror.config.oauth import read_oauth
 from sparkmirror.config.secret import Secret
 from sparkmirror.config.security_settings import SaslMechanism, Security, SecurityProtocol
@@ -20,7 +22,6 @@ from sparkmirror.config.tls import read_tls
 
 _PROTOCOLS = {protocol.value: protocol for protocol in SecurityProtocol}
 _MECHANISMS = {mechanism.value: mechanism for mechanism in SaslMechanism}
-_LATER_MECHANISMS = ("GSSAPI",)
 _MODULES: Mapping[str, tuple[SaslMechanism, ...]] = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": (SaslMechanism.PLAIN,),
     "org.apache.kafka.common.security.scram.ScramLoginModule": (
@@ -28,11 +29,12 @@ _MODULES: Mapping[str, tuple[SaslMechanism, ...]] = {
         SaslMechanism.SCRAM_SHA_512,
     ),
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": (SaslMechanism.OAUTHBEARER,),
+    "com.sun.security.auth.module.Krb5LoginModule": (SaslMechanism.GSSAPI,),
 }
 _REFUSED_WITH_SASL = ("sasl.client.callback.handler.class", "sasl.login.class")
 _LOGIN_CALLBACK = "sasl.login.callback.handler.class"
 _UNKNOWN_CLASS = "is a Java class that is not known here"
-_INSTEAD = "log in with SASL PLAIN, SCRAM or OAUTHBEARER"
+_INSTEAD = "log in with SASL PLAIN, SCRAM, OAUTHBEARER or GSSAPI"
 
 
 def read_security(reader: Reader) -> Security:
@@ -53,12 +55,14 @@ def read_security(reader: Reader) -> Security:
 def _login(reader: Reader, protocol: SecurityProtocol) -> Security:
     for name in _REFUSED_WITH_SASL:
         reader.refuse(name, _UNKNOWN_CLASS, _INSTEAD)
-    mechanism = _mechanism(reader)
+    mechanism = reader.choice("sasl.mechanism", _MECHANISMS, SaslMechanism.GSSAPI)
     if mechanism is SaslMechanism.OAUTHBEARER:
         options = _module(reader, mechanism).options if reader.text("sasl.jaas.config") else {}
         return Security(protocol=protocol, mechanism=mechanism, oauth=read_oauth(reader, options))
     reader.refuse(_LOGIN_CALLBACK, _UNKNOWN_CLASS, _INSTEAD)
     module = _module(reader, mechanism)
+    if mechanism is SaslMechanism.GSSAPI:
+        return Security(protocol=protocol, mechanism=mechanism, kerberos=read_kerberos(reader, module.options))
     _check_password(reader.entries["sasl.jaas.config"], module)
     password = Secret(module.options["password"])
     return Security(protocol=protocol, mechanism=mechanism, username=module.options["username"], password=password)
@@ -80,20 +84,10 @@ def _module(reader: Reader, mechanism: SaslMechanism) -> jaas.LoginModule:
         raise entry.wrong("names a login module that does not work here", one_of(_MODULES))
     if mechanism not in _MODULES[module.name]:
         fitting = next(name for name, mechanisms in _MODULES.items() if mechanism in mechanisms)
-        raise entry.wrong(f"its login module does not fit sasl.mechanism={mechanism.value}", f"use {fitting}")
+        unset = "" if reader.text("sasl.mechanism") else ", which is what holds where it is not set"
+        reason = f"its login module does not fit sasl.mechanism={mechanism.value}{unset}"
+        raise entry.wrong(reason, f"use {fitting}, or set sasl.mechanism")
     return module
-
-
-def _mechanism(reader: Reader) -> SaslMechanism:
-    entry, text = reader.entry("sasl.mechanism"), reader.text("sasl.mechanism")
-    if entry is None or text is None:
-        raise reader.entries["security.protocol"].wrong(
-            "logs in, but sasl.mechanism is not set, which means GSSAPI; that comes later",
-            f"set sasl.mechanism, {one_of(_MECHANISMS)}",
-        )
-    if text.upper() in _LATER_MECHANISMS:
-        raise entry.wrong(f"{entry.shown} comes later", one_of(_MECHANISMS))
-    return reader.choice("sasl.mechanism", _MECHANISMS, SaslMechanism.PLAIN)
 
 
 def _check_password(entry: Entry, module: jaas.LoginModule) -> None:

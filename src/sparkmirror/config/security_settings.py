@@ -44,6 +44,7 @@ class SaslMechanism(Enum):
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
     OAUTHBEARER = "OAUTHBEARER"
+    GSSAPI = "GSSAPI"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +157,25 @@ class OAuth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kerberos:
+    """What GSSAPI gets its tickets with.
+
+    Attributes:
+        service_name: the first part of the brokers' principals.
+        principal: of the client; None for the one that keytab or cache has.
+        keytab: the keytab itself in base 64; None where there is none, or the system's is meant.
+        any_keytab: whether a keytab is used: ``keytab``, or the one that the system's configuration names.
+        cache: the ticket cache on the machine that connects; "" for the system's own, None where none is used.
+    """
+
+    service_name: str
+    principal: str | None = None
+    keytab: Secret | None = None
+    any_keytab: bool = False
+    cache: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
     """How a client shows who it is and checks who it talks to.
 
@@ -165,6 +185,7 @@ class Security:
         username: the SASL user of PLAIN and SCRAM.
         password: the SASL password of PLAIN and SCRAM.
         oauth: where OAUTHBEARER gets its tokens; set exactly with that mechanism.
+        kerberos: what GSSAPI gets its tickets with; set exactly with that mechanism.
         ca: PEM text of the certificates that are trusted; None means the system's.
         system_too: whether the system's are trusted beside ``ca``.
         certificate_chain: PEM text of the client's certificate and what signed it, or None.
@@ -179,6 +200,7 @@ class Security:
     username: str | None = None
     password: Secret | None = None
     oauth: OAuth | None = None
+    kerberos: Kerberos | None = None
     ca: str | None = None
     system_too: bool = False
     certificate_chain: str | None = None

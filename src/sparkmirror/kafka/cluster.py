@@ -23,8 +23,8 @@ from sparkmirror.config.security_settings import SaslMechanism
 from sparkmirror.config.settings import ClientSettings
 from sparkmirror.errors import LinkError
 from sparkmirror.kafka.backoff import Backoff
+from sparkmirror.kafka.login_errors import LoginDelayedError, LoginRefusedError
 from sparkmirror.kafka.security import connection_options
-from sparkmirror.kafka.token_sources import NoTokenError, TokenRefusedError
 from sparkmirror.kafka.transport import ConnectionManager
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,8 @@ _PASSING = (kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError, C
 
 BOOTSTRAP_HINT = "are the bootstrap servers right and up, and is security.protocol what the listener expects?"
 _LOGIN_HINTS: Mapping[SaslMechanism | None, str] = {
-    SaslMechanism.OAUTHBEARER: "does the listener take tokens of this issuer, for this audience? are all clocks right?"
+    SaslMechanism.GSSAPI: "check sasl.kerberos.service.name, the brokers' principals and all clocks",
+    SaslMechanism.OAUTHBEARER: "does the listener take tokens of this issuer, for this audience? are all clocks right?",
 }
 
 
@@ -234,7 +235,7 @@ def _socket_options(settings: ClientSettings) -> list[tuple[int, int, int]]:
 
 
 def _hint(failure: BaseException, text: str, mechanism: SaslMechanism | None) -> str:
-    if isinstance(failure, NoTokenError | TokenRefusedError):
+    if isinstance(failure, LoginDelayedError | LoginRefusedError):
         return failure.remedy
     if isinstance(failure, kafka_errors.SaslAuthenticationFailedError):
         return _LOGIN_HINTS.get(mechanism, "check user name, password and sasl.mechanism")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkmirror.config.security_settings import SaslMechanism
+from sparkmirror.config.security_settings import Kerberos, SaslMechanism
 from sparkmirror.config.settings import ClientSettings
 from sparkmirror.errors import LinkError
+from sparkmirror.kafka.kerberos import INSTALL, Tickets, missing
 from sparkmirror.kafka.tls import tls_context
 from sparkmirror.kafka.tokens import Tokens
 
@@ -18,7 +19,7 @@ def connection_options(settings: ClientSettings, alias: str) -> dict[str, Any]:
     """Gives the security arguments of a kafka-python connection manager.
 
     Raises:
-        LinkError: a certificate or key cannot be loaded.
+        LinkError: a certificate or key cannot be loaded, or GSSAPI's package is not there.
     """
     security = settings.security
     options: dict[str, Any] = {"security_protocol": security.protocol.value}
@@ -35,9 +36,18 @@ def connection_options(settings: ClientSettings, alias: str) -> dict[str, Any]:
     if not security.protocol.sasl or security.mechanism is None:
         return options
     options["sasl_mechanism"] = security.mechanism.value
-    if security.mechanism is SaslMechanism.OAUTHBEARER and security.oauth is not None:
+    if security.mechanism is SaslMechanism.GSSAPI and security.kerberos is not None:
+        options["sasl_kerberos_name"] = _tickets(settings, security.kerberos, alias)
+    elif security.mechanism is SaslMechanism.OAUTHBEARER and security.oauth is not None:
         options["sasl_oauth_token_provider"] = Tokens(security.oauth)
     else:
         options["sasl_plain_username"] = security.username
         options["sasl_plain_password"] = security.password.reveal() if security.password else None
     return options
+
+
+def _tickets(settings: ClientSettings, login: Kerberos, alias: str) -> Tickets:
+    reason = missing()
+    if reason is not None:
+        raise LinkError(cluster=alias, address=",".join(settings.bootstrap_servers), reason=reason, hint=INSTALL)
+    return Tickets(login)

@@ -23,37 +23,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
-from kafka import errors as kafka_errors
 from sparkmirror.config.oauth_strimzi import TOKEN
 from sparkmirror.config.security_settings import FixedToken, OAuth, TokenEndpoint, TokenFile, UnsecuredToken
+from sparkmirror.kafka.login_errors import LoginDelayedError, LoginRefusedError
 from sparkmirror.kafka.tls import tls_context
 
 ANSWER_LIMIT = 1 << 20
 _FOR_GOOD = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505})
 """Statuses that another try does not change, as in Kafka; all others may pass."""
 _ERROR_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-
-
-class TokenRefusedError(kafka_errors.SaslAuthenticationFailedError):  # type: ignore[misc]  # of kafka-python
-    """There is no token, and there will be none until somebody mends something."""
-
-    def __init__(self, reason: str, remedy: str) -> None:
-        super().__init__(reason)
-        self.reason, self.remedy = reason, remedy
-
-    def __str__(self) -> str:
-        return self.reason
-
-
-class NoTokenError(kafka_errors.KafkaConnectionError):  # type: ignore[misc]  # of kafka-python
-    """There is no token for now."""
-
-    def __init__(self, reason: str, remedy: str) -> None:
-        super().__init__(reason)
-        self.reason, self.remedy = reason, remedy
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -82,8 +60,8 @@ def obtain(login: OAuth, note: Callable[[Exception], None]) -> Token:
         note: told each failure that is tried again.
 
     Raises:
-        TokenRefusedError: trying again would not help.
-        NoTokenError: it might.
+        LoginRefusedError: trying again would not help.
+        LoginDelayedError: it might.
     """
     source, now = login.source, time.time()
     if isinstance(source, UnsecuredToken):
@@ -98,7 +76,7 @@ def obtain(login: OAuth, note: Callable[[Exception], None]) -> Token:
     if login.longest_s is not None and (token.ends is None or token.ends > token.begins + login.longest_s):
         token = Token(value=token.value, begins=token.begins, ends=token.begins + login.longest_s)
     if token.ends is not None and token.ends <= now:
-        raise TokenRefusedError(f"the token of {_place(source)} expired {now - token.ends:.0f} s ago", remedy)
+        raise LoginRefusedError(f"the token of {_place(source)} expired {now - token.ends:.0f} s ago", remedy)
     return token
 
 
@@ -131,9 +109,9 @@ def _from_file(source: TokenFile, now: float) -> Token:
         text = Path(source.path).read_text(encoding="ascii", errors="replace").strip()
     except OSError as failure:
         reason = f"no token from {_place(source)}: {(failure.strerror or 'unreadable').lower()}"
-        raise NoTokenError(reason, "the file must be readable on every machine that copies") from None
+        raise LoginDelayedError(reason, "the file must be readable on every machine that copies") from None
     if not TOKEN.fullmatch(text):
-        raise NoTokenError(f"{_place(source)} holds no token", "it must hold one token and nothing else")
+        raise LoginDelayedError(f"{_place(source)} holds no token", "it must hold one token and nothing else")
     return _described(text, now, None)
 
 
@@ -143,7 +121,7 @@ def _from_endpoint(source: TokenEndpoint, note: Callable[[Exception], None]) -> 
     while True:
         try:
             return _asked(source)
-        except NoTokenError as failure:
+        except LoginDelayedError as failure:
             note(failure)
             left = deadline - time.monotonic()
             if left <= 0:
@@ -157,12 +135,12 @@ def _asked(source: TokenEndpoint) -> Token:
     try:
         status, body = _post(source)
     except ssl.SSLCertVerificationError as failure:
-        raise TokenRefusedError(
+        raise LoginRefusedError(
             f"the certificate of the token endpoint {_place(source)} is not trusted: {failure.verify_message}",
             "add its authority to ssl.truststore.* of the file, or to the ssl.truststore.* options of sasl.jaas.config",
         ) from None
     except (OSError, http.client.HTTPException) as failure:
-        raise NoTokenError(f"no token from {_place(source)}: {_told(failure)}", remedy) from None
+        raise LoginDelayedError(f"no token from {_place(source)}: {_told(failure)}", remedy) from None
     if status not in (200, 201):
         raise _refusal(source, status, body)
     try:
@@ -172,14 +150,14 @@ def _asked(source: TokenEndpoint) -> Token:
     except (ValueError, TypeError, AttributeError):
         value, lasts = None, None
     if not isinstance(value, str) or not TOKEN.fullmatch(value.strip()):
-        raise TokenRefusedError(
+        raise LoginRefusedError(
             f"{_place(source)} answered with {len(body)} bytes that hold no access_token",
             f"is {source.key} the token endpoint, and not its neighbour?",
         )
     return _described(value.strip(), time.time(), lasts)
 
 
-def _refusal(source: TokenEndpoint, status: int, body: bytes) -> NoTokenError | TokenRefusedError:
+def _refusal(source: TokenEndpoint, status: int, body: bytes) -> LoginDelayedError | LoginRefusedError:
     try:
         code = json.loads(body).get("error")
     except (ValueError, AttributeError):
@@ -190,8 +168,8 @@ def _refusal(source: TokenEndpoint, status: int, body: bytes) -> NoTokenError | 
     reason = f"the token endpoint {_place(source)} refuses the client: {status}{f' {code}' if known else ''}"
     if status in _FOR_GOOD or 300 <= status < 400:
         remedy = f"check the client's id and secret ({source.credentials_key}) and its scope"
-        return TokenRefusedError(reason, remedy if status in (400, 401, 403) else f"is {source.key} right?")
-    return NoTokenError(reason, "is the endpoint well?")
+        return LoginRefusedError(reason, remedy if status in (400, 401, 403) else f"is {source.key} right?")
+    return LoginDelayedError(reason, "is the endpoint well?")
 
 
 def _post(source: TokenEndpoint) -> tuple[int, bytes]:

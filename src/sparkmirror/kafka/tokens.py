@@ -22,7 +22,8 @@ from typing import Any
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from sparkmirror.config.security_settings import OAuth, Refresh
-from sparkmirror.kafka.token_sources import NoTokenError, Token, TokenRefusedError, obtain
+from sparkmirror.kafka.login_errors import LoginDelayedError, LoginRefusedError
+from sparkmirror.kafka.token_sources import Token, obtain
 
 log = logging.getLogger(__name__)
 
@@ -96,11 +97,11 @@ class Keeper:
         """The token.
 
         Raises:
-            NoTokenError: there is none that holds.
+            LoginDelayedError: there is none that holds.
         """
         token = self._token
         if token is None or not self.usable():
-            raise NoTokenError("there is no token that is still good", "")
+            raise LoginDelayedError("there is no token that is still good", "")
         return token.value
 
     def _fetch(self, attempt: _Attempt) -> None:
@@ -111,10 +112,10 @@ class Keeper:
                 self._token = token
                 self._refresh_at = refresh_at(token, self._login.refresh, now, random.random())
             attempt.failure = None
-        except (NoTokenError, TokenRefusedError) as failure:
+        except (LoginDelayedError, LoginRefusedError) as failure:
             attempt.failure = failure
         except Exception as failure:  # noqa: BLE001  # a thread has nobody to tell; who waits is told
-            attempt.failure = NoTokenError(f"no token: {type(failure).__name__}", "report this")
+            attempt.failure = LoginDelayedError(f"no token: {type(failure).__name__}", "report this")
         finally:
             attempt.over.set()
 
@@ -144,8 +145,8 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python carri
             timeout_at: the deadline, of the monotonic clock.
 
         Raises:
-            TokenRefusedError: there will be none.
-            NoTokenError: there is none yet.
+            LoginRefusedError: there will be none.
+            LoginDelayedError: there is none yet.
         """
         attempt = self._keeper.needed()
         if attempt is None:
@@ -154,7 +155,9 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python carri
             if time.monotonic() >= timeout_at:
                 if self._keeper.usable():
                     return
-                raise attempt.failure or NoTokenError("no token has come in time yet", "is the token endpoint slow?")
+                raise attempt.failure or LoginDelayedError(
+                    "no token has come in time yet", "is the token endpoint slow?"
+                )
             await loop.sleep(LOOK_S)
         if attempt.failure is None:
             return

@@ -17,6 +17,7 @@ kafka-python 3. Its manager has no hook for the class of a connection, hence `Co
 
 from __future__ import annotations
 
+import logging
 import ssl
 import time
 from abc import ABC, abstractmethod
@@ -30,6 +31,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.parser import KafkaProtocol
 
 from kafka import errors as kafka_errors
+from sparkmirror.kafka.kerberos import Opening
 
 READ_SIZE = 1 << 20
 _TURNED_AWAY = (kafka_errors.SaslAuthenticationFailedError, kafka_errors.UnsupportedSaslMechanismError)
@@ -38,6 +40,10 @@ PIECES_PER_CALL = 512
 
 
 BOOTSTRAP_TRY_MS, MOST_DOUBLINGS = 3_000, 5
+
+for _logger in ("kafka.net.connection", "kafka.protocol.parser"):
+    # At DEBUG they show whatever is sent, passwords and tokens among it.
+    logging.getLogger(_logger).addFilter(lambda record: record.levelno > logging.DEBUG)
 
 
 class Pieces(tuple[bytes | bytearray | memoryview, ...]):
@@ -212,6 +218,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
 
     parser: Any
     round_trip: float | None = None
+    _opening: Opening | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Called when the socket is there."""
@@ -229,17 +236,25 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
         return answer
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
-        """Logs in, with a token that was fetched beside the loop where the mechanism wants one."""
+        """Logs in, with a token or a ticket that was got beside the loop where the mechanism wants one."""
         if timeout_at is None:
             timeout_at = self._timeout_at()
         await self.ready_to_log_in(timeout_at)
-        await super()._sasl_authenticate(timeout_at)
+        tickets, opening = self.config["sasl_kerberos_name"], self._opening
+        if opening is not None:
+            self.config["sasl_kerberos_name"], self._opening = opening, None
+        try:
+            await super()._sasl_authenticate(timeout_at)
+        finally:
+            self.config["sasl_kerberos_name"] = tickets
 
     async def ready_to_log_in(self, timeout_at: float) -> None:
         """Returns when there is all that a login needs."""
-        tokens = self.config["sasl_oauth_token_provider"]
+        tokens, tickets = self.config["sasl_oauth_token_provider"], self.config["sasl_kerberos_name"]
         if tokens is not None:
             await tokens.ready(self.net, timeout_at)
+        if tickets is not None and self._opening is None:
+            self._opening = await tickets.opening(self.net, self.transport.host, timeout_at)
 
     def _took(self, seconds: float) -> None:
         self.round_trip = seconds if self.round_trip is None else min(seconds, self.round_trip)
