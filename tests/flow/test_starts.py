@@ -9,10 +9,12 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkmirror.config import AutoOffsetReset, Beginning, FlowConfig, StartPlace, StartPlaces
+from sparkmirror.flow.planner import starts_of
 from sparkmirror.flow.starts import find_starts
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.lab.cluster import LabCluster
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.offsets.records import Progress
 from tests.flow.running import create_topic
 
 WHEN = 1_700_000_000_000
@@ -58,6 +60,37 @@ def test_partitions_begin_where_the_file_says_and_one_that_cannot_says_why(
     assert [(place.partition, event.text.partition(":")[0]) for place, event in refused.items()] == [
         (2, "start.positions says that it begins at offset 21, and the source has offsets 0 to 20")
     ]
+
+
+@pytest.mark.kafka
+def test_a_partition_that_has_a_position_is_not_moved_and_one_that_cannot_begin_stands_still(
+    lab_flow: FlowConfig,
+    cluster_a: LabCluster,
+    cluster_b: LabCluster,
+    lab_cluster: Callable[[str], Cluster],
+    topic: Callable[[str], str],
+) -> None:
+    name = topic("starts")
+    for cluster, one in ((cluster_a, name), (cluster_b, f"A.{name}")):
+        create_topic(cluster, one, 3)
+    here = [TopicPartition(name, partition) for partition in range(3)]
+    writer = Writer(producer_id=7, epoch=0)
+    begun = Progress(partition=here[0], writer=writer, generation=1, position=0, next_sequence=0)
+    start = StartPlaces(topics=((name, EARLIEST),), partitions=((name, 0, exactly(9)), (name, 1, exactly(9))))
+    plans, waiting = starts_of(
+        replace(lab_flow, start=start),
+        lab_cluster("A"),
+        lab_cluster("B"),
+        [(one, TopicPartition(f"A.{name}", one.partition)) for one in here],
+        progress={here[0]: begun},
+        writers=[writer],
+        copied={},
+        resumed={},
+        once=False,
+    )
+    assert {one.plan.source: one.plan.position for one in plans} == {here[0]: 0, here[2]: 0}
+    assert list(waiting) == [here[1]]
+    assert "begins at offset 9, and the source has offsets 0 to 0" in waiting[here[1]].text
 
 
 @pytest.mark.parametrize(("reset", "expected"), [(AutoOffsetReset.EARLIEST, 3), (AutoOffsetReset.LATEST, 9)])

@@ -150,7 +150,10 @@ def known_syncs(sides: Sides) -> Mapping[TopicPartition, Sequence[OffsetSync]]:
         pairs = _without(flow, topic, str(failure))
     for key, value in pairs:
         if value is not None:
-            sync = read_offset_sync(key, value)
+            try:
+                sync = read_offset_sync(key, value)
+            except ValueError as failure:
+                raise SparkmirrorError(f"cluster {cluster.alias}, {topic}: no offset sync: {failure}") from failure
             found[sync.partition].append(sync)
     return found
 

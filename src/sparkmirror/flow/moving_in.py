@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
-from typing import Any
 
-from sparkmirror.batches import TimestampType, columns
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.copy.plan import group_of
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.errors import ConfigError
 from sparkmirror.events import now_ms
+from sparkmirror.flow.comparing import compare, isolation_of
 from sparkmirror.flow.identities import Identities
-from sparkmirror.flow.inheriting import Arrived, Comparison, Copied, arrive, from_end, from_sync
+from sparkmirror.flow.inheriting import Arrived, Copied
 from sparkmirror.flow.mirror_maker import Stored, find_stored, known_syncs
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.planner import ids_of_topics
@@ -33,19 +31,13 @@ from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.kafka.reading import read_records
-from sparkmirror.kafka.rounds import Results, chunks
 from sparkmirror.mm2.offset_syncs import OffsetSync
-from sparkmirror.mm2.tail import Match, Seen, Undecided, match_from_end, match_from_sync
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited, Point, joined, points_of
 from sparkmirror.offsets.records import Happened, Progress, Record, Stopped
 from sparkmirror.offsets.state import JournalState
 
 log = logging.getLogger(__name__)
-
-AT_ONCE = 100
-"""Partitions that are compared side by side: so many ends of logs are in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +87,7 @@ def take_over(flow: FlowConfig, file: str, *, topic: str = "") -> TakenOver:
         _check_free(flow, known, file)
         stored = find_stored(sides, file, topic)
         syncs = known_syncs(sides)
-        arrived = tuple(_arrive(sides, _copied(sides, stored, syncs)))
+        arrived = tuple(compare(sides, _copied(sides, stored, syncs)))
         _write(sides, file, stored.topic, arrived, syncs)
     for line in _told(flow, arrived):
         log.info("%s", line, extra={"flow": str(flow.name)})
@@ -131,7 +123,7 @@ def _copied(sides: Sides, stored: Stored, syncs: Mapping[TopicPartition, Sequenc
 
     here = list(pairs)
     first = ask(sides.source, here, OffsetSpec.EARLIEST, Isolation.READ_UNCOMMITTED)
-    ends = ask(sides.source, here, OffsetSpec.LATEST, _isolation(flow))
+    ends = ask(sides.source, here, OffsetSpec.LATEST, isolation_of(flow))
     target_first = ask(sides.target, there, OffsetSpec.EARLIEST, Isolation.READ_UNCOMMITTED)
     stable = ask(sides.target, there, OffsetSpec.LATEST, Isolation.READ_COMMITTED)
     target_ends = ask(sides.target, there, OffsetSpec.LATEST, Isolation.READ_UNCOMMITTED)
@@ -153,95 +145,6 @@ def _copied(sides: Sides, stored: Stored, syncs: Mapping[TopicPartition, Sequenc
 
 
 Ends = Mapping[TopicPartition, int]
-
-
-def _isolation(flow: FlowConfig) -> Isolation:
-    """What MirrorMaker 2 saw of the source: its default is another one than ours."""
-    told = dict(flow.origins).get("source.consumer.isolation.level")
-    return flow.isolation if told else Isolation.READ_UNCOMMITTED
-
-
-def _arrive(sides: Sides, found: Sequence[Copied]) -> Iterator[Arrived]:
-    """Compares what is to be compared: from the offset syncs first, which says most, then from the end."""
-    for some in chunks([one for one in found if one.open], AT_ONCE):
-        matches = _compare(sides, some, from_sync, _by_sync)
-        others = [one for one in some if isinstance(matches.get(one.here, _UNSEEN), Undecided)]
-        matches |= _compare(sides, others, from_end, _by_end)
-        yield from (arrive(one, matches[one.here]) for one in some)
-    yield from (arrive(one, None) for one in found if not one.open)
-
-
-_UNSEEN = Undecided("it was not compared")
-
-
-def _by_sync(one: Copied, _asked: Comparison, source: Sequence[Seen], target: Sequence[Seen]) -> Match:
-    assert one.sync is not None  # from_sync gave something to read
-    return match_from_sync(one.sync, source, target, one.position)
-
-
-def _by_end(one: Copied, asked: Comparison, source: Sequence[Seen], target: Sequence[Seen]) -> Match:
-    return match_from_end(source, target, one.position, whole=asked.whole)
-
-
-def _compare(
-    sides: Sides,
-    some: Sequence[Copied],
-    choose: Callable[[Copied], Comparison | None],
-    match: Callable[[Copied, Comparison, Sequence[Seen], Sequence[Seen]], Match],
-) -> dict[TopicPartition, Match]:
-    """Reads both sides of some partitions and compares them; what cannot be read says nothing."""
-    asked = {one.here: (one, asking) for one in some if (asking := choose(one)) is not None}
-    timeout_ms = sides.flow.admin_timeout_ms
-    here = read_records(
-        sides.source,
-        {place: asking.source for place, (_, asking) in asked.items()},
-        lambda table: _seen(table, on_target=False),
-        timeout_ms,
-        _isolation(sides.flow),
-    )
-    there = read_records(
-        sides.target,
-        {one.there: asking.target for one, asking in asked.values() if asking.target.first < asking.target.end},
-        lambda table: _seen(table, on_target=True),
-        timeout_ms,
-    )
-    return {
-        place: _unread(place, one, here, there) or match(one, asking, here.found[place], there.found.get(one.there, ()))
-        for place, (one, asking) in asked.items()
-    }
-
-
-def _unread(
-    place: TopicPartition,
-    one: Copied,
-    here: Results[TopicPartition, list[Seen]],
-    there: Results[TopicPartition, list[Seen]],
-) -> Undecided | None:
-    failure = here.failed.get(place) or there.failed.get(one.there)
-    return None if failure is None else Undecided(f"it could not be read: {failure}")
-
-
-def _seen(table: Any, *, on_target: bool) -> list[Seen]:
-    """The rows of a table, for a comparison; a time that the target's broker set is not the producer's."""
-    return [
-        Seen(
-            row[columns.OFFSET],
-            None
-            if on_target and row[columns.TIMESTAMP_TYPE] == TimestampType.LOG_APPEND_TIME
-            else row[columns.TIMESTAMP],
-            _digest(row),
-        )
-        for row in table.to_pylist()
-    ]
-
-
-def _digest(row: Mapping[str, Any]) -> bytes:
-    digest = blake2b(digest_size=16)
-    headers = [part for header in row[columns.HEADERS] for part in (header[columns.KEY], header[columns.VALUE])]
-    for part in (row[columns.KEY], row[columns.VALUE], *headers):
-        digest.update(b"-" if part is None else b"%d:" % len(part))
-        digest.update(part or b"")
-    return digest.digest()
 
 
 def _write(

@@ -1,0 +1,114 @@
+"""Compares what MirrorMaker 2 left on the target with the source, for the partitions of one flow.
+
+Reads as little of both logs as says something (`inheriting`), many partitions at a time, and decides by
+`sparkmirror.mm2.tail`.
+
+Invariant: what cannot be read, or compared, is not guessed: it is a partition whose records may be there twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from sparkmirror.batches import TimestampType, columns
+from sparkmirror.config import FlowConfig, Isolation
+from sparkmirror.duties.duty import Sides
+from sparkmirror.flow.inheriting import Arrived, Comparison, Copied, arrive, from_end, from_sync
+from sparkmirror.kafka.reading import read_records
+from sparkmirror.kafka.rounds import Results, chunks
+from sparkmirror.mm2.tail import Match, Seen, Undecided, match_from_end, match_from_sync
+from sparkmirror.model import TopicPartition
+
+AT_ONCE = 100
+"""Partitions that are compared side by side: so many ends of logs are in memory."""
+
+
+def isolation_of(flow: FlowConfig) -> Isolation:
+    """What MirrorMaker 2 saw of the source: its default is another one than ours."""
+    told = dict(flow.origins).get("source.consumer.isolation.level")
+    return flow.isolation if told else Isolation.READ_UNCOMMITTED
+
+
+def compare(sides: Sides, found: Sequence[Copied]) -> Iterator[Arrived]:
+    """Compares what is to be compared: from the offset syncs first, which says most, then from the end."""
+    for some in chunks([one for one in found if one.open], AT_ONCE):
+        matches = _compare(sides, some, from_sync, _by_sync)
+        others = [one for one in some if isinstance(matches.get(one.here, _UNSEEN), Undecided)]
+        matches |= _compare(sides, others, from_end, _by_end)
+        yield from (arrive(one, matches[one.here]) for one in some)
+    yield from (arrive(one, None) for one in found if not one.open)
+
+
+_UNSEEN = Undecided("it was not compared")
+
+
+def _by_sync(one: Copied, _asked: Comparison, source: Sequence[Seen], target: Sequence[Seen]) -> Match:
+    assert one.sync is not None  # from_sync gave something to read
+    return match_from_sync(one.sync, source, target, one.position)
+
+
+def _by_end(one: Copied, asked: Comparison, source: Sequence[Seen], target: Sequence[Seen]) -> Match:
+    return match_from_end(source, target, one.position, whole=asked.whole)
+
+
+def _compare(
+    sides: Sides,
+    some: Sequence[Copied],
+    choose: Callable[[Copied], Comparison | None],
+    match: Callable[[Copied, Comparison, Sequence[Seen], Sequence[Seen]], Match],
+) -> dict[TopicPartition, Match]:
+    """Reads both sides of some partitions and compares them; what cannot be read says nothing."""
+    asked = {one.here: (one, asking) for one in some if (asking := choose(one)) is not None}
+    timeout_ms = sides.flow.admin_timeout_ms
+    here = read_records(
+        sides.source,
+        {place: asking.source for place, (_, asking) in asked.items()},
+        lambda table: _seen(table, on_target=False),
+        timeout_ms,
+        isolation_of(sides.flow),
+    )
+    there = read_records(
+        sides.target,
+        {one.there: asking.target for one, asking in asked.values() if asking.target.first < asking.target.end},
+        lambda table: _seen(table, on_target=True),
+        timeout_ms,
+    )
+    return {
+        place: _unread(place, one, here, there) or match(one, asking, here.found[place], there.found.get(one.there, ()))
+        for place, (one, asking) in asked.items()
+    }
+
+
+def _unread(
+    place: TopicPartition,
+    one: Copied,
+    here: Results[TopicPartition, list[Seen]],
+    there: Results[TopicPartition, list[Seen]],
+) -> Undecided | None:
+    failure = here.failed.get(place) or there.failed.get(one.there)
+    return None if failure is None else Undecided(f"it could not be read: {failure}")
+
+
+def _seen(table: Any, *, on_target: bool) -> list[Seen]:
+    """The rows of a table, for a comparison; a time that the target's broker set is not the producer's."""
+    return [
+        Seen(
+            row[columns.OFFSET],
+            None
+            if on_target and row[columns.TIMESTAMP_TYPE] == TimestampType.LOG_APPEND_TIME
+            else row[columns.TIMESTAMP],
+            _digest(row),
+        )
+        for row in table.to_pylist()
+    ]
+
+
+def _digest(row: Mapping[str, Any]) -> bytes:
+    digest = blake2b(digest_size=16)
+    headers = [part for header in row[columns.HEADERS] for part in (header[columns.KEY], header[columns.VALUE])]
+    for part in (row[columns.KEY], row[columns.VALUE], *headers):
+        digest.update(b"-" if part is None else b"%d:" % len(part))
+        digest.update(part or b"")
+    return digest.digest()
