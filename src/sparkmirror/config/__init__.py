@@ -1,7 +1,7 @@
 """Configuration files to frozen, checked values."""
 
 from sparkmirror.config.convert import SECRETS_FILE, as_properties
-from sparkmirror.config.effective import Row, effective
+from sparkmirror.config.effective import Row, effective, origin_of
 from sparkmirror.config.formats import open_files
 from sparkmirror.config.groups import GroupSettings
 from sparkmirror.config.load import load, settle
@@ -69,5 +69,6 @@ __all__ = [
     "load",
     "open_command",
     "open_files",
+    "origin_of",
     "settle",
 ]
