@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from sparkmirror import config
+from sparkmirror.flow.connections import connect
 from sparkmirror.lab.certificates import KEY_PASSWORD
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.lab.listeners import PASSWORDS, USER
@@ -258,6 +260,25 @@ def test_what_a_cluster_refuses_is_told_with_key_cluster_and_remedy(asked: Asked
         for secret in (WRONG, PASSWORDS[USER], KEY_PASSWORD):
             assert secret not in said.text
     assert "nothing was started, and nothing was written" in asked.run.text
+
+
+@pytest.mark.kafka
+def test_a_bootstrap_server_that_is_refused_does_not_speak_for_the_others(
+    cluster_b: LabCluster, secured: LabCluster, issuer: Authority, tmp_path: Path
+):
+    issuer.issue("client")
+    trusted = tmp_path / "both.pem"
+    own = secured.client_properties("MTLS")
+    trusted.write_bytes(Path(own["ssl.truststore.location"]).read_bytes() + issuer.file.read_bytes())
+    client = own | {
+        "bootstrap.servers": f"{secured.listener('SSL')},{own['bootstrap.servers']}",
+        "ssl.truststore.location": str(trusted),
+        "ssl.keystore.location": str(issuer.directory / "client.pem"),
+    }
+    file = write_file(tmp_path / "mm2.properties", {"s": client, "b": cluster_b}, {"s->b": ".*"})
+    loaded = config.load([file])
+    for _ in range(6):  # which server is asked first is chance
+        assert [one.failure for one in connect(loaded)] == [None] * 2
 
 
 @pytest.mark.kafka
