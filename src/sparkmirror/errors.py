@@ -78,10 +78,29 @@ class FencedError(BrokerError):
 
 
 class LinkError(SparkmirrorError):
-    """The exchange with a broker failed: no connection, a broken one, or no answer in time."""
+    """The exchange with a broker failed: no connection, a broken one, or no answer in time.
 
-    def __init__(self, *, cluster: str, address: str, reason: str, hint: str = "") -> None:
+    Attributes:
+        cluster: its alias.
+        address: its bootstrap servers.
+        reason: what happened.
+        hint: what to do about it, or "".
+        setting: the client's setting to look at.
+        lasting: whether it stays so until somebody changes something, such as a password that is wrong.
+    """
+
+    def __init__(
+        self,
+        *,
+        cluster: str,
+        address: str,
+        reason: str,
+        hint: str = "",
+        setting: str = "bootstrap.servers",
+        lasting: bool = False,
+    ) -> None:
         self.cluster, self.address, self.reason, self.hint = cluster, address, reason, hint
+        self.setting, self.lasting = setting, lasting
         super().__init__(f"cluster {cluster} at {address}: {reason}" + (f" ({hint})" if hint else ""))
 
 

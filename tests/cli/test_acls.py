@@ -69,8 +69,12 @@ def options(command: list[str]) -> dict[str, list[str]]:
 def test_commands_are_grouped_by_cluster_and_follow_the_files_order(acls: Acls):
     code, out, err = acls("--for", "target")
     assert (code, err) == (0, "")
-    assert re.findall(r"# cluster .*", out) == ["# cluster B, for A->B", "# cluster C, for A->C, B->C"]
-    assert {options(one)["--bootstrap-server"][0] for one in commands(out)} == {"b1:9092,b2:9092", "c:9092"}
+    assert re.findall(r"# cluster .*", out) == [
+        "# cluster B, for A->B, C->B (heartbeats alone)",
+        "# cluster C, for A->C, B->C",
+        "# cluster A, for B->A (heartbeats alone), C->A (heartbeats alone)",
+    ]
+    assert {options(one)["--bootstrap-server"][0] for one in commands(out)} == {"a:9092", "b1:9092,b2:9092", "c:9092"}
     assert acls("--for", "target") == (0, out, ""), "the same text each time"
     sources = re.findall(r"# cluster .*", acls("--for", "source")[1])
     assert sources == ["# cluster A, for A->B, A->C", "# cluster B, for B->C"]
@@ -85,7 +89,7 @@ def test_a_command_allows_all_that_a_resource_needs_and_says_what_for(acls: Acls
         "--bootstrap-server": ["a:9092"],
         "--add": [""],
         "--allow-principal": ["User:CN=mirror one"],
-        "--operation": ["Read", "Describe", "DescribeConfigs"],
+        "--operation": ["Read", "DescribeConfigs"],
         "--topic": ["orders"],
         "--resource-pattern-type": ["literal"],
     }
@@ -94,11 +98,20 @@ def test_a_command_allows_all_that_a_resource_needs_and_says_what_for(acls: Acls
     assert "deny" not in out.lower()
 
 
+def test_a_cluster_that_only_gets_heartbeats_needs_nothing_else(acls: Acls):
+    _, out, _ = acls("--for", "target")
+    (one,) = commands("#" + out.partition("# cluster A, for")[2])
+    told = options(one)
+    assert (told["--topic"], told["--operation"]) == (["heartbeats"], ["Write", "Create"])
+    assert "# cluster A" not in acls("--for", "target", "--flow", "A->B")[1]
+
+
 def test_strimzi_gets_a_user_for_each_cluster(acls: Acls):
     code, out, err = acls("--for", "target", "--format", "strimzi")
     assert (code, err) == (0, "")
-    first, second = out.split("---\n")
-    assert re.findall(r"strimzi.io/cluster: (\S+)", first + second) == ['"B"', '"C"']
+    first, *others = out.split("---\n")
+    assert re.findall(r"strimzi.io/cluster: (\S+)", out) == ['"B"', '"C"', '"A"']
+    assert len(others) == 2
     assert 'kind: KafkaUser\nmetadata:\n  name: "mirror"\n' in first
     assert (
         "      - resource:\n"
@@ -201,7 +214,7 @@ def bindings(cluster: LabCluster, principal: str) -> set[tuple[int, str, int, st
 
 
 def expected(file: Path, side: Side) -> set[tuple[int, str, int, str, int]]:
-    (cluster,) = by_cluster(load([file]).flows, side)
+    (cluster,) = by_cluster(load([file]), side)
     return {
         (int(grant.kind), grant.name, int(grant.pattern), "*", int(operation))
         for grant in cluster.grants

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import pytest
 from confluent_kafka import Producer
 
 from sparkmirror.lab.referee import compare
-from tests.flow.running import Running, count, create_topic, patience, set_limit, write_file
+from tests.flow.running import Running, count, create_topic, set_limit, write_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -76,34 +74,3 @@ def test_what_a_reader_sees_arrives_and_what_cannot_be_copied_stops_its_partitio
         assert mirror.wait() == 0, mirror.tail()
     (mended,) = compare(cluster_a.bootstrap_servers, cluster_b.bootstrap_servers, {large: f"a.{large}"})
     assert (mended.difference, mended.records) == ("", 81)
-
-
-def test_a_wrong_file_ends_with_2_and_a_cluster_that_is_not_there_with_1_in_time(cluster_a, cluster_b, tmp_path):
-    def run(file):
-        command = [sys.executable, "-m", "sparkmirror", "run", "--once", str(file)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-
-    wrong = write_file(
-        tmp_path / "wrong.properties", {"a": cluster_b, "b": cluster_b}, {"a->b": ".*"}, {"transforms": "mask"}
-    )
-    answer = run(wrong)
-    assert answer.returncode == 2
-    assert "wrong.properties: transforms" in answer.stderr
-    one = write_file(tmp_path / "one.properties", {"a": cluster_b, "b": cluster_b}, {"a->b": ".*"})
-    answer = run(one)
-    assert answer.returncode == 2
-    assert "one cluster" in answer.stderr
-    flows = {"a->b": "nothing", "c->b": "nothing"}
-    two = write_file(tmp_path / "two.properties", {"a": cluster_a, "b": cluster_b, "c": cluster_a}, flows)
-    answer = run(two)
-    assert answer.returncode == 2
-    assert "are one cluster" in answer.stderr
-    nowhere = {"bootstrap.servers": "127.0.0.1:1"}
-    away = write_file(
-        tmp_path / "away.properties", {"a": nowhere, "b": cluster_b}, {"a->b": ".*"}, {"admin.timeout.ms": "3000"}
-    )
-    began = time.monotonic()
-    answer = run(away)
-    assert answer.returncode == 1
-    assert "cluster a at 127.0.0.1:1" in answer.stderr
-    assert time.monotonic() - began < 40 * patience()

@@ -97,7 +97,7 @@ def test_a_wrong_password_names_cluster_and_remedy_and_no_secret(guarded, listen
     wrong["sasl.jaas.config"] = wrong["sasl.jaas.config"].replace(PASSWORDS[USER], WRONG)
     file = write_file(tmp_path / "mm2.properties", {"s": wrong, "t": target}, {"s->t": ".*"})
     with Running(file, log=tmp_path / "run.log", options=("--once",)) as mirror:
-        assert mirror.wait() == 1, mirror.tail()
+        assert mirror.wait() == 2, mirror.tail()
     output = " ".join(mirror.output.split())
     assert f"cluster s at {wrong['bootstrap.servers']}" in output
     assert "check user name, password and sasl.mechanism" in output
@@ -127,7 +127,7 @@ def test_plain_text_to_a_tls_listener_asks_whether_tls_is_missing(guarded, tmp_p
         tmp_path / "mm2.properties", {"s": bare, "t": target}, {"s->t": ".*"}, {"admin.timeout.ms": "5000"}
     )
     with Running(file, log=tmp_path / "run.log", options=("--once",)) as mirror:
-        assert mirror.wait() == 1, mirror.tail()
+        assert mirror.wait() == 2, mirror.tail()
     output = " ".join(mirror.output.split())
     assert f"cluster s at {bare['bootstrap.servers']}" in output
     assert "security.protocol" in output

@@ -86,6 +86,7 @@ def test_a_partition_that_has_a_position_is_not_moved_and_one_that_cannot_begin_
         writers=[writer],
         copied={},
         resumed={},
+        moves={},
         once=False,
     )
     assert {one.plan.source: one.plan.position for one in plans} == {here[0]: 0, here[2]: 0}

@@ -15,8 +15,8 @@ import typer
 from sparkmirror.cli import acl_formats
 from sparkmirror.cli.acl_formats import ClusterRights, Grant
 from sparkmirror.cli.options import Clusters, Files, Flow
-from sparkmirror.config import FlowConfig, Side, load
-from sparkmirror.duties.rights import Right, least, rights
+from sparkmirror.config import Endpoint, MirrorConfig, Side, load
+from sparkmirror.duties.rights import Right, least, pulse_rights, rights
 from sparkmirror.model import Alias
 
 _PRINCIPAL = re.compile(r"[A-Za-z]+:.+")
@@ -49,7 +49,8 @@ def acls(
 ) -> None:
     """Print the least rights that the flows of a configuration need, cluster by cluster.
 
-    They follow the configuration: a duty that is switched off needs none. Contacts no cluster.
+    They follow the configuration: a duty that is switched off needs none, and a pair of clusters whose flow is not
+    enabled needs those for its heartbeats, unless they are off too. Contacts no cluster.
     """
     if not _PRINCIPAL.fullmatch(principal):
         raise typer.BadParameter(f"{principal!r} is no principal: write User:mirror", param_hint="--principal")
@@ -59,21 +60,24 @@ def acls(
             param_hint="--principal",
         )
     found = load(files, clusters=clusters or (), flow=flow)
-    typer.echo(_WRITERS[written_as](by_cluster(found.flows, side), principal), nl=False)
+    typer.echo(_WRITERS[written_as](by_cluster(found, side), principal), nl=False)
 
 
-def by_cluster(flows: Iterable[FlowConfig], side: Side) -> tuple[ClusterRights, ...]:
-    """What all the flows together need on the clusters of one side, in the order of the file."""
-    parts: dict[Alias, list[FlowConfig]] = {}
-    for flow in flows:
+def by_cluster(found: MirrorConfig, side: Side) -> tuple[ClusterRights, ...]:
+    """What all the flows together need on the clusters of one side, in the order of the file; then those that beat."""
+    parts: dict[Alias, list[tuple[Endpoint, str, tuple[Right, ...]]]] = {}
+    needs = [(flow, str(flow.name), rights(flow, side)) for flow in found.flows]
+    needs += [(pair, f"{pair.name} (heartbeats alone)", pulse_rights(pair, side)) for pair in found.pulses]
+    for flow, name, needed in needs:
         end = flow.source if side is Side.SOURCE else flow.target
-        parts.setdefault(end.alias, []).append(flow)
+        if needed:
+            parts.setdefault(end.alias, []).append((end, name, needed))
     return tuple(
         ClusterRights(
             alias=alias,
-            bootstrap_servers=(some[0].source if side is Side.SOURCE else some[0].target).admin.bootstrap_servers,
-            flows=tuple(str(flow.name) for flow in some),
-            grants=grants(right for flow in some for right in rights(flow, side)),
+            bootstrap_servers=some[0][0].admin.bootstrap_servers,
+            flows=tuple(name for _, name, _ in some),
+            grants=grants(right for _, _, needed in some for right in needed),
         )
         for alias, some in parts.items()
     )

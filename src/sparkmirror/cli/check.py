@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -78,7 +77,7 @@ def _show(found: MirrorConfig, connections: Sequence[Connection], *, everything:
     if connections:
         console.print(connection_table(connections))
     for tried in connections:
-        if tried.failure:
+        if tried.failure is not None:
             said = f"{tried.alias} as {', '.join(tried.roles)}: {tried.failure}"
             errors.print(Text(said, style="bold red"), soft_wrap=True)
 
@@ -116,7 +115,7 @@ def as_text(found: MirrorConfig, connections: Sequence[Connection] = ()) -> str:
     ]
     pulses = [str(one.name) for one in found.pulses]
     told = {"file": found.file, "flows": flows, "pulses": pulses, "warnings": found.warnings}
-    told |= {"connections": [asdict(one) for one in connections]} if connections else {}
+    told |= {"connections": [one.as_json() for one in connections]} if connections else {}
     return json.dumps(told, indent=2, ensure_ascii=False)
 
 

@@ -11,10 +11,11 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from enum import Enum
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -27,6 +28,7 @@ from sparkmirror.errors import ConfigError, SparkmirrorError
 
 if TYPE_CHECKING:
     from sparkmirror.config import MirrorConfig
+    from sparkmirror.flow.first_look import Trouble
     from sparkmirror.flow.runner import Runner
     from sparkmirror.spark.settings import SparkOptions
 
@@ -108,11 +110,12 @@ def run_flows(loaded: MirrorConfig, spark: SparkOptions, *, once: bool, signals:
     Raises:
         Exit: a flow failed; with its exit code.
     """
-    from sparkmirror.flow.runner import Runner
-
     for warning in loaded.warnings:
         log.warning("%s", warning)
-    runner = Runner(loaded, spark=spark, once=once)
+    troubles = _first_look(loaded, once=once, signals=signals)
+    from sparkmirror.flow.runner import Runner
+
+    runner = Runner(loaded, spark=spark, once=once, troubles=troubles)
     with open_view() as view:
         runner.start()
         while runner.running:
@@ -127,10 +130,10 @@ def run_flows(loaded: MirrorConfig, spark: SparkOptions, *, once: bool, signals:
     ended = runner.close()
     for failure in failures:
         log.error("%s", failure)
-    code = _code(failures)
+    wrong = len(failures) == len(loaded.flows) and all(isinstance(each, ConfigError) for each in failures)
+    code = ExitCode.CONFIG_WRONG if wrong else ExitCode.FAILED if failures else ExitCode.DONE
     if not ended:
-        logging.shutdown()
-        os._exit(code)  # threads that wait for a cluster would hold the process up
+        _leave(code)
     if failures:
         raise typer.Exit(code)
 
@@ -145,10 +148,34 @@ def _look_after_spark(runner: Runner) -> None:
         raise
 
 
-def _code(failures: Sequence[SparkmirrorError]) -> ExitCode:
-    if any(isinstance(failure, ConfigError) for failure in failures):
-        return ExitCode.CONFIG_WRONG
-    return ExitCode.FAILED if failures else ExitCode.DONE
+def _first_look(loaded: MirrorConfig, *, once: bool, signals: Signals) -> dict[str, Trouble]:
+    """Why flows cannot begin now, while others can.
+
+    Raises:
+        Exit: none can, and waiting does not help.
+    """
+    from sparkmirror.flow.first_look import first_look, hopeless
+
+    pool = ThreadPoolExecutor(1, thread_name_prefix="first look")
+    looking = pool.submit(first_look, loaded, once=once)
+    pool.shutdown(wait=False)
+    while not wait([looking], LOOK_SECONDS).done:
+        if signals.came:
+            log.info("stopped before anything was started")
+            _leave(ExitCode.DONE)
+    troubles = looking.result()
+    if not hopeless(loaded, troubles, once=once):
+        return troubles
+    for error in dict.fromkeys(str(trouble.error) for trouble in troubles.values()):
+        log.error("%s", error)
+    log.error("nothing was started, and nothing was written")
+    raise typer.Exit(ExitCode.CONFIG_WRONG)
+
+
+def _leave(code: ExitCode) -> NoReturn:
+    """Ends the process; threads that wait for a cluster would hold it up."""
+    logging.shutdown()
+    os._exit(code)
 
 
 class Signals:

@@ -2,7 +2,7 @@
 
 from sparkmirror.config.beginnings import Beginning, StartPlace, StartPlaces, StoredPositions
 from sparkmirror.config.convert import SECRETS_FILE, as_properties
-from sparkmirror.config.effective import Row, effective
+from sparkmirror.config.effective import Row, effective, origin_of
 from sparkmirror.config.formats import open_files
 from sparkmirror.config.groups import GroupSettings
 from sparkmirror.config.load import load, settle
@@ -90,5 +90,6 @@ __all__ = [
     "load",
     "open_command",
     "open_files",
+    "origin_of",
     "settle",
 ]

@@ -11,6 +11,7 @@ from datetime import UTC
 
 from cryptography import x509
 
+from sparkmirror.config.mirror_topics import Side
 from sparkmirror.config.secret import HIDDEN
 from sparkmirror.config.security_settings import FixedToken, Kerberos, Security, TokenEndpoint, UnsecuredToken
 from sparkmirror.config.settings import ClientSettings, Endpoint, FlowConfig
@@ -57,6 +58,19 @@ def effective(flow: FlowConfig) -> tuple[Row, ...]:
         own.append(Row(setting=setting, value=key, origin=origins.get(setting, "")))
     source = _endpoint_rows("source", flow.source, origins)
     return (*own, *source, *_endpoint_rows("target", flow.target, origins))
+
+
+def origin_of(flow: FlowConfig, side: Side, role: str, setting: str) -> str:
+    """The key of the file that sets a client's setting, or one that would.
+
+    Args:
+        flow: the flow.
+        side: whose client.
+        role: ``consumer``, ``producer`` or ``admin``.
+        setting: as the client knows it, such as ``bootstrap.servers``.
+    """
+    end = flow.source if side is Side.SOURCE else flow.target
+    return _origin(dict(flow.origins), side.value, role, setting) or f"{end.alias}.{setting}"
 
 
 def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:

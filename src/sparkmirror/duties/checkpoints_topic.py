@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.groups import GroupPlace
-from sparkmirror.duties.mirror_topics import CreateTopic, create, exists
+from sparkmirror.duties.mirror_topics import NOT_ALLOWED, CreateTopic, create, exists, with_remedy
+from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.mm2.checkpoints import Checkpoint, read_checkpoint, read_key
 from sparkmirror.naming import policy_for
@@ -76,8 +77,14 @@ class CheckpointsTopic:
             SparkmirrorError: they cannot be written.
         """
         pairs = [(checkpoint.key(), checkpoint.value()) for checkpoint in checkpoints]
-        if pairs:
-            self._sides.target.run(self._journal.append, pairs, self._sides.flow.admin_timeout_ms)
+        try:
+            if pairs:
+                self._sides.target.run(self._journal.append, pairs, self._sides.flow.admin_timeout_ms)
+        except BrokerError as failure:
+            if failure.code in NOT_ALLOWED:
+                remedy = f"allow WRITE on Topic {self.name} to this user, or set emit.checkpoints.enabled=false"
+                raise with_remedy(failure, self.name, remedy) from failure
+            raise
 
     def _take(self, key: bytes, value: bytes | None) -> None:
         try:

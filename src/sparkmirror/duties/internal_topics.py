@@ -54,7 +54,7 @@ def ensure_internal_topics(
         BrokerError: one of them cannot be created, read, or has no leader.
         LinkError: a cluster cannot be asked.
     """
-    names, timeout_ms = _names(flow), flow.admin_timeout_ms
+    names, timeout_ms = own_topics(flow), flow.admin_timeout_ms
     _create(flow, target, missing_internal_topics(flow, target))
     topics = admin.wait_for_leaders(target, dict.fromkeys(names, 1), timeout_ms).complete()
     configs = topic_configs(target, names, timeout_ms)
@@ -71,7 +71,7 @@ def missing_internal_topics(flow: FlowConfig, target: Cluster) -> tuple[NewTopic
     Raises:
         LinkError: the target cannot be asked.
     """
-    names, factor = _names(flow), flow.internal_replication_factor
+    names, factor = own_topics(flow), flow.internal_replication_factor
     missing = sorted(set(names) - set(admin.list_topics(target, names, flow.admin_timeout_ms)))
     return tuple(NewTopic(name=name, partitions=1, replication_factor=factor, configs=CONFIGS) for name in missing)
 
@@ -100,7 +100,8 @@ def check(cluster: str, name: str, topic: TopicDescription, configs: Mapping[str
         )
 
 
-def _names(flow: FlowConfig) -> tuple[str, ...]:
+def own_topics(flow: FlowConfig) -> tuple[str, ...]:
+    """Their names on the target."""
     return internal_topic(flow.name), control_topic(flow.name), WRITERS_TOPIC
 
 

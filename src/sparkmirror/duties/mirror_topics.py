@@ -14,7 +14,11 @@ from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.model import Alias
+
+SEEN_MS = 10_000
+"""How long a topic that somebody else has just created may take to be seen everywhere."""
 
 NOT_ALLOWED = frozenset({29, 31})
 """TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED."""
@@ -64,10 +68,16 @@ def create(cluster: Cluster, action: CreateTopic, timeout_ms: int) -> None:
         replication_factor=action.replication_factor,
         configs=(("cleanup.policy", "compact"),),
     )
-    for failure in admin.create_topics(cluster, [wanted], timeout_ms).failed.values():
+    failed = admin.create_topics(cluster, [wanted], timeout_ms).failed
+    for failure in failed.values():
         if not isinstance(failure, BrokerError) or failure.code != admin.TOPIC_ALREADY_EXISTS:
             raise _explained(failure, action)
-    admin.wait_for_leaders(cluster, {action.topic: 1}, timeout_ms).complete()
+    seen = admin.wait_for_leaders(cluster, {action.topic: 1}, min(timeout_ms, SEEN_MS) if failed else timeout_ms)
+    for missing in seen.failed.values():
+        if failed and isinstance(missing, BrokerError) and missing.code == UNKNOWN_TOPIC_OR_PARTITION:
+            remedy = f"it was there before, and cannot be seen: allow DESCRIBE on Topic {action.topic} to this user"
+            raise with_remedy(missing, action.topic, remedy)
+    seen.complete()
 
 
 def with_remedy(failure: BrokerError, topic: str, remedy: str) -> BrokerError:

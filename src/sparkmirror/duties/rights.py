@@ -24,6 +24,9 @@ READ, WRITE, CREATE = Operation.READ, Operation.WRITE, Operation.CREATE
 DELETE, ALTER, DESCRIBE = Operation.DELETE, Operation.ALTER, Operation.DESCRIBE
 DESCRIBE_CONFIGS, ALTER_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
 
+_IMPLIED_BY = {DESCRIBE: frozenset({READ, WRITE, DELETE, ALTER}), DESCRIBE_CONFIGS: frozenset({ALTER_CONFIGS})}
+"""What Kafka's authorizer takes for granted with other rights (``AuthorizerData``, ``StandardAuthorizerData``)."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
@@ -45,6 +48,11 @@ class Right:
 def rights(flow: FlowConfig, side: Side) -> tuple[Right, ...]:
     """What the user of a flow must be allowed to do on one side, in order."""
     return least(_source(flow) if side is Side.SOURCE else _target(flow))
+
+
+def pulse_rights(flow: FlowConfig, side: Side) -> tuple[Right, ...]:
+    """The same for a pair of clusters that gets heartbeats alone: its source is never asked for anything."""
+    return least(_heartbeats(flow)) if side is Side.TARGET else ()
 
 
 def least(found: Iterable[Right]) -> tuple[Right, ...]:
@@ -100,8 +108,7 @@ def _target(flow: FlowConfig) -> Iterator[Right]:
     if flow.dead_letters.active:
         yield from _allow(TOPIC, [_named(flow.dead_letters.topic)], "dead letters", WRITE, CREATE, DESCRIBE)
     if flow.heartbeats.enabled:
-        name = policy_for(flow.policy, flow.source.alias).heartbeats_topic()
-        yield from _allow(TOPIC, [_named(name)], "heartbeats", WRITE, CREATE, DESCRIBE)
+        yield from _heartbeats(flow)
     if flow.offset_syncs.enabled and flow.offset_syncs.location is Side.TARGET:
         yield from _offset_syncs(flow)
     if flow.groups.checkpoints_enabled:
@@ -113,8 +120,13 @@ def _target(flow: FlowConfig) -> Iterator[Right]:
         yield from _cluster("ACLs", DESCRIBE, ALTER)
 
 
+def _heartbeats(flow: FlowConfig) -> Iterator[Right]:
+    name = policy_for(flow.policy, flow.source.alias).heartbeats_topic()
+    return _allow(TOPIC, [_named(name)], "heartbeats", WRITE, CREATE, DESCRIBE)
+
+
 def _offset_syncs(flow: FlowConfig) -> Iterator[Right]:
-    yield from _allow(TOPIC, [_named(offset_syncs.topic_of(flow))], "offset syncs", READ, WRITE, CREATE, DESCRIBE)
+    yield from _allow(TOPIC, [_named(offset_syncs.topic_of(flow))], "offset syncs", WRITE, CREATE, DESCRIBE)
 
 
 def _copy(flow: FlowConfig, of: Reach) -> Reach:
@@ -141,11 +153,12 @@ def _cluster(reason: str, *operations: Operation) -> Iterator[Right]:
 
 
 def _is_covered(right: Right, all_of_them: Iterable[Right]) -> bool:
-    """Whether another right says the same of more names."""
-    place = Reach(right.name, right.pattern)
-    wider = (
-        Reach(other.name, other.pattern)
-        for other in all_of_them
-        if (other.kind, other.operation) == (right.kind, right.operation)
-    )
-    return any(other != place and other.covers(place) for other in wider)
+    """Whether another right says the same of more names, or implies it."""
+    place, implying = Reach(right.name, right.pattern), _IMPLIED_BY.get(right.operation, frozenset())
+    for other in all_of_them:
+        there = Reach(other.name, other.pattern)
+        if other.kind != right.kind or not there.covers(place):
+            continue
+        if other.operation in implying or (other.operation == right.operation and there != place):
+            return True
+    return False

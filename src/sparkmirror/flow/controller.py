@@ -18,7 +18,8 @@ from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties import roster
-from sparkmirror.errors import ConfigError, SparkmirrorError
+from sparkmirror.errors import ConfigError, LinkError, SparkmirrorError
+from sparkmirror.flow.connections import placed
 from sparkmirror.flow.copying import Copying, Desk
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, open_flow
@@ -27,6 +28,7 @@ from sparkmirror.flow.schedule import Schedule
 from sparkmirror.flow.shift import RunShift
 from sparkmirror.flow.states import ENDED, FlowState, follow
 from sparkmirror.flow.view import FlowView
+from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 
 log = logging.getLogger(__name__)
@@ -34,6 +36,8 @@ log = logging.getLogger(__name__)
 TICK_SECONDS = 0.1
 DRAIN_SECONDS = 7.0
 OPEN_AGAIN_SECONDS = 5.0
+MOST_OPEN_AGAIN_SECONDS = 30.0
+REACH_MS = 5_000
 DUTIES_SECONDS = 1.0
 """How long the end of a flow waits for its duties' rounds; what is under way then is done again by the next run."""
 
@@ -82,13 +86,26 @@ class Controller:
         self._identities = identities
         self._state = FlowState.STARTING
         self._stop = threading.Event()
+        self._hindrance = ""
         self._events: list[str] = []
         self._view = FlowView(name=self.name, state=self._state.value)
         self._thread = threading.Thread(target=self._main, name=f"flow {self.name}", daemon=True)
 
-    def start(self) -> None:
-        """Begins, in a thread."""
+    def start(self, trouble: SparkmirrorError | None = None) -> None:
+        """Begins, in a thread.
+
+        Args:
+            trouble: what will keep the flow from beginning, as far as is known.
+        """
+        if trouble is not None:
+            self._hinder(str(trouble))
         self._thread.start()
+
+    def give_up(self, failure: SparkmirrorError) -> None:
+        """Ends the flow before it has begun."""
+        self.failure = failure
+        self._note(str(failure))
+        self._end()
 
     def stop(self) -> None:
         """Asks the flow to drain and end; returns at once."""
@@ -125,19 +142,49 @@ class Controller:
             self._end()
 
     def _open(self, source: Cluster, target: Cluster) -> Opened | None:
-        """Opens the flow; a cluster that cannot be reached now is tried again, unless the copy is for once."""
+        """Opens the flow; what may pass or be mended is tried again, unless the copy is for once.
+
+        Raises:
+            SparkmirrorError: it cannot be opened, or could not until it was stopped.
+        """
+        began, pause = time.monotonic(), OPEN_AGAIN_SECONDS
         while not self._stop.is_set():
             try:
-                return open_flow(self.config, source, target, self._file, self._run, self._identities)
+                for cluster in (
+                    source,
+                    target,
+                ):  # in a moment: a stop need not wait for the long deadlines then
+                    admin.cluster_id(cluster, REACH_MS)
+                opened = open_flow(self.config, source, target, self._file, self._run, self._identities)
             except ConfigError:
                 raise
             except SparkmirrorError as failure:
                 if self._once:
                     raise
-                self._note(str(failure))
-                self._show(FlowState.STARTING)
-                self._stop.wait(OPEN_AGAIN_SECONDS)
+                text = str(placed(failure, self._file, self.config) if isinstance(failure, LinkError) else failure)
+                if text == self._hindrance:
+                    told = (text, time.monotonic() - began, pause)
+                    log.warning("%s (still so after %.0f s, next try in %.0f s)", *told, extra={"flow": self.name})
+                self._hinder(text)
+                self._stop.wait(pause)
+                pause = min(MOST_OPEN_AGAIN_SECONDS, 2 * pause)
+            else:
+                self._hinder("")
+                return opened
+        if self._hindrance:
+            raise SparkmirrorError(f"{self.name} was stopped before it could begin: {self._hindrance}")
         return None
+
+    def _hinder(self, text: str) -> None:
+        """Shows what keeps the flow from beginning, in the place of what did before; "" for nothing any more."""
+        if self._hindrance in self._events:
+            self._events.remove(self._hindrance)
+        if self._hindrance and not text:
+            log.info("can begin now", extra={"flow": self.name})
+        self._hindrance = text
+        if text:
+            self._note(text)
+        self._show(FlowState.STARTING)
 
     def _copy(self, opened: Opened, source: Cluster, target: Cluster) -> None:
         if not opened.clean:

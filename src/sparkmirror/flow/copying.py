@@ -468,7 +468,7 @@ class Copying:
         return found[topic]
 
     def _live(self, state: str) -> None:
-        events = tuple(f"{p}: {error}" for p, error in self._resting.errors().items())
+        events = tuple(f"{place}: {error}" for place, error in self.errors().items())
         life = Life(
             generation=self._opened.generation,
             time_ms=now_ms(),

@@ -7,9 +7,38 @@ meant, such as to read one cluster in two ways, the file says so.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from sparkmirror.errors import ConfigError
-from sparkmirror.model import Alias, ClusterId
+from sparkmirror.model import Alias, ClusterId, FlowName
+
+
+def to_itself(file: str, flow: FlowName, cluster_id: ClusterId, places: str = "") -> ConfigError:
+    """What is told of a flow whose sides are one cluster.
+
+    Args:
+        file: the configuration file.
+        flow: its name.
+        cluster_id: of both.
+        places: their addresses, where they are known.
+    """
+    return ConfigError(
+        file=file,
+        key=f"{flow}.enabled",
+        reason=f"{flow.source} and {flow.target} are one cluster, with the id {cluster_id}{places}",
+        remedy="correct the bootstrap.servers of one of them",
+    )
+
+
+def one_cluster(file: str, aliases: Sequence[Alias], cluster_id: ClusterId, places: str = "") -> ConfigError:
+    """What is told where several aliases are one cluster; arguments as above."""
+    return ConfigError(
+        file=file,
+        key="clusters",
+        reason=f"{' and '.join(aliases)} are one cluster, with the id {cluster_id}{places}",
+        remedy="correct the bootstrap.servers of one of them, or use one alias; "
+        "if it is meant, set several.aliases.per.cluster = true",
+    )
 
 
 class Identities:
@@ -35,10 +64,4 @@ class Identities:
         with self._lock:
             known = self._aliases.setdefault(cluster_id, alias)
         if known != alias and not self._several:
-            raise ConfigError(
-                file=self._file,
-                key="clusters",
-                reason=f"{known} and {alias} are one cluster, with the id {cluster_id}",
-                remedy="correct the bootstrap.servers of one of them, or use one alias; "
-                "if it is meant, set several.aliases.per.cluster = true",
-            )
+            raise one_cluster(self._file, (known, alias), cluster_id)

@@ -13,7 +13,7 @@ from sparkmirror.copy.registrations import carried_into
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import ConfigError
 from sparkmirror.flow.handed_over import check_handed_over
-from sparkmirror.flow.identities import Identities
+from sparkmirror.flow.identities import Identities, to_itself
 from sparkmirror.flow.signs import Signs
 from sparkmirror.flow.writers import Writers
 from sparkmirror.kafka import admin
@@ -117,12 +117,7 @@ def open_flow(
     timeout_ms = config.admin_timeout_ms
     source_id, target_id = admin.cluster_id(source, timeout_ms), admin.cluster_id(target, timeout_ms)
     if source_id == target_id:
-        raise ConfigError(
-            file=file,
-            key=str(config.name),
-            reason=f"both aliases are one cluster, with the id {source_id}",
-            remedy="correct the bootstrap.servers of one of them",
-        )
+        raise to_itself(file, config.name, source_id)
     identities.claim(config.source.alias, source_id)
     identities.claim(config.target.alias, target_id)
     ensure_internal_topics(config, target, source)

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from sparkmirror.config import FlowConfig, MirrorConfig
@@ -20,6 +20,7 @@ from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.duties import roster
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.controller import Controller
+from sparkmirror.flow.first_look import Trouble, given_up
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.room import Room, room_here, room_in_cluster
 from sparkmirror.flow.schedule import Schedule
@@ -51,9 +52,12 @@ class Runner:
         config: what to run.
         spark: where and how Spark runs.
         once: copy to the present ends, then end.
+        troubles: of the first look at the clusters, by flow.
     """
 
-    def __init__(self, config: MirrorConfig, *, spark: SparkOptions, once: bool) -> None:
+    def __init__(
+        self, config: MirrorConfig, *, spark: SparkOptions, once: bool, troubles: Mapping[str, Trouble]
+    ) -> None:
         self._config = config
         self._run = uuid.uuid4().hex[:12]
         self._spark = spark
@@ -66,6 +70,8 @@ class Runner:
         self._stopping = threading.Event()
         self._deadline = float("inf")
         self.controllers = tuple(self._controller(flow, once) for flow in config.flows)
+        self._troubles = troubles
+        self._given_up = given_up(troubles, once=once)
         self._pulses = () if once else tuple(_pulse(flow) for flow in config.pulses)
 
     @property
@@ -98,9 +104,13 @@ class Runner:
         return [controller for controller in self.controllers if controller.view.state not in ended]
 
     def start(self) -> None:
-        """Starts every flow."""
+        """Starts every flow that is not given up."""
         for controller in self.controllers:
-            controller.start()
+            if controller.name in self._given_up:
+                controller.give_up(self._given_up[controller.name])
+            else:
+                trouble = self._troubles.get(controller.name)
+                controller.start(None if trouble is None else trouble.error)
         for pulse in self._pulses:
             pulse.start()
 
@@ -138,7 +148,7 @@ class Runner:
         deadline = time.monotonic() + PULSE_SECONDS
         beating = [pulse for pulse in self._pulses if not pulse.join(max(0.0, deadline - time.monotonic()))]
         started = self._session.done()
-        if started and self._session.exception() is None:
+        if started and self._session.exception() is None and not has_ended(self._session.result()):
             self._session.result().stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
         return started and not self._unfinished and not beating

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from sparkmirror.config import FlowConfig
+from sparkmirror.config import FlowConfig, Side
 from sparkmirror.duties.duty import Duty, Result, Sides, Sign, do_round
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.sides import connected
@@ -98,9 +98,9 @@ class Schedule:
         whole = True
         try:
             results = do_round(duty)
-            problems = tuple(dict.fromkeys(result.failure for result in results if not result.done))
+            problems = tuple(dict.fromkeys(self._granting(result.failure) for result in results if not result.done))
         except SparkmirrorError as failure:
-            problems, whole = (str(failure),), False
+            problems, whole = (self._granting(str(failure)),), False
         except Exception as defect:
             log.exception("%s failed", duty.name, extra={"flow": str(self._flow.name)})
             problems, whole = (f"{type(defect).__name__}: {defect}",), False
@@ -108,6 +108,15 @@ class Schedule:
         self._tell(duty.name, problems)
         self._record(duty, results, problems, sides)
         return problems, whole
+
+    def _granting(self, failure: str) -> str:
+        """The same, where a right is missing with who lacks it and how to find out what else is needed."""
+        if "to this user" not in failure:
+            return failure
+        source = f"cluster {self._flow.source.alias}" in failure
+        end, side = (self._flow.source, Side.SOURCE) if source else (self._flow.target, Side.TARGET)
+        user = end.admin.security.username or "of this client's certificate, or ANONYMOUS"
+        return f"{failure} (the user is {user}; sparkmirror acls --for {side.value} prints all that it needs)"
 
     def _audit(self, results: Sequence[Result]) -> None:
         for result in results:

@@ -270,6 +270,8 @@ def _explaining(cluster: Cluster, operation: str) -> Callable[[str, int, str], B
     }
 
     def explain(name: str, code: int, said: str) -> BrokerError:
-        return explained(code, cluster.alias, topic=name, remedy=remedies.get(code, ""), message=said)
+        # What brokers say of a missing right names the request's connection, and so is another text each time.
+        message = "" if code == CLUSTER_AUTHORIZATION_FAILED else said
+        return explained(code, cluster.alias, topic=name, remedy=remedies.get(code, ""), message=message)
 
     return explain

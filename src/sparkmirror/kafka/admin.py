@@ -128,8 +128,10 @@ def wait_for_leaders(
     return repeat(list(partitions), ask, explain, timeout_ms, cluster.backoff, unknown_ms=timeout_ms)
 
 
-def create_topics(cluster: Cluster, topics: Sequence[NewTopic], timeout_ms: int = ADMIN_MS) -> Results[str, None]:
-    """Creates topics.
+def create_topics(
+    cluster: Cluster, topics: Sequence[NewTopic], timeout_ms: int = ADMIN_MS, *, validate_only: bool = False
+) -> Results[str, None]:
+    """Creates topics, or only asks whether they could be created.
 
     One that was there before is a failure with code `TOPIC_ALREADY_EXISTS`, so that the caller can look at it.
     """
@@ -139,7 +141,7 @@ def create_topics(cluster: Cluster, topics: Sequence[NewTopic], timeout_ms: int 
     def request(names: Sequence[str], broker_ms: int) -> Any:
         attempts.update(names)
         return CreateTopicsRequest(
-            topics=[_creatable(wanted[name]) for name in names], timeout_ms=broker_ms, validate_only=False
+            topics=[_creatable(wanted[name]) for name in names], timeout_ms=broker_ms, validate_only=validate_only
         )
 
     def read(response: Any) -> Iterable[Answer[str, None]]:

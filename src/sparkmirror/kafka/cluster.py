@@ -12,18 +12,17 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from kafka import errors as kafka_errors
-from sparkmirror.config.security_settings import SaslMechanism
 from sparkmirror.config.settings import ClientSettings
 from sparkmirror.errors import LinkError
 from sparkmirror.kafka.backoff import Backoff
-from sparkmirror.kafka.login_errors import LoginDelayedError, LoginRefusedError
+from sparkmirror.kafka.causes import NOT_REACHED, Cause, cause_of
 from sparkmirror.kafka.security import connection_options
 from sparkmirror.kafka.transport import ConnectionManager
 
@@ -39,12 +38,6 @@ FRAME_LIMIT = 256 << 20
 ANY_MS = 3_000
 """How long a broker that stands for any other may think, the first time."""
 _PASSING = (kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError, ConnectionError)
-
-BOOTSTRAP_HINT = "are the bootstrap servers right and up, and is security.protocol what the listener expects?"
-_LOGIN_HINTS: Mapping[SaslMechanism | None, str] = {
-    SaslMechanism.GSSAPI: "check sasl.kerberos.service.name, the brokers' principals and all clocks",
-    SaslMechanism.OAUTHBEARER: "does the listener take tokens of this issuer, for this audience? are all clocks right?",
-}
 
 
 def new_loop(name: str) -> Any:
@@ -121,7 +114,7 @@ class Cluster:
                     chosen = node
                 return await self.connections.send(request, chosen, request_timeout_ms=left_ms)
             except _PASSING as failure:
-                if time.monotonic() + 0.05 > deadline:
+                if time.monotonic() + 0.05 > deadline or cause_of(failure).lasting:
                     raise self.link_error(failure) from failure
                 await self.loop.sleep(0.05)
             except kafka_errors.RequestTimedOutError as failure:
@@ -141,11 +134,10 @@ class Cluster:
         try:
             await self.connections.wait_for(future, timeout_ms)
         except kafka_errors.KafkaTimeoutError as late:
-            cause = self.connections.last_failure or late
-            text = str(cause) or type(cause).__name__
-            reason = f"no connection within {timeout_ms / 1000:.0f} s: {text}"
-            hint = _hint(cause, text, self.settings.security.mechanism) or BOOTSTRAP_HINT
-            raise LinkError(cluster=self.alias, address=self.address, reason=reason, hint=hint) from cause
+            failure = self.connections.last_failure or late
+            reason = f"no connection within {timeout_ms / 1000:.0f} s: {str(failure) or type(failure).__name__}"
+            cause = cause_of(failure, self.settings.security.mechanism)
+            raise self._link_error(reason, cause if cause.hint else NOT_REACHED) from failure
 
     def batches_only_while(self, allowed: Callable[[], bool]) -> None:
         """From here on batches go to a socket only while ``allowed`` says so; see ``kafka.transport``."""
@@ -193,12 +185,17 @@ class Cluster:
         """Maps what kafka-python raised to the error that tells a person."""
         if isinstance(failure, LinkError):
             return failure
-        text = str(failure) or type(failure).__name__
+        cause = cause_of(failure, self.settings.security.mechanism)
+        return self._link_error(str(failure) or type(failure).__name__, cause)
+
+    def _link_error(self, reason: str, cause: Cause) -> LinkError:
         return LinkError(
             cluster=self.alias,
             address=self.address,
-            reason=text,
-            hint=_hint(failure, text, self.settings.security.mechanism),
+            reason=reason,
+            hint=cause.hint,
+            setting=cause.setting,
+            lasting=cause.lasting,
         )
 
     def close(self) -> None:
@@ -232,17 +229,3 @@ def _socket_options(settings: ClientSettings) -> list[tuple[int, int, int]]:
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
         *((socket.SOL_SOCKET, name, size) for name, size in buffers if size >= 0),
     ]
-
-
-def _hint(failure: BaseException, text: str, mechanism: SaslMechanism | None) -> str:
-    if isinstance(failure, LoginDelayedError | LoginRefusedError):
-        return failure.remedy
-    if isinstance(failure, kafka_errors.SaslAuthenticationFailedError):
-        return _LOGIN_HINTS.get(mechanism, "check user name, password and sasl.mechanism")
-    if isinstance(failure, kafka_errors.UnsupportedSaslMechanismError):
-        return "the listener offers other SASL mechanisms: check sasl.mechanism"
-    if "certificate" in text.lower():
-        return "check ssl.truststore and, for the host name, ssl.endpoint.identification.algorithm"
-    if isinstance(failure, kafka_errors.InvalidReceiveError):
-        return "is TLS missing? set security.protocol"
-    return ""

@@ -32,6 +32,8 @@ def connection_options(settings: ClientSettings, alias: str) -> dict[str, Any]:
                 address=",".join(settings.bootstrap_servers),
                 reason=f"cannot load the TLS certificates or key: {failure}",
                 hint="are the files PEM, readable, and is the key's password right?",
+                setting="ssl.keystore.location",
+                lasting=True,
             ) from failure
     if not security.protocol.sasl or security.mechanism is None:
         return options

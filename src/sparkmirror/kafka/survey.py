@@ -8,10 +8,11 @@ Reference: DescribeCluster (KIP-700), authorized operations (KIP-430), ApiVersio
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.errors import LinkError
 from sparkmirror.kafka.acls import Operation
@@ -60,6 +61,35 @@ def survey(cluster: Cluster, timeout_ms: int = CALL_MS) -> Survey:
         version=tuple(known),
         rights=_rights(answer.authorized_operations),
     )
+
+
+def topic_rights(
+    cluster: Cluster, topics: Sequence[str] | None, timeout_ms: int = CALL_MS
+) -> dict[str, frozenset[Operation]]:
+    """What this user may do with topics, all that there is where the cluster has no authorizer.
+
+    Args:
+        cluster: where.
+        topics: which; None for all. Those that do not exist, or that this user may not see, are left out.
+        timeout_ms: milliseconds to the answer.
+
+    Raises:
+        LinkError: no broker could be asked.
+    """
+    named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+    request = MetadataRequest(
+        topics=named,
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=True,
+    )
+    answer = cluster.call(request, timeout_ms=timeout_ms)
+    known = {topic.name: topic.authorized_operations for topic in answer.topics if topic.error_code == 0}
+    every = frozenset(Operation)
+    return {
+        name: every if _NOT_TOLD in bits else frozenset(each for each in Operation if each in bits)
+        for name, bits in known.items()
+    }
 
 
 def _rights(bits: Collection[int]) -> tuple[str, ...] | None:

@@ -31,10 +31,10 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.parser import KafkaProtocol
 
 from kafka import errors as kafka_errors
+from sparkmirror.kafka.causes import cause_of
 from sparkmirror.kafka.kerberos import Opening
 
 READ_SIZE = 1 << 20
-_TURNED_AWAY = (kafka_errors.SaslAuthenticationFailedError, kafka_errors.UnsupportedSaslMechanismError)
 PIECES_PER_CALL = 512
 """Below the least IOV_MAX of Linux and macOS, 1024."""
 
@@ -291,12 +291,11 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         """The connection to a broker, made if there is none.
 
         Raises:
-            KafkaError: among others, the broker turned our credentials down a moment ago: told once, since a time-out
-                spent with trying them again would hide it. Whoever asks later tries again.
+            KafkaError: among others, one side turned the other down a moment ago, for credentials or a certificate:
+                told once, since a time-out spent with trying again would hide it. Whoever asks later tries again.
         """
-        refusal = self._turned_away.pop(node_id, None)
-        if refusal is not None:
-            raise refusal
+        if node_id in self._turned_away and not self._others_may_do(node_id):
+            raise self._turned_away.pop(node_id)
         if self.cluster.is_bootstrap(node_id) and options.get("timeout_ms") is not None:
             options["timeout_ms"] = min(options["timeout_ms"], self._bootstrap_ms(node_id))
         connection = super().get_connection(node_id, **options)
@@ -305,6 +304,11 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
             connection._reauth = Reauthenticator(connection)
             connection.init_future.add_errback(lambda failure: self._remember(node_id, failure))
         return connection
+
+    def _others_may_do(self, node_id: Any) -> bool:
+        """Whether there are bootstrap servers that have not turned us down, such as one with a newer certificate."""
+        brokers = self.cluster.bootstrap_brokers() if self.cluster.is_bootstrap(node_id) else ()
+        return any(broker.node_id not in self._turned_away for broker in brokers)
 
     def _bootstrap_ms(self, node_id: Any) -> int:
         """How long one bootstrap server may take before another one is tried; longer each time that it was too slow.
@@ -318,7 +322,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         return self.batches_allowed()
 
     def _remember(self, node_id: Any, failure: Exception) -> None:
-        if isinstance(failure, _TURNED_AWAY):
+        if cause_of(failure).lasting:
             self._turned_away[node_id] = failure
         if self.last_failure is None or not isinstance(failure, kafka_errors.RequestTimedOutError):
             self.last_failure = failure
