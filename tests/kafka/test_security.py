@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 import tempfile
 import time
@@ -200,12 +201,18 @@ def connected(secured: LabCluster, directory: Path, listener: str, mechanism: st
         ("SASL_UNSIGNED", "OAUTHBEARER"),
     ],
 )
-def test_a_file_for_mirror_maker_connects(secured: LabCluster, tmp_path: Path, listener: str, mechanism: str | None):
+def test_a_file_for_mirror_maker_connects_and_no_log_shows_its_secrets(
+    secured: LabCluster, tmp_path: Path, listener: str, mechanism: str | None, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.DEBUG)
     cluster = connected(secured, tmp_path, listener, mechanism)
     try:
         assert admin.cluster_id(cluster, 20_000) == secured.cluster_id
     finally:
         cluster.close()
+    assert caplog.text
+    for secret in (PASSWORDS[USER], *endpoint_of(secured).issued):
+        assert secret not in caplog.text
 
 
 @pytest.mark.kafka
