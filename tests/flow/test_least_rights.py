@@ -89,7 +89,8 @@ def commit(cluster: LabCluster, group: str, topic: str, offset: int) -> None:
 def committed(cluster: LabCluster, group: str, topic: str) -> int:
     place = TopicPartition(topic, 0)
     asked = [ConsumerGroupTopicPartitions(group, [place])]
-    (future,) = admin_of(cluster).list_consumer_group_offsets(asked).values()
+    admin = admin_of(cluster)
+    (future,) = admin.list_consumer_group_offsets(asked).values()
     (found,) = future.result(30).topic_partitions
     return int(found.offset)
 
@@ -97,7 +98,8 @@ def committed(cluster: LabCluster, group: str, topic: str) -> int:
 def set_retention(cluster: LabCluster, topic: str, value: str) -> None:
     entry = ConfigEntry("retention.ms", value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    for future in admin_of(cluster).incremental_alter_configs([resource]).values():
+    admin = admin_of(cluster)
+    for future in admin.incremental_alter_configs([resource]).values():
         future.result(30)
 
 
