@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AclOperation,
     AlterConfigOpType,
@@ -91,7 +91,10 @@ def committed(cluster: LabCluster, group: str, topic: str) -> int:
     asked = [ConsumerGroupTopicPartitions(group, [place])]
     admin = admin_of(cluster)
     (future,) = admin.list_consumer_group_offsets(asked).values()
-    (found,) = future.result(30).topic_partitions
+    try:
+        (found,) = future.result(30).topic_partitions
+    except KafkaException:  # a coordinator that is being made: asked again
+        return -1
     return int(found.offset)
 
 
