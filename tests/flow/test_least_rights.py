@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AclOperation,
     AlterConfigOpType,
@@ -89,15 +89,20 @@ def commit(cluster: LabCluster, group: str, topic: str, offset: int) -> None:
 def committed(cluster: LabCluster, group: str, topic: str) -> int:
     place = TopicPartition(topic, 0)
     asked = [ConsumerGroupTopicPartitions(group, [place])]
-    (future,) = admin_of(cluster).list_consumer_group_offsets(asked).values()
-    (found,) = future.result(30).topic_partitions
+    admin = admin_of(cluster)
+    (future,) = admin.list_consumer_group_offsets(asked).values()
+    try:
+        (found,) = future.result(30).topic_partitions
+    except KafkaException:  # a coordinator that is being made: asked again
+        return -1
     return int(found.offset)
 
 
 def set_retention(cluster: LabCluster, topic: str, value: str) -> None:
     entry = ConfigEntry("retention.ms", value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    for future in admin_of(cluster).incremental_alter_configs([resource]).values():
+    admin = admin_of(cluster)
+    for future in admin.incremental_alter_configs([resource]).values():
         future.result(30)
 
 

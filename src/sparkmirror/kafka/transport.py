@@ -345,5 +345,6 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         try:
             await transport.handshake()
         except Exception as failure:
+            transport.abort(failure)  # nobody else knows of its socket yet
             raise kafka_errors.KafkaConnectionError(f"TLS handshake failed: {failure}") from failure
         return transport
