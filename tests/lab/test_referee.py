@@ -83,6 +83,7 @@ def test_equal_topics_are_equal_whatever_their_batches_look_like(judge: Callable
         ({"headers": [("trace", None), ("trace", b"201")]}, "headers is"),
         ({"headers": [("trace", b"201"), ("trace", b"")]}, "headers is"),
     ],
+    ids="value empty-value key no-key timestamp header null-header two-headers".split(),
 )
 def test_a_changed_field_is_found_and_named(
     judge: Callable[..., Comparison], fields: dict[str, object], named: str
