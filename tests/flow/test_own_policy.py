@@ -1,4 +1,7 @@
-"""A mirror whose topics are named by a Python class of its user, and what the commands say of it."""
+"""A mirror whose topics are named by a Python class of its user, and what the commands say of it.
+
+Its aliases are its own: an internal topic belongs to one naming, and other tests share the clusters.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 POLICY = '''\
 class Behind:
-    """orders of a is orders-from-a on the target."""
+    """orders of ours is orders-from-ours on the target."""
 
     def __init__(self, settings):
         self.word = settings["replication.policy.word"]
@@ -45,14 +48,16 @@ def test_an_own_policy_names_the_copies_and_the_commands_know_them(cluster_a, cl
     (tmp_path / f"{module}.py").write_text(POLICY)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH", "")])))
     create_topic(cluster_a, f"{stem}-orders", 2)
-    create_topic(cluster_a, f"{stem}-x-from-b", 1)  # it came from the target, as its name tells
+    create_topic(cluster_a, f"{stem}-x-from-theirs", 1)  # it came from the target, as its name tells
     keys = {
         "replication.policy.class": f"{module}:Behind",
         "replication.policy.word": "from",
         "emit.heartbeats.enabled": "true",
         "heartbeats.topic.replication.factor": "1",
     }
-    file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "b": cluster_b}, {"a->b": f"{stem}.*"}, keys)
+    file = write_file(
+        tmp_path / "mm2.properties", {"ours": cluster_a, "theirs": cluster_b}, {"ours->theirs": f"{stem}.*"}, keys
+    )
     written = Traffic(cluster_a, f"{stem}-orders", 2).some("transactions", 50)
 
     def ask(*words: str) -> str:
@@ -64,20 +69,20 @@ def test_an_own_policy_names_the_copies_and_the_commands_know_them(cluster_a, cl
     with Running(file, log=tmp_path / "run.log", options=("--once",)) as mirror:
         assert mirror.wait() == 0, mirror.tail()
     (result,) = compare(
-        cluster_a.bootstrap_servers, cluster_b.bootstrap_servers, {f"{stem}-orders": f"{stem}-orders-from-a"}
+        cluster_a.bootstrap_servers, cluster_b.bootstrap_servers, {f"{stem}-orders": f"{stem}-orders-from-ours"}
     )
     assert (result.difference, result.records) == ("", written)
     assert {name for name in admin_of(cluster_b).list_topics(timeout=60).topics if stem in name} == {
-        f"{stem}-orders-from-a"
+        f"{stem}-orders-from-ours"
     }
 
     assert f"{module}:Behind" in ask("check", str(file))
     (told,) = json.loads(ask("explain", str(file), "--topic", f"{stem}-orders", "--json"))["flows"]
-    assert (told["copied"], told["target_topic"]) == (True, f"{stem}-orders-from-a")
-    (told,) = json.loads(ask("explain", str(file), "--topic", f"{stem}-x-from-b", "--json"))["flows"]
+    assert (told["copied"], told["target_topic"]) == (True, f"{stem}-orders-from-ours")
+    (told,) = json.loads(ask("explain", str(file), "--topic", f"{stem}-x-from-theirs", "--json"))["flows"]
     assert (told["copied"], told["rule"]) == (False, "its name tells that it came from the target")
     (status,) = json.loads(ask("status", str(file), "--json"))["flows"]
-    assert {one["target_topic"] for one in status["partitions"]} == {f"{stem}-orders-from-a"}
-    assert status["target"]["remote"][f"{stem}-orders-from-a"] == "a"
-    assert "checkpoints-a" not in status["target"]["remote"]
+    assert {one["target_topic"] for one in status["partitions"]} == {f"{stem}-orders-from-ours"}
+    assert status["target"]["remote"][f"{stem}-orders-from-ours"] == "ours"
+    assert "checkpoints-ours" not in status["target"]["remote"]
     assert "remote topic" in ask("status", str(file))

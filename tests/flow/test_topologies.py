@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from sparkmirror.batches import HEADER_NAME
+from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.lab.records import Reader, extents
 from tests.flow.running import Running, admin_of, create_topic, until, write_file
 from tests.flow.test_compaction import COMPACTED, quick_cleaner
@@ -123,12 +125,19 @@ IDENTITY = {"replication.policy.class": "org.apache.kafka.connect.mirror.Identit
 KEYS = [b"%d" % number for number in range(5)]
 
 
+@pytest.fixture
+def middle() -> Iterator[LabCluster]:
+    """A cluster whose registry of writers knows nobody: other tests' flows would be known to bring records to it."""
+    with start("middle") as cluster:
+        yield cluster
+
+
 def test_the_same_names_on_both_sides_with_old_data_and_a_chain_behind_them(
-    cluster_a, cluster_b, cluster_c, topic, tmp_path
+    cluster_a, middle, cluster_c, topic, tmp_path
 ):
     """A file for each flow, one after the other; the flow back comes last, in one process with the flow there."""
     both, compacted, births = topic("both"), topic("compacted"), Births()
-    clusters = {"a": cluster_a, "b": cluster_b, "c": cluster_c}
+    clusters = {"one": cluster_a, "two": middle, "three": cluster_c}  # an internal topic belongs to one naming
     topics = f"{both},{compacted}"
 
     def file(flow: str) -> Path:
@@ -137,30 +146,30 @@ def test_the_same_names_on_both_sides_with_old_data_and_a_chain_behind_them(
     def run(flow: str, *options: str) -> Running:
         return Running(file(flow), log=tmp_path / f"{flow}{options[:1] == ('--once',)}.log", options=options)
 
-    quick_cleaner(cluster_b)
+    quick_cleaner(middle)
     for cluster in clusters.values():
         create_topic(cluster, both, PARTITIONS)
-    create_topic(cluster_b, compacted, PARTITIONS, COMPACTED | {"segment.ms": "1000"})
+    create_topic(middle, compacted, PARTITIONS, COMPACTED | {"segment.ms": "1000"})
     for cluster in (cluster_a, cluster_c):
         create_topic(cluster, compacted, PARTITIONS)
-    from_a, from_b = births.write(cluster_a, both), births.write(cluster_b, both)
+    from_a, from_b = births.write(cluster_a, both), births.write(middle, both)
     keyed = births.write(cluster_a, compacted, keys=KEYS)
 
-    with run("b->c") as chain:
+    with run("two->three") as chain:
         holds(cluster_c, both, from_b)
-        with run("a->b", "--once") as first:
+        with run("one->two", "--once") as first:
             assert first.wait() == 0, first.tail()
-        late = births.write(cluster_b, compacted, keys=[b"late"])  # rolls the segment with what was mirrored
-        until(lambda: not set(keyed) <= set(values(cluster_b, compacted)), "what was mirrored is compacted")
+        late = births.write(middle, compacted, keys=[b"late"])  # rolls the segment with what was mirrored
+        until(lambda: not set(keyed) <= set(values(middle, compacted)), "what was mirrored is compacted")
         holds(cluster_c, both, from_a)
-        with run("a->b", str(file("b->a"))) as pair:
+        with run("one->two", str(file("two->one"))) as pair:
             holds(cluster_a, both, from_b)
             from_a += births.write(cluster_a, both)
-            from_b += births.write(cluster_b, both)
+            from_b += births.write(middle, both)
             for cluster in clusters.values():
                 holds(cluster, both, from_a + from_b)
                 holds(cluster, compacted, late[-PARTITIONS:])
-            with run("c->a", "--once") as ring:
+            with run("three->one", "--once") as ring:
                 assert ring.wait() == 1, ring.tail()
             assert "this is a ring under identity naming" in ring.output
             pair.stop_in_time()
