@@ -111,7 +111,7 @@ def test_a_token_endpoint_that_refuses_the_client_is_told_with_cluster_key_and_r
     wrong = source.client_properties("SASL_OAUTH") | {key: WRONG}
     file = write_file(tmp_path / "mm2.properties", {"s": wrong, "t": target}, {"s->t": ".*"})
     with Running(file, log=tmp_path / "run.log", options=("--once",)) as mirror:
-        assert mirror.wait() == 1, mirror.tail()
+        assert mirror.wait() == 2, mirror.tail()
     output = " ".join(mirror.output.split())
     assert f"cluster s at {wrong['bootstrap.servers']}" in output
     assert "(s.sasl.oauthbearer.token.endpoint.url) refuses the client: 401 invalid_client" in output
