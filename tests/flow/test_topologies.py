@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkmirror.batches import HEADER_NAME
-from sparkmirror.lab.cluster import LabCluster, start
+from sparkmirror.lab.cluster import LabCluster, start_all
 from sparkmirror.lab.records import Reader, extents
 from tests.flow.running import Running, admin_of, create_topic, until, write_file
 from tests.flow.test_compaction import COMPACTED, quick_cleaner
@@ -126,18 +126,19 @@ KEYS = [b"%d" % number for number in range(5)]
 
 
 @pytest.fixture
-def middle() -> Iterator[LabCluster]:
-    """A cluster whose registry of writers knows nobody: other tests' flows would be known to bring records to it."""
-    with start("middle") as cluster:
-        yield cluster
+def fresh() -> Iterator[tuple[LabCluster, ...]]:
+    """Clusters whose registries know nobody: other tests' flows would be known to bring records to them."""
+    started = start_all(("one", "two", "three"))
+    yield started
+    for cluster in started:
+        cluster.stop()
 
 
-def test_the_same_names_on_both_sides_with_old_data_and_a_chain_behind_them(
-    cluster_a, middle, cluster_c, topic, tmp_path
-):
+def test_the_same_names_on_both_sides_with_old_data_and_a_chain_behind_them(fresh, topic, tmp_path):
     """A file for each flow, one after the other; the flow back comes last, in one process with the flow there."""
     both, compacted, births = topic("both"), topic("compacted"), Births()
-    clusters = {"one": cluster_a, "two": middle, "three": cluster_c}  # an internal topic belongs to one naming
+    one, two, three = fresh
+    clusters = {"one": one, "two": two, "three": three}
     topics = f"{both},{compacted}"
 
     def file(flow: str) -> Path:
@@ -146,26 +147,26 @@ def test_the_same_names_on_both_sides_with_old_data_and_a_chain_behind_them(
     def run(flow: str, *options: str) -> Running:
         return Running(file(flow), log=tmp_path / f"{flow}{options[:1] == ('--once',)}.log", options=options)
 
-    quick_cleaner(middle)
+    quick_cleaner(two)
     for cluster in clusters.values():
         create_topic(cluster, both, PARTITIONS)
-    create_topic(middle, compacted, PARTITIONS, COMPACTED | {"segment.ms": "1000"})
-    for cluster in (cluster_a, cluster_c):
+    create_topic(two, compacted, PARTITIONS, COMPACTED | {"segment.ms": "1000"})
+    for cluster in (one, three):
         create_topic(cluster, compacted, PARTITIONS)
-    from_a, from_b = births.write(cluster_a, both), births.write(middle, both)
-    keyed = births.write(cluster_a, compacted, keys=KEYS)
+    from_a, from_b = births.write(one, both), births.write(two, both)
+    keyed = births.write(one, compacted, keys=KEYS)
 
     with run("two->three") as chain:
-        holds(cluster_c, both, from_b)
+        holds(three, both, from_b)
         with run("one->two", "--once") as first:
             assert first.wait() == 0, first.tail()
-        late = births.write(middle, compacted, keys=[b"late"])  # rolls the segment with what was mirrored
-        until(lambda: not set(keyed) <= set(values(middle, compacted)), "what was mirrored is compacted")
-        holds(cluster_c, both, from_a)
+        late = births.write(two, compacted, keys=[b"late"])  # rolls the segment with what was mirrored
+        until(lambda: not set(keyed) <= set(values(two, compacted)), "what was mirrored is compacted")
+        holds(three, both, from_a)
         with run("one->two", str(file("two->one"))) as pair:
-            holds(cluster_a, both, from_b)
-            from_a += births.write(cluster_a, both)
-            from_b += births.write(middle, both)
+            holds(one, both, from_b)
+            from_a += births.write(one, both)
+            from_b += births.write(two, both)
             for cluster in clusters.values():
                 holds(cluster, both, from_a + from_b)
                 holds(cluster, compacted, late[-PARTITIONS:])
@@ -177,11 +178,11 @@ def test_the_same_names_on_both_sides_with_old_data_and_a_chain_behind_them(
     assert "going on when it is on record that this flow carries its records on" in chain.output
     for cluster in clusters.values():
         assert Counter(values(cluster, both)) == Counter(from_a + from_b)
-    on_a = Counter(values(cluster_a, compacted))
+    on_a = Counter(values(one, compacted))
     assert {value: count for value, count in on_a.items() if value in set(keyed)} == dict.fromkeys(keyed, 1)
     assert set(on_a) <= {*keyed, *late}
     assert max(on_a.values()) == 1
-    assert max(Counter(values(cluster_c, compacted)).values()) == 1
+    assert max(Counter(values(three, compacted)).values()) == 1
 
 
 def ways(cluster, topic):
