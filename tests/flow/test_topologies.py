@@ -216,6 +216,8 @@ def test_provenance_headers_keep_a_ring_of_the_same_names_exact(cluster_a, clust
         mirror.kill()
     born["r"] += births.write(cluster_a, ring)
     with Running(file, log=tmp_path / "again.log") as mirror:
+        # Lanes outlive their driver by seconds, in which they may copy everything.
+        until(lambda: all(f"[{flow}] running" in mirror.output for flow in flows), "the flows are taken over")
         everywhere()
         mirror.stop_in_time()
     ids = {alias: cluster_id(cluster) for alias, cluster in clusters.items()}
