@@ -43,6 +43,7 @@ $(STAMP): pyproject.toml constraints.txt
 	        echo "setup: $$python cannot make an environment (on Debian: apt-get install python3-venv)" >&2; exit 1; }; \
 	}
 	@extras=dev,referee; \
+	if command -v krb5-config >/dev/null && command -v cc >/dev/null; then extras=$$extras,gssapi; fi; \
 	if ! { $(FIND_JAVA); }; then echo "setup: no Java 17 or 21 here, adding one"; extras=$$extras,java; fi; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$$extras]"
 	@$(BIN)/python -c 'from sparkmirror import batches; batches.warm()'
