@@ -38,6 +38,8 @@ def test_two_flows_that_write_the_same_topics_under_their_own_names_are_refused(
     "lines",
     [
         ["A->C.topics = a.*", "B->C.topics = b.*"],
+        ["A->C.topics = a.*, a.*, x, x", "B->C.topics = b.*"],
+        ["A->C.topics = x, p", "B->C.topics = x, q", "topics.exclude = x"],
         ["A->C.topics = orders", "B->C.topics = ord.*", "B->C.topics.exclude = orders"],
         ["A->C.topics.exclude = a.*", "B->C.topics.exclude = b.*"],
         ["B->C.replication.policy.class = DefaultReplicationPolicy"],

@@ -53,6 +53,7 @@ def test_without_the_package_it_is_told_what_to_install(monkeypatch: pytest.Monk
     assert text.startswith("cluster B at b:1: GSSAPI needs the Python package gssapi")
     assert "apt-get install libkrb5-dev" in text
     assert "pip install 'sparkmirror[gssapi]'" in text
+    assert (caught.value.setting, caught.value.lasting) == ("sasl.mechanism", True)
 
 
 # ------------------------------------------------------------------------------------------------------- the real thing

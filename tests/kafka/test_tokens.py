@@ -183,6 +183,22 @@ def test_an_endpoint_that_is_not_there_is_told_with_its_key():
     assert "A.url" in caught.value.remedy
 
 
+def test_nothing_of_what_an_endpoint_says_instead_of_http_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def echo() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.sendall(b"token=" + SECRET.encode() + b"\r\n\r\n")
+                peer.recv(1 << 16)
+
+        threading.Thread(target=echo, daemon=True).start()
+        source = replace(source_at(f"http://127.0.0.1:{server.getsockname()[1]}/"), retry_backoff_max_ms=0)
+        with pytest.raises(LoginDelayedError, match="its answer is no HTTP") as caught:
+            get(OAuth(source=source))
+        assert SECRET not in str(caught.value)
+
+
 def test_an_endpoint_that_hangs_costs_the_time_outs_and_no_more():
     with socket.create_server(("127.0.0.1", 0)) as server:
         login = login_at(f"http://127.0.0.1:{server.getsockname()[1]}/", read_timeout_ms=100)
@@ -192,12 +208,13 @@ def test_an_endpoint_that_hangs_costs_the_time_outs_and_no_more():
         assert 0.2 < time.monotonic() - began < 3
 
 
-def test_an_endpoint_that_never_stops_talking_is_left():
+@pytest.mark.parametrize("opening", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: "], ids=["body", "header"])
+def test_an_endpoint_that_never_stops_talking_is_left(opening: bytes):
     def talk(server: socket.socket) -> None:
         while True:
             try:
                 peer, _ = server.accept()
-                peer.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                peer.sendall(opening)
                 for _ in range(100):
                     peer.sendall(b" ")
                     time.sleep(0.02)
@@ -208,7 +225,7 @@ def test_an_endpoint_that_never_stops_talking_is_left():
         threading.Thread(target=talk, args=(server,), daemon=True).start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         source = replace(source_at(url), retry_backoff_max_ms=10, connect_timeout_ms=100, read_timeout_ms=200)
-        with pytest.raises(LoginDelayedError, match="does not end"):
+        with pytest.raises(LoginDelayedError, match="no answer in time"):
             get(OAuth(source=source))
 
 
@@ -347,6 +364,17 @@ def test_a_token_is_replaced_and_the_old_one_kept_while_that_fails(
     assert SECRET not in caplog.text
     wait_for(login)
     assert keeper.value() != first
+
+
+def test_nobody_waits_long_for_a_new_token_while_the_old_one_holds(endpoint: token_endpoint.TokenEndpoint):
+    login = login_at(endpoint.url)
+    wait_for(login)
+    keeper = keeper_of(login)
+    keeper._refresh_at = time.time() - 1
+    endpoint.delay_s = 4.0
+    began = time.monotonic()
+    wait_for(login, 10.0)
+    assert time.monotonic() - began < 3.5, "it went on with the old one"
 
 
 def test_a_token_that_is_over_is_never_handed_out(endpoint: token_endpoint.TokenEndpoint):

@@ -115,6 +115,7 @@ def _flow(files: Files, flow: str | None) -> tuple[FlowConfig, str]:
 
 
 def _place(text: str) -> Wanted:
+    from sparkmirror.config.beginnings import milliseconds
     from sparkmirror.flow.repositioning import Exactly, Moment, Place
 
     if text in (Place.EARLIEST.value, Place.LATEST.value):
@@ -127,7 +128,7 @@ def _place(text: str) -> Wanted:
         raise typer.BadParameter(f"{text!r} is neither earliest nor latest, an offset, or a time (ISO 8601)") from None
     if moment.tzinfo is None:
         raise typer.BadParameter(f"{text!r} has no zone: write Z or an offset such as +01:00 behind it")
-    return Moment(int(moment.timestamp() * 1000))
+    return Moment(milliseconds(moment))
 
 
 def _as_dict(one: Standing) -> dict[str, object]:

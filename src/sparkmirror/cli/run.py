@@ -10,12 +10,13 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
+
+T = TypeVar("T")
 
 
 class TakeOver(Enum):
@@ -68,7 +71,7 @@ def run(
     spark = prepare(context, master, conf, archive, log_format)
     loaded = config.load(files, clusters=clusters or (), flow=flow)
     if take_over is not None:
-        _take_over(loaded, offsets_topic)
+        _unless_stopped(partial(_take_over, loaded, offsets_topic), signals)
     elif offsets_topic:
         raise typer.BadParameter("--offsets-topic belongs to --take-over mm2")
     run_flows(loaded, spark, once=once, signals=signals)
@@ -156,20 +159,25 @@ def _first_look(loaded: MirrorConfig, *, once: bool, signals: Signals) -> dict[s
     """
     from sparkmirror.flow.first_look import first_look, hopeless
 
-    pool = ThreadPoolExecutor(1, thread_name_prefix="first look")
-    looking = pool.submit(first_look, loaded, once=once)
-    pool.shutdown(wait=False)
-    while not wait([looking], LOOK_SECONDS).done:
-        if signals.came:
-            log.info("stopped before anything was started")
-            _leave(ExitCode.DONE)
-    troubles = looking.result()
+    troubles = _unless_stopped(partial(first_look, loaded, once=once), signals)
     if not hopeless(loaded, troubles, once=once):
         return troubles
     for error in dict.fromkeys(str(trouble.error) for trouble in troubles.values()):
         log.error("%s", error)
     log.error("nothing was started, and nothing was written")
     raise typer.Exit(ExitCode.CONFIG_WRONG)
+
+
+def _unless_stopped(work: Callable[[], T], signals: Signals) -> T:
+    """Does what may take long before flows begin; a signal ends the process meanwhile."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="before the start")
+    doing = pool.submit(work)
+    pool.shutdown(wait=False)
+    while not wait([doing], LOOK_SECONDS).done:
+        if signals.came:
+            log.info("stopped before anything was started")
+            _leave(ExitCode.DONE)
+    return doing.result()
 
 
 def _leave(code: ExitCode) -> NoReturn:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 
 from sparkmirror.config.entries import LONG_MAX, Entry, Reader
@@ -22,6 +22,7 @@ CONNECTOR = "MirrorSourceConnector"
 
 POSITION, POSITIONS = "start.position", "start.positions"
 _MOMENT = "timestamp:"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLACES = "possible: earliest, latest, timestamp:2026-11-01T00:00:00Z"
 _SHAPES = (
     "write topic:place or topic:partition:place, parted by commas; a place is earliest, latest, "
@@ -168,9 +169,14 @@ def _place(text: str) -> StartPlace | None:
         moment = datetime.fromisoformat(text.removeprefix(_MOMENT))
     except ValueError:
         return None
-    if moment.tzinfo is None:
+    if moment.tzinfo is None or moment < _EPOCH:
         return None
-    return StartPlace(kind=Beginning.TIMESTAMP, value=int(moment.timestamp() * 1000))
+    return StartPlace(kind=Beginning.TIMESTAMP, value=milliseconds(moment))
+
+
+def milliseconds(moment: datetime) -> int:
+    """Since 1970, exactly: a float would be one off now and then."""
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _shown(place: StartPlace) -> str:

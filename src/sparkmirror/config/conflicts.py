@@ -5,7 +5,7 @@ Only what is certain is refused: two expressions may mean different topics, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from sparkmirror.config.expressions import compile_list
@@ -94,11 +94,12 @@ def check_rings(flows: Sequence[FlowConfig], file: str) -> None:
 def _by_topic(flows: Sequence[FlowConfig]) -> Iterator[tuple[str, tuple[FlowConfig, ...]]]:
     """Each topic or expression, and the flows that certainly copy it."""
     literals = dict.fromkeys(topic for flow in flows for topic in flow.topics if _literal(topic))
+    copies = [(flow, _chooser(flow)) for flow in flows]
     for topic in literals:
-        yield f"the topic {topic}", tuple(flow for flow in flows if _copies(flow, topic))
+        yield f"the topic {topic}", tuple(flow for flow, chooses in copies if chooses(topic))
     alike: dict[tuple[str, frozenset[str]], list[FlowConfig]] = {}
     for flow in flows:
-        for expression in flow.topics:
+        for expression in dict.fromkeys(each for each in flow.topics if not _literal(each)):
             alike.setdefault((expression, frozenset(flow.topics_exclude)), []).append(flow)
     for (expression, _), some in alike.items():
         yield f"the topics {expression}", tuple(some)
@@ -154,7 +155,12 @@ def _literal(expression: str) -> bool:
     return all(character.isalnum() or character in "_-" for character in expression)
 
 
-def _copies(flow: FlowConfig, topic: str) -> bool:
+def _chooser(flow: FlowConfig) -> Callable[[str], bool]:
+    """Tells of a topic's name whether the flow copies it."""
     include = compile_list(flow.topics, file="", key="topics")
     exclude = compile_list(flow.topics_exclude, file="", key="topics.exclude")
-    return bool(include and include.fullmatch(topic)) and not (exclude and exclude.fullmatch(topic))
+
+    def chooses(topic: str) -> bool:
+        return bool(include and include.fullmatch(topic)) and not (exclude and exclude.fullmatch(topic))
+
+    return chooses

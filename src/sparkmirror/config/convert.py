@@ -33,7 +33,9 @@ _CLASSES = {
     "dir": "DirectoryConfigProvider",
     "directory": "DirectoryConfigProvider",
 }
-_CLEAR = re.compile(r"""\b\w*(?:password|secret|token|assertion)\w*\s*+=\s*+(?!["']?\$\{)""", re.IGNORECASE)
+_CLEAR = re.compile(
+    r"""\b\w*(?:password|secret|token|assertion|keystore\.key)\w*\s*+=\s*+(?!["']?\$\{)""", re.IGNORECASE
+)
 """An option of a login module with a secret that is no reference."""
 
 _PREFIX = re.compile(r"(source|target)\.cluster\.(.+)")

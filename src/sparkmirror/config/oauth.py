@@ -144,6 +144,9 @@ def _of_kafka(reader: Reader, options: Mapping[str, str]) -> TokenEndpoint | Tok
     )
 
 
+_SENDABLE = re.compile(r"[!-~]+")
+
+
 def split_url(entry: Entry, text: str, schemes: tuple[str, ...]) -> SplitResult:
     """The parts of a URL that is worth asking.
 
@@ -153,11 +156,11 @@ def split_url(entry: Entry, text: str, schemes: tuple[str, ...]) -> SplitResult:
     try:
         url = urlsplit(text)
         fits = url.scheme in schemes and (bool(url.path) if url.scheme == "file" else bool(url.hostname))
-        fits = fits and url.port != 0
+        fits = fits and url.port != 0 and _SENDABLE.fullmatch(text) is not None
     except ValueError:
         fits = False
     if not fits:
-        raise entry.wrong(f"{entry.shown} is no URL of a token endpoint", f"it must begin with {', '.join(schemes)}")
+        raise entry.wrong("is no URL of a token endpoint", f"it must begin with {', '.join(schemes)}")
     if url.username is not None:
         raise entry.wrong("holds a user name", f"set {_CLIENT_ID} and {_CLIENT_SECRET}")
     return url

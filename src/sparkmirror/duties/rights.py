@@ -3,8 +3,8 @@
 Invariants: pure; a right is there only while the configuration switches the duty on that needs it; nothing is ever to
 be denied. Names are as narrow as an ACL can be for what the flow's expressions may choose, see ``reach``.
 
-Reference: the rights that each request asks for are in Kafka's documentation, "Authorization Primitives"; what READ,
-WRITE, DELETE and ALTER imply (DESCRIBE) is written out all the same, so that each line says what is used.
+Reference: the rights that each request asks for are in Kafka's documentation, "Authorization Primitives"; what another
+right implies is left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sparkmirror.config import Drift, FlowConfig, PolicyKind, Side
-from sparkmirror.duties import offset_syncs, topics
+from sparkmirror.duties import heartbeats, offset_syncs, topics
 from sparkmirror.duties.reach import ALL, Reach, reach, smallest
 from sparkmirror.kafka.acls import CLUSTER_NAME, Operation, PatternType, ResourceType
 from sparkmirror.naming import WRITERS_TOPIC, control_topic, internal_topic, policy_for
@@ -65,7 +65,7 @@ def source_topics(flow: FlowConfig) -> tuple[Reach, ...]:
     """What covers the topics that the flow may copy."""
     found = list(reach(flow.topics))
     if flow.heartbeats_replication:
-        found.append(_named(policy_for(flow.policy, flow.source.alias).heartbeats_topic()))
+        found.append(_named(heartbeats.topic_of(flow)))
     return smallest(found)
 
 
@@ -121,8 +121,7 @@ def _target(flow: FlowConfig) -> Iterator[Right]:
 
 
 def _heartbeats(flow: FlowConfig) -> Iterator[Right]:
-    name = policy_for(flow.policy, flow.source.alias).heartbeats_topic()
-    return _allow(TOPIC, [_named(name)], "heartbeats", WRITE, CREATE, DESCRIBE)
+    return _allow(TOPIC, [_named(heartbeats.topic_of(flow))], "heartbeats", WRITE, CREATE, DESCRIBE)
 
 
 def _offset_syncs(flow: FlowConfig) -> Iterator[Right]:

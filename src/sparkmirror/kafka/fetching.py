@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.protocol.consumer import FetchRequest
 
+from sparkmirror.config import Isolation
 from sparkmirror.kafka.codes import SESSION_ERRORS
 from sparkmirror.model import TopicPartition
 
@@ -195,3 +196,52 @@ def _fetched(partition: TopicPartition, part: Any) -> Fetched:
 
 def _diverging(told: Any) -> tuple[int, int] | None:
     return None if told is None or told.end_offset < 0 else (told.epoch, told.end_offset)
+
+
+class Part(NamedTuple):
+    """What is asked of one partition outside of any session.
+
+    Attributes:
+        partition: which one.
+        topic_id: of its topic; brokers before 2.8 have none.
+        leader_epoch: as it is known.
+        offset: from where.
+        limit: bytes, at most.
+    """
+
+    partition: TopicPartition
+    topic_id: uuid.UUID | None
+    leader_epoch: int
+    offset: int
+    limit: int
+
+
+def one_off_request(parts: Sequence[Part], *, isolation: Isolation, max_bytes: int, max_wait_ms: int) -> Any:
+    """A Fetch outside of any session, as a consumer's: followers and their replica ids see other ends."""
+    wire = FetchRequest.FetchTopic
+    by_topic: dict[tuple[str, uuid.UUID | None], list[Any]] = defaultdict(list)
+    for part in parts:
+        by_topic[part.partition.topic, part.topic_id].append(
+            wire.FetchPartition(
+                partition=part.partition.partition,
+                current_leader_epoch=part.leader_epoch,
+                fetch_offset=part.offset,
+                partition_max_bytes=part.limit,
+            )
+        )
+    by_id = all(topic_id is not None and topic_id.int != 0 for _, topic_id in by_topic)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        isolation_level=isolation.value,
+        session_id=0,
+        session_epoch=-1,
+        topics=[
+            wire(topic=name, topic_id=topic_id if by_id else None, partitions=some)
+            for (name, topic_id), some in by_topic.items()
+        ],
+        forgotten_topics_data=[],
+        rack_id="",
+        max_version=None if by_id else LAST_VERSION_WITH_NAMES,
+    )

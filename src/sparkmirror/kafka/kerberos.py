@@ -4,8 +4,8 @@ What asks the key distribution centre blocks, and so runs on a thread beside the
 mechanism then does needs no network. Each login names its own keytab and ticket cache instead of setting the
 environment, which all clusters of a process would share.
 
-Invariants: a keytab lies in a file that only this user can read, for as long as it takes to get a ticket; tickets that
-came from it stay in the memory of the process.
+Invariants: a keytab lies in the memory of the process (where the system has no files in memory: in one that only this
+user can read, for as long as it takes to get a ticket); so do tickets that came from it, unless a cache is named too.
 
 References: RFC 4752, ``kafka.net.sasl.gssapi`` of kafka-python 3, MIT Kerberos' credential store extensions.
 """
@@ -144,13 +144,26 @@ def _store(login: Kerberos) -> Iterator[dict[str, str] | None]:
     if login.keytab is None:
         yield store or None
         return
-    handle, path = tempfile.mkstemp(prefix="sparkmirror-", suffix=".keytab")
+    with _file_of(base64.b64decode(login.keytab.reveal())) as path:
+        yield store | {"client_keytab": f"FILE:{path}"}
+
+
+@contextmanager
+def _file_of(keytab: bytes) -> Iterator[str]:
+    """A path where the library finds a keytab: in memory where that can be, so that no end of the process leaves it."""
+    if hasattr(os, "memfd_create"):
+        handle = os.memfd_create("keytab")
+        path = f"/proc/self/fd/{handle}"
+    else:
+        handle, path = tempfile.mkstemp(prefix="sparkmirror-", suffix=".keytab")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(base64.b64decode(login.keytab.reveal()))
-        yield store | {"client_keytab": f"FILE:{path}"}
+            file.write(keytab)
+            file.flush()
+            yield path
     finally:
-        Path(path).unlink()
+        if not path.startswith("/proc/"):
+            Path(path).unlink()
 
 
 def _told(failure: Exception) -> LoginDelayedError | LoginRefusedError:

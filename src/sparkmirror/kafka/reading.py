@@ -15,24 +15,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from kafka.protocol.consumer import FetchRequest
-
 from sparkmirror import batches
 from sparkmirror.config import Isolation
 from sparkmirror.errors import BatchError, BrokerError, LinkError
 from sparkmirror.kafka.admin import list_topics
 from sparkmirror.kafka.changes import remedy_of
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.fetching import LAST_VERSION_WITH_NAMES
+from sparkmirror.kafka.codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
+from sparkmirror.kafka.fetching import Part, one_off_request
 from sparkmirror.kafka.leaders import Leader
 from sparkmirror.kafka.rounds import Answer, Deadline, Results, explained, repeat
 from sparkmirror.model import TopicPartition
 
-CORRUPT_MESSAGE, UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE, REQUEST_TIMED_OUT = 2, 3, 5, 7
+CORRUPT_MESSAGE, REQUEST_TIMED_OUT = 2, 7
 
 PARTITIONS = 200
 ANSWER_BYTES, PARTITION_BYTES = 32 << 20, 4 << 20
-FETCH_MS, ASK_MS = 10_000, 3_000
+FETCH_MS, ASK_MS, WAIT_MS = 10_000, 3_000, 500
 
 T = TypeVar("T")
 
@@ -63,6 +62,10 @@ class _Reading(Generic[T]):
     @property
     def open(self) -> bool:
         return self.failure is None and self.offset < self.span.end
+
+    @property
+    def part(self) -> Part:
+        return Part(self.partition, self.topic_id, self.leader.epoch, self.offset, PARTITION_BYTES)
 
     def fail(self, code: int, message: str = "", link: LinkError | None = None) -> None:
         self.failure = Answer(key=self.partition, code=code, message=message, link=link)
@@ -115,7 +118,7 @@ def read_records(
             topic = known.get(one.topic)
             leader = topic.partitions.get(one.partition) if topic is not None else None
             if topic is None or leader is None or leader.node < 0:
-                yield Answer(key=one, code=UNKNOWN_TOPIC if leader is None else LEADER_NOT_AVAILABLE)
+                yield Answer(key=one, code=UNKNOWN_TOPIC_OR_PARTITION if leader is None else LEADER_NOT_AVAILABLE)
                 continue
             span = spans[one]
             by_node[leader.node].append(
@@ -159,7 +162,13 @@ async def _read_leader(
     """Fetches until every partition is read to the end of its span, or the time is over."""
     while pending := [reading for reading in readings if reading.open][:PARTITIONS]:
         try:
-            answer = await cluster.exchange(_request(pending, isolation), node, min(deadline.attempt_ms, FETCH_MS))
+            answer = await cluster.exchange(
+                one_off_request(
+                    [each.part for each in pending], isolation=isolation, max_bytes=ANSWER_BYTES, max_wait_ms=WAIT_MS
+                ),
+                node,
+                min(deadline.attempt_ms, FETCH_MS),
+            )
         except LinkError as failure:
             _fail(readings, 0, link=failure)
             return
@@ -178,34 +187,3 @@ def _fail(readings: Sequence[_Reading[T]], code: int, link: LinkError | None = N
     for reading in readings:
         if reading.open:
             reading.fail(code, link=link)
-
-
-def _request(readings: Sequence[_Reading[T]], isolation: Isolation) -> Any:
-    """A Fetch outside of any session; partitions that are behind come first, since each answer has its limit."""
-    wire = FetchRequest.FetchTopic
-    by_topic: dict[tuple[str, uuid.UUID | None], list[Any]] = defaultdict(list)
-    for reading in readings:
-        by_topic[reading.partition.topic, reading.topic_id].append(
-            wire.FetchPartition(
-                partition=reading.partition.partition,
-                current_leader_epoch=reading.leader.epoch,
-                fetch_offset=reading.offset,
-                partition_max_bytes=PARTITION_BYTES,
-            )
-        )
-    by_id = all(topic_id is not None and topic_id.int != 0 for _, topic_id in by_topic)
-    return FetchRequest(
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=ANSWER_BYTES,
-        isolation_level=isolation.value,
-        session_id=0,
-        session_epoch=-1,
-        topics=[
-            wire(topic=name, topic_id=topic_id if by_id else None, partitions=parts)
-            for (name, topic_id), parts in by_topic.items()
-        ],
-        forgotten_topics_data=[],
-        rack_id="",
-        max_version=None if by_id else LAST_VERSION_WITH_NAMES,
-    )

@@ -51,5 +51,12 @@ def connection_options(settings: ClientSettings, alias: str) -> dict[str, Any]:
 def _tickets(settings: ClientSettings, login: Kerberos, alias: str) -> Tickets:
     reason = missing()
     if reason is not None:
-        raise LinkError(cluster=alias, address=",".join(settings.bootstrap_servers), reason=reason, hint=INSTALL)
+        raise LinkError(
+            cluster=alias,
+            address=",".join(settings.bootstrap_servers),
+            reason=reason,
+            hint=INSTALL,
+            setting="sasl.mechanism",
+            lasting=True,
+        )
     return Tickets(login)

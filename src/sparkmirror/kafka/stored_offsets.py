@@ -19,6 +19,7 @@ from sparkmirror.config import Isolation
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION, broker_error
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span, read_records
@@ -31,6 +32,11 @@ Pair = tuple[bytes, bytes | None]
 def read_stored(cluster: Cluster, topic: str, timeout_ms: int) -> dict[Owner, dict[TopicPartition, int]]:
     """What is stored, by owner and source partition: the offset of the last record that was copied.
 
+    Args:
+        cluster: where it is stored.
+        topic: which holds it.
+        timeout_ms: of each of the steps.
+
     Raises:
         BrokerError: the topic is not there, or cannot be read.
         LinkError: the cluster does not answer.
@@ -38,6 +44,8 @@ def read_stored(cluster: Cluster, topic: str, timeout_ms: int) -> dict[Owner, di
     """
     described = admin.list_topics(cluster, [topic], timeout_ms)
     places = [TopicPartition(topic, number) for one in described.values() for number in sorted(one.partitions)]
+    if not places:  # a list without it must not read as positions that were never stored
+        raise broker_error(UNKNOWN_TOPIC_OR_PARTITION, cluster.alias, topic=topic)
     first = admin.list_offsets(cluster, places, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
     ends = admin.list_offsets(
         cluster, places, OffsetSpec.LATEST, isolation=Isolation.READ_COMMITTED, timeout_ms=timeout_ms

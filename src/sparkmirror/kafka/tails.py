@@ -23,24 +23,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafka.protocol.consumer import FetchRequest
-
 from sparkmirror import batches
 from sparkmirror.batches import layout
 from sparkmirror.config import Isolation
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka.admin import TopicDescription, list_topics
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, broker_error
-from sparkmirror.kafka.fetching import LAST_VERSION_WITH_NAMES
+from sparkmirror.kafka.codes import LEADER_NOT_AVAILABLE, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, broker_error
+from sparkmirror.kafka.fetching import Part, one_off_request
 from sparkmirror.kafka.leaders import Leader, OffsetSpec, ask_leaders
 from sparkmirror.kafka.rounds import Answer, Deadline, Results, explained, repeat
 from sparkmirror.model import UNKNOWN, TopicPartition
 from sparkmirror.offsets.tail import Tail, TailBatch
 
 CORRUPT_MESSAGE = 2
-UNKNOWN_TOPIC = 3
-LEADER_NOT_AVAILABLE = 5
 REQUEST_TIMED_OUT = 7
 OFFSET_NOT_AVAILABLE = 78
 
@@ -147,6 +143,11 @@ class _Reading:
         """Whether something is still to be fetched."""
         return self.failure is None and self.offset < self.high_watermark
 
+    @property
+    def part(self) -> Part:
+        """What is asked next."""
+        return Part(self.partition, self.topic_id, self.leader.epoch, self.offset, self.limit)
+
     def fail(self, code: int, message: str = "", link: LinkError | None = None) -> None:
         self.failure = Answer(key=self.partition, code=code, message=message, link=link)
 
@@ -220,7 +221,7 @@ def _read(cluster: Cluster, wanted: Mapping[TopicPartition, _Wanted], timeout_ms
         for partition in partitions:
             leader = known[partition.topic].partitions.get(partition.partition) if partition.topic in known else None
             if leader is None or leader.node < 0:
-                yield Answer(key=partition, code=UNKNOWN_TOPIC if leader is None else LEADER_NOT_AVAILABLE)
+                yield Answer(key=partition, code=UNKNOWN_TOPIC_OR_PARTITION if leader is None else LEADER_NOT_AVAILABLE)
             else:
                 leaders[partition] = leader
         readings, failures = _locate(cluster, wanted, known, leaders, deadline)
@@ -305,7 +306,13 @@ async def _read_leader(cluster: Cluster, node: int, readings: Sequence[_Reading]
         some = pending[:PARTITIONS]
         before = [reading.offset for reading in some]
         try:
-            answer = await cluster.exchange(_request(some), node, min(deadline.attempt_ms, FETCH_MS))
+            request = one_off_request(
+                [each.part for each in some],
+                isolation=Isolation.READ_UNCOMMITTED,
+                max_bytes=ANSWER_BYTES,
+                max_wait_ms=0,
+            )
+            answer = await cluster.exchange(request, node, min(deadline.attempt_ms, FETCH_MS))
         except LinkError as failure:
             for reading in pending:
                 reading.fail(0, link=failure)
@@ -328,39 +335,3 @@ def _take(answer: Any, readings: Sequence[_Reading]) -> None:
         name = topic.topic or names[topic.topic_id]
         for part in topic.partitions:
             by_partition[TopicPartition(name, part.partition_index)].take(part)
-
-
-def _request(readings: Sequence[_Reading]) -> Any:
-    """A Fetch outside of any session, as a consumer's, since followers and their replica ids see other ends."""
-    wire = FetchRequest.FetchTopic
-    by_topic: dict[tuple[str, uuid.UUID], list[Any]] = defaultdict(list)
-    for reading in readings:
-        by_topic[reading.partition.topic, reading.topic_id].append(
-            wire.FetchPartition(
-                partition=reading.partition.partition,
-                current_leader_epoch=reading.leader.epoch,
-                fetch_offset=reading.offset,
-                partition_max_bytes=reading.limit,
-            )
-        )
-    by_id = all(_is_known(topic_id) for _, topic_id in by_topic)
-    return FetchRequest(
-        max_wait_ms=0,
-        min_bytes=1,
-        max_bytes=ANSWER_BYTES,
-        isolation_level=Isolation.READ_UNCOMMITTED.value,
-        session_id=0,
-        session_epoch=-1,
-        topics=[
-            wire(topic=name, topic_id=topic_id if by_id else None, partitions=parts)
-            for (name, topic_id), parts in by_topic.items()
-        ],
-        forgotten_topics_data=[],
-        rack_id="",
-        max_version=None if by_id else LAST_VERSION_WITH_NAMES,
-    )
-
-
-def _is_known(topic_id: uuid.UUID | None) -> bool:
-    """Whether the broker has told an id; those before 2.8 have none."""
-    return topic_id is not None and topic_id.int != 0

@@ -13,11 +13,14 @@ import base64
 import http.client
 import json
 import re
+import socket
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,7 +79,9 @@ def obtain(login: OAuth, note: Callable[[Exception], None]) -> Token:
     if login.longest_s is not None and (token.ends is None or token.ends > token.begins + login.longest_s):
         token = Token(value=token.value, begins=token.begins, ends=token.begins + login.longest_s)
     if token.ends is not None and token.ends <= now:
-        raise LoginRefusedError(f"the token of {_place(source)} expired {now - token.ends:.0f} s ago", remedy)
+        reason = f"the token of {_place(source)} expired {now - token.ends:.0f} s ago"
+        # Whoever writes the file may be about to renew it.
+        raise (LoginDelayedError if isinstance(source, TokenFile) else LoginRefusedError)(reason, remedy)
     return token
 
 
@@ -188,23 +193,34 @@ def _post(source: TokenEndpoint) -> tuple[int, bytes]:
             "Content-Type": "application/x-www-form-urlencoded",
         },
     )
-    deadline = time.monotonic() + (source.connect_timeout_ms + source.read_timeout_ms) / 1000
+    ways, seconds = _Ways(source), (source.connect_timeout_ms + source.read_timeout_ms) / 1000
+    late = threading.Timer(seconds, ways.cut)  # the time-outs of a socket hold for each of its reads only
+    late.daemon = True
+    late.start()
     try:
-        with _opener(source).open(request, timeout=source.connect_timeout_ms / 1000) as answer:
-            return answer.status, _read(answer, deadline)
+        with _opener(ways).open(request, timeout=source.connect_timeout_ms / 1000) as answer:
+            found = answer.status, _read(answer)
     except urllib.error.HTTPError as failure:
         with failure:
-            return failure.code, _read(failure, deadline)
+            found = failure.code, _read(failure)
     except urllib.error.URLError as failure:
         raise failure.reason if isinstance(failure.reason, OSError) else OSError(str(failure.reason)) from None
+    except http.client.HTTPException:
+        if not ways.is_cut:
+            raise
+    finally:
+        late.cancel()
+    if ways.is_cut:
+        raise TimeoutError
+    return found
 
 
-def _read(answer: Any, deadline: float) -> bytes:
+def _read(answer: Any) -> bytes:
     pieces, size = [], 0
     while piece := answer.read1(1 << 16):
         pieces.append(piece)
         size += len(piece)
-        if size > ANSWER_LIMIT or time.monotonic() > deadline:
+        if size > ANSWER_LIMIT:
             raise OSError("its answer does not end")
     return b"".join(pieces)
 
@@ -212,30 +228,32 @@ def _read(answer: Any, deadline: float) -> bytes:
 def _told(failure: Exception) -> str:
     if isinstance(failure, TimeoutError):
         return "no answer in time"
+    if isinstance(failure, http.client.HTTPException):  # their texts hold what was sent or came
+        return f"its answer is no HTTP ({type(failure).__name__})"
     text = getattr(failure, "strerror", None) or str(failure) or type(failure).__name__
     return text[:1].lower() + text[1:]
 
 
 class _Plain(http.client.HTTPConnection):
-    """A connection whose time-out changes once it is there."""
+    """A connection that tells of its socket once it is there."""
 
-    read_seconds = 0.0
+    connected: Callable[[socket.socket], None]
 
     def connect(self) -> None:
         """Connects, with the time-out that was given at the start."""
         super().connect()
-        self.sock.settimeout(self.read_seconds)
+        self.connected(self.sock)
 
 
 class _Secure(http.client.HTTPSConnection):
     """The same with TLS."""
 
-    read_seconds = 0.0
+    connected: Callable[[socket.socket], None]
 
     def connect(self) -> None:
         """Connects and shakes hands, with the time-out that was given at the start."""
         super().connect()
-        self.sock.settimeout(self.read_seconds)
+        self.connected(self.sock)
 
 
 class _Ways(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
@@ -243,13 +261,27 @@ class _Ways(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 
     def __init__(self, source: TokenEndpoint) -> None:
         urllib.request.HTTPHandler.__init__(self)
+        self.is_cut = False
         self._read_seconds = source.read_timeout_ms / 1000
         self._tls = tls_context(source.tls) if source.tls is not None else None
+        self._socket: socket.socket | None = None
+
+    def cut(self) -> None:
+        """Ends what is under way, from another thread."""
+        self.is_cut = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _connected(self, found: socket.socket) -> None:
+        """From here on the time-out is that for reading."""
+        self._socket = found
+        found.settimeout(self._read_seconds)
 
     def _made(self, kind: type[http.client.HTTPConnection], **more: Any) -> Callable[..., http.client.HTTPConnection]:
         def make(host: str, **given: Any) -> http.client.HTTPConnection:
             connection = kind(host, **given, **more)
-            connection.read_seconds = self._read_seconds  # type: ignore[attr-defined]  # both kinds have it
+            connection.connected = self._connected  # type: ignore[attr-defined]  # both kinds have it
             return connection
 
         return make
@@ -263,12 +295,12 @@ class _Ways(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         return self.do_open(self._made(_Secure, context=self._tls), req)
 
 
-def _opener(source: TokenEndpoint) -> urllib.request.OpenerDirector:
+def _opener(ways: _Ways) -> urllib.request.OpenerDirector:
     """Follows no redirection, which would carry the client's secret to where nobody has said."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
-        _Ways(source),
+        ways,
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),
     ):

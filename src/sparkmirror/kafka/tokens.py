@@ -28,6 +28,9 @@ from sparkmirror.kafka.token_sources import Token, obtain
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.02
+SPARE_S = 1.0
+"""How long a login waits for a new token while the old one still holds."""
+
 UNKNOWN_LIFE_S = 60.0
 """How long a token is used that does not tell its end."""
 
@@ -81,7 +84,7 @@ class Keeper:
     def needed(self) -> _Attempt | None:
         """None while the token is good; else a fetch that is on its way, begun if there was none."""
         with self._lock:
-            if self._token is not None and time.time() < self._refresh_at:
+            if self.usable() and time.time() < self._refresh_at:
                 return None
             if self._attempt is None or self._attempt.over.is_set():
                 self._attempt = _Attempt()
@@ -151,6 +154,8 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python carri
         attempt = self._keeper.needed()
         if attempt is None:
             return
+        if self._keeper.usable():  # nobody waits long for a better one
+            timeout_at = min(timeout_at, time.monotonic() + SPARE_S)
         while not attempt.over.is_set():
             if time.monotonic() >= timeout_at:
                 if self._keeper.usable():

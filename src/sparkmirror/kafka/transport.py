@@ -214,11 +214,13 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
     Attributes:
         round_trip: seconds that the quickest answer took, the handshake among them; None before there was one. Requests
             that wait behind others only make it later, so the least of all is how far away the broker is.
+        prepared: whether there is all that the next login needs.
     """
 
     parser: Any
     round_trip: float | None = None
     _opening: Opening | None = None
+    prepared = False
 
     def connection_made(self, transport: Any) -> None:
         """Called when the socket is there."""
@@ -239,7 +241,9 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
         """Logs in, with a token or a ticket that was got beside the loop where the mechanism wants one."""
         if timeout_at is None:
             timeout_at = self._timeout_at()
-        await self.ready_to_log_in(timeout_at)
+        if not self.prepared:
+            await self.ready_to_log_in(timeout_at)
+        self.prepared = False
         tickets, opening = self.config["sasl_kerberos_name"], self._opening
         if opening is not None:
             self.config["sasl_kerberos_name"], self._opening = opening, None
@@ -268,6 +272,7 @@ class Reauthenticator(SaslReauthenticator):  # type: ignore[misc]  # kafka-pytho
 
     async def _do_reauth(self) -> None:
         await self._conn.ready_to_log_in(self._conn._timeout_at())
+        self._conn.prepared = True
         await super()._do_reauth()
 
 
@@ -303,12 +308,15 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
             connection.__class__ = Connection
             connection._reauth = Reauthenticator(connection)
             connection.init_future.add_errback(lambda failure: self._remember(node_id, failure))
+            connection.init_future.add_callback(lambda _: self._turned_away.pop(node_id, None))
         return connection
 
     def _others_may_do(self, node_id: Any) -> bool:
-        """Whether there are bootstrap servers that have not turned us down, such as one with a newer certificate."""
+        """Whether there are bootstrap servers that have not failed, such as one with a newer certificate."""
         brokers = self.cluster.bootstrap_brokers() if self.cluster.is_bootstrap(node_id) else ()
-        return any(broker.node_id not in self._turned_away for broker in brokers)
+        return any(
+            broker.node_id not in self._turned_away and broker.node_id not in self._backoff for broker in brokers
+        )
 
     def _bootstrap_ms(self, node_id: Any) -> int:
         """How long one bootstrap server may take before another one is tried; longer each time that it was too slow.
@@ -322,9 +330,14 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         return self.batches_allowed()
 
     def _remember(self, node_id: Any, failure: Exception) -> None:
-        if cause_of(failure).lasting:
+        lasting = cause_of(failure).lasting
+        if lasting:
             self._turned_away[node_id] = failure
-        if self.last_failure is None or not isinstance(failure, kafka_errors.RequestTimedOutError):
+        known = self.last_failure
+        tells_more = not isinstance(failure, kafka_errors.RequestTimedOutError) and not (
+            known is not None and cause_of(known).lasting
+        )
+        if known is None or lasting or tells_more:
             self.last_failure = failure
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
