@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from sparkmirror.batches import HEADER_NAME
 from sparkmirror.lab.cluster import LabCluster, start_all
 from sparkmirror.lab.records import Reader, extents
-from tests.flow.running import Running, admin_of, create_topic, until, write_file
+from tests.flow.running import Running, admin_of, count, create_topic, until, write_file
 from tests.flow.test_compaction import COMPACTED, quick_cleaner
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -142,7 +142,8 @@ def test_the_same_names_on_both_sides_with_old_data_and_a_chain_behind_them(fres
     topics = f"{both},{compacted}"
 
     def file(flow: str) -> Path:
-        return write_file(tmp_path / f"{flow}.properties", clusters, {flow: topics}, IDENTITY)
+        beats = {"emit.heartbeats.enabled": "true", "heartbeats.topic.replication.factor": "1"}
+        return write_file(tmp_path / f"{flow}.properties", clusters, {flow: topics}, IDENTITY | beats)
 
     def run(flow: str, *options: str) -> Running:
         return Running(file(flow), log=tmp_path / f"{flow}{options[:1] == ('--once',)}.log", options=options)
@@ -170,6 +171,10 @@ def test_the_same_names_on_both_sides_with_old_data_and_a_chain_behind_them(fres
             for cluster in clusters.values():
                 holds(cluster, both, from_a + from_b)
                 holds(cluster, compacted, late[-PARTITIONS:])
+            until(
+                lambda: count(three, "two.one.heartbeats"),
+                "heartbeats come along the chain: their names tell their way",
+            )
             with run("three->one", "--once") as ring:
                 assert ring.wait() == 1, ring.tail()
             assert "this is a ring under identity naming" in ring.output

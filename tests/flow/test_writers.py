@@ -12,7 +12,7 @@ from kafka.protocol.admin import DescribeTransactionsRequest
 from sparkmirror import batches
 from sparkmirror.config import ClientSettings
 from sparkmirror.copy.registrations import ids_of_flow, of_flow
-from sparkmirror.errors import FencedError
+from sparkmirror.errors import FencedError, LinkError
 from sparkmirror.flow.writers import GROUPS, Fenced, Writers
 from sparkmirror.kafka.admin import NewTopic, create_topics, wait_for_leaders
 from sparkmirror.kafka.cluster import Cluster
@@ -67,15 +67,12 @@ class Clock:
         return self.now
 
 
-def driver(
-    target: Cluster, flow: str, clock: Clock | None = None, *, carried: str = "", headers: bool = False
-) -> Writers:
+def driver(target: Cluster, flow: str, clock: Clock | None = None, *, headers: bool = False) -> Writers:
     return Writers(
         target,
         flow=flow,
         target_id=TARGET_ID,
         origin=ORIGIN,
-        carried=frozenset(carried),
         headers=headers,
         timeout_ms=TIMEOUT_MS,
         clock=clock or Clock(),
@@ -111,13 +108,13 @@ def test_what_a_writer_carries_is_on_record_before_its_epoch_and_never_taken_bac
         in_order = sorted(entries.values(), key=lambda entry: entry.offset)
         return {(known.carried, known.headers) for known in of_flow(in_order, topic_name, TARGET_ID, ORIGIN).values()}
 
-    writers = driver(target, topic_name, carried="x")
+    writers = driver(target, topic_name)
     first = writers.acquire_all()
-    assert (told(), writers.carried(first[2])) == ({(("x",), None)}, ("x",))
+    assert (told(), writers.carried(first[2])) == ({((), None)}, ())
     writers.declare(frozenset("yx"))
-    assert (told(), writers.carried(first[2])) == ({(("x", "y"), None)}, ("x",))
+    assert (told(), writers.carried(first[2])) == ({(("x", "y"), None)}, ())
     renewed = writers.renew(2)
-    assert (writers.carried(renewed), writers.carried(first[3])) == (("x", "y"), ("x",))
+    assert (writers.carried(renewed), writers.carried(first[3])) == (("x", "y"), ())
 
     later = driver(target, topic_name, headers=True)
     anew = later.acquire_all()
@@ -128,6 +125,26 @@ def test_what_a_writer_carries_is_on_record_before_its_epoch_and_never_taken_bac
     assert told() == headers  # what has them since then has them still
     driver(target, topic_name).acquire_all()
     assert told() == {(("x", "y"), None)}
+
+
+def test_what_could_not_be_declared_for_every_group_is_declared_again(
+    target: Cluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
+):
+    writers, fails = driver(target, topic_name), [False, False, False, True]
+    first = writers.acquire_all()
+    register = writers._register
+
+    def away(groups: tuple[int, ...], since: int | None = None) -> None:
+        if fails and fails.pop(0):
+            raise LinkError(cluster="b", address="b:1", reason="away")
+        register(groups, since)
+
+    monkeypatch.setattr(writers, "_register", away)
+    with pytest.raises(LinkError):
+        writers.declare(frozenset("x"))
+    writers.declare(frozenset("x"))
+    assert {writers.carried(writer) for writer in first} == {()}
+    assert {writers.carried(writers.renew(group)) for group in range(GROUPS)} == {("x",)}
 
 
 def test_a_driver_hears_when_it_renews_that_another_one_has_the_flow(target: Cluster, topic_name: str):

@@ -69,6 +69,11 @@ class Wrong(Suffix):
         return topic + "x"
 
 
+class Partly(Suffix):
+    def format_remote_topic(self, source_alias, topic):
+        return topic if topic.startswith("global") else topic + "@" + source_alias
+
+
 class Poor:
     def __init__(self, settings):
         pass
@@ -111,6 +116,13 @@ def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Read:
         return flow
 
     return read
+
+
+def test_a_policy_that_keeps_some_names_and_changes_others_is_refused_at_the_first_that_it_keeps(read: Read):
+    policy = policy_for(read("names_of_ours:Partly").policy, A)
+    assert policy.format_remote_topic(A, "orders") == "orders@A"
+    with pytest.raises(ConfigError, match="keeps the name 'global-x', though it changes others"):
+        policy.format_remote_topic(A, "global-x")
 
 
 @pytest.mark.parametrize("path", ["names_of_ours:Suffix", "names_of_ours.Suffix"])

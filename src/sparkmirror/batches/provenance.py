@@ -84,7 +84,7 @@ def mark(
     """
     plain, codec, error = _opened(indexed, kept, limit)
     count = len(plain)
-    reasons = np.ascontiguousarray(kept.reasons[:count])
+    reasons = kept.reasons[:count].copy()  # it is written to, and is the caller's
     texts, spans = _texts(flow, ways or {}, count)
     own, target = (np.frombuffer(each.encode(), np.uint8) for each in (flow.source, flow.target))
     out = np.empty(_room(plain, reasons, len(texts)), np.uint8)
@@ -92,7 +92,7 @@ def mark(
     reached, size = kernels.mark(plain.data, plain.table, reasons, _NAME, own, target, texts, spans, out, table)
     if reached < count:
         error = damaged(plain.table, int(reached))
-        reasons, table = reasons[:reached].copy(), np.ascontiguousarray(table[:, :reached])
+        reasons, table = reasons[:reached], np.ascontiguousarray(table[:, :reached])
     reasons[(reasons == KEPT) & (table[rows.COUNT] == 0)] = LOOP
     found = replace(indexed, data=out[:size], table=table, end=int(size))
     return Marked(indexed=found, kept=replace(kept, reasons=reasons), codec=codec, error=error)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from sparkmirror import batches
-from sparkmirror.config.settings import FlowConfig, GoOn, Isolation
+from sparkmirror.config.settings import FlowConfig, GoOn, Isolation, PolicyKind
 from sparkmirror.copy.arrivals import Ticket, arrival
 from sparkmirror.copy.dead_letters import DeadLetterTopic
 from sparkmirror.copy.origins import Origins
@@ -101,8 +101,8 @@ class Intake:
                 self._ask(partition, self._origins.look_up(unknown))
                 return
             refusal = self._origins.refuses(index, frozenset(partition.plan.carried))
-            if refusal is not None:
-                partition.fail_after_sending(f"source offset {partition.fetch_offset}: {refusal.text}", refusal.kind)
+            if refusal is not None and not self._is_renamed(partition):
+                partition.fail_after_sending(refusal.text, refusal.kind)
                 return
         try:
             self._queue(partition, index, fetched)
@@ -113,6 +113,11 @@ class Intake:
             return
         if index.error is not None and not partition.obstacle and not partition.fetched_all:
             self._stop(partition, index.error)
+
+    def _is_renamed(self, partition: PartitionCopy) -> bool:
+        """Whether the name of the copy tells its way, as that of heartbeats does under identity naming too."""
+        renamed = partition.source.topic != partition.plan.target_topic
+        return renamed and self._config.policy.kind is PolicyKind.IDENTITY
 
     def _queue(self, partition: PartitionCopy, index: batches.Indexed, fetched: Fetched) -> None:
         if self._origins is not None:

@@ -100,7 +100,7 @@ class Origins:
         self.loops = batches.producers(self._loops)
 
     def refuses(self, index: batches.Indexed, carried: frozenset[str]) -> Refusal | None:
-        """Why batches of other mirrors in ``index`` may not be carried on, if they may not.
+        """Why batches of other mirrors in ``index`` may not be carried on, with the first of them, if they may not.
 
         Args:
             index: of producers that are known.
@@ -110,7 +110,7 @@ class Origins:
             known, oldest = self._relayed[producer_id], int(index.epoch[columns].min())
             refusal = self.carrier.refuses(known, oldest, carried)
             if refusal is not None:
-                return refusal
+                return refusal._replace(text=f"source offset {int(index.base_offset[columns][0])}: {refusal.text}")
         return None
 
     def ways(self, index: batches.Indexed) -> dict[tuple[str, ...], npt.NDArray[np.bool_]]:

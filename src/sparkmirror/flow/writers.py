@@ -73,7 +73,6 @@ class Writers:
         flow: the flow's name.
         target_id: the target's cluster id.
         origin: ids of the clusters that the flow's batches come from.
-        carried: ids of further clusters whose records come through these; `declare` adds to them.
         headers: whether every record is written with a provenance header.
         timeout_ms: of each question to the coordinator.
         clock: seconds, for `due`.
@@ -86,7 +85,6 @@ class Writers:
         flow: str,
         target_id: str,
         origin: tuple[str, ...],
-        carried: frozenset[str] = frozenset(),
         headers: bool = False,
         timeout_ms: int,
         clock: Callable[[], float] = boot_seconds,
@@ -95,7 +93,7 @@ class Writers:
         self._flow = flow
         self._target_id = target_id
         self._origin = origin
-        self._carried = carried
+        self._carried: frozenset[str] = frozenset()
         self._headers = headers
         self._timeout_ms = timeout_ms
         self._clock = clock
@@ -137,11 +135,15 @@ class Writers:
         """
         if carried <= self._carried:
             return
-        self._carried |= carried
-        for group in range(GROUPS):
-            with self._locks[group]:
-                if group not in self._unfenceable:
-                    self._register((group,), since=self._newest[group].epoch + 1)
+        before, self._carried = self._carried, self._carried | carried
+        try:
+            for group in range(GROUPS):
+                with self._locks[group]:
+                    if group not in self._unfenceable:
+                        self._register((group,), since=self._newest[group].epoch + 1)
+        except SparkmirrorError:
+            self._carried = before  # declared only when all groups are
+            raise
 
     def due(self, now: float | None = None) -> tuple[int, ...]:
         """The groups to be kept alive, now or at another moment of the clock."""
@@ -319,5 +321,6 @@ class Writers:
         in_order = sorted(entries.values(), key=lambda entry: entry.offset)
         self._registered = of_flow(in_order, self._flow, self._target_id, self._origin)
         own = self._registered.values()
+        self._carried |= {cluster for known in own for cluster in known.carried}
         self._on_record = {known.group: known.producer_id for known in own if known.group is not None}
         self._ids = dict.fromkeys(self._registered)

@@ -70,16 +70,19 @@ def archive_of(java: JavaHome, jars: Path, making: Callable[[tuple[str, ...]], N
     identity = (str(java.home), release.read_text() if release.is_file() else str(java.version), str(jars))
     place = user_cache() / "broker-classes"
     name = hashlib.sha256("\0".join(identity).encode()).hexdigest()[:16]
-    archive = place / f"{name}.jsa"
+    archive, none = place / f"{name}.jsa", place / f"{name}.none"
     if archive.is_file():
         return archive
     with locked(place / ".lock", seconds=MAKING_SECONDS):
+        if none.is_file():
+            return None
         if not archive.is_file():
             with tempfile.TemporaryDirectory(dir=place) as directory:
                 fresh = Path(directory, "fresh.jsa")
                 with suppress(LabError):
                     making((f"-XX:ArchiveClassesAtExit={fresh}", *_QUIET))
                 if not fresh.is_file():
+                    none.touch()  # tried once
                     return None
                 fresh.replace(archive)
     return archive

@@ -38,7 +38,14 @@ class OwnReplicationPolicy:
 
     def format_remote_topic(self, source_alias: Alias, topic: str) -> str:
         """The policy's answer."""
-        return self._ask("format_remote_topic", str, str(source_alias), topic)
+        answer = self._ask("format_remote_topic", str, str(source_alias), topic)
+        if answer == topic and not self._choice.keeps_names:
+            raise self._wrong(
+                f"format_remote_topic keeps the name {topic!r}, though it changes others: neither name nor writer "
+                "would tell that a record comes back",
+                "change every name, or set keeps_names = True on the class and change none",
+            )
+        return answer
 
     def topic_source(self, topic: str) -> Alias | None:
         """The policy's answer."""
@@ -119,7 +126,7 @@ class OwnReplicationPolicy:
             asked = f"{question}({', '.join(map(repr, arguments))})"
             raise self._wrong(f"{asked} failed: {type(failure).__name__}: {failure}") from failure
 
-    def _wrong(self, reason: str) -> ConfigError:
+    def _wrong(self, reason: str, remedy: str = "correct the class") -> ConfigError:
         choice = self._choice
         reason = f"{choice.path}: {reason}"
-        return ConfigError(file=choice.file, key=choice.key, reason=reason, remedy="correct the class")
+        return ConfigError(file=choice.file, key=choice.key, reason=reason, remedy=remedy)
