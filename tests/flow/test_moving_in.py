@@ -15,6 +15,7 @@ from sparkmirror.duties.groups import Standing, explain_group
 from sparkmirror.errors import ConfigError
 from sparkmirror.events import Kind
 from sparkmirror.flow import moving_in, moving_out
+from sparkmirror.flow.comparing import compare
 from sparkmirror.flow.inheriting import Arrived
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka.cluster import Cluster
@@ -226,4 +227,35 @@ def test_a_takeover_that_did_not_end_is_done_again(left: Left, monkeypatch: pyte
 
 def test_a_flow_without_positions_cannot_be_handed_over(left: Left) -> None:
     with pytest.raises(ConfigError, match="the flow has no positions"):
+        moving_out.hand_over(left.flow, "mm2.properties")
+
+
+def test_of_two_takeovers_at_once_the_later_one_writes_nothing(left: Left, monkeypatch: pytest.MonkeyPatch) -> None:
+    left.copied(0, written=50, copied=30, stored=29)
+    rivals = [left.take_over]
+
+    def slow(*given):
+        while rivals:
+            rivals.pop()()
+        return compare(*given)
+
+    monkeypatch.setattr("sparkmirror.flow.moving_in.compare", slow)
+    with pytest.raises(ConfigError, match="the flow has positions of its own"):
+        left.take_over()
+    state = left.known()
+    assert state.progress[TopicPartition(left.topic, 0)].position == 30
+    assert state.elsewhere is None
+
+
+def test_what_mirror_maker_copied_of_new_topics_keeps_a_flow_that_was_handed_over_from_going_on(left: Left) -> None:
+    left.copied(0, written=50, copied=30, stored=29)
+    left.flow = replace(left.flow, topics=(f"{left.alias}-.*",))
+    left.take_over()
+    moving_out.hand_over(left.flow, "mm2.properties")
+    moving_out.hand_over(left.flow, "mm2.properties")  # nobody has copied
+    create_topic(left.source, f"{left.alias}-new")
+    create_topic(left.target, f"{left.alias}.{left.alias}-new")
+    moving_out.hand_over(left.flow, "mm2.properties")
+    left.write(left.target, f"{left.alias}.{left.alias}-new", 0, range(3))
+    with pytest.raises(ConfigError, match=f"{left.alias}-new-0 does not end where the flow left it"):
         moving_out.hand_over(left.flow, "mm2.properties")

@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 
 from sparkmirror.copy.orders import NO_ORDERS, Orders, read
 from sparkmirror.errors import LinkError
-from sparkmirror.flow.ordering import LEAST_PART, Ordering, decide, is_news, made, shares
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.flow.ordering import LEAST_PART, Ordering, decide, is_news, shares
+from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.orders import RATE_KEY, MoveOrder, Order, RateOrder, TopicOrder, topic_key
-from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
 
 PAUSED = TopicOrder(topic="t", time_ms=1, by="me")
 
 
-def state(*orders: Order | Progress) -> JournalState:
+def state(*orders: Order) -> JournalState:
     known = JournalState()
     for order in orders:
         known.take(order)
@@ -114,40 +113,17 @@ def test_lanes_that_are_about_to_start_share_the_limit():
 
 
 PLACE = TopicPartition("t", 3)
-MOVE = MoveOrder(partition=PLACE, to=40, time_ms=1, by="me")
-
-
-def at(position: int, *, sequence: int = NO_OFFSET, anew: bool = True) -> Progress:
-    writer = Writer(producer_id=1, epoch=2)
-    return Progress(
-        partition=PLACE, writer=writer, generation=1, position=position, next_sequence=0, sequence=sequence, anew=anew
-    )
+MOVE = MoveOrder(partition=PLACE, to=40, topic_id="", time_ms=1, by="me")
 
 
 def test_lanes_give_a_partition_back_that_is_to_be_moved_until_it_was():
     assert decide(state(MOVE), None, {}).moving == {PLACE}
-    assert not decide(state(MOVE, replace(MOVE, before=90)), None, {}).moving
+    obeyed = state(MOVE)
+    obeyed.forget(MOVE.key)
+    assert not decide(obeyed, None, {}).moving
     told: list[Orders] = []
     Ordering(None, told.append, moves=False).follow(state(MOVE), {})
     assert not told, "a copy for once moves partitions only when it begins"
-
-
-@pytest.mark.parametrize(
-    ("before", "progress", "gone"),
-    [
-        (None, at(45, sequence=4), False),
-        (10, None, False),
-        (10, at(40), False),
-        (10, at(45, sequence=4, anew=False), False),
-        (10, at(39, sequence=4), False),
-        (10, at(45, sequence=4), True),
-        (90, at(40), False),
-        (90, at(45, sequence=4), True),
-    ],
-)
-def test_an_order_to_move_stays_on_record_until_a_record_of_the_new_epoch_has_arrived(before, progress, gone):
-    known = state(replace(MOVE, before=before), *([progress] if progress else []))
-    assert made(known) == ([MOVE.key] if gone else [])
 
 
 @given(

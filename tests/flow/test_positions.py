@@ -196,7 +196,7 @@ def test_the_plan_knows_what_the_target_topic_asks():
     assert plan.copied == Copied(4, 40, 1)
 
 
-MOVE = MoveOrder(partition=SOURCE, to=300, time_ms=1, by="me@here")
+MOVE = MoveOrder(partition=SOURCE, to=300, topic_id="aa", time_ms=1, by="me@here")
 
 
 @pytest.mark.parametrize(("to", "first", "last"), [(300, 300, 499), (700, 500, 699)])
@@ -205,7 +205,7 @@ def test_a_partition_goes_where_its_operator_wants_it_under_another_epoch(to, fi
     begun = start(progress={SOURCE: PROGRESS}, resumed={SOURCE: resumed}, moves={SOURCE: replace(MOVE, to=to)})
     assert (begun.plan.position, begun.plan.sequence, begun.plan.opened, begun.plan.anew) == (to, 0, False, True)
     assert begun.plan.writer == WRITERS[group_of(SOURCE, 8)]
-    assert begun.moved == replace(MOVE, to=to, before=500)
+    assert begun.moved
     assert begun.event is not None
     assert (begun.event.kind, begun.event.first, begun.event.last) == (Kind.MOVED, first, last)
     assert begun.event.text == f"moved from offset 500 to offset {to}, as me@here has ordered"
@@ -213,31 +213,20 @@ def test_a_partition_goes_where_its_operator_wants_it_under_another_epoch(to, fi
 
 def test_a_partition_that_was_never_copied_begins_where_its_operator_wants_it():
     begun = start(moves={SOURCE: MOVE})
-    assert (begun.plan.position, begun.moved) == (300, replace(MOVE, before=20))
+    assert (begun.plan.position, begun.moved) == (300, True)
 
 
-@pytest.mark.parametrize(
-    ("before", "to", "position", "again"),
-    [
-        (500, 300, 300, False),
-        (500, 300, 450, False),
-        (500, 300, 520, False),
-        (500, 700, 500, True),
-        (500, 700, 699, True),
-        (500, 700, 700, False),
-        (500, 700, 499, False),
-    ],
-)
-def test_an_order_that_was_obeyed_moves_once_more_only_what_was_to_go_on_and_did_not(before, to, position, again):
-    order = replace(MOVE, to=to, before=before)
-    begun = start(progress={SOURCE: replace(PROGRESS, position=position)}, moves={SOURCE: order})
-    assert (begun.plan.position, begun.moved is not None) == ((to, True) if again else (position, False))
-
-
-def test_a_topic_made_anew_is_told_of_also_where_an_operator_moves_it_and_a_stop_stays_one():
+def test_an_order_for_another_topic_of_the_name_moves_nothing_and_a_stop_stays_one():
     both = {"progress": {SOURCE: PROGRESS}, "topic_ids": {"orders": "bb"}, "moves": {SOURCE: MOVE}}
     begun = start(**both)
-    assert begun.plan.position == 300
+    assert (begun.plan.position, begun.moved) == (10, False)
+    assert stand(**both, on=Policies(source_recreated=GoOn.STOP)).kind is Kind.SOURCE_RECREATED
+
+
+def test_an_order_wins_over_what_happened_to_the_target_and_both_are_told():
+    begun = start(
+        progress={SOURCE: replace(PROGRESS, target_id="old")}, target_ids={"A.orders": "new"}, moves={SOURCE: MOVE}
+    )
+    assert (begun.plan.position, begun.moved) == (300, True)
     assert "made anew" in str(begun.event)
     assert "moved from offset 10 to offset 300" in str(begun.event)
-    assert stand(**both, on=Policies(source_recreated=GoOn.STOP)).kind is Kind.SOURCE_RECREATED

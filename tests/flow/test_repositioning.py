@@ -11,9 +11,12 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Producer
 
+from sparkmirror import config
 from sparkmirror.flow.repositioning import Standing
+from sparkmirror.flow.sides import connected, record
 from sparkmirror.lab.offset_map import journal, offsets, registered, segments, translate
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.orders import MoveOrder
 from tests.flow.running import Running, create_topic, ends, reaches, until, write_file
 
 HOUR_MS = 3_600_000
@@ -141,6 +144,27 @@ def test_a_flow_that_was_never_started_begins_at_a_time_and_one_that_was_goes_ba
     assert "has offsets 0 to 130" in stopped.refused("set", "--topic", stopped.topic, "--to", "131")
     assert "copies no other" in stopped.refused("set", "--topic", "other", "--to", "0")
     assert "neither earliest" in stopped.refused("set", "--topic", stopped.topic, "--to", "yesterday")
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_what_was_chosen_last_for_a_stopped_flow_holds_and_not_an_order_from_before(stopped):
+    write(stopped.source, stopped.topic, 0, 200)
+    stopped.run_once()
+    (flow,) = config.load([str(stopped.file)]).flows
+    orders = [
+        MoveOrder(partition=TopicPartition(stopped.topic, number), to=10, topic_id="", time_ms=1, by="me")
+        for number in (0, 1)
+    ]
+    with connected(flow, role="test") as sides:
+        record(sides)
+        assert sides.store is not None
+        sides.store.write(orders)
+    assert stopped.set("90", "--partition", "0").startswith("10 offsets are copied once more")
+    assert stopped.set("100", "--partition", "1").startswith("nothing is copied twice or left out; the next start")
+    stopped.run_once()
+    assert stopped.copied(0) == [*range(0, 200, 2), *range(180, 200, 2)]
+    assert stopped.copied(1) == list(range(1, 200, 2))
 
 
 @pytest.mark.kafka

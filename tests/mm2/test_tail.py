@@ -42,6 +42,7 @@ def log(text: str, first: int = 0) -> list[Seen]:
         ("abcabc", "abc", 3, True, Matched(position=3, last=(2, 2))),  # equal records, told apart by what is before
         ("abcabcd", "abcabc", 3, True, Matched(position=6, last=(5, 5))),
         ("aaaaaa", "aaaa", 2, False, AMBIGUOUS),
+        ("aaaaaaaa", "aaa", 5, False, AMBIGUOUS),  # the target may be shorter than what lies before
         ("aaaaaa", "aaaa", 0, True, Matched(position=4, last=(3, 3))),  # the whole log counts
         ("baaaaa", "baaa", 2, True, Matched(position=4, last=(3, 3))),
         ("abcdef", "abcx", 3, True, NOT_EQUAL),  # somebody else wrote

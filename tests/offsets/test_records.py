@@ -101,9 +101,9 @@ records: dict[str, st.SearchStrategy[Record]] = {
         MoveOrder,
         partition=_partitions,
         to=_numbers,
+        topic_id=_texts,
         time_ms=_numbers,
         by=_texts,
-        before=st.none() | st.just(NO_OFFSET) | _numbers,
     ),
 }
 _any = st.one_of(*records.values())

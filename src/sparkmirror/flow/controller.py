@@ -150,10 +150,8 @@ class Controller:
         began, pause = time.monotonic(), OPEN_AGAIN_SECONDS
         while not self._stop.is_set():
             try:
-                for cluster in (
-                    source,
-                    target,
-                ):  # in a moment: a stop need not wait for the long deadlines then
+                # Asked for a moment first: a stop need not wait for the long deadlines then.
+                for cluster in (source, target):
                     admin.cluster_id(cluster, REACH_MS)
                 opened = open_flow(self.config, source, target, self._file, self._run, self._identities)
             except ConfigError:

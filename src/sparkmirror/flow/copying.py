@@ -23,7 +23,7 @@ from sparkmirror.events import ANEW, Kind, kind_of_stop, now_ms
 from sparkmirror.flow.discovery import Discovery
 from sparkmirror.flow.lanes import Ended, Lanes
 from sparkmirror.flow.opening import Opened
-from sparkmirror.flow.ordering import Ordering, made
+from sparkmirror.flow.ordering import Ordering
 from sparkmirror.flow.planner import Pairs
 from sparkmirror.flow.planning import Planning
 from sparkmirror.flow.positions import Resumed
@@ -99,6 +99,7 @@ class Copying:
         self._done: set[TopicPartition] = set()
         self._discovery = Discovery(config, opened, source, target, note, once=desk.once)
         self._changed: set[TopicPartition] = set()
+        self._relayed = False
         self._telling = Telling(note, opened.store.state.events)
         self._loose: list[PartitionPlan] = []
         self._packing = False
@@ -224,12 +225,10 @@ class Copying:
             self._live("running")
 
     def _follow_orders(self) -> None:
-        """Tells the lanes what an operator orders, and forgets the moves that are made for good."""
+        """Tells the lanes what an operator orders; partitions that rest go on elsewhere as soon as they go on."""
         state = self._opened.store.state
         self._ordering.follow(state, self._lane_rates())
-        due = {order.partition for order in state.moves.values() if order.before is None}
-        self._changed.update(partition for partition in due if partition in self._resting)
-        self._opened.store.write([], tombstones=made(state))
+        self._changed.update(each.partition for each in state.moves.values() if each.partition in self._resting)
 
     def _listen(self, now: float) -> None:
         """Hears who is silent and who has the flow, and shows that this run has it."""
@@ -351,6 +350,7 @@ class Copying:
     ) -> None:
         if kind in ANEW:
             self._changed.add(partition)
+        self._relayed |= kind is Kind.RELAYED
         settled = None if kind is Kind.RELAYED else settled  # so that a copy for once goes on too
         self._resting.rest(partition, error, now, settled=settled, at_least=at_least)
         self._note(stands(partition, error))
@@ -382,7 +382,9 @@ class Copying:
         """
         if self._changed.intersection(due):
             self._discovery.find()
-            self._opened.declare(self._config, self._source)
+            if self._relayed:
+                self._opened.declare(self._config, self._source)
+                self._relayed = False
             self._changed.difference_update(due)
         for partition, event in self._discovery.absent(due).items():
             self._telling.tell(partition, [event])

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from sparkmirror.config import ClientSettings, FlowConfig, MirrorConfig, Side, origin_of
@@ -103,6 +103,7 @@ def _by_flow(connections: Sequence[Connection]) -> dict[str, Trouble]:
 
 def _lacking(flow: FlowConfig, file: str, timeout_ms: int) -> Trouble | None:
     """The right without which a flow could copy nothing."""
+    flow = replace(flow, admin_timeout_ms=min(flow.admin_timeout_ms, timeout_ms))
     for side, alias, settings, role, ask in (
         (Side.SOURCE, flow.source.alias, flow.source.consumer, "consumer", _unreadable),
         (Side.TARGET, flow.target.alias, flow.target.admin, "admin", _unwritable),

@@ -8,27 +8,35 @@ from __future__ import annotations
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties import topics
-from sparkmirror.errors import ConfigError
+from sparkmirror.errors import BrokerError, ConfigError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
 
 
-def check_handed_over(flow: FlowConfig, target: Cluster, state: JournalState, file: str) -> None:
+def check_handed_over(flow: FlowConfig, source: Cluster, target: Cluster, state: JournalState, file: str) -> None:
     """Refuses a flow whose positions are MirrorMaker 2's.
 
     Raises:
         ConfigError: they are.
-        SparkmirrorError: the target cannot be asked.
+        SparkmirrorError: a cluster cannot be asked.
     """
     if state.elsewhere is None:
         return
-    there = {_there(flow, here): progress for here, progress in state.progress.items()}
-    ends = admin.find_offsets(target, list(there), OffsetSpec.LATEST, timeout_ms=flow.admin_timeout_ms).found
-    moved = [place for place, progress in there.items() if ends.get(place) != reached(progress)]
+    timeout_ms = flow.admin_timeout_ms
+    left = {_there(flow, here): reached(progress) for here, progress in state.progress.items()}
+    chosen = topics.choose(flow, admin.list_topics(source, timeout_ms=timeout_ms))
+    here = (TopicPartition(name, number) for name, topic in chosen.items() for number in topic.partitions)
+    left = {_there(flow, place): 0 for place in here} | left  # what the flow never copied was empty when it left
+    asked = admin.find_offsets(target, list(left), OffsetSpec.LATEST, timeout_ms=timeout_ms)
+    for failure in asked.failed.values():
+        if not isinstance(failure, BrokerError) or failure.code != UNKNOWN_TOPIC_OR_PARTITION:
+            raise failure
+    moved = [place for place, end in left.items() if asked.found.get(place, 0) != end]
     pending = state.elsewhere.pending
     if not moved and not pending:
         return

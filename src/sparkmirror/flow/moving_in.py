@@ -34,7 +34,7 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.mm2.offset_syncs import OffsetSync
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited, Point, joined, points_of
-from sparkmirror.offsets.records import Happened, Progress, Record, Stopped
+from sparkmirror.offsets.records import Happened, Progress, Record, Stopped, closing
 from sparkmirror.offsets.state import JournalState
 
 log = logging.getLogger(__name__)
@@ -157,13 +157,16 @@ def _write(
     """Takes the flow, and puts positions, what may be there twice, and MirrorMaker 2's syncs on record."""
     flow = sides.flow
     opened = open_flow(flow, sides.source, sides.target, file, uuid.uuid4().hex[:12], Identities(file), elsewhere=True)
+    state = opened.store.state
+    _check_free(flow, state, file)  # another run may have been quicker
     opened.store.write([Elsewhere(topic=topic, time_ms=now_ms(), pending=True)])
     source_ids = ids_of_topics(sides.source, {one.copied.here.topic for one in arrived})
     target_ids = ids_of_topics(sides.target, {one.copied.there.topic for one in arrived})
     records: list[Record] = []
     for one in arrived:
         here, there = one.copied.here, one.copied.there
-        progress = _progress(one, opened)
+        progress, last = _progress(one, opened), state.last(here)
+        records += () if last is None else closing(last)
         records.append(
             replace(progress, topic_id=source_ids.get(here.topic, ""), target_id=target_ids.get(there.topic, ""))
         )
@@ -172,7 +175,7 @@ def _write(
             records.append(Happened(partition=here, event=one.event))
     opened.store.write(records)
     stopped = Stopped(generation=opened.generation, time_ms=now_ms())
-    opened.store.write([stopped], tombstones=[ELSEWHERE_KEY])
+    opened.store.write([stopped], tombstones=[ELSEWHERE_KEY, *state.moves])
 
 
 def _progress(one: Arrived, opened: Opened) -> Progress:

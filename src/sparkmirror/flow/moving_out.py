@@ -18,7 +18,7 @@ from sparkmirror.flow.handed_over import check_handed_over, reached
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.mirror_maker import check_no_workers, offsets_topic, owner_of, place_of
 from sparkmirror.flow.opening import open_flow
-from sparkmirror.flow.repositioning import check_stopped
+from sparkmirror.flow.repositioning import check_stopped, check_taken
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
@@ -69,8 +69,9 @@ def hand_over(flow: FlowConfig, file: str, *, topic: str = "", dry_run: bool = F
     """
     with connected(flow, role="hand-over") as sides:
         known = record(sides) or JournalState()
-        check_handed_over(flow, sides.target, known, file)
+        check_handed_over(flow, sides.source, sides.target, known, file)
         check_stopped(flow, known, file)
+        _check_obeyed(flow, known, file)
         progress = _progress(sides, known, file)
         name = offsets_topic(flow, file, topic)
         found = place_of(sides, name)
@@ -83,8 +84,19 @@ def hand_over(flow: FlowConfig, file: str, *, topic: str = "", dry_run: bool = F
             if one.position or here in before
         )
         if not dry_run:
-            _write(sides, file, name, cluster, stored, create=found is None)
+            _write(sides, file, known, name, cluster, stored, create=found is None)
     return HandedOver(flow=str(flow.name), cluster=cluster.alias, topic=name, created=found is None, stored=stored)
+
+
+def _check_obeyed(flow: FlowConfig, known: JournalState, file: str) -> None:
+    if known.moves:
+        order = next(iter(known.moves.values()))
+        raise ConfigError(
+            file=file,
+            key=str(flow.name),
+            reason=f"{order.partition} is still to be moved to offset {order.to}, as {order.by} has ordered",
+            remedy="start the flow once more and stop it, or choose another place with sparkmirror positions set",
+        )
 
 
 def _progress(sides: Sides, known: JournalState, file: str) -> dict[TopicPartition, Progress]:
@@ -117,7 +129,14 @@ def _progress(sides: Sides, known: JournalState, file: str) -> dict[TopicPartiti
 
 
 def _write(
-    sides: Sides, file: str, name: str, cluster: Cluster, stored: tuple[StoredOffset, ...], *, create: bool
+    sides: Sides,
+    file: str,
+    known: JournalState,
+    name: str,
+    cluster: Cluster,
+    stored: tuple[StoredOffset, ...],
+    *,
+    create: bool,
 ) -> None:
     flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
     if create:
@@ -131,6 +150,7 @@ def _write(
         admin.wait_for_leaders(cluster, {name: PARTITIONS}, timeout_ms).complete()
     partitions = len(admin.list_topics(cluster, [name], timeout_ms)[name].partitions)
     opened = open_flow(flow, sides.source, sides.target, file, uuid.uuid4().hex[:12], Identities(file))
+    check_taken(opened, known, flow, file)
     opened.store.write(
         [Elsewhere(topic=name, time_ms=now_ms()), Stopped(generation=opened.generation, time_ms=now_ms())]
     )

@@ -125,7 +125,7 @@ def open_flow(
     store.follow()
     _flow_record(config, source_id, target_id, store, file)  # whoever may not have the flow disturbs nobody
     if not elsewhere:
-        check_handed_over(config, target, store.state, file)
+        check_handed_over(config, source, target, store.state, file)
     signs = Signs(target, control_topic(config.name), run, timeout_ms)
     control_offset = signs.announce()
     # In this order: what another run wrote before it hears this is read now, and its lanes end before they begin more.
@@ -137,7 +137,6 @@ def open_flow(
         flow=str(config.name),
         target_id=target_id,
         origin=(source_id,),
-        carried=carried_on(config, source, source_id, target_id),
         headers=config.provenance_header,
         timeout_ms=timeout_ms,
     )

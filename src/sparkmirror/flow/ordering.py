@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sparkmirror.copy.orders import Orders
-from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.state import JournalState
 
 HEADROOM = 1.5
@@ -68,22 +67,11 @@ def decide(state: JournalState, limit: int | None, rates: Mapping[str, float]) -
     limit = state.rate.bytes_per_s if state.rate is not None else limit
     orders = Orders(
         paused=frozenset(order.topic for order in state.paused.values()),
-        moving=frozenset(order.partition for order in state.moves.values() if order.before is None),
+        moving=frozenset(order.partition for order in state.moves.values()),
     )
     if limit is None:
         return orders
     return replace(orders, share=limit / (len(rates) + 1), shares=shares(limit, rates))
-
-
-def made(state: JournalState) -> list[str]:
-    """The keys of the orders to move that are not needed any more: a record of the new epoch was acknowledged."""
-    found = []
-    for key, order in state.moves.items():
-        progress = state.progress.get(order.partition)
-        arrived = progress is not None and progress.anew and progress.sequence != NO_OFFSET
-        if progress is not None and arrived and order.before is not None and not order.moves(progress.position):
-            found.append(key)
-    return found
 
 
 def shares(limit: float, rates: Mapping[str, float]) -> dict[str, float]:

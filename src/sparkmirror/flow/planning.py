@@ -6,7 +6,7 @@ partition goes on exactly there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig
@@ -72,6 +72,7 @@ class Planning:
         for here, where in resumption.resumed.items():
             if here not in settled:
                 self._writers[group_of(here, len(self._writers))] = where.writer
+        orders = {order.partition: order for order in self._opened.store.state.moves.values()}
         starts, refused = starts_of(
             self._config,
             self._source,
@@ -81,7 +82,7 @@ class Planning:
             writers=self._writers,
             copied=self._copied(),
             resumed=resumption.resumed,
-            moves={order.partition: order for order in self._opened.store.state.moves.values()},
+            moves=orders,
             once=self._once,
         )
         waiting = {
@@ -90,7 +91,7 @@ class Planning:
         }
         waiting |= {here: (event, 0.0) for here, event in refused.items()}
         plans = self._with_new_epochs(starts, settled)
-        self._obey(starts, plans)
+        self._obey(orders, starts, plans, resumption.resumed.keys() - settled.keys())
         return Planned(
             plans=plans,
             events=tuple((start.plan.source, start.event) for start in starts if start.event is not None),
@@ -137,26 +138,33 @@ class Planning:
             for start in starts
         )
 
-    def _obey(self, starts: Sequence[Start], plans: Sequence[PartitionPlan]) -> None:
-        """Puts on record that partitions were moved, in one batch with what opens their new epochs.
+    def _obey(
+        self,
+        orders: Mapping[TopicPartition, MoveOrder],
+        starts: Sequence[Start],
+        plans: Sequence[PartitionPlan],
+        taken_over: Collection[TopicPartition],
+    ) -> None:
+        """Puts on record that partitions were moved, and ends the orders, in one batch.
 
-        So whoever goes on with one, after a clean end or not, finds all of it or nothing.
+        So whoever goes on with one, after a clean end or not, finds all of it or nothing. An order that concerns
+        another topic of the name ends here too; one that has come since stays.
         """
-        records: list[Segment | Progress | MoveOrder] = []
+        store, begun = self._opened.store, [orders[plan.source] for plan in plans if plan.source in orders]
+        if not begun:
+            return
+        records: list[Segment | Progress] = []
         for start, plan in zip(starts, plans, strict=True):
-            if start.moved is not None:
+            if start.moved:
                 opening = Segment(
                     partition=plan.source, writer=plan.writer, sequence=0, source=plan.position, anew=True
                 )
-                records += [*self._closing(plan), opening, self._moved(plan), start.moved]
-        if records:
-            self._opened.store.write(records)
-            self._opened.store.follow()  # what lanes are told next no longer holds the orders
-
-    def _closing(self, plan: PartitionPlan) -> tuple[Segment, ...]:
-        """Ends the epoch before, which a takeover has done already: it has nothing of what is left out."""
-        before = self._opened.store.state.progress.get(plan.source)
-        return () if before is None else closing(before)
+                last = store.state.last(plan.source)
+                ending = () if last is None or plan.source in taken_over else closing(last)
+                records += [*ending, opening, self._moved(plan)]
+        store.follow()
+        store.write(records, tombstones=[each.key for each in begun if store.state.moves.get(each.key) == each])
+        store.follow()  # what lanes are told next no longer holds the orders
 
     def _moved(self, plan: PartitionPlan) -> Progress:
         before = self._opened.store.state.progress.get(plan.source)

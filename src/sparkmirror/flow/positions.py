@@ -102,12 +102,12 @@ class Start:
     Attributes:
         plan: for a lane.
         event: what happened, or None.
-        moved: the order that it obeys hereby, with the position that it had; or None.
+        moved: whether an operator's order is obeyed hereby.
     """
 
     plan: PartitionPlan
     event: Event | None = None
-    moved: MoveOrder | None = None
+    moved: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,19 +126,20 @@ class _Place:
     event: Event | None = None
     anew: bool = False
     stop: bool = False
-    moved: MoveOrder | None = None
+    moved: bool = False
 
 
 def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -> Start | Stand:
     """Decides whether and where ``source`` begins, and with which sequence number of which writer."""
-    place = _moved(_place(source, target, known), known.moves.get(source))
+    topic_id = known.topic_ids.get(source.topic, "")
+    place = _moved(_place(source, target, known), known.moves.get(source), topic_id)
     if place.stop and place.event is not None:
         return Stand(source=source, event=place.event)
     facts = known.targets[target.topic]
     plan = PartitionPlan(
         source=source,
         target_topic=target.topic,
-        topic_id=known.topic_ids.get(source.topic, ""),
+        topic_id=topic_id,
         target_id=known.target_ids.get(target.topic, ""),
         position=place.position,
         until=known.ends.get(source, NO_OFFSET),
@@ -186,16 +187,16 @@ def _place(source: TopicPartition, target: TopicPartition, known: Known) -> _Pla
     return _Place(position=position, event=resumed.event if resumed else None)
 
 
-def _moved(place: _Place, order: MoveOrder | None) -> _Place:
-    """The place that an operator ordered instead, unless the partition has been moved there already."""
-    if order is None or place.stop or not order.moves(place.position):
+def _moved(place: _Place, order: MoveOrder | None, topic_id: str) -> _Place:
+    """The place that an operator ordered instead, unless that was in another topic of the name."""
+    if order is None or place.stop or (order.topic_id and topic_id and order.topic_id != topic_id):
         return place
     first, last = sorted((place.position, order.to))
     text = f"moved from offset {place.position} to offset {order.to}, as {order.by} has ordered"
     if place.event is not None:
         text = f"{place.event.text}; {text}"
     event = Event(kind=Kind.MOVED, text=text, first=first, last=max(first, last - 1))
-    return _Place(position=order.to, event=event, anew=True, moved=replace(order, before=place.position))
+    return _Place(position=order.to, event=event, anew=True, moved=True)
 
 
 def _source_recreated(progress: Progress, position: int, _target: TopicPartition, known: Known) -> _Place | None:

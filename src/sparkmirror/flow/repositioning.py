@@ -139,11 +139,13 @@ def move(
             )
         for one in standings:
             _check_range(one, flow, file)
-        changed = [one for one in standings if one.to != one.position]
+        _check_own(flow, known, file)
+        ordered = {order.partition for order in known.moves.values()}
+        changed = [one for one in standings if one.to != one.position or one.partition in ordered]
         if not changed or dry_run:
             return standings, Effect.NONE
         if is_stopped(known):
-            _write(flow, sides, file, changed)
+            _write(flow, sides, file, known, changed)
             return standings, Effect.MADE
         _order(sides, changed)
         return standings, Effect.ORDERED
@@ -212,7 +214,13 @@ def check_stopped(flow: FlowConfig, known: JournalState, file: str) -> None:
 def _order(sides: Sides, changed: Sequence[Standing]) -> None:
     assert sides.store is not None  # a flow that is not stopped has a record
     now, by = now_ms(), who()
-    sides.store.write([MoveOrder(partition=one.partition, to=one.to, time_ms=now, by=by) for one in changed])
+    ids = ids_of_topics(sides.source, {one.partition.topic for one in changed})
+    sides.store.write(
+        [
+            MoveOrder(partition=one.partition, to=one.to, topic_id=ids.get(one.partition.topic, ""), time_ms=now, by=by)
+            for one in changed
+        ]
+    )
 
 
 def _check_range(one: Standing, flow: FlowConfig, file: str) -> None:
@@ -225,20 +233,50 @@ def _check_range(one: Standing, flow: FlowConfig, file: str) -> None:
         )
 
 
-def _write(flow: FlowConfig, sides: Sides, file: str, changed: Sequence[Standing]) -> None:
+def _check_own(flow: FlowConfig, known: JournalState, file: str) -> None:
+    if known.elsewhere is not None:
+        raise ConfigError(
+            file=file,
+            key=str(flow.name),
+            reason=f"the flow's positions are with MirrorMaker 2, in {known.elsewhere.topic}",
+            remedy="start the flow with --take-over mm2, or without it if MirrorMaker 2 has not copied since",
+        )
+
+
+def check_taken(opened: Opened, known: JournalState, flow: FlowConfig, file: str) -> None:
+    """Sees that nobody had the flow between the look at its record and its opening.
+
+    Raises:
+        ConfigError: somebody had; nothing of what was decided holds.
+    """
+    before = 0 if known.flow is None else known.flow.generation
+    if not opened.clean or opened.generation != before + 1:
+        raise ConfigError(
+            file=file,
+            key=str(flow.name),
+            reason="another run took the flow meanwhile",
+            remedy="see that only one is started, and try again when it has ended",
+        )
+
+
+def _write(flow: FlowConfig, sides: Sides, file: str, known: JournalState, changed: Sequence[Standing]) -> None:
     """Takes the flow, and puts the new positions and a clean end on record."""
     opened = open_flow(flow, sides.source, sides.target, file, uuid.uuid4().hex[:12], Identities(file))
+    check_taken(opened, known, flow, file)
     source_ids = ids_of_topics(sides.source, {one.partition.topic for one in changed})
     there = {one.partition: _on_target(flow, one.partition) for one in changed}
     target_ids = ids_of_topics(sides.target, {place.topic for place in there.values()})
-    progress = opened.store.state.progress
+    state = opened.store.state
     records: list[Progress | Segment] = [
         _progress(one, opened, source_ids.get(one.partition.topic, ""), target_ids.get(there[one.partition].topic, ""))
         for one in changed
     ]
     for one in changed:
-        records += closing(progress[one.partition]) if one.partition in progress else ()
-    opened.store.write([*records, Stopped(generation=opened.generation, time_ms=now_ms())])
+        last = state.last(one.partition)
+        records += () if last is None else closing(last)
+    moved = {one.partition for one in changed}
+    orders = [key for key, order in state.moves.items() if order.partition in moved]
+    opened.store.write([*records, Stopped(generation=opened.generation, time_ms=now_ms())], tombstones=orders)
 
 
 def _progress(one: Standing, opened: Opened, source_id: str, target_id: str) -> Progress:

@@ -116,7 +116,9 @@ def _ends_with(target: Sequence[Seen], after: Sequence[Seen], count: int) -> boo
 
 
 def _has_before(target: Sequence[Seen], before: Sequence[Seen], count: int, back: int) -> bool:
-    return count + back <= len(target) and _equal(before[-back], target[-count - back])
+    """Whether the target agrees where it reaches so far back; where it does not, it says nothing against."""
+    at = count + back
+    return at > len(target) or _equal(before[-back], target[-at])
 
 
 def _one(

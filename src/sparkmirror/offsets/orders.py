@@ -68,21 +68,21 @@ class RateOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveOrder:
-    """A partition goes on elsewhere. It stays on record until a record from there has arrived.
+    """A partition goes on elsewhere. Its tombstone is written in one batch with what makes it so.
 
     Attributes:
         partition: of the source.
         to: the next source offset to copy.
+        topic_id: of the source topic that is meant, which holds for no other of the name; "" where brokers are too old.
         time_ms: when it was ordered, milliseconds since 1970.
         by: who ordered it, for people.
-        before: where it would have gone on; None until the order was obeyed.
     """
 
     partition: TopicPartition
     to: int
+    topic_id: str
     time_ms: int
     by: str
-    before: int | None = None
 
     @property
     def key(self) -> str:
@@ -91,16 +91,8 @@ class MoveOrder:
 
     def value(self) -> str:
         """The record's value."""
-        said = {"v": VERSION, "to": self.to, "time_ms": self.time_ms, "by": self.by, "before": self.before}
+        said = {"v": VERSION, "to": self.to, "topic_id": self.topic_id, "time_ms": self.time_ms, "by": self.by}
         return json_text.write(said)
-
-    def moves(self, position: int) -> bool:
-        """Whether a partition that would go on at ``position`` has still to be moved.
-
-        Once obeyed, a move back holds by the opening segment of the writer's epoch, whatever happens. A partition that
-        was moved on is found where it was as long as nothing is on record of its new epoch but that segment.
-        """
-        return self.before is None or self.before <= position < self.to
 
 
 Order = TopicOrder | RateOrder | MoveOrder
@@ -128,13 +120,12 @@ def rate_order(_name: list[Any], data: dict[str, Any]) -> RateOrder:
 
 def move_order(name: list[Any], data: dict[str, Any]) -> MoveOrder:
     """Reads one."""
-    before = data["before"]
     return MoveOrder(
         partition=TopicPartition(str(name[1]), int(name[2])),
         to=int(data["to"]),
+        topic_id=str(data["topic_id"]),
         time_ms=int(data["time_ms"]),
         by=str(data["by"]),
-        before=None if before is None else int(before),
     )
 
 

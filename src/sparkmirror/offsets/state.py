@@ -128,6 +128,11 @@ class JournalState:
             found = self.maps[partition] = PartitionMap()
         return found
 
+    def last(self, partition: TopicPartition) -> Progress | None:
+        """The newest progress of the epoch that has the partition's last acknowledged record, if there is one."""
+        newest = self.progress.get(partition)
+        return newest if newest is not None and newest.sequence != NO_OFFSET else self.acknowledged.get(partition)
+
     def _take_progress(self, record: Progress) -> None:
         known = self.progress.get(record.partition)
         if known is None or (known.writer == record.writer and record.partition not in self.acknowledged):
