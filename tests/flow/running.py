@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -180,3 +181,37 @@ def reaches(cluster: LabCluster, topic: str, least: int) -> None:
 def count(cluster: LabCluster, *topics: str) -> int:
     """Offsets in topics that nothing but a mirror writes: it leaves no holes, so they are records."""
     return sum(sum(ends(cluster, topic).values()) for topic in topics)
+
+
+@contextmanager
+def _client_of(cluster: LabCluster, group: str) -> Iterator[Consumer]:
+    """A consumer that is not a member.
+
+    An administrator's client would do, but librdkafka's ends the whole process where it asks for offsets while the
+    group has no coordinator yet (https://github.com/confluentinc/librdkafka/issues/5040).
+    """
+    known = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "log_level": 3}
+    consumer = Consumer(known | {"enable.auto.commit": False})
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def commit(cluster: LabCluster, group: str, topic: str, offsets: Mapping[int, int], metadata: str = "") -> None:
+    """Commits for a group without being a member."""
+    places = [TopicPartition(topic, number, offset, metadata) for number, offset in offsets.items()]
+    with _client_of(cluster, group) as consumer:
+        for place in consumer.commit(offsets=places, asynchronous=False):
+            assert place.error is None, place.error
+
+
+def committed(cluster: LabCluster, group: str, topic: str) -> dict[int, int]:
+    """Committed offsets by partition; empty where there are none, or where nobody can tell yet."""
+    places = [TopicPartition(topic, number) for number in ends(cluster, topic)]
+    with _client_of(cluster, group) as consumer:
+        try:
+            found = consumer.committed(places, ANSWER_SECONDS) if places else []
+        except KafkaException:  # a coordinator that is being made: asked again
+            return {}
+    return {place.partition: place.offset for place in found if place.offset >= 0}

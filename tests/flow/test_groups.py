@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sparkmirror.config import load
 from sparkmirror.duties.group_look import GroupLook
@@ -22,7 +22,7 @@ from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.jars import mirror_maker_jars
 from sparkmirror.spark.gateway import Gateway
 from tests.flow.logs import Log, read
-from tests.flow.running import ANSWER_SECONDS, Running, admin_of, create_topic, ends, until, write_file
+from tests.flow.running import ANSWER_SECONDS, Running, commit, committed, create_topic, ends, until, write_file
 from tests.flow.test_compaction import COMPACTED, quick_cleaner
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -35,22 +35,6 @@ Offsets = Mapping[int, int]
 
 def settings_of(cluster: LabCluster) -> dict[str, Any]:
     return {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 20, "log_level": 3}
-
-
-def commit(cluster: LabCluster, group: str, topic: str, offsets: Offsets, metadata: str = "") -> None:
-    """As an administrator does it."""
-    places = [TopicPartition(topic, number, offset, metadata) for number, offset in offsets.items()]
-    admin = admin_of(cluster)
-    (future,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)]).values()
-    for place in future.result(ANSWER_SECONDS).topic_partitions:
-        assert place.error is None, place.error
-
-
-def committed(cluster: LabCluster, group: str, topic: str) -> dict[int, int]:
-    admin = admin_of(cluster)
-    (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    places = future.result(ANSWER_SECONDS).topic_partitions
-    return {place.partition: place.offset for place in places if place.topic == topic and place.offset >= 0}
 
 
 def write(cluster: LabCluster, topic: str) -> None:

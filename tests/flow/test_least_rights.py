@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AclOperation,
     AlterConfigOpType,
@@ -22,7 +21,19 @@ from sparkmirror.config import Side, load
 from sparkmirror.lab.cluster import LabCluster, start_all
 from tests.cli.test_acls import bindings
 from tests.flow.rights import GUARDED, allow, forbid
-from tests.flow.running import Running, add_partitions, admin_of, count, create_topic, ends, reaches, until, write_file
+from tests.flow.running import (
+    Running,
+    add_partitions,
+    admin_of,
+    commit,
+    committed,
+    count,
+    create_topic,
+    ends,
+    reaches,
+    until,
+    write_file,
+)
 from tests.flow.test_events import delete_topic, records, write
 from tests.flow.test_flows import config_of
 
@@ -79,25 +90,6 @@ def grant_exactly(file: Path, side: Side, cluster: LabCluster) -> None:
         allow(cluster, ResourceType(int(one.kind)), one.name, *operations, pattern=pattern)
 
 
-def commit(cluster: LabCluster, group: str, topic: str, offset: int) -> None:
-    servers = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "log_level": 0}
-    consumer = Consumer(servers | {"enable.auto.commit": False})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-    consumer.close()
-
-
-def committed(cluster: LabCluster, group: str, topic: str) -> int:
-    place = TopicPartition(topic, 0)
-    asked = [ConsumerGroupTopicPartitions(group, [place])]
-    admin = admin_of(cluster)
-    (future,) = admin.list_consumer_group_offsets(asked).values()
-    try:
-        (found,) = future.result(30).topic_partitions
-    except KafkaException:  # a coordinator that is being made: asked again
-        return -1
-    return int(found.offset)
-
-
 def set_retention(cluster: LabCluster, topic: str, value: str) -> None:
     entry = ConfigEntry("retention.ms", value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
@@ -134,7 +126,7 @@ class Scene:
         create_topic(self.source, self.orders)
         write(self.source, self.orders, (0,), records(50))
         allow(self.source, TOPIC, self.orders, AclOperation.READ, principal=ALICE)
-        commit(self.source, self.group, self.orders, 30)
+        commit(self.source, self.group, self.orders, {0: 30})
 
     def see(self, *, partitions: int, retention: str, syncs: int, offset: int) -> None:
         """What an independent client sees of each duty, but for creations, deletions and checkpoints."""
@@ -142,7 +134,7 @@ class Scene:
         until(lambda: len(ends(self.target, copy)) == partitions, "topic creations: partitions")
         until(lambda: config_of(self.target, copy)["retention.ms"] == retention, "topic configs")
         until(lambda: may_read(self.target, copy), "ACLs")
-        until(lambda: committed(self.target, self.group, copy) == offset, "group offsets")
+        until(lambda: committed(self.target, self.group, copy).get(0) == offset, "group offsets")
         until(lambda: count(self.source, SYNCS) > syncs, "offset syncs")
         until(lambda: count(self.target, "heartbeats") > beats + 1, "heartbeats")
 
@@ -195,7 +187,7 @@ def test_every_duty_does_its_work_with_exactly_these_rights_and_names_the_one_th
             forbid(right.cluster, right.kind, right.name, right.operation, right.pattern)
         add_partitions(source, orders, 3)
         set_retention(source, orders, "222000222")
-        commit(source, scene.group, orders, 40)
+        commit(source, scene.group, orders, {0: 40})
         create_topic(source, late)
         write(source, orders, (0,), records(10))
         reaches(target, copy, 60)
