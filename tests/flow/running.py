@@ -8,11 +8,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -29,7 +30,7 @@ from sparkmirror.lab.processes import lane_workers
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.2
 COPY_SECONDS = 90.0
 ANSWER_SECONDS = 60.0
 
@@ -132,7 +133,14 @@ def write_file(
 
 
 def admin_of(cluster: LabCluster) -> AdminClient:
-    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 3})
+    """A client for all who ask about a cluster: opening one for each question would cost more than the question."""
+    return _admin(cluster.bootstrap_servers)
+
+
+@lru_cache(maxsize=8)
+def _admin(servers: str) -> AdminClient:
+    quick: dict[str, str | int | float | bool] = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500}
+    return AdminClient(quick | {"bootstrap.servers": servers, "log_level": 0})
 
 
 def create_topic(
@@ -162,11 +170,9 @@ def set_limit(cluster: LabCluster, topic: str, size: int) -> None:
 def ends(cluster: LabCluster, topic: str) -> dict[int, int]:
     """End offsets by partition; empty where there is no such topic, or not everywhere a leader."""
     admin = admin_of(cluster)
-    known = admin.list_topics(timeout=ANSWER_SECONDS).topics.get(topic)
-    if known is None:
-        return {}
-    places = [TopicPartition(topic, number) for number in known.partitions]
     try:
+        described = admin.describe_topics(TopicCollection([topic]), request_timeout=30)
+        places = [TopicPartition(topic, each.id) for each in described[topic].result(30).partitions]
         offsets = admin.list_offsets(dict.fromkeys(places, OffsetSpec.latest()), request_timeout=30)
         return {place.partition: int(future.result(30).offset) for place, future in offsets.items()}
     except Exception:  # noqa: BLE001 - a broker that is away, or a leader that is not elected yet: asked again

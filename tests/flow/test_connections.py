@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 import pytest
 
@@ -12,6 +11,7 @@ from sparkmirror import config
 from sparkmirror.flow.connections import connect
 from sparkmirror.kafka.survey import _rights
 from tests.flow.running import write_file
+from tests.invoking import sparkmirror
 
 pytestmark = pytest.mark.kafka
 
@@ -48,8 +48,7 @@ def test_check_prints_what_they_say_and_ends_with_2_where_two_aliases_are_one_cl
     file = write_file(tmp_path / "mm2.properties", clusters, {"a->b": ".*", "c->b": ".*"})
 
     def check(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "sparkmirror", "check", str(file), *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return sparkmirror("check", file, *words)
 
     assert check().returncode == 0
     asked = check("--connect")

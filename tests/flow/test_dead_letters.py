@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
 
 import pytest
@@ -18,6 +16,7 @@ from tests.batches.building import Rec, Written
 from tests.flow import offset_map
 from tests.flow.logs import append, read
 from tests.flow.running import Running, create_topic, set_limit, write_file
+from tests.invoking import sparkmirror
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -135,8 +134,7 @@ def test_what_cannot_fit_is_put_aside_with_its_origin_and_copying_goes_on_behind
     assert (created["max.message.bytes"].value, created["retention.ms"].value) == ("6000000", "-1")
     assert len(admin.list_topics(lab_cluster("B"), [letters])[letters].partitions) == 1
 
-    command = [sys.executable, "-m", "sparkmirror", "status", "--json", str(file)]
-    (status,) = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)["flows"]
+    (status,) = json.loads(sparkmirror("status", "--json", file).stdout)["flows"]
     mine = {one["partition"]: one for one in status["partitions"] if one["topic"] == name}
     counts = {number: sum(map(is_large, records)) for number, records in here.items()}
     assert {number: one["dead_letters"] for number, one in mine.items()} == counts

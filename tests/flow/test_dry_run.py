@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -12,6 +10,7 @@ from sparkmirror import config
 from sparkmirror.flow.dry_run import preview
 from tests.flow.running import Running, add_partitions, admin_of, create_topic, write_file
 from tests.flow.test_once import produce
+from tests.invoking import sparkmirror
 
 
 def lines(file) -> list[str]:
@@ -53,8 +52,7 @@ def test_a_plan_tells_what_a_run_then_does_and_changes_nothing(cluster_a, cluste
     assert [line for line in lines(file) if not line.startswith("!")] == []
 
     add_partitions(cluster_a, f"{stem}-new", 5)
-    command = [sys.executable, "-m", "sparkmirror", "plan", str(file), "--json"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ran = sparkmirror("plan", file, "--json")
     assert ran.returncode == 0, ran.stderr
     (flow,) = json.loads(ran.stdout)["flows"]
     assert flow["name"] == f"{stem}->b"
@@ -67,8 +65,7 @@ def test_a_plan_tells_what_a_run_then_does_and_changes_nothing(cluster_a, cluste
 def test_a_cluster_that_cannot_be_asked_is_named_and_ends_with_1(cluster_a, tmp_path):
     clusters = {"a": cluster_a, "b": {"bootstrap.servers": "127.0.0.1:9"}}
     file = write_file(tmp_path / "mm2.properties", clusters, {"a->b": ".*"}, {"admin.timeout.ms": "3000"})
-    command = [sys.executable, "-m", "sparkmirror", "plan", str(file)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ran = sparkmirror("plan", file)
     assert ran.returncode == 1
     assert "not known in full: " in ran.stdout
     assert "cluster b" in " ".join(ran.stdout.split())

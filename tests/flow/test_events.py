@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 
 from sparkmirror import config
 from sparkmirror.cli.status import event_lines
 from sparkmirror.flow.status import read
 from sparkmirror.flow.view import EventStatus, FlowStatus
 from sparkmirror.lab.cluster import LabCluster
+from tests.flow.logs import read
 from tests.flow.running import Running, admin_of, create_topic, ends, until, write_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -56,22 +56,8 @@ def delete_topic(cluster: LabCluster, name: str) -> None:
 
 
 def read_all(cluster: LabCluster, name: str) -> dict[int, list[bytes | None]]:
-    """The values of each partition; what fences and others' transactions leave in a log is no record."""
-    found: dict[int, list[bytes | None]] = {}
-    servers = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "test", "log_level": 0}
-    consumer = Consumer(servers | {"enable.auto.commit": False, "auto.offset.reset": "earliest"})
-    try:
-        for partition, end in ends(cluster, name).items():
-            consumer.assign([TopicPartition(name, partition, 0)])
-            found[partition] = []
-            (now,) = consumer.position([TopicPartition(name, partition)])
-            deadline = time.monotonic() + 30
-            while now.offset < end and time.monotonic() < deadline:
-                found[partition] += [message.value() for message in consumer.consume(1_000, 0.2)]
-                (now,) = consumer.position([TopicPartition(name, partition)])
-        return found
-    finally:
-        consumer.close()
+    """The values of each partition."""
+    return {number: [record.value for record in records] for number, records in read(cluster, name).items()}
 
 
 def records(number: int, start: int = 0) -> list[bytes]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import uuid
 from dataclasses import replace
 
@@ -20,6 +19,7 @@ from sparkmirror.offsets.records import FlowRecord, Life, Progress, Segment
 from sparkmirror.offsets.state import JournalState, state_of
 from tests.flow.running import Running, create_topic, reaches, write_file
 from tests.flow.test_once import produce
+from tests.invoking import sparkmirror
 
 NOW_MS = 1_700_000_000_000
 WRITER = Writer(producer_id=1, epoch=0)
@@ -157,8 +157,7 @@ def test_real_clusters_are_asked_and_a_copy_is_waited_for(cluster_a, cluster_b, 
     file = write_file(tmp_path / "mm2.properties", {stem: cluster_a, "b": cluster_b}, {f"{stem}->b": f"{stem}-.*"})
 
     def ask(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "sparkmirror", *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return sparkmirror(*words)
 
     never = ask("wait", str(file), "--caught-up", "--timeout", "0")
     assert (never.returncode, never.stdout) == (

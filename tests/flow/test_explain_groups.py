@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 import pytest
 from confluent_kafka import Consumer
@@ -12,6 +11,7 @@ from confluent_kafka import TopicPartition as Place
 
 from tests.flow.running import create_topic, write_file
 from tests.flow.test_once import produce
+from tests.invoking import sparkmirror
 
 pytestmark = pytest.mark.kafka
 
@@ -33,8 +33,7 @@ def test_each_group_has_its_reason(cluster_a, cluster_b, topic, tmp_path):
     file = write_file(tmp_path / "mm2.properties", clusters, flows, {"groups.exclude": ".*-filtered"})
 
     def explain(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "sparkmirror", "explain", str(file), *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return sparkmirror("explain", file, *words)
 
     (flow,) = json.loads(explain("--group", known, "--json").stdout)["flows"]
     assert flow["failure"] is None

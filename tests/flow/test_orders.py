@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import pytest
@@ -11,16 +9,12 @@ import pytest
 from sparkmirror.lab.referee import compare
 from tests.flow.running import Running, count, create_topic, reaches, until, write_file
 from tests.flow.test_once import produce
+from tests.invoking import sparkmirror
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 QUIET_SECONDS = 4.0
 RATE = 200_000
-
-
-def order(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sparkmirror", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def stands_still(cluster, topic) -> bool:
@@ -40,21 +34,21 @@ def test_a_topic_is_paused_and_resumed_while_others_go_on_and_a_restart_keeps_th
     file = write_file(tmp_path / "mm2.properties", {stem: cluster_a, "b": cluster_b}, {f"{stem}->b": f"{stem}-.*"})
     copies = {name: f"{stem}.{name}" for name in (still, other)}
 
-    early = order("pause", str(file), "--topic", still)
+    early = sparkmirror("pause", file, "--topic", still)
     assert early.returncode == 2, "nothing can be ordered of a flow that was never started"
     assert "was never started" in early.stderr
 
     with Running(file, log=tmp_path / "first.log") as mirror:
         for copy in copies.values():
             reaches(cluster_b, copy, 300)
-        paused = order("pause", str(file), "--topic", still)
+        paused = sparkmirror("pause", file, "--topic", still)
         assert paused.stdout == f"{stem}->b: {still} is paused, within seconds\n", paused.stderr
         time.sleep(QUIET_SECONDS)
         for name in copies:
             produce(cluster_a, name, partitions=2, first=300)
         reaches(cluster_b, copies[other], 600)
         assert stands_still(cluster_b, copies[still])
-        status = order("status", str(file))
+        status = sparkmirror("status", file)
         assert f"{still} is paused since" in " ".join(status.stdout.split())
         assert mirror.stop(seconds=60) == 0
 
@@ -62,18 +56,18 @@ def test_a_topic_is_paused_and_resumed_while_others_go_on_and_a_restart_keeps_th
         produce(cluster_a, other, partitions=2, first=600)
         reaches(cluster_b, copies[other], 900)
         assert count(cluster_b, copies[still]) == 300
-        resumed = order("resume", str(file), "--topic", still)
+        resumed = sparkmirror("resume", file, "--topic", still)
         assert resumed.stdout == f"{stem}->b: {still} is copied again, within seconds\n", resumed.stderr
         reaches(cluster_b, copies[still], 600)
         assert mirror.stop(seconds=60) == 0
     results = compare(cluster_a.bootstrap_servers, cluster_b.bootstrap_servers, copies)
     assert {result.topic: result.difference for result in results if result.difference} == {}
-    late = order("pause", str(file), "--topic", other)
+    late = sparkmirror("pause", file, "--topic", other)
     assert late.stdout == f"{stem}->b: {other} is paused, when it is started: it does not run now\n"
-    unknown = order("pause", str(file), "--topic", "nobody-has-it")
+    unknown = sparkmirror("pause", file, "--topic", "nobody-has-it")
     assert unknown.returncode == 2
     assert "copies a topic named nobody-has-it" in unknown.stderr
-    assert order("limit", str(file)).returncode == 2
+    assert sparkmirror("limit", file).returncode == 2
 
 
 def test_a_rate_holds_and_is_changed_without_a_restart(cluster_a, cluster_b, topic, tmp_path):
@@ -92,7 +86,7 @@ def test_a_rate_holds_and_is_changed_without_a_restart(cluster_a, cluster_b, top
         seconds = time.monotonic() - began
         assert copied < 3 * RATE * seconds, "one batch for each lane may be large"
         assert count(cluster_b, copy) < 40_000 / 2
-        freed = order("limit", str(file), "--no-limit")
+        freed = sparkmirror("limit", file, "--no-limit")
         assert freed.returncode == 0, freed.stderr
         until(lambda: count(cluster_b, copy) == 40_000, "everything once there is no limit", 30)
         assert mirror.stop(seconds=60) == 0

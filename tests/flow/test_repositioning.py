@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from datetime import UTC, datetime
 
@@ -17,7 +16,9 @@ from sparkmirror.flow.sides import connected, record
 from sparkmirror.lab.offset_map import journal, offsets, registered, segments, translate
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.orders import MoveOrder
-from tests.flow.running import Running, create_topic, ends, reaches, until, write_file
+from tests.flow.logs import read
+from tests.flow.running import Running, create_topic, reaches, until, write_file
+from tests.invoking import sparkmirror
 
 HOUR_MS = 3_600_000
 PAUSED_SECONDS = 4.0
@@ -47,21 +48,6 @@ def write(cluster, topic, first, last, time_ms=None):
     assert producer.flush(60) == 0
 
 
-def values(cluster, topic, partition) -> list[int]:
-    from confluent_kafka import Consumer
-    from confluent_kafka import TopicPartition as Place
-
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "log_level": 3})
-    consumer.assign([Place(topic, partition, 0)])
-    wanted = ends(cluster, topic)[partition]
-    found: list[int] = []
-    deadline = time.monotonic() + 60
-    while len(found) < wanted and time.monotonic() < deadline:
-        found += [int(message.value() or b"") for message in consumer.consume(1000, 1.0) if not message.error()]
-    consumer.close()
-    return found
-
-
 class Stopped:
     """A flow of one topic with two partitions, and what its operator does with it between its runs."""
 
@@ -72,14 +58,18 @@ class Stopped:
         self.file = write_file(directory / "mm2.properties", clusters, {f"{stem}->b": f"{stem}-.*"})
 
     def positions(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "sparkmirror", "positions", words[0], str(self.file), *words[1:]]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return sparkmirror("positions", words[0], self.file, *words[1:])
 
     def set(self, to: str, *words: str) -> str:
         """Sets positions; gives the line that says what it means."""
         done = self.positions("set", "--topic", self.topic, "--to", to, *words)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()[-1]
+
+    def standing(self) -> list[tuple[int, int, int]]:
+        """Partition, position, end."""
+        shown = json.loads(self.positions("show", "--json").stdout)
+        return [(each["partition"], each["position"], each["end"]) for each in shown["partitions"]]
 
     def refused(self, *words: str) -> str:
         done = self.positions(*words)
@@ -91,13 +81,10 @@ class Stopped:
             assert mirror.wait() == 0, mirror.tail()
 
     def order(self, word: str, *words: str) -> int:
-        command = [sys.executable, "-m", "sparkmirror", word, str(self.file), *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).returncode
+        return sparkmirror(word, self.file, *words).returncode
 
     def shows(self, words: str) -> bool:
-        command = [sys.executable, "-m", "sparkmirror", "status", str(self.file)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        return words in " ".join(done.stdout.split())
+        return words in " ".join(sparkmirror("status", self.file).stdout.split())
 
     def translated(self) -> int:
         """How many records the map translates, each to the newest copy."""
@@ -107,7 +94,7 @@ class Stopped:
         return translate(self.topic, pieces, offsets(self.source, self.topic), newest)
 
     def copied(self, partition: int) -> list[int]:
-        return values(self.target, self.copy, partition)
+        return [int(record.value or b"") for record in read(self.target, self.copy)[partition]]
 
 
 @pytest.fixture
@@ -136,11 +123,7 @@ def test_a_flow_that_was_never_started_begins_at_a_time_and_one_that_was_goes_ba
     stopped.run_once()
     assert stopped.copied(0)[50:] == list(range(180, 260, 2))
     assert stopped.copied(1)[50:] == list(range(241, 260, 2))
-    shown = json.loads(stopped.positions("show", "--json").stdout)
-    assert [(each["partition"], each["position"], each["end"]) for each in shown["partitions"]] == [
-        (0, 130, 130),
-        (1, 130, 130),
-    ]
+    assert stopped.standing() == [(0, 130, 130), (1, 130, 130)]
     assert "has offsets 0 to 130" in stopped.refused("set", "--topic", stopped.topic, "--to", "131")
     assert "copies no other" in stopped.refused("set", "--topic", "other", "--to", "0")
     assert "neither earliest" in stopped.refused("set", "--topic", stopped.topic, "--to", "yesterday")
@@ -184,6 +167,7 @@ def test_a_flow_that_runs_moves_back_and_on_and_obeys_an_order_once_also_when_it
     write(stopped.source, stopped.topic, 0, 260)
     with Running(stopped.file, log=stopped.directory / "first.log") as mirror:
         reaches(stopped.target, stopped.copy, 260)
+        until(lambda: stopped.standing() == [(0, 130, 130), (1, 130, 130)], "what was copied is written down")
         back = stopped.set("60", "--partition", "0")
         assert back == "70 offsets are copied once more; the flow goes on there within seconds, or when it is started"
         reaches(stopped.target, stopped.copy, 260 + 70)
@@ -196,6 +180,7 @@ def test_a_flow_that_runs_moves_back_and_on_and_obeys_an_order_once_also_when_it
         assert stopped.order("resume", "--topic", stopped.topic) == 0
         write(stopped.source, stopped.topic, 300, 320)
         reaches(stopped.target, stopped.copy, 260 + 70 + 20)
+        until(lambda: stopped.standing() == [(0, 160, 160), (1, 160, 160)], "what was copied is written down")
         assert stopped.set("100", "--partition", "1").startswith("60 offsets are copied once more")
         mirror.kill()
     with Running(stopped.file, log=stopped.directory / "second.log") as mirror:

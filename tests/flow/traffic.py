@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from sparkmirror.lab.cluster import LabCluster
 
-PAUSE_SECONDS = 0.02
+PAUSE_SECONDS = 0.05
 ACKNOWLEDGED_S = 60.0
 
 
