@@ -14,7 +14,7 @@ from sparkmirror.cli.status import event_lines
 from sparkmirror.flow.status import read
 from sparkmirror.flow.view import EventStatus, FlowStatus
 from sparkmirror.lab.cluster import LabCluster
-from tests.flow.logs import read
+from tests.flow import logs
 from tests.flow.running import Running, admin_of, create_topic, ends, until, write_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -57,7 +57,7 @@ def delete_topic(cluster: LabCluster, name: str) -> None:
 
 def read_all(cluster: LabCluster, name: str) -> dict[int, list[bytes | None]]:
     """The values of each partition."""
-    return {number: [record.value for record in records] for number, records in read(cluster, name).items()}
+    return {number: [record.value for record in records] for number, records in logs.read(cluster, name).items()}
 
 
 def records(number: int, start: int = 0) -> list[bytes]:

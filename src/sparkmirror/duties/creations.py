@@ -56,9 +56,12 @@ class TopicCreations:
         Raises:
             LinkError: the target cannot be asked.
         """
-        failed = self._carry_out(actions)
+        refused = self._carry_out(actions)
+        there = {topic for topic, failure in refused.items() if _is_there(failure)}
+        failed = {topic: str(failure) for topic, failure in refused.items() if topic not in there}
         due = [action for action in actions if not isinstance(action, Skip) and action.topic not in failed]
-        changed = {action.topic: action.partitions for action in due}
+        # One that somebody else created is as large as they made it; the next round enlarges it.
+        changed = {action.topic: 1 if action.topic in there else action.partitions for action in due}
         if changed:
             self.observed = replace(self.observed, target={**self.observed.target, **self._found(changed)})
         failed |= {topic: self._unseen(topic) for topic in changed if topic not in self.observed.target}
@@ -67,8 +70,8 @@ class TopicCreations:
             for action in actions
         )
 
-    def _carry_out(self, actions: Sequence[Action]) -> dict[str, str]:
-        """Why copies are not as they should be, by their names."""
+    def _carry_out(self, actions: Sequence[Action]) -> dict[str, BrokerError | LinkError]:
+        """What the target did not do, by the names of the copies."""
         target, timeout_ms = self._sides.target, self._sides.flow.admin_timeout_ms
         creations = [action.new_topic for action in actions if isinstance(action, CreateTopic)]
         additions = {action.topic: action.partitions for action in actions if isinstance(action, AddPartitions)}
@@ -77,7 +80,7 @@ class TopicCreations:
             failed |= admin.create_topics(target, creations, timeout_ms).failed
         if additions:
             failed |= admin.create_partitions(target, additions, timeout_ms).failed
-        return {topic: str(failure) for topic, failure in failed.items() if not _is_there(failure)}
+        return failed
 
     def _found(self, changed: Mapping[str, int]) -> dict[str, TopicDescription]:
         """The copies that were changed, as the target has them once they have leaders."""
