@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ from sparkmirror.spark.gateway import Gateway
 from tests.flow.logs import Log, read
 from tests.flow.running import ANSWER_SECONDS, Running, commit, committed, create_topic, ends, until, write_file
 from tests.flow.test_compaction import COMPACTED, quick_cleaner
+from tests.invoking import sparkmirror
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -206,6 +208,53 @@ def check_a_restart(scene: Scene, here: Log, there: Log) -> None:
     assert {standing for standing, _ in standings(scene.file, forth).values()} == {Standing.LEVEL}
 
 
+def told_by_command(scene: Scene, group: str, *words: str) -> dict[int, int | None]:
+    """What ``sparkmirror offsets`` says, by partition."""
+    done = sparkmirror("offsets", scene.file, "--group", group, "--json", *words)
+    assert done.returncode == 0, done.stderr
+    return {each["partition"]: each["offset"] for each in json.loads(done.stdout)["partitions"]}
+
+
+def expected_back(here: Log, there: Log, offsets: Offsets, last: Offsets) -> dict[int, int]:
+    """Where the first record from each offset of the target on lies on the source; its end if there is none."""
+    found = {}
+    for number, offset in offsets.items():
+        place = bisect_left([record.offset for record in there[number]], offset)
+        found[number] = here[number][place].offset if place < len(here[number]) else last[number]
+    return found
+
+
+def check_the_command(scene: Scene, here: Log, there: Log) -> None:
+    """Both ways it says what the records say, and commits it for groups without members, and for no others."""
+    for group in scene.walks:
+        offsets = committed(scene.source, group, scene.topic)
+        assert told_by_command(scene, group) == expected(here, there, offsets)
+        back = told_by_command(scene, group, "--reverse", "--topic", scene.copy)
+        assert back == expected_back(here, there, scene.there(group), scene.last)
+    beyond, active, other = f"{scene.stem}-beyond", f"{scene.stem}-active", f"x-{scene.stem}"
+    assert told_by_command(scene, beyond) == {PLAIN: None}
+    left_out = sparkmirror("offsets", scene.file, "--group", beyond, "--apply")
+    assert (left_out.returncode, left_out.stdout.splitlines()[-1]) == (
+        1,
+        f"0 offsets committed for group {beyond} on cluster b, 1 left out",
+    )
+    with member(scene.target, active, scene.copy):
+        refused = sparkmirror("offsets", scene.file, "--group", active, "--apply")
+    assert refused.returncode == 1
+    assert f"group {active} has members there, and nothing was changed" in " ".join(refused.stderr.split())
+    assert told_by_command(scene, other, "--apply") == scene.there(other) == expected(here, there, {PLAIN: 7})
+    commit(scene.target, other, scene.copy, {PLAIN: 20})
+    assert told_by_command(scene, other, "--apply", "--reverse") == expected_back(here, there, {PLAIN: 20}, scene.last)
+    assert committed(scene.source, other, scene.topic) == expected_back(here, there, {PLAIN: 20}, scene.last)
+    for words, why in (
+        (("--group", "nobody"), "cluster a: there is no group nobody"),
+        (("--group", other, "--topic", "other"), f"cluster a: group {other} has committed nothing for other"),
+    ):
+        failed = sparkmirror("offsets", scene.file, *words)
+        assert failed.returncode == 1
+        assert why in " ".join(failed.stderr.split())
+
+
 def test_groups_go_on_at_the_target_with_the_record_that_they_would_have_read_next(
     cluster_a, cluster_b, topic, tmp_path
 ):
@@ -229,3 +278,4 @@ def test_groups_go_on_at_the_target_with_the_record_that_they_would_have_read_ne
     assert standings(scene.file, used)[PLAIN] == (Standing.FURTHER_THERE, 58)
     check_a_restart(scene, here, there)
     assert scene.there(used)[PLAIN] == 58
+    check_the_command(scene, here, there)

@@ -72,7 +72,16 @@ def test_executors_get_a_packed_environment_and_compile_for_their_machine_and_no
     archive = tmp_path / "environment.tar.gz"
     pack(archive)
     file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "b": cluster_b}, {"a->b": name})
-    options = ("--master", spark.url, "--archive", str(archive), "--conf", "spark.cores.max=2")
+    options = (
+        "--master",
+        spark.url,
+        "--archive",
+        str(archive),
+        "--conf",
+        "spark.cores.max=2",
+        "--conf",
+        "spark.executor.cores=2",
+    )
     with (
         Traffic(cluster_a, name, 2, nulls=False).small(per_turn=4),
         Running(file, log=tmp_path / "run.log", options=options) as mirror,

@@ -7,9 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap, PartitionMap
 from sparkmirror.offsets.records import Progress, Segment
-from sparkmirror.offsets.translation import NotYet, Place, Reason, Translated, Translation, translate
+from sparkmirror.offsets.translation import (
+    NotYet,
+    Place,
+    Reason,
+    Translated,
+    Translation,
+    still_there,
+    translate,
+    translate_back,
+)
 
 PLACE = TopicPartition("orders", 0)
 WRITER = Writer(producer_id=7, epoch=1)
@@ -56,6 +66,49 @@ def test_a_committed_offset_leads_to_the_first_record_that_the_group_has_not_rea
     assert translate(TWO_PIECES, committed) == found
 
 
+@pytest.mark.parametrize(
+    ("committed", "found"),
+    [
+        (0, Translated(100, Place.FIRST)),
+        (9, Translated(100, Place.FIRST)),
+        (10, Translated(100, Place.RECORD)),
+        (14, Translated(104, Place.RECORD)),
+        (15, Translated(110, Place.NEXT)),
+        (16, Translated(110, Place.NEXT)),
+        (17, Translated(110, Place.RECORD)),
+        (21, Translated(114, Place.RECORD)),
+        (22, Translated(120, Place.END)),
+        (999, Translated(120, Place.END)),
+    ],
+)
+def test_back_it_leads_to_the_first_record_that_lies_at_the_copy_s_offset_or_behind(committed, found):
+    assert translate_back(TWO_PIECES, committed) == found
+
+
+def test_back_there_is_no_translation_where_nothing_exact_is_known():
+    assert translate_back(PartitionMap().offsets(None, ()), 0) == NotYet(Reason.NOTHING_MIRRORED)
+    begun = mapped([(0, 100, NO_OFFSET)], (4, 104, NO_OFFSET), 105)
+    assert translate_back(begun, 3) == NotYet(Reason.UNSETTLED)
+    no_position = mapped([(0, 100, 10)], (4, 104, 14), NO_OFFSET)
+    assert translate_back(no_position, 15) == NotYet(Reason.UNSETTLED)
+    before = Inherited(partition=PLACE, spans=((0, 100),), end=10)
+    assert translate_back(TWO_PIECES, 9, before) == NotYet(Reason.NOT_EXACT)
+    assert translate_back(TWO_PIECES, 10, before) == Translated(100, Place.RECORD)
+
+
+@pytest.mark.parametrize(
+    ("found", "oldest", "then"),
+    [
+        (Translated(10, Place.RECORD), 11, Translated(11, Place.OLDEST)),
+        (Translated(10, Place.RECORD), 10, Translated(10, Place.RECORD)),
+        (Translated(10, Place.NEXT), None, Translated(10, Place.NEXT)),
+        (NotYet(Reason.AHEAD), 11, NotYet(Reason.AHEAD)),
+    ],
+)
+def test_a_record_that_is_gone_on_the_other_side_leads_to_the_first_that_is_left(found, oldest, then):
+    assert still_there(found, oldest) == then
+
+
 def test_where_nothing_is_mirrored_there_is_no_translation():
     assert translate(PartitionMap().offsets(None, ()), 0) == NotYet(Reason.NOTHING_MIRRORED)
 
@@ -79,6 +132,15 @@ def plainly(lies: list[tuple[int, int]], position: int, committed: int) -> Trans
     return Translated(lies[-1][1] + 1, Place.END) if committed <= position else NotYet(Reason.AHEAD)
 
 
+def plainly_back(lies: list[tuple[int, int]], position: int, committed: int) -> Translation:
+    """The same from the target: the first record from the offset on, else the position."""
+    for source, target in lies:
+        if target >= committed:
+            place = Place.RECORD if target == committed else Place.FIRST if committed < lies[0][1] else Place.NEXT
+            return Translated(source, place)
+    return Translated(position, Place.END) if lies else NotYet(Reason.NOTHING_MIRRORED)
+
+
 _gaps = st.lists(st.tuples(st.sampled_from([1, 1, 1, 2, 5]), st.sampled_from([1, 1, 1, 1, 3])), max_size=60)
 
 
@@ -98,3 +160,5 @@ def test_every_offset_leads_where_a_list_of_all_records_says(gaps, source, targe
     offsets = mapped(segments, (len(lies) - 1, source, target), position) if lies else mapped([], (-1, -1, -1), 0)
     for committed in range(position + 5):
         assert translate(offsets, committed) == plainly(lies, position, committed), committed
+    for committed in range(target + 5):
+        assert translate_back(offsets, committed) == plainly_back(lies, position, committed), committed

@@ -18,12 +18,11 @@ from rich.text import Text
 from sparkmirror import config
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.cli.tables import table_console
 from sparkmirror.config import FlowConfig, MirrorConfig, Row
 
 if TYPE_CHECKING:
     from sparkmirror.flow.connections import Connection
-
-_WIDTH_IN_A_FILE = 160
 
 _ALWAYS = ("bootstrap.servers", "security.protocol", "isolation.level", "auto.offset.reset")
 """Client settings that are shown even where the file leaves them alone."""
@@ -64,9 +63,7 @@ def _connections(found: MirrorConfig) -> tuple[Connection, ...]:
 
 
 def _show(found: MirrorConfig, connections: Sequence[Connection], *, everything: bool) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_WIDTH_IN_A_FILE)
+    console = table_console()
     for one in found.flows:
         console.print(table(one, everything=everything))
     if found.pulses:

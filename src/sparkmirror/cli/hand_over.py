@@ -8,17 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from sparkmirror.cli import figures
 from sparkmirror.cli.options import Files, Flow
+from sparkmirror.cli.tables import table_console
 
 if TYPE_CHECKING:
     from sparkmirror.flow.moving_out import HandedOver
-
-WIDTH_IN_A_FILE = 160
 
 
 def hand_over(
@@ -47,9 +45,7 @@ def hand_over(
 
 
 def _show(one: HandedOver, *, dry_run: bool) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH_IN_A_FILE)
+    console = table_console()
     verb = "would be written" if dry_run else "written"
     created = f", which {'would be' if dry_run else 'was'} created" if one.created else ""
     title = f"{one.flow}: {len(one.stored)} positions {verb} to {one.topic} on {one.cluster}{created}"

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from sparkmirror.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sparkmirror.config import FlowConfig
 
 CLUSTERS = "--clusters"
 
@@ -16,6 +21,8 @@ Files = Annotated[
 ]
 
 Flow = Annotated[str | None, typer.Option("--flow", metavar="A->B", help="Only this flow.")]
+
+OneFlow = Annotated[str | None, typer.Option("--flow", metavar="A->B", help="The flow, where there are several.")]
 
 Clusters = Annotated[
     list[str] | None, typer.Option(CLUSTERS, metavar="NAME...", help="Only the flows into these clusters.")
@@ -31,6 +38,21 @@ Archive = Annotated[
     Path | None,
     typer.Option("--archive", metavar="FILE", help="A packed Python environment, shipped to the executors."),
 ]
+
+
+def one_flow(files: Sequence[Path], flow: str | None) -> tuple[FlowConfig, str]:
+    """The flow that a command is about, and the name of its file.
+
+    Raises:
+        ConfigError: the configuration is wrong, or has several flows and none was chosen.
+    """
+    from sparkmirror import config
+
+    loaded = config.load(files, flow=flow)
+    if len(loaded.flows) != 1:
+        reason = f"has several flows: {', '.join(str(each.name) for each in loaded.flows)}"
+        raise ConfigError(file=loaded.file, key="", reason=reason, remedy="choose one with --flow")
+    return loaded.flows[0], loaded.file
 
 
 def spread_clusters(arguments: Sequence[str]) -> list[str]:

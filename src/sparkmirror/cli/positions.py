@@ -12,19 +12,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from sparkmirror.cli import figures
-from sparkmirror.cli.options import Files
-from sparkmirror.errors import ConfigError
+from sparkmirror.cli.options import Files, OneFlow, one_flow
+from sparkmirror.cli.tables import table_console
 
 if TYPE_CHECKING:
-    from sparkmirror.config import FlowConfig
     from sparkmirror.flow.repositioning import Standing, Wanted
-
-WIDTH_IN_A_FILE = 160
 
 app = typer.Typer(
     add_completion=False,
@@ -33,7 +29,6 @@ app = typer.Typer(
     help="Show where the partitions of a flow go on, and change it, whether the flow runs or not.",
 )
 
-OneFlow = Annotated[str | None, typer.Option("--flow", metavar="A->B", help="The flow, where there are several.")]
 Topic = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="A topic, by its name on the source.")]
 Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition of it.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would change.")]
@@ -51,7 +46,7 @@ def show(
     """Show for each partition the next source offset to copy, and what the source has."""
     from sparkmirror.flow import repositioning
 
-    one, _ = _flow(files, flow)
+    one, _ = one_flow(files, flow)
     found = repositioning.show(one, tuple(topic or ()))
     if as_json:
         typer.echo(json.dumps({"flow": str(one.name), "partitions": [_as_dict(each) for each in found]}, indent=2))
@@ -91,7 +86,7 @@ def reset(
 def _move(files: Files, flow: str | None, topic: str, partition: int | None, to: Wanted, *, dry_run: bool) -> None:
     from sparkmirror.flow import repositioning
 
-    one, file = _flow(files, flow)
+    one, file = one_flow(files, flow)
     found, effect = repositioning.move(one, file, topic, partition, to, dry_run=dry_run)
     _print(found)
     again, skipped = sum(each.again for each in found), sum(each.skipped for each in found)
@@ -102,16 +97,6 @@ def _move(files: Files, flow: str | None, topic: str, partition: int | None, to:
     elif effect is not repositioning.Effect.NONE:
         means = f"{means}; {effect.value}"
     typer.echo(means)
-
-
-def _flow(files: Files, flow: str | None) -> tuple[FlowConfig, str]:
-    from sparkmirror import config
-
-    loaded = config.load(files, flow=flow)
-    if len(loaded.flows) != 1:
-        reason = f"has several flows: {', '.join(str(each.name) for each in loaded.flows)}"
-        raise ConfigError(file=loaded.file, key="", reason=reason, remedy="choose one with --flow")
-    return loaded.flows[0], loaded.file
 
 
 def _place(text: str) -> Wanted:
@@ -139,9 +124,7 @@ def _as_dict(one: Standing) -> dict[str, object]:
 
 
 def _print(found: Sequence[Standing]) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH_IN_A_FILE)
+    console = table_console()
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("topic-partition", no_wrap=True)
     for column in ("position", "new position", "source from", "source to"):

@@ -14,18 +14,17 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from sparkmirror.cli import figures
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.cli.tables import table_console
 from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
 
 PARTITIONS_SHOWN = 50
 EVENTS_ALONE = 3
-WIDTH_IN_A_FILE = 160
 
 
 def status(
@@ -52,9 +51,7 @@ def status(
 
 
 def _show(flows: Sequence[FlowStatus], *, limit: int | None) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH_IN_A_FILE)
+    console = table_console()
     console.print(flow_table(flows, now_ms=int(time.time() * 1000)))
     for one in flows:
         if one.partitions:

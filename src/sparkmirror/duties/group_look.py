@@ -7,17 +7,16 @@ with it; a mirror that is just behind a group is given a few seconds to come to 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from dataclasses import replace
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
-from sparkmirror.duties.known_writers import KnownWriters
+from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.topics import remote_topic, wanted
 from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.inherited import Inherited
-from sparkmirror.offsets.map import OffsetMap
 
 PATIENCE_SECONDS = 3.0
 """Lanes say every second how far they are."""
@@ -36,7 +35,7 @@ class GroupLook:
     def __init__(self, sides: Sides, *, patience_s: float = PATIENCE_SECONDS) -> None:
         self._sides = sides
         self._patience_s = patience_s
-        self._writers = KnownWriters(sides.target, str(sides.flow.name), sides.flow.admin_timeout_ms)
+        self._maps = KnownMaps(sides)
         self._listed: dict[str, GroupListing] = {}
         self._listed_at: float | None = None
         self._earlier: dict[GroupPlace, Committed] = {}
@@ -63,7 +62,7 @@ class GroupLook:
             offsets=fetched.found,
             unreadable={name: str(failure) for name, failure in fetched.failed.items()},
             renamed=renamed,
-            maps=self._maps({place for own in fetched.found.values() for place in own if place.topic in renamed}),
+            maps=self._maps.of({place for own in fetched.found.values() for place in own if place.topic in renamed}),
             inherited=self._inherited(),
             earlier=self._earlier,
         )
@@ -87,7 +86,7 @@ class GroupLook:
         deadline = time.monotonic() + self._patience_s
         while not _ahead(observed) <= self._still and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
-            behind = self._maps({place.partition for place in remembered(observed)})
+            behind = self._maps.of({place.partition for place in remembered(observed)})
             observed = replace(observed, maps={**observed.maps, **behind})
         return observed
 
@@ -105,21 +104,6 @@ class GroupLook:
     def _inherited(self) -> dict[TopicPartition, Inherited]:
         """What MirrorMaker 2 copied, as the look before this has read it."""
         return {} if self._sides.store is None else dict(self._sides.store.state.inherited)
-
-    def _maps(self, places: Set[TopicPartition]) -> dict[TopicPartition, OffsetMap]:
-        """The maps of those of the partitions that have one, as of now."""
-        store = self._sides.store
-        if store is None:
-            return {}
-        store.follow()
-        state = store.state
-        if state.flow is None:
-            return {}
-        maps = {place: state.map_of(place) for place in places if place in state.maps or place in state.inherited}
-        seen = {writer.producer_id for own in maps.values() for writer in own.writers(())}
-        seen |= {state.progress[place].writer.producer_id for place in maps if place in state.progress}
-        ids = self._writers.ids(state.flow, seen)
-        return {place: own.offsets(state.progress.get(place), ids) for place, own in maps.items()}
 
 
 def _ahead(observed: Observed) -> frozenset[tuple[GroupPlace, int, int]]:

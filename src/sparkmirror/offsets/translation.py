@@ -1,7 +1,7 @@
-"""What a group's committed offset is on the target: exact, or a reason why there is none. Pure.
+"""What a group's committed offset is on the other side of a flow: exact, or a reason why there is none. Pure.
 
 A committed offset is that of the next record to read. On the target it is the place from which on everything lies that
-the group has not read, and nothing that it has.
+the group has not read, and nothing that it has; `translate_back` answers the same for the source.
 
 Where MirrorMaker 2 copied before the flow took over, its offset syncs say how far the target has come at least: such a
 translation is marked as approximate, since some records before it may be read once more.
@@ -29,6 +29,7 @@ class Place(Enum):
     END = "behind the last record that was mirrored"
     TAKEN_OVER = "where the target ended when the flow took over from MirrorMaker 2"
     APPROXIMATE = "approximate, by MirrorMaker 2's offset syncs: some records before it may be read once more"
+    OLDEST = "the first record that is left: what lay before it is gone"
 
 
 class Reason(Enum):
@@ -38,6 +39,7 @@ class Reason(Enum):
     AHEAD = "the group is ahead of the mirror"
     UNSETTLED = "the target has not acknowledged the record yet"
     BEFORE_SYNCS = "MirrorMaker 2 copied it, and its offset syncs do not reach back so far"
+    NOT_EXACT = "MirrorMaker 2 copied it, and its offset syncs tell no exact place on the source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,44 @@ def translate(offsets: OffsetMap, committed: int, inherited: Inherited | None = 
         return Translated(found, Place.RECORD)
     end = offsets.end()
     return Translated(found, Place.END if end is not None and committed > end.source else Place.NEXT)
+
+
+def translate_back(offsets: OffsetMap, committed: int, inherited: Inherited | None = None) -> Translation:
+    """Translates the offset that a group has committed for a copy to its place on the source.
+
+    What others wrote into the copy has no place there: an offset within it leads to the next mirrored record.
+
+    Args:
+        offsets: of the partition.
+        committed: on the target.
+        inherited: what MirrorMaker 2 copied before the flow took over.
+    """
+    if inherited is not None and committed < inherited.end:
+        return NotYet(Reason.NOT_EXACT)
+    first = next(offsets.settled(), None)
+    if first is None:
+        return NotYet(Reason.UNSETTLED if len(offsets) else Reason.NOTHING_MIRRORED)
+    if committed < first.target:
+        return Translated(first.source, Place.FIRST)
+    found = offsets.target_to_source(committed)
+    if found is None:
+        return NotYet(Reason.UNSETTLED)
+    if offsets.mirrored(found) and offsets.source_to_target(found) == committed:
+        return Translated(found, Place.RECORD)
+    end = offsets.end()
+    return Translated(found, Place.END if end is not None and committed > end.target else Place.NEXT)
+
+
+def still_there(found: Translation, oldest: int | None) -> Translation:
+    """The same, but never a record that the other side no longer has: there its readers would begin anew somewhere.
+
+    Args:
+        found: a translation.
+        oldest: the first offset that the log there still has; None where that is not known.
+    """
+    if isinstance(found, Translated) and oldest is not None and found.offset < oldest:
+        return Translated(oldest, Place.OLDEST)
+    return found
 
 
 def _inherited(inherited: Inherited, committed: int) -> Translation:

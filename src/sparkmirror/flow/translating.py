@@ -1,0 +1,253 @@
+"""Offsets of one side of a flow as offsets of the other: of single places, and of all that a group has committed.
+
+    with open_translator(flow) as translator:
+        translator.translate(TopicPartition("orders", 0), 1_234)
+        translator.translate_group("billing")
+
+Invariants: every answer is exact at the moment of the question, or says why there is none (`offsets.translation`); an
+answer is never a record that the other side no longer has. Only `Translator.apply` changes anything, and only for a
+group that has no members there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.topics import remote_topic
+from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
+from sparkmirror.flow.sides import connected, record
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, GroupKind, commit_offsets, fetch_offsets, list_groups
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.translation import (
+    NotYet,
+    Reason,
+    Translated,
+    Translation,
+    still_there,
+    translate,
+    translate_back,
+)
+
+_UNTRANSLATABLE = {
+    GroupKind.SHARE: "a share group has no offsets to translate: brokers keep the state of each record",
+    GroupKind.STREAMS: "a streams group's offsets belong to state that is not mirrored with them",
+}
+
+
+_OLDEST_MS = 10_000
+"""A partition without a leader has no readers either, and is not waited for longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What a group has committed for one partition, and what it is on the other side.
+
+    Attributes:
+        partition: where it is committed.
+        other: the same partition on the other side; None where the flow does not copy the topic.
+        committed: the offset.
+        metadata: that was committed with it.
+        result: the translation; None where the flow does not copy the topic.
+        there: what the group has on the other side now, or `NO_OFFSET`.
+    """
+
+    partition: TopicPartition
+    other: TopicPartition | None
+    committed: int
+    metadata: str = ""
+    result: Translation | None = None
+    there: int = NO_OFFSET
+
+    @property
+    def offset(self) -> int:
+        """The offset on the other side, or `NO_OFFSET`."""
+        return self.result.offset if isinstance(self.result, Translated) else NO_OFFSET
+
+    @property
+    def text(self) -> str:
+        """What lies at the offset, or why there is none."""
+        if self.result is None:
+            return "the flow does not copy the topic"
+        return self.result.place.value if isinstance(self.result, Translated) else self.result.reason.value
+
+
+@contextmanager
+def open_translator(flow: FlowConfig) -> Iterator[Translator]:
+    """A translator with its connections, which are closed in the end.
+
+    Raises:
+        SparkmirrorError: the target cannot be asked, or the flow was never started.
+    """
+    with connected(flow, role="translator") as sides:
+        if record(sides) is None:
+            raise SparkmirrorError(
+                f"flow {flow.name}: it was never started, so that there is nothing to translate with"
+            )
+        yield Translator(sides)
+
+
+class Translator:
+    """Translates the offsets of one flow.
+
+    Args:
+        sides: the flow and its clusters, connected.
+    """
+
+    def __init__(self, sides: Sides) -> None:
+        self._sides = sides
+        self._maps = KnownMaps(sides)
+
+    def translate(self, partition: TopicPartition, offset: int, *, reverse: bool = False) -> Translation:
+        """Translates one offset.
+
+        Args:
+            partition: on the source; of the copy, if ``reverse``.
+            offset: of the next record to read there.
+            reverse: from the target to the source.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked.
+        """
+        return self._translate({partition: offset}, reverse=reverse)[partition]
+
+    def translate_group(self, group: str, topics: Collection[str] = (), *, reverse: bool = False) -> tuple[Line, ...]:
+        """Translates all that a group has committed, on the source or, if ``reverse``, on the target.
+
+        Args:
+            group: its name.
+            topics: only these, by their names where it has committed; all without.
+            reverse: from the target to the source.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked, or the group is none whose offsets can be translated.
+        """
+        here, there = self._ends(reverse=reverse)
+        own = self._offsets(here, group)
+        chosen = {place: each for place, each in own.items() if not topics or place.topic in topics}
+        if not chosen:
+            where = f" for {', '.join(sorted(topics))}" if topics else ""
+            raise SparkmirrorError(f"cluster {here.alias}: group {group} has committed nothing{where}")
+        others = self._others({place.topic for place in chosen}, reverse=reverse)
+        found = self._translate(
+            {place: each.offset for place, each in chosen.items() if place.topic in others}, reverse=reverse
+        )
+        standing = fetch_offsets(there, [group], self._sides.flow.admin_timeout_ms).complete().get(group, {})
+        return tuple(
+            self._line(place, each, others.get(place.topic), found, standing) for place, each in sorted(chosen.items())
+        )
+
+    def apply(self, group: str, lines: Sequence[Line], *, reverse: bool = False) -> int:
+        """Commits the translations of a group on the other side, where it goes on from then on.
+
+        Args:
+            group: its name.
+            lines: what `translate_group` gave.
+            reverse: as it was given there.
+
+        Returns:
+            how many offsets were committed.
+
+        Raises:
+            SparkmirrorError: the group has members there, or the cluster refuses the commit.
+        """
+        _, there = self._ends(reverse=reverse)
+        offsets = {
+            line.other: Committed(line.offset, line.metadata)
+            for line in lines
+            if line.other is not None and line.offset != NO_OFFSET
+        }
+        if not offsets:
+            return 0
+        done = commit_offsets(there, {group: offsets}, self._sides.flow.admin_timeout_ms)
+        failure = done.failed.get(group)
+        if isinstance(failure, BrokerError) and failure.code in HAS_MEMBERS:
+            raise SparkmirrorError(
+                f"cluster {there.alias}: group {group} has members there, and nothing was changed: stop them first"
+            ) from failure
+        if failure is not None:
+            raise failure
+        return len(offsets)
+
+    def _ends(self, *, reverse: bool) -> tuple[Cluster, Cluster]:
+        """Where is translated from, and to."""
+        sides = self._sides
+        return (sides.target, sides.source) if reverse else (sides.source, sides.target)
+
+    def _offsets(self, cluster: Cluster, group: str) -> Mapping[TopicPartition, Committed]:
+        timeout_ms = self._sides.flow.admin_timeout_ms
+        listing = list_groups(cluster, timeout_ms).get(group)
+        if listing is None:
+            raise SparkmirrorError(f"cluster {cluster.alias}: there is no group {group}, or this user may not see it")
+        if listing.kind in _UNTRANSLATABLE:
+            raise SparkmirrorError(f"cluster {cluster.alias}: group {group}: {_UNTRANSLATABLE[listing.kind]}")
+        return fetch_offsets(cluster, [group], timeout_ms).complete()[group]
+
+    def _others(self, topics: Collection[str], *, reverse: bool) -> dict[str, str]:
+        """The names on the other side of those of the topics that the flow has copied."""
+        assert self._sides.store is not None
+        self._sides.store.follow()
+        state = self._sides.store.state
+        known = {place.topic for place in (*state.maps, *state.progress, *state.inherited)}
+        copies = {topic: remote_topic(self._sides.flow, topic) for topic in known}
+        names = {copy: topic for topic, copy in copies.items()} if reverse else copies
+        return {topic: names[topic] for topic in topics if topic in names}
+
+    def _translate(self, wanted: Mapping[TopicPartition, int], *, reverse: bool) -> dict[TopicPartition, Translation]:
+        """Reads the map after the offsets that it is given, so that it is never older than they are."""
+        assert self._sides.store is not None
+        names = self._others({place.topic for place in wanted}, reverse=reverse)
+        others = {
+            place: TopicPartition(names[place.topic], place.partition) for place in wanted if place.topic in names
+        }
+        origins = {place: others[place] if reverse else place for place in others}
+        maps = self._maps.of(set(origins.values()))
+        inherited = self._sides.store.state.inherited
+        oldest = self._oldest(list(others.values()), reverse=reverse)
+        way = translate_back if reverse else translate
+        found: dict[TopicPartition, Translation] = {}
+        for place, offset in wanted.items():
+            origin = origins.get(place)
+            if origin is None or origin not in maps:
+                found[place] = NotYet(Reason.NOTHING_MIRRORED)
+            else:
+                plain = way(maps[origin], offset, inherited.get(origin))
+                found[place] = still_there(plain, oldest.get(others[place]))
+        return found
+
+    def _oldest(self, places: Sequence[TopicPartition], *, reverse: bool) -> Mapping[TopicPartition, int]:
+        """The first offset that each partition of the other side still has; nothing where the source is away."""
+        _, there = self._ends(reverse=reverse)
+        try:
+            timeout_ms = min(self._sides.flow.admin_timeout_ms, _OLDEST_MS)
+            return admin.find_offsets(there, places, OffsetSpec.EARLIEST, timeout_ms=timeout_ms).found
+        except LinkError:
+            if reverse:
+                return {}
+            raise
+
+    def _line(
+        self,
+        place: TopicPartition,
+        committed: Committed,
+        other: str | None,
+        found: Mapping[TopicPartition, Translation],
+        standing: Mapping[TopicPartition, Committed],
+    ) -> Line:
+        there = None if other is None else TopicPartition(other, place.partition)
+        now = NO_OFFSET if there is None else standing.get(there, Committed(NO_OFFSET)).offset
+        return Line(
+            partition=place,
+            other=there,
+            committed=committed.offset,
+            metadata=committed.metadata,
+            result=found.get(place),
+            there=now,
+        )
