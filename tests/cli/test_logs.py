@@ -11,16 +11,18 @@ from io import StringIO
 
 import pytest
 
-from sparkmirror.cli.logs import LogFormat, configure
+from sparkmirror.cli.logs import LIBRARIES, ROOT, LogFormat, configure
 
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
-    root, ours = logging.getLogger(), logging.getLogger("sparkmirror")
-    before = root.handlers[:], root.level, ours.level
+    loggers = [logging.getLogger(name) for name in ("", ROOT, *LIBRARIES)]
+    levels, handlers = [each.level for each in loggers], list(loggers[0].handlers)
     yield
     logging.captureWarnings(False)
-    root.handlers[:], root.level, ours.level = before[0], before[1], before[2]
+    loggers[0].handlers[:] = handlers
+    for each, level in zip(loggers, levels, strict=True):
+        each.setLevel(level)
 
 
 Captured = pytest.CaptureFixture[str]
