@@ -44,7 +44,7 @@ def test_what_becomes_of_groups_is_shown(load_flow):
         "emit.checkpoints.interval.seconds": "60",
         "checkpoints.topic.replication.factor": "3",
         "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "60",
+        "sync.group.offsets.interval.seconds": "5",
         "sync.group.acls.enabled": "false",
         "mm2.group": "A-mm2",
     }

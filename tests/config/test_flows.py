@@ -27,7 +27,7 @@ MIRROR = "org.apache.kafka.connect.mirror."
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
-def test_defaults_are_those_of_mm2_but_for_aborted_transactions(load_flow):
+def test_defaults_are_those_of_mm2_but_for_aborted_transactions_and_how_often_groups_are_synced(load_flow):
     flow = load_flow()
     assert flow.topics == (".*",)
     assert flow.topics_exclude == TOPICS_EXCLUDE
@@ -43,7 +43,7 @@ def test_defaults_are_those_of_mm2_but_for_aborted_transactions(load_flow):
     assert (flow.groups.refresh_interval_s, flow.groups.checkpoints_interval_s, flow.groups.sync_interval_s) == (
         600,
         60,
-        60,
+        5,
     )
     assert flow.groups.checkpoints_enabled
     assert not flow.groups.sync_enabled

@@ -314,7 +314,7 @@ def _groups(reader: Reader) -> GroupSettings:
         checkpoints_interval_s=_seconds(reader, "emit.checkpoints.interval.seconds", 60),
         checkpoints_replication_factor=_replication_factor(reader, "checkpoints.topic.replication.factor", 3),
         sync_enabled=reader.boolean("sync.group.offsets.enabled", default=False),
-        sync_interval_s=_seconds(reader, "sync.group.offsets.interval.seconds", 60),
+        sync_interval_s=_seconds(reader, "sync.group.offsets.interval.seconds", 5),
     )
 
 

@@ -32,4 +32,4 @@ class GroupSettings:
     checkpoints_interval_s: float = 60.0
     checkpoints_replication_factor: int = 3
     sync_enabled: bool = False
-    sync_interval_s: float = 60.0
+    sync_interval_s: float = 5.0

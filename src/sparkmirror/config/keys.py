@@ -229,8 +229,9 @@ FLOW: Mapping[str, Key] = _table(
         _active(),
         """emit.checkpoints.enabled emit.checkpoints.interval.seconds checkpoints.topic.replication.factor groups
         groups.exclude refresh.groups.enabled refresh.groups.interval.seconds
-        sync.group.offsets.enabled sync.group.offsets.interval.seconds""",
+        sync.group.offsets.enabled""",
     ),
+    (_active("5 unless it is set"), "sync.group.offsets.interval.seconds"),
     (_later("metrics"), "metric.names.formats add.source.alias.to.metrics"),
     (_no_meaning("Java metrics"), "metric.reporters auto.include.jmx.reporter"),
     (_no_meaning("values are read at the start, a change asks for a restart"), "config.action.reload"),
