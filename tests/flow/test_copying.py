@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
+from threading import Event
 from typing import NoReturn
 
 import pytest
 
 from sparkmirror.config import FlowConfig
+from sparkmirror.copy.receipt import Receipt
 from sparkmirror.errors import LinkError
 from sparkmirror.flow.copying import Copying, Desk
 from sparkmirror.flow.identities import Identities
@@ -43,13 +46,20 @@ def test_a_run_that_cannot_order_its_lanes_hears_all_the_same_that_another_has_t
     def fails(*_: object) -> NoReturn:
         raise LinkError(cluster=target.alias, address="", reason="no orders today")
 
-    with ThreadPoolExecutor(1) as pool:
+    over = Event()
+
+    def copies_nothing(*_: object) -> tuple[Receipt, ...]:
+        over.wait(60)
+        return ()
+
+    with ThreadPoolExecutor(1) as pool, ExitStack() as ending:
+        ending.callback(over.set)
         desk = Desk(
             run="first",
             once=False,
             room=lambda: Room(lanes=1, most=1),
-            run_shift=fails,
-            cancel_shift=fails,
+            run_shift=copies_nothing,
+            cancel_shift=lambda _: over.set(),
             pool=pool,
         )
         copying = Copying(flow, opened("first"), source, target, desk, told.append)
