@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -12,9 +12,10 @@ from sparkmirror.duties.creations import TopicCreations, problems
 from sparkmirror.duties.duty import Sides, do_round
 from sparkmirror.duties.missing_topics import AddPartitions, CreateTopic
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.admin import NewTopic
+from sparkmirror.kafka.admin import NewTopic, TopicDescription, wait_for_leaders
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.configs import ConfigSource, topic_configs
+from sparkmirror.kafka.rounds import Results
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.model import Alias
 from tests.duties.test_topics import FLOW
@@ -89,14 +90,22 @@ def test_a_topic_that_fails_does_not_stop_the_others(
 
 
 def test_a_topic_that_somebody_else_created_meanwhile_is_used_as_it_is(
-    source: Cluster, target: Cluster, topic_name: str
+    source: Cluster, target: Cluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    waited: list[Mapping[str, int]] = []
+
+    def waits(cluster: Cluster, partitions: Mapping[str, int], timeout_ms: int) -> Results[str, TopicDescription]:
+        waited.append(partitions)
+        return wait_for_leaders(cluster, partitions, timeout_ms)
+
     _create(target, topic_name, 1)
+    monkeypatch.setattr(admin, "wait_for_leaders", waits)
     late = CreateTopic(cluster=Alias("B"), source=topic_name, topic=topic_name, partitions=3, replication_factor=1)
     duty = TopicCreations(Sides(flow=FLOW, source=source, target=target, store=None))
     (result,) = duty.apply((late,))
     assert result.done, result.failure
     assert len(duty.observed.target[topic_name].partitions) == 1
+    assert waited[-1] == {topic_name: 1}, "the partitions that it lacks are not waited for"
 
 
 def test_a_property_that_only_the_older_source_knows_is_left_out(target: Cluster, topic_name: str) -> None:

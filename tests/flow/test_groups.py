@@ -248,7 +248,8 @@ def check_the_command(scene: Scene, here: Log, there: Log) -> None:
     assert committed(scene.source, other, scene.topic) == expected_back(here, there, {PLAIN: 20}, scene.last)
     for words, why in (
         (("--group", "nobody"), "cluster a: there is no group nobody"),
-        (("--group", other, "--topic", "other"), f"cluster a: group {other} has committed nothing for other"),
+        (("--group", other, "--topic", "other"), f"cluster a: group {other} has committed nothing for other: "),
+        (("--group", other, "--topic", scene.topic, "--topic", "x"), f"group {other} has committed nothing for x: "),
     ):
         failed = sparkmirror("offsets", scene.file, *words)
         assert failed.returncode == 1

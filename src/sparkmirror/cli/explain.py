@@ -15,8 +15,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from sparkmirror.cli import figures
 from sparkmirror.cli.options import Clusters, Files, Flow
-from sparkmirror.model import NO_OFFSET
 
 if TYPE_CHECKING:
     from sparkmirror.flow.explain import Explanation
@@ -68,17 +68,13 @@ def _as_dict(one: GroupExplanation) -> dict[str, object]:
             "partition": line.partition.partition if line.partition else None,
             "standing": line.standing.name.lower().replace("_", "-"),
             "text": line.text,
-            "committed": _known(line.committed),
-            "translated": _known(line.translated),
-            "there": _known(line.there),
+            "committed": figures.known(line.committed),
+            "translated": figures.known(line.translated),
+            "there": figures.known(line.there),
         }
         for line in one.lines
     ]
     return {"flow": one.flow, "group": one.group, "lines": lines, "duties": one.duties, "failure": one.failure or None}
-
-
-def _known(offset: int) -> int | None:
-    return None if offset == NO_OFFSET else offset
 
 
 def _show_groups(found: Sequence[GroupExplanation]) -> None:
@@ -89,9 +85,9 @@ def _show_groups(found: Sequence[GroupExplanation]) -> None:
             console.print(Text(f"  not known: {one.failure}", style="red"), soft_wrap=True)
         for line in one.lines:
             place = "" if line.partition is None else f"{line.partition}: "
-            offsets = "" if _known(line.committed) is None else f"committed {line.committed}"
-            offsets += "" if _known(line.translated) is None else f", on the target {line.translated}"
-            offsets += "" if _known(line.there) is None else f", it has {line.there} there"
+            offsets = "" if figures.known(line.committed) is None else f"committed {line.committed}"
+            offsets += "" if figures.known(line.translated) is None else f", on the target {line.translated}"
+            offsets += "" if figures.known(line.there) is None else f", it has {line.there} there"
             console.print(Text(f"  {place}{offsets}{': ' if offsets else ''}{line.text}"), soft_wrap=True)
         console.print(Text(f"  {one.duties}", style="dim"), soft_wrap=True)
 

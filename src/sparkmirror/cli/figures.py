@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from sparkmirror.model import NO_OFFSET
+
 MISSING = "-"
 DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS = 86_400_000, 3_600_000, 60_000, 1_000
+
+
+def known(offset: int) -> int | None:
+    """An offset for JSON: null where it is not known."""
+    return None if offset == NO_OFFSET else offset
 
 
 def count(value: float | None) -> str:

@@ -71,14 +71,10 @@ def _as_dict(line: Line) -> dict[str, object]:
         "partition": line.partition.partition,
         "committed": line.committed,
         "to_topic": line.other.topic if line.other else None,
-        "offset": _known(line.offset),
+        "offset": figures.known(line.offset),
         "text": line.text,
-        "there": _known(line.there),
+        "there": figures.known(line.there),
     }
-
-
-def _known(offset: int) -> int | None:
-    return None if offset == NO_OFFSET else offset
 
 
 def _print(lines: Sequence[Line], there: str) -> None:
@@ -89,6 +85,6 @@ def _print(lines: Sequence[Line], there: str) -> None:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("what lies there")
     for line in lines:
-        offset, now = figures.count(_known(line.offset)), figures.count(_known(line.there))
+        offset, now = figures.count(figures.known(line.offset)), figures.count(figures.known(line.there))
         table.add_row(Text(str(line.partition)), figures.count(line.committed), offset, now, line.text)
     console.print(table)

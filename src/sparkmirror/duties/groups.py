@@ -165,8 +165,11 @@ def refusal(flow: FlowConfig, listing: GroupListing) -> Standing | None:
     Raises:
         ConfigError: an expression of the flow cannot be used.
     """
-    if not group_filter(flow).matches(listing.name):
-        return Standing.FILTERED
+    return untranslatable(listing) if group_filter(flow).matches(listing.name) else Standing.FILTERED
+
+
+def untranslatable(listing: GroupListing) -> Standing | None:
+    """Why nobody could translate a group's offsets, whatever the configuration says; None for one that has some."""
     if listing.kind is GroupKind.SHARE:
         return Standing.SHARE
     if listing.kind is GroupKind.STREAMS:

@@ -4,9 +4,9 @@
         translator.translate(TopicPartition("orders", 0), 1_234)
         translator.translate_group("billing")
 
-Invariants: every answer is exact at the moment of the question, or says why there is none (`offsets.translation`); an
-answer is never a record that the other side no longer has. Only `Translator.apply` changes anything, and only for a
-group that has no members there.
+Invariants: every answer is exact at the moment of the question, or marked as approximate, or says why there is none
+(`offsets.translation`); it is never a record that the other side no longer has, as far as that side answers. Only
+`Translator.apply` changes anything, and only for a group that has no members there.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.groups import untranslatable
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, GroupKind, commit_offsets, fetch_offsets, list_groups
+from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets, fetch_offsets, list_groups
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.translation import (
@@ -35,12 +36,6 @@ from sparkmirror.offsets.translation import (
     translate,
     translate_back,
 )
-
-_UNTRANSLATABLE = {
-    GroupKind.SHARE: "a share group has no offsets to translate: brokers keep the state of each record",
-    GroupKind.STREAMS: "a streams group's offsets belong to state that is not mirrored with them",
-}
-
 
 _OLDEST_MS = 10_000
 """A partition without a leader has no readers either, and is not waited for longer."""
@@ -89,7 +84,7 @@ def open_translator(flow: FlowConfig) -> Iterator[Translator]:
     with connected(flow, role="translator") as sides:
         if record(sides) is None:
             raise SparkmirrorError(
-                f"flow {flow.name}: it was never started, so that there is nothing to translate with"
+                f"flow {flow.name}: it was never started, so nothing is translated yet (sparkmirror run starts it)"
             )
         yield Translator(sides)
 
@@ -132,8 +127,9 @@ class Translator:
         here, there = self._ends(reverse=reverse)
         own = self._offsets(here, group)
         chosen = {place: each for place, each in own.items() if not topics or place.topic in topics}
-        if not chosen:
-            where = f" for {', '.join(sorted(topics))}" if topics else ""
+        without = set(topics) - {place.topic for place in chosen}
+        if without or not chosen:
+            where = f" for {', '.join(sorted(without))}: topics have the names that they have there" if without else ""
             raise SparkmirrorError(f"cluster {here.alias}: group {group} has committed nothing{where}")
         others = self._others({place.topic for place in chosen}, reverse=reverse)
         found = self._translate(
@@ -186,8 +182,9 @@ class Translator:
         listing = list_groups(cluster, timeout_ms).get(group)
         if listing is None:
             raise SparkmirrorError(f"cluster {cluster.alias}: there is no group {group}, or this user may not see it")
-        if listing.kind in _UNTRANSLATABLE:
-            raise SparkmirrorError(f"cluster {cluster.alias}: group {group}: {_UNTRANSLATABLE[listing.kind]}")
+        hindrance = untranslatable(listing)
+        if hindrance is not None:
+            raise SparkmirrorError(f"cluster {cluster.alias}: group {group}: {hindrance.value}")
         return fetch_offsets(cluster, [group], timeout_ms).complete()[group]
 
     def _others(self, topics: Collection[str], *, reverse: bool) -> dict[str, str]:
