@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -13,8 +14,10 @@ from hypothesis import settings
 
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.lab import ports
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.model import Alias, FlowName
+from tests.flow.running import create_topic
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")  # no test asserts a time, and the first example of a test pays for its imports
@@ -25,9 +28,24 @@ LISTENERS = {"cluster_b": ("LINK",)}
 
 
 def pytest_configure() -> None:
-    """Says at once what would fail in many places otherwise."""
+    """Says at once what would fail in many places otherwise, and gives each process its own ports."""
     if sys.platform != "linux":
         raise pytest.UsageError(f"the tests look at processes through /proc and need Linux; this is {sys.platform}")
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    share = len(ports.RANGE) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    ports.RANGE = ports.RANGE[number * share : (number + 1) * share]
+
+
+def _lived_in(name: str, security: Sequence[str]) -> LabCluster:
+    """A cluster that other mirrors have written to already: a flow copies their heartbeats, whatever its topics are."""
+    cluster = start(name, security=security)
+    try:
+        for topic in ("heartbeats", "elsewhere.heartbeats"):
+            create_topic(cluster, topic)
+    except BaseException:
+        cluster.stop()
+        raise
+    return cluster
 
 
 class Clusters:
@@ -45,8 +63,7 @@ class Clusters:
         return self._started[fixture].result()
 
     def _start(self, fixture: str) -> Future[LabCluster]:
-        security = LISTENERS.get(fixture, ())
-        return self._pool.submit(start, fixture.removeprefix("cluster_"), security=security)
+        return self._pool.submit(_lived_in, fixture.removeprefix("cluster_"), LISTENERS.get(fixture, ()))
 
     def stop(self) -> None:
         for future in self._started.values():

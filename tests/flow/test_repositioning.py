@@ -67,8 +67,8 @@ class Stopped:
         return done.stdout.splitlines()[-1]
 
     def standing(self) -> list[tuple[int, int, int]]:
-        """Partition, position, end."""
-        shown = json.loads(self.positions("show", "--json").stdout)
+        """Partition, position, end; of the topic alone, since heartbeats of other tests may be mirrored beside it."""
+        shown = json.loads(self.positions("show", "--topic", self.topic, "--json").stdout)
         return [(each["partition"], each["position"], each["end"]) for each in shown["partitions"]]
 
     def refused(self, *words: str) -> str:
