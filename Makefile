@@ -53,9 +53,9 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## two real clusters, real records, a mirror, and the proof
 	@$(BIN)/sparkmirror demo $(ARGS)
 
-# Most of the time goes into waiting for brokers and for Spark to start: two processes, a file of tests at a time each.
+# Two processes: one has the tests that start Spark, the other all the rest (tests/conftest.py).
 test: $(STAMP) ## every test, on real brokers
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(STAMP) ## lint, format, types, import rules
 	$(BIN)/ruff check .

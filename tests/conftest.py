@@ -36,6 +36,16 @@ def pytest_configure() -> None:
     ports.RANGE = ports.RANGE[number * share : (number + 1) * share]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Deals the tests out to two processes: one mirror at a time is what a small machine can bear.
+
+    Files with tests that start Spark stay together, in one process; of the others, each file.
+    """
+    mirrors = {item.path for item in items if item.get_closest_marker("spark")}
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("mirrors" if item.path in mirrors else str(item.path)))
+
+
 def _lived_in(name: str, security: Sequence[str]) -> LabCluster:
     """A cluster that other mirrors have written to already: a flow copies their heartbeats, whatever its topics are."""
     cluster = start(name, security=security)

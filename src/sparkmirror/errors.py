@@ -7,6 +7,7 @@
     ├── LinkError      the exchange with a broker failed: cluster, address, reason, a likely cause
     ├── BatchError     bytes of a record batch that cannot be copied as they are: topic, partition, offset, reason
     │   └── RecordTooLargeError   sound, but some of its records are above what the target topic allows
+    ├── HeldError      an operator's order says that the flow copies nothing now
     ├── JavaError      there is no Java that Spark can run on: what was tried, what to install
     └── LabError       a local broker of the lab could not be started or stopped
 
@@ -128,6 +129,10 @@ class RecordTooLargeError(BatchError):
     def __init__(self, *, offset: int, reason: str, remedy: str = "", offsets: tuple[int, ...] = ()) -> None:
         self.offsets = offsets or (offset,)
         super().__init__(offset=offset, reason=reason, remedy=remedy)
+
+
+class HeldError(SparkmirrorError):
+    """The flow copies nothing until it is released, since its target was switched to; the message says by whom."""
 
 
 class LabError(SparkmirrorError):

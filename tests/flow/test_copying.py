@@ -56,6 +56,7 @@ def test_a_run_that_cannot_order_its_lanes_hears_all_the_same_that_another_has_t
         ending.callback(over.set)
         desk = Desk(
             run="first",
+            opening=0,
             once=False,
             room=lambda: Room(lanes=1, most=1),
             run_shift=copies_nothing,

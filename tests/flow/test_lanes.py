@@ -91,6 +91,7 @@ def lanes(shifts: Shifts) -> Iterator[Lanes]:
             once=False,
             pool=pool,
             run_shift=shifts.run,
+            opening=0,
             control_end=lambda: 0,
             orders=lambda: NO_ORDERS,
         )

@@ -57,6 +57,11 @@ COMMANDS = (
     Entry(name="limit", place="sparkmirror.cli.orders:limit", summary="Change how fast flows may copy."),
     Entry(name="positions", place="sparkmirror.cli.positions:app", summary="Show or change where partitions go on."),
     Entry(name="offsets", place="sparkmirror.cli.offsets:offsets", summary="Translate a group's offsets, either way."),
+    Entry(name="failover", place="sparkmirror.cli.failover:failover", summary="Go over from a cluster that is gone."),
+    Entry(
+        name="switchover", place="sparkmirror.cli.failover:switchover", summary="Go over while both clusters are there."
+    ),
+    Entry(name="release", place="sparkmirror.cli.failover:release", summary="Let a flow copy again after that."),
     Entry(name="hand-over", place="sparkmirror.cli.hand_over:hand_over", summary="Let MirrorMaker 2 go on."),
     Entry(name="acls", place="sparkmirror.cli.acls:acls", summary="Print the least rights that a configuration needs."),
     Entry(name="convert", place="sparkmirror.cli.convert:convert", summary="Turn any configuration into properties."),

@@ -10,6 +10,7 @@ from sparkmirror.duties.configs import TopicConfigs
 from sparkmirror.duties.deletions import TopicDeletions
 from sparkmirror.duties.duty import Duty, Sides
 from sparkmirror.duties.group_offsets import GroupOffsets
+from sparkmirror.duties.group_records import GroupRecords
 from sparkmirror.duties.heartbeats import Heartbeats
 from sparkmirror.duties.offset_syncs import OffsetSyncs
 
@@ -18,6 +19,7 @@ _UPKEEP: tuple[Callable[[Sides], Duty], ...] = (
     TopicConfigs,
     TopicDeletions,
     TopicAcls,
+    GroupRecords,
     GroupOffsets,
     Checkpoints,
     OffsetSyncs,

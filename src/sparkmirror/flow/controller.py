@@ -3,6 +3,8 @@
 A thread of its own, and the only one that changes the flow's state; shifts run in threads of a pool and are looked at
 once a tick. Decisions about positions are pure and lie in `positions` and ``copy.plan``.
 
+A flow that is held drains and ends as it would when it is stopped, and then waits to be released.
+
 Invariants: a partition belongs to one lane at a time; whatever ends without a receipt is taken up again under a raised
 writer epoch from its last progress; a failing part never stops the copying of the others.
 """
@@ -18,11 +20,11 @@ from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties import roster
-from sparkmirror.errors import ConfigError, LinkError, SparkmirrorError
+from sparkmirror.errors import ConfigError, HeldError, LinkError, SparkmirrorError
 from sparkmirror.flow.connections import placed
 from sparkmirror.flow.copying import Copying, Desk
 from sparkmirror.flow.identities import Identities
-from sparkmirror.flow.opening import Opened, open_flow
+from sparkmirror.flow.opening import Opened, held_text, open_flow
 from sparkmirror.flow.room import Room
 from sparkmirror.flow.schedule import Schedule
 from sparkmirror.flow.shift import RunShift
@@ -37,6 +39,9 @@ TICK_SECONDS = 0.1
 DRAIN_SECONDS = 7.0
 OPEN_AGAIN_SECONDS = 5.0
 MOST_OPEN_AGAIN_SECONDS = 30.0
+HELD_SECONDS = 2.0
+"""Between two looks at whether a flow that is held has been released."""
+
 REACH_MS = 5_000
 DUTIES_SECONDS = 1.0
 """How long the end of a flow waits for its duties' rounds; what is under way then is done again by the next run."""
@@ -87,6 +92,7 @@ class Controller:
         self._state = FlowState.STARTING
         self._stop = threading.Event()
         self._hindrance = ""
+        self._openings = 0
         self._events: list[str] = []
         self._view = FlowView(name=self.name, state=self._state.value)
         self._thread = threading.Thread(target=self._main, name=f"flow {self.name}", daemon=True)
@@ -126,9 +132,13 @@ class Controller:
         try:
             source = Cluster(self.config.source.alias, self.config.source.admin, role="driver")
             target = Cluster(self.config.target.alias, self.config.target.admin, role="driver")
-            opened = self._open(source, target)
-            if opened is not None:
-                self._copy(opened, source, target)
+            again = True
+            while again and not self._stop.is_set():
+                opened = self._open(source, target)
+                again = opened is not None and self._copy(opened, source, target)
+                self._openings += 1
+                if again:
+                    self._state = follow(self._state, FlowState.STARTING)
         except SparkmirrorError as failure:
             self.failure = failure
             self._note(str(failure))
@@ -147,7 +157,7 @@ class Controller:
         Raises:
             SparkmirrorError: it cannot be opened, or could not until it was stopped.
         """
-        began, pause = time.monotonic(), OPEN_AGAIN_SECONDS
+        began, pause, held = time.monotonic(), OPEN_AGAIN_SECONDS, False
         while not self._stop.is_set():
             try:
                 # Asked for a moment first: a stop need not wait for the long deadlines then.
@@ -159,19 +169,24 @@ class Controller:
             except SparkmirrorError as failure:
                 if self._once:
                     raise
-                text = str(placed(failure, self._file, self.config) if isinstance(failure, LinkError) else failure)
-                if text == self._hindrance:
-                    told = (text, time.monotonic() - began, pause)
-                    log.warning("%s (still so after %.0f s, next try in %.0f s)", *told, extra={"flow": self.name})
-                self._hinder(text)
-                self._stop.wait(pause)
-                pause = min(MOST_OPEN_AGAIN_SECONDS, 2 * pause)
+                held = isinstance(failure, HeldError)
+                self._cannot_begin(failure, time.monotonic() - began, HELD_SECONDS if held else pause)
+                pause = OPEN_AGAIN_SECONDS if held else min(MOST_OPEN_AGAIN_SECONDS, 2 * pause)
             else:
                 self._hinder("")
                 return opened
-        if self._hindrance:
+        if self._hindrance and not held:
             raise SparkmirrorError(f"{self.name} was stopped before it could begin: {self._hindrance}")
         return None
+
+    def _cannot_begin(self, failure: SparkmirrorError, seconds: float, pause: float) -> None:
+        """Tells why, and waits until the next try; that a flow is held is told once."""
+        text = str(placed(failure, self._file, self.config) if isinstance(failure, LinkError) else failure)
+        if text == self._hindrance and not isinstance(failure, HeldError):
+            told = (text, seconds, pause)
+            log.warning("%s (still so after %.0f s, next try in %.0f s)", *told, extra={"flow": self.name})
+        self._hinder(text)
+        self._stop.wait(pause)
 
     def _hinder(self, text: str) -> None:
         """Shows what keeps the flow from beginning, in the place of what did before; "" for nothing any more."""
@@ -184,7 +199,8 @@ class Controller:
             self._note(text)
         self._show(FlowState.STARTING)
 
-    def _copy(self, opened: Opened, source: Cluster, target: Cluster) -> None:
+    def _copy(self, opened: Opened, source: Cluster, target: Cluster) -> bool:
+        """Copies until it is told to end; whether that was because the flow is held, and may begin again."""
         if not opened.clean:
             log.info(
                 "the last run did not end cleanly: taking its partitions over, from what the target has",
@@ -193,6 +209,7 @@ class Controller:
         with ThreadPoolExecutor(SHIFT_THREADS, thread_name_prefix=f"shift {self.name}") as pool:
             desk = Desk(
                 run=self._run,
+                opening=self._openings,
                 once=self._once,
                 room=self._room,
                 run_shift=self._run_shift,
@@ -205,12 +222,13 @@ class Controller:
                 self._begin(copying)
                 for schedule in schedules:
                     schedule.start()
-                while not self._stop.is_set() and not copying.finished:
+                while not self._stop.is_set() and not copying.finished and opened.store.state.held is None:
                     copying.tick()
                     self._view = copying.view(self._state.value, tuple(self._events))
                     self._stop.wait(TICK_SECONDS)
                 if copying.superseded:
                     raise SparkmirrorError(f"{self.name}: {copying.superseded}")
+                held = None if self._stop.is_set() or copying.finished else opened.store.state.held
                 for schedule in schedules:
                     schedule.stop()
                 self._finish(copying)
@@ -221,6 +239,9 @@ class Controller:
                     schedule.stop()
                 for schedule in schedules:
                     schedule.join(max(0.0, deadline - time.monotonic()))
+            if held is not None and self._once:
+                raise HeldError(f"{self.name} {held_text(held)}")
+            return held is not None
 
     def _schedules(self) -> tuple[Schedule, ...]:
         """What the flow does beside its copying. A copy for once does it once, at its end."""
@@ -248,7 +269,7 @@ class Controller:
                 return
 
     def _finish(self, copying: Copying) -> None:
-        if self._stop.is_set():
+        if not copying.finished:
             self._state = follow(self._state, FlowState.DRAINING)
         copying.end(DRAIN_SECONDS)
         self._view = copying.view(self._state.value, tuple(self._events))

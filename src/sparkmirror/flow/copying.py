@@ -59,6 +59,7 @@ class Desk:
 
     Attributes:
         run: the run's name.
+        opening: how often the run has opened the flow before; what was cancelled then keeps its name in Spark.
         once: copy to the present end, then end.
         room: how many lanes the flow may have now.
         run_shift: runs one shift on Spark and waits for it.
@@ -67,6 +68,7 @@ class Desk:
     """
 
     run: str
+    opening: int
     once: bool
     room: Callable[[], Room]
     run_shift: RunShift
@@ -117,6 +119,7 @@ class Copying:
             once=desk.once,
             pool=desk.pool,
             run_shift=desk.run_shift,
+            opening=desk.opening,
             control_end=self._control_end,
             orders=lambda: self._ordering.orders,
         )

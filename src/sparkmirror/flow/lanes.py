@@ -45,6 +45,7 @@ class Lanes:
         once: whether shifts end when everything is copied.
         pool: threads for shifts.
         run_shift: runs one shift and waits for it.
+        opening: how often the run has opened the flow before.
         control_end: asks for the control topic's end offset.
         orders: what holds for the lanes now.
     """
@@ -58,6 +59,7 @@ class Lanes:
         once: bool,
         pool: ThreadPoolExecutor,
         run_shift: RunShift,
+        opening: int,
         control_end: Callable[[], int],
         orders: Callable[[], Orders],
     ) -> None:
@@ -71,6 +73,7 @@ class Lanes:
         self._orders = orders
         self._lanes: list[LaneOfShifts] = []
         self._named = 0
+        self._prefix = f"lane-{opening}-" if opening else "lane-"
         self._handovers: dict[str, int] = {}
         self._told: set[str] = set()
         self._untold: set[str] = set()
@@ -88,7 +91,7 @@ class Lanes:
 
     def start(self, plans: Sequence[PartitionPlan], *, extra: bool = False) -> str:
         """Starts a lane of its own for ``plans``; gives its name."""
-        name = f"lane-{self._named}"
+        name = f"{self._prefix}{self._named}"
         self._named += 1
         shift = self._submit(f"{name}.0", plans)
         self._lanes.append(LaneOfShifts(name=name, current=shift, partitions={p.source for p in plans}, extra=extra))

@@ -6,12 +6,13 @@ Reference: design of the internal topic in ``offsets.records``.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.copy.origins import read_registry
 from sparkmirror.copy.registrations import carried_into
 from sparkmirror.duties.internal_topics import ensure_internal_topics
-from sparkmirror.errors import ConfigError
+from sparkmirror.errors import ConfigError, HeldError
 from sparkmirror.flow.handed_over import check_handed_over
 from sparkmirror.flow.identities import Identities, to_itself
 from sparkmirror.flow.signs import Signs
@@ -24,6 +25,7 @@ from sparkmirror.kafka.store import Store
 from sparkmirror.model import Writer
 from sparkmirror.naming import WRITERS_TOPIC, control_topic, internal_topic
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY
+from sparkmirror.offsets.orders import HoldOrder
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Progress
 from sparkmirror.offsets.state import JournalState
 
@@ -111,6 +113,7 @@ def open_flow(
     Raises:
         ConfigError: source and target are one cluster, the internal topic belongs to another pair of clusters, or the
             flow was handed over to MirrorMaker 2, which has copied since.
+        HeldError: the flow is held.
         BrokerError: a cluster refuses.
         LinkError: a cluster does not answer.
     """
@@ -124,8 +127,59 @@ def open_flow(
     store = Store(target, internal_topic(config.name), timeout_ms)
     store.follow()
     _flow_record(config, source_id, target_id, store, file)  # whoever may not have the flow disturbs nobody
+    check_held(config, store.state)
     if not elsewhere:
         check_handed_over(config, source, target, store.state, file)
+    return _take(config, source_id, target, target_id, store, file, run, elsewhere=elsewhere)
+
+
+def open_without_source(config: FlowConfig, target: Cluster, file: str, run: str) -> Opened:
+    """Takes a flow whose source cannot be asked from whoever had it; for its positions and its map, not for copying.
+
+    Args:
+        config: of the flow.
+        target: to ask and to write to.
+        file: the configuration file, for messages.
+        run: the run that takes the flow.
+
+    Raises:
+        ConfigError: it was never started, or its internal topic belongs to another pair of clusters.
+        BrokerError: the target refuses.
+        LinkError: it does not answer.
+    """
+    store = Store(target, internal_topic(config.name), config.admin_timeout_ms)
+    store.follow()
+    known = store.state.flow
+    if known is None:
+        raise never_started(config, file)
+    target_id = admin.cluster_id(target, config.admin_timeout_ms)
+    _flow_record(config, known.source_id, target_id, store, file)
+    return _take(config, known.source_id, target, target_id, store, file, run, elsewhere=False)
+
+
+def never_started(config: FlowConfig, file: str) -> ConfigError:
+    """The error of whoever asks about a flow that has no record."""
+    return ConfigError(
+        file=file,
+        key=str(config.name),
+        reason="it was never started, so nothing is known of it",
+        remedy="sparkmirror run starts it",
+    )
+
+
+def _take(
+    config: FlowConfig,
+    source_id: str,
+    target: Cluster,
+    target_id: str,
+    store: Store,
+    file: str,
+    run: str,
+    *,
+    elsewhere: bool,
+) -> Opened:
+    """Says on the control topic who has the flow now, and gets its producer ids."""
+    timeout_ms = config.admin_timeout_ms
     signs = Signs(target, control_topic(config.name), run, timeout_ms)
     control_offset = signs.announce()
     # In this order: what another run wrote before it hears this is read now, and its lanes end before they begin more.
@@ -159,6 +213,22 @@ def open_flow(
         signs=signs,
         guarded_ms=memory_ms(target, timeout_ms) - CLOCKS_MS,
     )
+
+
+def check_held(config: FlowConfig, state: JournalState) -> None:
+    """Refuses a flow that is to copy nothing now.
+
+    Raises:
+        HeldError: it is.
+    """
+    if state.held is not None:
+        raise HeldError(f"{config.name} {held_text(state.held)}")
+
+
+def held_text(order: HoldOrder) -> str:
+    """What a hold means, for people."""
+    since = f"{datetime.fromtimestamp(order.time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"is held since {since} by {order.by} and copies nothing: {order.reason}"
 
 
 def carried_on(config: FlowConfig, source: Cluster, source_id: str, target_id: str) -> frozenset[str]:

@@ -65,7 +65,9 @@ class Schedule:
         self._stop.set()
 
     def join(self, seconds: float) -> bool:
-        """Waits for the end; whether it came."""
+        """Waits for the end, if it has begun; whether it came."""
+        if self._thread.ident is None:
+            return True
         self._thread.join(seconds)
         return not self._thread.is_alive()
 

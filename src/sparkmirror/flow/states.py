@@ -19,7 +19,7 @@ class FlowState(Enum):
 TRANSITIONS: dict[FlowState, frozenset[FlowState]] = {
     FlowState.STARTING: frozenset({FlowState.RUNNING, FlowState.DRAINING, FlowState.FAILED}),
     FlowState.RUNNING: frozenset({FlowState.DRAINING, FlowState.DONE, FlowState.FAILED}),
-    FlowState.DRAINING: frozenset({FlowState.STOPPED, FlowState.DONE, FlowState.FAILED}),
+    FlowState.DRAINING: frozenset({FlowState.STARTING, FlowState.STOPPED, FlowState.DONE, FlowState.FAILED}),
     FlowState.STOPPED: frozenset(),
     FlowState.DONE: frozenset(),
     FlowState.FAILED: frozenset(),

@@ -14,6 +14,7 @@ from datetime import datetime
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import Event, Kind, now_ms
+from sparkmirror.flow.opening import held_text
 from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -32,7 +33,7 @@ FRESH_MS = 5_000
 ASK_MS = 15_000
 AT_ONCE = 16
 
-NEVER_STARTED, SILENT, STOPPED, UNREADABLE = "never started", "silent", "stopped", "unreadable"
+NEVER_STARTED, SILENT, STOPPED, HELD, UNREADABLE = "never started", "silent", "stopped", "held", "unreadable"
 """States that are told from outside; the others are the driver's own (`flow.states`)."""
 
 
@@ -103,7 +104,7 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
 
 def _state(known: JournalState, now_ms: int) -> str:
     if known.stopped is not None:
-        return STOPPED
+        return STOPPED if known.held is None else HELD
     if known.life is None:
         return NEVER_STARTED if known.flow is None else SILENT
     ended = known.life.state in (STOPPED, "failed")
@@ -150,6 +151,8 @@ def _orders(known: JournalState) -> list[str]:
         f"{order.topic} is paused since {_moment(order.time_ms)} by {order.by}: sparkmirror resume copies it again"
         for order in sorted(known.paused.values(), key=lambda order: order.topic)
     ]
+    if known.held is not None:
+        found.append(held_text(known.held))
     if known.rate is not None:
         most = "no limit" if known.rate.bytes_per_s is None else f"at most {known.rate.bytes_per_s} bytes per second"
         found.append(f"{most} since {_moment(known.rate.time_ms)} by {known.rate.by}")

@@ -95,9 +95,37 @@ class MoveOrder:
         return json_text.write(said)
 
 
-Order = TopicOrder | RateOrder | MoveOrder
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldOrder:
+    """The flow copies nothing until it is released: its target has been switched to, or is about to be.
+
+    Attributes:
+        operation: whose order it is, see ``failover.ledger``.
+        reason: for people.
+        time_ms: when it was ordered, milliseconds since 1970.
+        by: who ordered it, for people.
+    """
+
+    operation: str
+    reason: str
+    time_ms: int
+    by: str
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return HOLD_KEY
+
+    def value(self) -> str:
+        """The record's value."""
+        said = {"v": VERSION, "operation": self.operation, "reason": self.reason}
+        return json_text.write(said | {"time_ms": self.time_ms, "by": self.by})
+
+
+Order = TopicOrder | RateOrder | MoveOrder | HoldOrder
 
 RATE_KEY = json_text.write(["rate"])
+HOLD_KEY = json_text.write(["held"])
 
 
 def topic_key(topic: str) -> str:
@@ -129,7 +157,18 @@ def move_order(name: list[Any], data: dict[str, Any]) -> MoveOrder:
     )
 
 
+def hold_order(_name: list[Any], data: dict[str, Any]) -> HoldOrder:
+    """Reads one."""
+    return HoldOrder(
+        operation=str(data["operation"]),
+        reason=str(data["reason"]),
+        time_ms=int(data["time_ms"]),
+        by=str(data["by"]),
+    )
+
+
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], Order]] = {
+    "held": hold_order,
     "paused": topic_order,
     "rate": rate_order,
     "move": move_order,

@@ -10,7 +10,9 @@ is the kind; values are JSON objects with a version ``v``.
     ["life"]                                                        the driver lives, and what it does
     ["duty", name]                                                  a duty's newest round, see ``duty_records``
     ["acl", ...]                                                    a binding that was created, see ``duty_records``
-    ["paused", topic], ["rate"], ["move", topic, partition]         what an operator has ordered, see ``orders``
+    ["paused", topic], ["rate"], ["move", ...], ["held"]            what an operator has ordered, see ``orders``
+    ["group", name, topic], ["groups"]                              what groups had committed, see ``group_records``
+    ["operator", token], ["operation"]                              who switches clusters over, see ``ledger``
     ["stopped"]                                                     the last run ended cleanly
     ["inherited", ...], ["elsewhere"]                               of MirrorMaker 2's part, see ``inherited``
 
@@ -34,7 +36,7 @@ from typing import Any, NamedTuple
 
 from sparkmirror.events import Event, Kind, event_of
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
-from sparkmirror.offsets import inherited, json_text, orders
+from sparkmirror.offsets import group_records, inherited, json_text, ledger, orders
 from sparkmirror.offsets.duty_records import READERS, DutyRecord
 
 VERSION = json_text.VERSION
@@ -284,7 +286,17 @@ class Stopped:
 
 
 Record = (
-    FlowRecord | Segment | Progress | Happened | Life | DutyRecord | orders.Order | inherited.MovingRecord | Stopped
+    FlowRecord
+    | Segment
+    | Progress
+    | Happened
+    | Life
+    | DutyRecord
+    | orders.Order
+    | inherited.MovingRecord
+    | group_records.GroupRecord
+    | ledger.LedgerRecord
+    | Stopped
 )
 
 
@@ -449,4 +461,6 @@ _READERS: dict[str, Callable[[list[Any], dict[str, Any]], Record]] = {
     **READERS,
     **orders.READERS,
     **inherited.READERS,
+    **group_records.READERS,
+    **ledger.READERS,
 }

@@ -8,9 +8,11 @@ from typing import Any
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.duty_records import AclRecord, DutyRound
+from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited
+from sparkmirror.offsets.ledger import Claim, Ledger, Operation
 from sparkmirror.offsets.map import PartitionMap
-from sparkmirror.offsets.orders import RATE_KEY, MoveOrder, RateOrder, TopicOrder
+from sparkmirror.offsets.orders import HOLD_KEY, RATE_KEY, HoldOrder, MoveOrder, RateOrder, TopicOrder
 from sparkmirror.offsets.records import (
     STOPPED_KEY,
     FlowRecord,
@@ -32,6 +34,8 @@ _ONE: Mapping[type, str] = {
     Life: "life",
     RateOrder: "rate",
     Elsewhere: "elsewhere",
+    HoldOrder: "held",
+    GroupsSeen: "groups_seen",
 }
 _MANY: Mapping[type, str] = {
     Happened: "events",
@@ -39,8 +43,17 @@ _MANY: Mapping[type, str] = {
     AclRecord: "acls",
     TopicOrder: "paused",
     MoveOrder: "moves",
+    GroupSeen: "groups",
 }
 """Where the newest record is kept: one of the kind, or one for each key."""
+
+_SINGLE: Mapping[str, str] = {
+    STOPPED_KEY: "stopped",
+    RATE_KEY: "rate",
+    ELSEWHERE_KEY: "elsewhere",
+    HOLD_KEY: "held",
+}
+"""What a tombstone takes away, of those that there is one of."""
 
 
 @dataclass(slots=True)
@@ -62,6 +75,10 @@ class JournalState:
         inherited: what MirrorMaker 2 copied of partitions before the flow took over.
         elsewhere: whether the positions were handed over to MirrorMaker 2.
         rate: how fast the flow may copy, where somebody has ordered it.
+        held: the order that the flow copies nothing, where there is one.
+        groups: what groups had committed on the source when it was seen last, by key.
+        groups_seen: when that was.
+        ledger: who switches the clusters over, and how far that has come.
         life: the driver's newest sign.
         stopped: whether the last run ended cleanly.
         later: keys of records that a later release wrote, with their version: a driver must not go on over them.
@@ -80,6 +97,10 @@ class JournalState:
     inherited: dict[TopicPartition, Inherited] = field(default_factory=dict)
     elsewhere: Elsewhere | None = None
     rate: RateOrder | None = None
+    held: HoldOrder | None = None
+    groups: dict[str, GroupSeen] = field(default_factory=dict)
+    groups_seen: GroupsSeen | None = None
+    ledger: Ledger = field(default_factory=Ledger)
     life: Life | None = None
     stopped: Stopped | None = None
     later: dict[str, int] = field(default_factory=dict)
@@ -93,25 +114,24 @@ class JournalState:
                 self.map_of(record.partition).take(record)
             case Progress():
                 self._take_progress(record)
+            case Claim() | Operation():
+                self.ledger.take(record)
             case Inherited():
                 self.inherited[record.partition] = record
-            case FlowRecord() | Stopped() | Life() | RateOrder() | Elsewhere():
+            case FlowRecord() | Stopped() | Life() | RateOrder() | Elsewhere() | HoldOrder() | GroupsSeen():
                 setattr(self, _ONE[type(record)], record)
-            case Happened() | DutyRound() | AclRecord() | TopicOrder() | MoveOrder():
+            case Happened() | DutyRound() | AclRecord() | TopicOrder() | MoveOrder() | GroupSeen():
                 getattr(self, _MANY[type(record)])[record.key] = record
 
     def forget(self, key: str) -> None:
         """Takes a tombstone."""
         self.outdated.discard(key)
-        keyed: tuple[dict[str, Any], ...] = (self.events, self.paused, self.moves, self.acls, self.later)
+        self.ledger.forget(key)
+        keyed: tuple[dict[str, Any], ...] = (self.events, self.paused, self.moves, self.acls, self.later, self.groups)
         for known in keyed:
             known.pop(key, None)
-        if key == STOPPED_KEY:
-            self.stopped = None
-        if key == RATE_KEY:
-            self.rate = None
-        if key == ELSEWHERE_KEY:
-            self.elsewhere = None
+        if key in _SINGLE:
+            setattr(self, _SINGLE[key], None)
         part = part_of(key)
         if isinstance(part, SegmentKey) and part.partition in self.maps:
             self.maps[part.partition].forget(part.writer, part.sequence)

@@ -91,6 +91,20 @@ def translate(offsets: OffsetMap, committed: int, inherited: Inherited | None = 
     return Translated(found, Place.END if end is not None and committed > end.source else Place.NEXT)
 
 
+def translate_at_the_end(offsets: OffsetMap, committed: int, inherited: Inherited | None = None) -> Translation:
+    """Like `translate`, where nothing more will be copied: a group ahead of the mirror goes behind what there is.
+
+    Args:
+        offsets: of the partition, settled.
+        committed: on the source.
+        inherited: what MirrorMaker 2 copied before the flow took over.
+    """
+    found = translate(offsets, committed, inherited)
+    if found == NotYet(Reason.AHEAD) and offsets.position < committed:
+        return translate(offsets, offsets.position, inherited)
+    return found
+
+
 def translate_back(offsets: OffsetMap, committed: int, inherited: Inherited | None = None) -> Translation:
     """Translates the offset that a group has committed for a copy to its place on the source.
 

@@ -1,0 +1,196 @@
+"""``sparkmirror failover``, ``switchover`` and ``release``: from one cluster to the other, first as a plan.
+
+The work is done by :mod:`sparkmirror.failover.switching`; this file asks, shows and writes the report.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparkmirror.cli.exits import ExitCode
+from sparkmirror.cli.options import Files, OneFlow, one_flow
+from sparkmirror.errors import SparkmirrorError
+
+if TYPE_CHECKING:
+    from sparkmirror.failover.plan import Plan
+    from sparkmirror.failover.procedure import Options
+    from sparkmirror.failover.report import Report
+    from sparkmirror.failover.states import Kind
+    from sparkmirror.failover.switching import Desk
+
+From = Annotated[str, typer.Option("--from", metavar="CLUSTER", help="The cluster that is left, by its alias.")]
+To = Annotated[str, typer.Option("--to", metavar="CLUSTER", help="The cluster that takes its place.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Force = Annotated[bool, typer.Option("--force", help="Go on in spite of what speaks against it.")]
+Abandon = Annotated[
+    bool, typer.Option("--abandon", help="Take an interrupted one back, as long as no group was moved.")
+]
+ReportTo = Annotated[
+    Path, typer.Option("--report", metavar="DIRECTORY", help="Where the report goes, as Markdown and as JSON.")
+]
+
+
+def failover(
+    files: Files,
+    from_: From,
+    to: To,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    force: Force = False,
+    abandon: Abandon = False,
+    report: ReportTo = Path(),
+) -> None:
+    """Go over to the other cluster, because the source is gone.
+
+    The flow is stopped, what the target has of it is settled, and every consumer group gets its place there. Nothing of
+    that needs the source. What the target is known to lack is listed for each partition.
+    """
+    from sparkmirror.failover.procedure import Options
+    from sparkmirror.failover.states import Kind
+
+    _operate(files, from_, to, Kind.FAILOVER, Options(), dry_run, yes, force, abandon, report)
+
+
+def switchover(
+    files: Files,
+    from_: From,
+    to: To,
+    wait_for_idle: Annotated[
+        float,
+        typer.Option("--wait-for-idle", min=0.5, metavar="SECONDS", help="Nothing must be written for so long."),
+    ] = 5.0,
+    fence_by_acl: Annotated[
+        bool, typer.Option("--fence-by-acl", help="Deny everybody to write to the topics of the flow at the source.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, metavar="SECONDS", help="For each step that waits for others.")
+    ] = 600.0,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    force: Force = False,
+    abandon: Abandon = False,
+    report: ReportTo = Path(),
+) -> None:
+    """Go over to the other cluster while both are there: nothing is lost, nothing is read twice.
+
+    Producers are kept from the source or waited for, the flow copies what is left, groups are waited for until they
+    have left the source, the flow is stopped, and every group gets its place on the target.
+    """
+    from sparkmirror.failover.procedure import Fence, Options
+    from sparkmirror.failover.states import Kind
+
+    options = Options(fence=Fence.ACL if fence_by_acl else Fence.IDLE, idle_s=wait_for_idle, timeout_s=timeout)
+    _operate(files, from_, to, Kind.SWITCHOVER, options, dry_run, yes, force, abandon, report)
+
+
+def release(files: Files, flow: OneFlow = None, yes: Yes = False) -> None:
+    """Let a flow copy again that a failover or a switchover has stopped.
+
+    What the source has got meanwhile is copied then; what producers were denied by --fence-by-acl they may do again.
+    """
+    from sparkmirror.failover.switching import prepared
+
+    chosen, file = one_flow(files, flow)
+    with prepared(chosen, file) as desk:
+        if not yes:
+            typer.confirm(f"Let {chosen.name} copy again?", abort=True)
+        desk.release(_tell)
+
+
+def _operate(
+    files: list[Path],
+    source: str,
+    target: str,
+    kind: Kind,
+    options: Options,
+    dry_run: bool,
+    yes: bool,
+    force: bool,
+    abandon: bool,
+    directory: Path,
+) -> None:
+    from sparkmirror import config
+    from sparkmirror.failover.switching import flow_between, prepared
+
+    loaded = config.load(files)
+    flow = flow_between(loaded, source, target)
+    with prepared(flow, loaded.file) as desk:
+        if abandon:
+            _end(desk.abandon(_tell), directory)
+            return
+        resumed = desk.unfinished
+        plan = desk.plan(kind)
+        if resumed is None or dry_run:
+            _show(plan)
+        if dry_run:
+            raise typer.Exit(ExitCode.FAILED if plan.refusals and not force else ExitCode.DONE)
+        if resumed is None:
+            _consent(plan, yes=yes, force=force)
+        _end(_carried_out(desk, kind, options, plan, directory), directory)
+
+
+def _carried_out(desk: Desk, kind: Kind, options: Options, plan: Plan, directory: Path) -> Report:
+    try:
+        return desk.carry_out(kind, options, _tell, answers=plan.source.answers)
+    except SparkmirrorError:
+        interrupted = desk.unfinished
+        if interrupted is not None and interrupted.kind == kind.value:
+            _write(desk.report(interrupted), directory)
+        raise
+
+
+def _consent(plan: Plan, *, yes: bool, force: bool) -> None:
+    if plan.refusals and not force:
+        raise SparkmirrorError(
+            f"{len(plan.refusals)} thing{'s speak' if len(plan.refusals) > 1 else ' speaks'} against it, see above: "
+            "mend it, or add --force"
+        )
+    if not yes:
+        typer.confirm("Go on?", abort=True)
+
+
+def _show(plan: Plan) -> None:
+    places = sum(len(move.wanted) for move in plan.moves)
+    typer.echo(f"{plan.kind.value} of flow {plan.flow} ({plan.state})")
+    typer.echo(f"  source        {'answers' if plan.source.answers else plan.source.failure}")
+    typer.echo(f"  to be moved   {len(plan.moves)} groups with {places} offsets")
+    typer.echo(f"  missing now   {plan.missing} records of {len(plan.partitions)} partitions, as far as is known")
+    typer.echo(f"  takes         about {plan.seconds:.0f} s, and what others are waited for")
+    for each in sorted(plan.partitions, key=lambda each: -each.missing)[:10]:
+        if each.missing:
+            typer.echo(f"    {each.partition}: copied up to {each.position} of {each.end}")
+    for text in plan.warnings:
+        typer.echo(f"  note: {text}")
+    for text in plan.refusals:
+        typer.echo(f"  against it: {text}")
+
+
+def _end(report: Report, directory: Path) -> None:
+    paths = _write(report, directory)
+    typer.echo(
+        f"{report.operation.id}: {len(report.moved)} groups on {report.operation.target}, "
+        f"{report.missing} records known to be missing, {report.seconds:.1f} s; report: {paths[0]} and {paths[1]}"
+    )
+    for text in report.troubles:
+        typer.echo(f"  trouble: {text}")
+    if report.troubles:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _write(report: Report, directory: Path) -> tuple[Path, Path]:
+    from sparkmirror.failover.report import as_dict, as_markdown
+
+    directory.mkdir(parents=True, exist_ok=True)
+    markdown, machine = (directory / f"{report.operation.id}.{end}" for end in ("md", "json"))
+    markdown.write_text(as_markdown(report), encoding="utf-8")
+    machine.write_text(json.dumps(as_dict(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return markdown, machine
+
+
+def _tell(text: str) -> None:
+    typer.echo(f"  {text}")

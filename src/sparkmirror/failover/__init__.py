@@ -1,0 +1,1 @@
+"""Failover, switchover and what they need; begin with `states`, then `procedure`."""

@@ -1,0 +1,163 @@
+"""What an operation would do, and what speaks against it: decided before anything is changed. Pure.
+
+Invariant: whatever would lose or disturb something that the operator may not know of is a refusal, which only
+``--force`` overrules; the words say what would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparkmirror.failover.look import PartitionState, SourceState
+from sparkmirror.failover.moves import GroupMove
+from sparkmirror.failover.states import Kind
+from sparkmirror.kafka.groups import GroupListing
+from sparkmirror.model import NO_OFFSET
+
+SHOWN = 5
+"""So many names are given in a line."""
+
+RUNNING, STARTING = "running", "starting"
+DRAIN_SECONDS, SETTLE_SECONDS = 4.0, 20.0
+"""What stopping takes: of a flow that runs, and of one whose driver is dead."""
+
+GROUPS_PER_SECOND = 50.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """An operation before it begins.
+
+    Attributes:
+        kind: of it.
+        flow: ``source->target``.
+        state: of the flow, as ``status`` tells it.
+        source: the source cluster.
+        partitions: of the flow.
+        moves: of the groups, by what is known now.
+        seconds: that it takes, about; without the time that producers and consumers are waited for.
+        refusals: what speaks against it.
+        warnings: what its operator should know.
+    """
+
+    kind: Kind
+    flow: str
+    state: str
+    source: SourceState
+    partitions: tuple[PartitionState, ...]
+    moves: tuple[GroupMove, ...]
+    seconds: float
+    refusals: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def missing(self) -> int:
+        """Source offsets that the target is known to lack now."""
+        return sum(each.missing for each in self.partitions)
+
+
+def decide(
+    kind: Kind,
+    flow: str,
+    state: str,
+    source: SourceState,
+    partitions: tuple[PartitionState, ...],
+    moves: tuple[GroupMove, ...],
+    *,
+    listed: Sequence[GroupListing] = (),
+    paused: Sequence[str] = (),
+) -> Plan:
+    """Puts a plan together.
+
+    Args:
+        kind: of the operation.
+        flow: ``source->target``.
+        state: of the flow, as ``status`` tells it.
+        source: the source cluster.
+        partitions: of the flow.
+        moves: of its groups.
+        listed: the groups of the source, where it answers.
+        paused: topics that an operator has paused.
+    """
+    refuse = _against_failover if kind is Kind.FAILOVER else _against_switchover
+    settling = DRAIN_SECONDS if state in (RUNNING, STARTING) else SETTLE_SECONDS
+    return Plan(
+        kind=kind,
+        flow=flow,
+        state=state,
+        source=source,
+        partitions=partitions,
+        moves=moves,
+        seconds=settling + 1.0 + len(moves) / GROUPS_PER_SECOND,
+        refusals=(*refuse(state, source, partitions, paused), *_active(moves)),
+        warnings=tuple(_warnings(partitions, moves, listed, paused)),
+    )
+
+
+def _against_failover(
+    state: str, source: SourceState, partitions: Sequence[PartitionState], _paused: Sequence[str]
+) -> list[str]:
+    if not source.answers:
+        return []
+    missing = sum(each.missing for each in partitions)
+    takes = f" and took {source.produced} records in the last seconds" if source.produced else ""
+    lost = f"{missing} of its records are not on the target" if missing else "everything it had is on the target"
+    more = ", and what it takes from now on would be missing too" if source.produced else ""
+    remedy = "switchover loses nothing" if state == RUNNING else "start the flow, and use switchover: it loses nothing"
+    return [f"the source answers{takes}: {lost}{more} ({remedy})"]
+
+
+def _against_switchover(
+    state: str, source: SourceState, partitions: Sequence[PartitionState], paused: Sequence[str]
+) -> list[str]:
+    found = []
+    if not source.answers:
+        found.append(f"the source does not answer: {source.failure} (failover is for a source that is gone)")
+    if state != RUNNING:
+        found.append(f"the flow is {state}, and has to run to copy what is left (sparkmirror run)")
+    standing = [f"{each.partition} ({each.standing})" for each in partitions if each.standing]
+    if standing:
+        found.append(f"partitions stand still: {_some(standing)}")
+    if paused:
+        found.append(f"topics are paused: {_some(paused)} (sparkmirror resume)")
+    return found
+
+
+def _active(moves: Sequence[GroupMove]) -> list[str]:
+    active = [move.group for move in moves if move.hindrance]
+    if not active:
+        return []
+    return [f"groups live on the target and would not be moved: {_some(active)} (stop their members there)"]
+
+
+def _warnings(
+    partitions: Sequence[PartitionState],
+    moves: Sequence[GroupMove],
+    listed: Sequence[GroupListing],
+    paused: Sequence[str],
+) -> list[str]:
+    found = []
+    unknown = [str(each.partition) for each in partitions if each.end == NO_OFFSET]
+    if unknown:
+        found.append(f"the end of the source was never seen of {_some(unknown)}: what is missing there is not known")
+    partly = [f"{move.group} (also reads {_some(move.uncopied)})" for move in moves if move.uncopied]
+    if partly:
+        found.append(f"groups read topics that the flow does not copy: {_some(partly)}")
+    without = [f"{move.group} at {place.partition} ({place.text})" for move in moves for place in move.left_out]
+    if without:
+        found.append(f"there is no offset on the target for {_some(without)}")
+    inexact = [move.group for move in moves if not all(place.exact for place in move.places)]
+    if inexact:
+        found.append(f"groups will read some records twice, where MirrorMaker 2 copied: {_some(inexact)}")
+    members = [listing.name for listing in listed if listing.active]
+    if members:
+        found.append(f"groups have members on the source: {_some(members)}")
+    if paused:
+        found.append(f"topics are paused, and lack what came since: {_some(paused)}")
+    return found
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -1,0 +1,334 @@
+"""Carries an operation out, step by step: each one is done, then the next is put on record.
+
+Invariants: a step that is done again changes nothing that it had done; before a group is moved the flow is stopped and
+settled, so that what is translated with does not change any more; before each change it is certain that nobody else has
+the operation. A step that fails leaves the operation where it is, with the reason, to be resumed or taken back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.group_records import records_of
+from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.errors import BrokerError, SparkmirrorError
+from sparkmirror.events import now_ms
+from sparkmirror.failover import fence, look, moves
+from sparkmirror.failover.operator import Operator
+from sparkmirror.failover.states import ENDED, Kind, Step, following
+from sparkmirror.flow.completion import outstanding
+from sparkmirror.flow.settling import settle
+from sparkmirror.flow.status import told
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.groups import HAS_MEMBERS, commit_offsets, fetch_offsets
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.store import Store
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.group_records import GroupsSeen
+from sparkmirror.offsets.ledger import Operation
+from sparkmirror.offsets.orders import HOLD_KEY, HoldOrder
+
+LOOK_SECONDS = 0.5
+ASK_SECONDS = 1.0
+OBEY_SECONDS = 15.0
+"""A driver that is told to stop drains for 7 s at most; one that has not ended then has the flow taken from it."""
+
+SETTLE_SECONDS = 60.0
+WORKING = ("running", "starting", "draining")
+
+
+class Fence(Enum):
+    """How producers are kept from the source."""
+
+    IDLE = "idle"
+    """They are stopped by their owners; it is waited until nothing is written any more."""
+
+    ACL = "acl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How an operation was asked for; kept on record, so that whoever resumes it does the same.
+
+    Attributes:
+        fence: how producers are kept from the source.
+        idle_s: nothing must be written for so long.
+        timeout_s: until a step that waits for others gives up.
+    """
+
+    fence: Fence = Fence.IDLE
+    idle_s: float = 5.0
+    timeout_s: float = 600.0
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For the record."""
+        return {"options": {"fence": self.fence.value, "idle_s": self.idle_s, "timeout_s": self.timeout_s}}
+
+    @staticmethod
+    def of(facts: Mapping[str, Any]) -> Options:
+        """From the record."""
+        kept = facts["options"]
+        return Options(fence=Fence(kept["fence"]), idle_s=kept["idle_s"], timeout_s=kept["timeout_s"])
+
+
+class Procedure:
+    """One operation of one flow.
+
+    Args:
+        sides: the flow and its clusters.
+        file: the configuration file, for messages.
+        operator: who has the operation.
+        tell: is given what is being done.
+    """
+
+    def __init__(self, sides: Sides, file: str, operator: Operator, tell: Callable[[str], None]) -> None:
+        assert sides.store is not None  # a flow that was never started has no operation
+        self._sides = sides
+        self._store: Store = sides.store
+        self._file = file
+        self._operator = operator
+        self._tell = tell
+        self._maps = KnownMaps(sides)
+        self._timeout_ms = sides.flow.admin_timeout_ms
+        self._steps: dict[Step, Callable[[Operation], None]] = {
+            Step.FENCING: self._fence,
+            Step.CATCHING_UP: self._catch_up,
+            Step.IDLING: self._idle,
+            Step.STOPPING: self._stop,
+            Step.MOVING: self._move,
+            Step.VERIFYING: self._verify,
+            Step.UNDOING: self._undo,
+        }
+
+    def run(self) -> Operation:
+        """Does the steps from the one on record to the end.
+
+        Raises:
+            SparkmirrorError: a step could not be done, or somebody else has the operation.
+        """
+        while True:
+            operation = self._operator.operation
+            assert operation is not None  # it was begun
+            step = Step[operation.step]
+            if step in ENDED:
+                return operation
+            self._tell(f"{step.value} …")
+            began = now_ms()
+            try:
+                self._operator.check()
+                self._steps[step](operation)
+            except SparkmirrorError as failure:
+                with suppress(SparkmirrorError):
+                    self._operator.fail(str(failure))
+                raise
+            newest = self._operator.operation
+            assert newest is not None
+            times = {**newest.facts.get("times", {}), step.name: [began, now_ms()]}
+            self._operator.go_to(following(Kind(operation.kind), step), times=times)
+
+    # ------------------------------------------------------------------------------------------- the source is emptied
+
+    def _fence(self, operation: Operation) -> None:
+        """Keeps producers from the source, and waits until nothing is written any more."""
+        options = Options.of(operation.facts)
+        if options.fence is Fence.ACL:
+            topics = {place.topic for place in look.source_ends(self._sides, committed=False)}
+            rules = fence.missing(self._sides.source, topics, self._timeout_ms)
+            rows = [*operation.facts.get("fence", []), *fence.rows_of(rules)]
+            self._operator.note(fence=rows)  # before they are made: whoever takes this back knows them
+            fence.put_up(self._sides.source, rules, self._timeout_ms)
+            self._tell(f"writing to {len(rows)} topics is denied to everybody on {self._sides.source.alias}")
+        deadline = time.monotonic() + options.timeout_s
+        ends = look.source_ends(self._sides, committed=False)
+        still_since = time.monotonic()
+        while time.monotonic() - still_since < options.idle_s:
+            time.sleep(min(ASK_SECONDS, options.idle_s))
+            now = look.source_ends(self._sides, committed=False)
+            if now != ends:
+                busy = sorted(place for place in now if now[place] != ends.get(place))
+                self._tell(f"{len(busy)} partitions are still written to, {busy[0]} among them")
+                ends, still_since = now, time.monotonic()
+                if time.monotonic() > deadline:
+                    raise SparkmirrorError(
+                        f"{busy[0]} and {len(busy) - 1} other partitions of cluster {self._sides.source.alias} are "
+                        f"still written to after {options.timeout_s:g} s: stop their producers and run the command "
+                        "again, or take the operation back with --abandon"
+                    )
+
+    def _catch_up(self, operation: Operation) -> None:
+        """Waits until everything that the source has is on the target, and proves it."""
+        options, flow = Options.of(operation.facts), self._sides.flow
+        deadline = time.monotonic() + options.timeout_s
+        ends, high = self._both_ends()
+        starts = admin.list_offsets(self._sides.source, list(ends), OffsetSpec.EARLIEST, timeout_ms=self._timeout_ms)
+        said = ""
+        while True:
+            self._store.follow()
+            ranges = {place: (starts[place], end) for place, end in ends.items()}
+            left = outstanding(str(flow.name), ranges, self._store.state)
+            open_ones = sorted(place for place, end in ends.items() if high[place] > end)
+            line = self._line(left.records, left.partitions, left.trouble, open_ones)
+            if not line:
+                break
+            if line != said:
+                self._tell(line)
+                said = line
+            if time.monotonic() > deadline:
+                raise SparkmirrorError(f"after {options.timeout_s:g} s {line} (--abandon takes the operation back)")
+            time.sleep(LOOK_SECONDS)
+            if open_ones:
+                ends, high = self._both_ends()
+        if self._both_ends() != (ends, high):
+            raise SparkmirrorError(
+                "producers wrote to the source again: stop them and run the command again, or take the operation back "
+                "with --abandon"
+            )
+        self._operator.note(ends=[[*place, end] for place, end in sorted(ends.items())])
+        self._tell(f"all {len(ends)} partitions are on the target up to their ends: lag 0")
+
+    def _line(self, records: int, partitions: int, trouble: str, open_ones: list[TopicPartition]) -> str:
+        if partitions or trouble:
+            return f"{records} records of {partitions} partitions are missing" + (f": {trouble}" if trouble else "")
+        if open_ones:
+            return f"a transaction is open in {open_ones[0]}: its producer, or transaction.timeout.ms, has to end it"
+        return ""
+
+    def _both_ends(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        return look.source_ends(self._sides, committed=True), look.source_ends(self._sides, committed=False)
+
+    def _idle(self, operation: Operation) -> None:
+        """Waits until no group has members on the source: what they would still commit there would be read again."""
+        options = Options.of(operation.facts)
+        deadline = time.monotonic() + options.timeout_s
+        said: list[str] = []
+        while True:
+            listed, _ = look.groups_now(self._sides)
+            active = sorted(name for name, listing in listed.items() if listing.active)
+            if not active:
+                return
+            if active != said:
+                self._tell(f"groups have members on the source, and are to be stopped there: {', '.join(active[:10])}")
+                said = active
+            if time.monotonic() > deadline:
+                raise SparkmirrorError(
+                    f"{len(active)} groups still have members on cluster {self._sides.source.alias}, {active[0]} among "
+                    "them: stop them and run the command again, or take it back with --abandon"
+                )
+            time.sleep(ASK_SECONDS)
+
+    # --------------------------------------------------------------------------------------------- the flow is stopped
+
+    def _stop(self, operation: Operation) -> None:
+        """Has the flow drained and ended, or takes it from a driver that is dead, and settles it."""
+        flow = self._sides.flow
+        if operation.kind == Kind.SWITCHOVER.value:
+            self._remember_groups()
+        reason = f"{operation.kind} to {operation.target} ({operation.id})"
+        self._store.write([HoldOrder(operation=operation.id, reason=reason, time_ms=now_ms(), by=operation.by)])
+        deadline = time.monotonic() + OBEY_SECONDS
+        while not self._is_clean() and time.monotonic() < deadline:
+            self._store.follow()
+            if told(flow, self._store.state, now_ms=now_ms()).state not in WORKING:
+                break
+            time.sleep(LOOK_SECONDS)
+        if not self._is_clean():
+            self._tell("the flow's driver does not answer: it is fenced, and the target's own logs are read")
+            unsettled = settle(flow, self._sides.target, self._file, SETTLE_SECONDS)
+            rows = [[*place, why] for place, why in sorted(unsettled.items())]
+            self._operator.note(unsettled=rows)
+            self._store.follow()
+        self._check_ends()
+
+    def _is_clean(self) -> bool:
+        state = self._store.state
+        return (
+            state.stopped is not None and state.flow is not None and state.stopped.generation == state.flow.generation
+        )
+
+    def _check_ends(self) -> None:
+        """A planned operation stops behind the last record; that is looked at once more when nothing moves any more."""
+        operation = self._operator.operation
+        assert operation is not None
+        progress = self._store.state.progress
+        for topic, number, end in operation.facts.get("ends", []):
+            known = progress.get(TopicPartition(topic, number))
+            if known is not None and known.position < end:
+                raise SparkmirrorError(
+                    f"{topic}-{number} was copied up to {known.position} and not to {end} when the flow was stopped: "
+                    "take the operation back with --abandon, and begin it again"
+                )
+
+    # ------------------------------------------------------------------------------------------------ groups are moved
+
+    def _move(self, operation: Operation) -> None:
+        """Commits for every group where it goes on at the target."""
+        if operation.kind == Kind.FAILOVER.value and operation.facts.get("answers"):
+            with suppress(SparkmirrorError):  # a source that still answers knows better than the record
+                self._remember_groups()
+        decided = moves.decide(look.sight(self._sides, self._maps))
+        wanted = {
+            move.group: {place: committed for place, committed in move.wanted.items() if not _there(move, place)}
+            for move in decided
+        }
+        wanted = {group: offsets for group, offsets in wanted.items() if offsets}
+        self._operator.check()
+        done = commit_offsets(self._sides.target, wanted, self._timeout_ms)
+        active = sorted(name for name, why in done.failed.items() if _has_members(why))
+        failed = {name: why for name, why in done.failed.items() if name not in active}
+        self._tell(f"{len(wanted) - len(done.failed)} groups moved, {len(decided) - len(wanted)} stay as they are")
+        if failed:
+            name, why = next(iter(sorted(failed.items())))
+            raise SparkmirrorError(
+                f"the offsets of {len(failed)} of {len(wanted)} groups could not be committed on cluster "
+                f"{self._sides.target.alias}: {name}: {why} (mend it, and run the command again: it goes on here)"
+            )
+        self._operator.note(active=active)
+
+    def _verify(self, _operation: Operation) -> None:
+        """Looks whether every group can start on the target."""
+        decided = moves.decide(look.sight(self._sides, self._maps))
+        chosen = [move for move in decided if not move.hindrance]
+        now = fetch_offsets(self._sides.target, [move.group for move in chosen], self._timeout_ms).complete()
+        places = sorted({place for move in chosen for place in move.wanted})
+        ends = admin.find_offsets(
+            self._sides.target, places, OffsetSpec.LATEST, timeout_ms=min(self._timeout_ms, look.OLDEST_MS)
+        )
+        self._operator.note(problems=moves.landed(chosen, now, ends.found))
+
+    def _remember_groups(self) -> None:
+        """Puts on record what groups have committed on the source now."""
+        at = now_ms()
+        _, offsets = look.groups_now(self._sides)
+        seen = [record for group, own in offsets.items() for record in records_of(group, own, at)]
+        self._store.write([*seen, GroupsSeen(time_ms=at)])
+        self._store.follow()
+
+    # ------------------------------------------------------------------------------------------------ and the way back
+
+    def _undo(self, operation: Operation) -> None:
+        """Takes back what was done: the flow goes on, producers may write again."""
+        self._store.follow()
+        rows = operation.facts.get("fence", [])
+        if rows:
+            fence.take_down(self._sides.source, fence.rules_of(rows), self._timeout_ms)
+            self._tell(f"writing to {len(rows)} topics is no longer denied on {self._sides.source.alias}")
+        held = self._store.state.held
+        if held is not None and held.operation == operation.id:
+            self._store.write([], tombstones=[HOLD_KEY])
+            self._tell(f"{self._sides.flow.name} is released")
+
+
+def _there(move: moves.GroupMove, place: TopicPartition) -> bool:
+    """Whether the group stands there already."""
+    return any(each.target == place and each.before == each.offset for each in move.places)
+
+
+def _has_members(failure: Exception) -> bool:
+    return isinstance(failure, BrokerError) and failure.code in HAS_MEMBERS

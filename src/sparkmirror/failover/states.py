@@ -1,0 +1,68 @@
+"""The steps of each operation and how one follows another: a table, and the only place that says so.
+
+Invariant: a step may be done again from its begin, since whoever takes an operation over does not know how far it came.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Kind(Enum):
+    """What is done."""
+
+    FAILOVER = "failover"
+    SWITCHOVER = "switchover"
+
+
+class Step(Enum):
+    """What is being done; the value is for people."""
+
+    FENCING = "producers are kept from the source"
+    CATCHING_UP = "the flow copies what is left"
+    IDLING = "groups leave the source"
+    STOPPING = "the flow is stopped"
+    MOVING = "groups are moved"
+    VERIFYING = "groups are looked at on the target"
+    UNDOING = "what was done is taken back"
+    DONE = "done"
+    ABANDONED = "abandoned"
+
+
+ORDER: dict[Kind, tuple[Step, ...]] = {
+    Kind.FAILOVER: (Step.STOPPING, Step.MOVING, Step.VERIFYING, Step.DONE),
+    Kind.SWITCHOVER: (
+        Step.FENCING,
+        Step.CATCHING_UP,
+        Step.IDLING,
+        Step.STOPPING,
+        Step.MOVING,
+        Step.VERIFYING,
+        Step.DONE,
+    ),
+}
+
+ENDED = frozenset({Step.DONE, Step.ABANDONED})
+
+REVERSIBLE = frozenset({Step.FENCING, Step.CATCHING_UP, Step.IDLING, Step.STOPPING, Step.UNDOING})
+"""Before a group was moved an operation can be taken back, and leaves nothing."""
+
+
+def first(kind: Kind) -> Step:
+    """The step that an operation begins with."""
+    return ORDER[kind][0]
+
+
+def following(kind: Kind, step: Step) -> Step:
+    """The step after one that is done.
+
+    Raises:
+        ValueError: nothing follows it, which is a defect of the caller.
+    """
+    if step is Step.UNDOING:
+        return Step.ABANDONED
+    order = ORDER[kind]
+    place = order.index(step)
+    if place + 1 == len(order):
+        raise ValueError(f"nothing follows {step.name} of a {kind.value}")
+    return order[place + 1]

@@ -1,0 +1,197 @@
+"""The commands' work: plan an operation, carry it out, resume it, take it back; and release a flow again.
+
+    with prepared(flow, file) as desk:
+        plan = desk.plan(Kind.FAILOVER)
+        report = desk.carry_out(Kind.FAILOVER, Options(), tell)
+
+Invariants: a plan changes nothing; an operation that was interrupted is resumed as it was asked for, whatever is asked
+for now; a flow is released only by whoever says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sparkmirror.config import FlowConfig, MirrorConfig
+from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.errors import ConfigError, SparkmirrorError
+from sparkmirror.events import now_ms
+from sparkmirror.failover import fence, look, moves, plan
+from sparkmirror.failover.operator import operating
+from sparkmirror.failover.procedure import Options, Procedure
+from sparkmirror.failover.report import Report
+from sparkmirror.failover.states import ENDED, REVERSIBLE, Kind, Step
+from sparkmirror.flow.opening import never_started
+from sparkmirror.flow.sides import connected, record
+from sparkmirror.flow.status import told
+from sparkmirror.kafka.groups import GroupListing
+from sparkmirror.kafka.store import Store
+from sparkmirror.offsets.ledger import Operation
+from sparkmirror.offsets.orders import HOLD_KEY
+
+Tell = Callable[[str], None]
+
+
+def flow_between(config: MirrorConfig, source: str, target: str) -> FlowConfig:
+    """The flow of a configuration from one cluster to another.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    for flow in config.flows:
+        if (str(flow.source.alias), str(flow.target.alias)) == (source, target):
+            return flow
+    known = ", ".join(str(flow.name) for flow in config.flows) or "none"
+    raise ConfigError(
+        file=config.file,
+        key=f"{source}->{target}",
+        reason=f"there is no enabled flow from {source} to {target}; the flows are: {known}",
+        remedy="--from and --to name the clusters of one of them, by their aliases",
+    )
+
+
+@contextmanager
+def prepared(flow: FlowConfig, file: str) -> Iterator[Desk]:
+    """What works on the operations of one flow, with connections that are closed in the end.
+
+    Raises:
+        ConfigError: the flow was never started.
+        SparkmirrorError: the target cannot be asked.
+    """
+    with connected(flow, role="operator") as sides:
+        state = record(sides)
+        if state is None or state.flow is None:
+            raise never_started(flow, file)
+        yield Desk(sides, file)
+
+
+class Desk:
+    """Plans and carries out the operations of one flow; made by `prepared`.
+
+    Args:
+        sides: the flow and its clusters.
+        file: the configuration file, for messages.
+    """
+
+    def __init__(self, sides: Sides, file: str) -> None:
+        assert sides.store is not None  # it was started
+        self._sides = sides
+        self._store: Store = sides.store
+        self._file = file
+
+    @property
+    def unfinished(self) -> Operation | None:
+        """The operation that was begun and has not ended, if there is one."""
+        self._store.follow()
+        newest = self._store.state.ledger.operation
+        return None if newest is None or Step[newest.step] in ENDED else newest
+
+    def plan(self, kind: Kind) -> plan.Plan:
+        """What an operation would do, and what speaks against it; changes nothing.
+
+        Raises:
+            SparkmirrorError: the target cannot be asked.
+        """
+        flow = self._sides.flow
+        source = look.source(self._sides)
+        listed: tuple[GroupListing, ...] = ()
+        if source.answers:
+            listed = tuple(look.groups_now(self._sides)[0].values())
+        sight = look.sight(self._sides, KnownMaps(self._sides))
+        state = self._store.state
+        return plan.decide(
+            kind,
+            str(flow.name),
+            told(flow, state, now_ms=now_ms()).state,
+            source,
+            look.partitions(flow, state, source.ends),
+            moves.decide(sight),
+            listed=listed,
+            paused=sorted(order.topic for order in state.paused.values()),
+        )
+
+    def carry_out(self, kind: Kind, options: Options, tell: Tell, *, answers: bool = False) -> Report:
+        """Does an operation from its begin to its end, or goes on with one of the kind that was interrupted.
+
+        Args:
+            kind: of it.
+            options: how.
+            tell: is given what is being done.
+            answers: whether the source answered when it was planned.
+
+        Raises:
+            SparkmirrorError: it did not come to its end; run again, it goes on where it was.
+        """
+        with operating(self._sides.flow, self._store, tell) as operator:
+            unfinished = self.unfinished
+            if unfinished is not None and unfinished.kind != kind.value:
+                raise SparkmirrorError(_other(unfinished))
+            if unfinished is None:
+                operator.begin(kind, self._sides.flow, options.facts | {"answers": answers})
+            else:
+                tell(f"going on with {unfinished.id}: {Step[unfinished.step].value}")
+            return self.report(Procedure(self._sides, self._file, operator, tell).run())
+
+    def abandon(self, tell: Tell) -> Report:
+        """Takes an operation back that was interrupted before a group was moved.
+
+        Raises:
+            SparkmirrorError: there is none, or groups were moved already.
+        """
+        with operating(self._sides.flow, self._store, tell) as operator:
+            unfinished = self.unfinished
+            if unfinished is None:
+                raise SparkmirrorError(
+                    f"{self._sides.flow.name}: there is no operation that was begun and has not ended"
+                )
+            if Step[unfinished.step] not in REVERSIBLE:
+                raise SparkmirrorError(
+                    f"{unfinished.id} has begun to move groups, and can only go forward: run the command without "
+                    "--abandon"
+                )
+            operator.go_to(Step.UNDOING)
+            return self.report(Procedure(self._sides, self._file, operator, tell).run())
+
+    def release(self, tell: Tell) -> None:
+        """Lets the flow copy again, and takes away what an operation has denied on the source.
+
+        Raises:
+            SparkmirrorError: an operation has not ended, the flow is not held, or the source cannot be asked.
+        """
+        with operating(self._sides.flow, self._store, tell) as operator:
+            unfinished, state, flow = self.unfinished, self._store.state, self._sides.flow
+            if unfinished is not None:
+                raise SparkmirrorError(_other(unfinished))
+            newest = state.ledger.operation
+            rows = [] if newest is None else newest.facts.get("fence", [])
+            if state.held is None and not rows:
+                raise SparkmirrorError(f"{flow.name} is not held")
+            if rows:
+                fence.take_down(self._sides.source, fence.rules_of(rows), flow.admin_timeout_ms)
+                operator.note(fence=[])
+                tell(f"writing to {len(rows)} topics is no longer denied on {flow.source.alias}")
+            self._store.write([], tombstones=[HOLD_KEY])
+            tell(f"{flow.name} is released: it goes on within seconds where it runs, else with sparkmirror run")
+
+    def report(self, operation: Operation) -> Report:
+        """What is to be said of an operation now.
+
+        Raises:
+            SparkmirrorError: the target cannot be asked.
+        """
+        sight = look.sight(self._sides, KnownMaps(self._sides))
+        return Report(
+            flow=self._sides.flow,
+            operation=operation,
+            partitions=look.partitions(self._sides.flow, self._store.state, {}),
+            moves=moves.decide(sight),
+        )
+
+
+def _other(unfinished: Operation) -> str:
+    return (
+        f"{unfinished.id} was begun by {unfinished.by} and has not ended ({Step[unfinished.step].value}): go on with "
+        f"sparkmirror {unfinished.kind} --from {unfinished.source} --to {unfinished.target}, or add --abandon"
+    )

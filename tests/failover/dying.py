@@ -1,0 +1,33 @@
+"""An operator that is killed: ``python -m tests.failover.dying STEP WORDS...`` runs a command and ends it with SIGKILL.
+
+``STEP`` names the step before whose end it dies: all that the step does is done, and that it is done is not on record.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from sparkmirror.cli.app import main
+from sparkmirror.failover.operator import Operator
+from sparkmirror.failover.states import Step
+
+
+def dies_in(name: str) -> None:
+    """Has every operator of this process die there."""
+    go_to = Operator.go_to
+
+    def goes_or_dies(self: Operator, step: Step, **facts: Any) -> Any:
+        operation = self.operation
+        if operation is not None and operation.step == name:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return go_to(self, step, **facts)
+
+    Operator.go_to = goes_or_dies  # type: ignore[method-assign]  # the process has no other use
+
+
+if __name__ == "__main__":
+    dies_in(sys.argv[1])
+    main(sys.argv[2:])

@@ -1,0 +1,106 @@
+"""Where groups go on when a flow has been stopped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sparkmirror.failover.moves import Sight, decide, landed
+from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.map import OffsetMap
+
+HERE, THERE = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
+
+
+def mapped(*rows: tuple[int, int, int], position: int) -> OffsetMap:
+    sources, targets, lengths = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    return OffsetMap(sources, targets, lengths, position)
+
+
+def sight(committed: int, *, there: int = NO_OFFSET, state: str = "", kind=GroupKind.CLASSIC, oldest: int = 0) -> Sight:
+    """Source offsets 10 to 19 lie at 100 to 109, 25 to 29 at 110 to 114; the copy stopped at 32."""
+    return Sight(
+        offsets={"g": {HERE: Committed(committed, "note")}},
+        seen_ms={"g": 7},
+        renamed={"orders": "a.orders"},
+        maps={HERE: mapped((10, 100, 10), (25, 110, 5), position=32)},
+        inherited={},
+        oldest={THERE: oldest},
+        listed={"g": GroupListing(name="g", kind=kind, state=state)} if state or kind is not GroupKind.CLASSIC else {},
+        there={} if there == NO_OFFSET else {"g": {THERE: Committed(there)}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("committed", "offset", "ahead", "text"),
+    [
+        (15, 105, 0, "the record itself"),
+        (20, 110, 0, "the next record"),
+        (0, 100, 0, "the first record that was mirrored"),
+        (30, 115, 0, "behind the last record"),
+        (32, 115, 0, "behind the last record"),
+        (40, 115, 8, "behind the last record"),
+    ],
+)
+def test_a_group_goes_on_at_the_record_that_it_would_have_read_next(committed, offset, ahead, text):
+    (move,) = decide(sight(committed))
+    (place,) = move.places
+    assert (place.offset, place.ahead, place.exact) == (offset, ahead, True)
+    assert place.text.startswith(text)
+    assert move.wanted == {THERE: Committed(offset, "note")}
+    assert (move.left_out, move.uncopied, move.seen_ms) == ((), (), 7)
+
+
+def test_a_group_that_is_further_on_the_target_stays_there():
+    (move,) = decide(sight(15, there=112))
+    assert (move.places[0].offset, move.places[0].before) == (112, 112)
+    assert "further" in move.places[0].text
+
+
+def test_an_offset_whose_record_is_gone_becomes_the_oldest_that_is_left():
+    (move,) = decide(sight(12, oldest=107))
+    assert move.wanted == {THERE: Committed(107, "note")}
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "why"),
+    [("Stable", GroupKind.CLASSIC, "members"), ("Empty", GroupKind.SHARE, "share group")],
+)
+def test_a_group_that_lives_on_the_target_is_not_touched(state, kind, why):
+    (move,) = decide(sight(15, state=state, kind=kind))
+    assert why in move.hindrance
+    assert move.wanted == {}
+
+
+def test_a_group_that_is_empty_on_the_target_is_moved():
+    (move,) = decide(sight(15, state="Empty"))
+    assert move.wanted == {THERE: Committed(105, "note")}
+
+
+def test_topics_that_are_not_copied_and_partitions_without_a_copy_are_named():
+    seen = sight(15)
+    other, new = TopicPartition("payments", 0), TopicPartition("orders", 1)
+    offsets = {"g": {HERE: Committed(15), other: Committed(1), new: Committed(2)}}
+    (move,) = decide(
+        Sight(**{name: getattr(seen, name) for name in Sight.__slots__ if name != "offsets"}, offsets=offsets)
+    )
+    assert move.uncopied == ("payments",)
+    assert [place.partition for place in move.left_out] == [new]
+    assert list(move.wanted) == [THERE]
+
+
+@pytest.mark.parametrize(
+    ("now", "ends", "said"),
+    [
+        ({"g": {THERE: Committed(105)}}, {THERE: 105}, []),
+        ({}, {THERE: 200}, ["has nothing committed and not 105"]),
+        ({"g": {THERE: Committed(104)}}, {THERE: 200}, ["has 104 committed and not 105"]),
+        ({"g": {THERE: Committed(105)}}, {}, ["does not answer"]),
+        ({"g": {THERE: Committed(105)}}, {THERE: 104}, ["beyond the end"]),
+    ],
+)
+def test_what_is_wrong_with_a_group_that_was_moved_is_told(now, ends, said):
+    found = landed(decide(sight(15)), now, ends)
+    assert len(found) == len(said)
+    assert all(words in line for words, line in zip(said, found, strict=True))

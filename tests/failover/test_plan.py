@@ -1,0 +1,84 @@
+"""What speaks against an operation, in words that say what would be lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sparkmirror.failover.look import PartitionState, SourceState
+from sparkmirror.failover.moves import GroupMove, MovedPlace
+from sparkmirror.failover.plan import Plan, decide
+from sparkmirror.failover.states import Kind
+from sparkmirror.kafka.groups import Committed, GroupListing
+from sparkmirror.model import NO_OFFSET, TopicPartition
+
+HERE, THERE = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
+LEVEL = PartitionState(partition=HERE, target=THERE, position=100, end=100, seen_ms=1)
+BEHIND = replace(LEVEL, end=130)
+GONE = SourceState(failure="connection refused")
+IDLE, BUSY = SourceState(ends={HERE: 100}), SourceState(ends={HERE: 100}, produced=12)
+PLACE = MovedPlace(partition=HERE, target=THERE, committed=Committed(50), offset=50)
+MOVE = GroupMove(group="g", seen_ms=1, places=(PLACE,))
+
+
+def plan(kind: Kind, source: SourceState, *partitions: PartitionState, state: str = "running", moves=(MOVE,), **more):
+    return decide(kind, "a->b", state, source, partitions or (LEVEL,), moves, **more)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (plan(Kind.FAILOVER, GONE, BEHIND, state="silent"), []),
+        (plan(Kind.FAILOVER, GONE, LEVEL), []),
+        (plan(Kind.FAILOVER, IDLE), ["the source answers: everything it had is on the target"]),
+        (plan(Kind.FAILOVER, BUSY, BEHIND), ["took 12 records in the last seconds: 30 of its records are not on"]),
+        (plan(Kind.SWITCHOVER, BUSY), []),
+        (plan(Kind.SWITCHOVER, IDLE, BEHIND), []),
+        (plan(Kind.SWITCHOVER, GONE), ["does not answer: connection refused"]),
+        (plan(Kind.SWITCHOVER, IDLE, state="silent"), ["the flow is silent, and has to run"]),
+        (plan(Kind.SWITCHOVER, IDLE, replace(LEVEL, standing="too large")), ["orders-0 (too large)"]),
+        (plan(Kind.SWITCHOVER, IDLE, paused=["orders"]), ["topics are paused: orders"]),
+        (plan(Kind.FAILOVER, GONE, moves=[replace(MOVE, hindrance="members")]), ["live on the target", "g"]),
+    ],
+)
+def test_what_speaks_against_it(made: Plan, words: list[str]):
+    assert len(made.refusals) == bool(words)
+    assert all(each in made.refusals[0] for each in words)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (plan(Kind.FAILOVER, GONE), ""),
+        (plan(Kind.FAILOVER, GONE, replace(LEVEL, end=NO_OFFSET)), "the end of the source was never seen of orders-0"),
+        (
+            plan(
+                Kind.FAILOVER,
+                GONE,
+                moves=[replace(MOVE, places=(PLACE, replace(PLACE, partition=TopicPartition("x", 0), target=None)))],
+            ),
+            "g (also reads x)",
+        ),
+        (
+            plan(Kind.FAILOVER, GONE, moves=[replace(MOVE, places=(replace(PLACE, offset=NO_OFFSET, text="why"),))]),
+            "no offset on the target for g at orders-0 (why)",
+        ),
+        (plan(Kind.FAILOVER, GONE, moves=[replace(MOVE, places=(replace(PLACE, exact=False),))]), "twice"),
+        (plan(Kind.SWITCHOVER, IDLE, listed=[GroupListing(name="g", state="Stable")]), "members on the source: g"),
+    ],
+)
+def test_what_its_operator_should_know(made: Plan, words: str):
+    assert len(made.warnings) == bool(words)
+    assert all(words in text for text in made.warnings)
+
+
+def test_what_is_missing_is_summed_up_and_a_dead_driver_takes_longer():
+    made = plan(Kind.FAILOVER, GONE, BEHIND, LEVEL)
+    assert made.missing == 30
+    assert plan(Kind.FAILOVER, GONE, state="silent").seconds > made.seconds
+
+
+def test_many_names_are_cut_short():
+    made = plan(Kind.FAILOVER, GONE, moves=[replace(MOVE, group=f"g{n}", hindrance="members") for n in range(9)])
+    assert "g4 and 4 more" in made.refusals[0]

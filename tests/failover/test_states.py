@@ -1,0 +1,32 @@
+"""The steps of operations."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkmirror.failover.states import ENDED, ORDER, REVERSIBLE, Kind, Step, first, following
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_an_operation_goes_from_its_first_step_to_done_and_no_step_comes_twice(kind):
+    steps = [first(kind)]
+    while steps[-1] not in ENDED:
+        steps.append(following(kind, steps[-1]))
+    assert tuple(steps) == ORDER[kind]
+    assert len(set(steps)) == len(steps)
+    assert steps[-1] is Step.DONE
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_the_flow_is_stopped_before_groups_are_moved_and_nothing_is_taken_back_afterwards(kind):
+    order = ORDER[kind]
+    moving = order.index(Step.MOVING)
+    assert Step.STOPPING in order[:moving]
+    assert REVERSIBLE.issuperset(order[:moving])
+    assert not REVERSIBLE.intersection(order[moving:])
+
+
+def test_what_is_taken_back_is_abandoned_and_nothing_follows_the_end():
+    assert following(Kind.SWITCHOVER, Step.UNDOING) is Step.ABANDONED
+    with pytest.raises(ValueError, match="nothing follows DONE"):
+        following(Kind.FAILOVER, Step.DONE)

@@ -1,0 +1,196 @@
+"""Failover and switchover with real clients: nothing skipped, nothing read twice, and whoever is killed is resumed."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkmirror.config import load
+from sparkmirror.failover.states import ORDER, Kind, Step
+from sparkmirror.flow.sides import connected, record
+from sparkmirror.lab.cluster import LabCluster, start
+from tests.failover.clients import Readers, due, next_records
+from tests.flow.logs import Log, read
+from tests.flow.running import Running, commit, committed, create_topic, ends, reaches, until, write_file
+from tests.flow.traffic import Traffic
+from tests.invoking import sparkmirror
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+PARTITIONS = 3
+COMMAND_SECONDS = 150
+
+
+def begun(file: Path, *words: str, dies_in: Step | None = None) -> subprocess.Popen[str]:
+    """A command in a process of its own, which may be killed."""
+    program = ["sparkmirror"] if dies_in is None else ["tests.failover.dying", dies_in.name]
+    line = [sys.executable, "-m", *program, words[0], str(file), *words[1:]]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def told(command: subprocess.Popen[str]) -> str:
+    """Waits for its end, and gives what it said."""
+    said, _ = command.communicate(timeout=COMMAND_SECONDS)
+    return said
+
+
+class Scene:
+    """A flow of one topic that carries transactions, with groups that read at the source."""
+
+    def __init__(self, source: LabCluster, target: LabCluster, stem: str, directory: Path) -> None:
+        self.source, self.target, self.stem, self.directory = source, target, stem, directory
+        self.topic, self.copy = f"{stem}-t", f"{stem}.{stem}-t"
+        self.groups = [f"{stem}-g{number}" for number in range(3)]
+        self.between = ("--from", stem, "--to", "b")
+        self.file = write_file(
+            directory / "mm2.properties",
+            {stem: source, "b": target},
+            {f"{stem}->b": f"{stem}-.*"},
+            {"groups": f"{stem}-.*", "sync.group.offsets.interval.seconds": "1"},
+        )
+        create_topic(source, self.topic, PARTITIONS)
+
+    def command(self, *words: str, dies_in: Step | None = None) -> subprocess.Popen[str]:
+        reports = ("--yes", "--report", str(self.directory))
+        return begun(self.file, words[0], *self.between, *reports, *words[1:], dies_in=dies_in)
+
+    def state(self) -> Any:
+        (flow,) = load([str(self.file)]).flows
+        with connected(flow, role="test") as sides:
+            return record(sides)
+
+    def report(self) -> dict[str, Any]:
+        newest = max(self.directory.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        assert newest.with_suffix(".md").read_text().startswith(f"# {newest.name.split('-')[0].capitalize()}")
+        found: dict[str, Any] = json.loads(newest.read_text())
+        return found
+
+    def on_record(self, group: str) -> dict[int, int]:
+        """What the report says that a group had committed on the source when it was seen last."""
+        (found,) = [each for each in self.report()["groups"] if each["group"] == group]
+        return {each["partition"]: each["committed"] for each in found["partitions"]}
+
+
+def contents(log: Log) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
+    return {number: [(each.key, each.value) for each in records] for number, records in log.items()}
+
+
+def check_groups(scene: Scene, here: Log, there: Log) -> None:
+    """Each group's first record on the target is the one that it had not committed when it was seen last."""
+    for group in scene.groups:
+        seen = scene.on_record(group)
+        first = next_records(scene.target, group, scene.copy, there)
+        for number, value in due(here, seen).items():
+            assert first[number] == (value if value in [each.value for each in there[number]] else None), (
+                group,
+                number,
+            )
+
+
+def test_a_switchover_under_load_loses_nothing_and_repeats_nothing(cluster_a, cluster_b, topic, tmp_path):
+    scene = Scene(cluster_a, cluster_b, topic("over"), tmp_path)
+    traffic = Traffic(scene.source, scene.topic, PARTITIONS, nulls=False)
+    with ExitStack() as stack:
+        mirror = stack.enter_context(Running(scene.file, log=tmp_path / "run.log"))
+        readers = stack.enter_context(Readers(scene.source, scene.topic, scene.groups, 7))
+        with traffic.transactions():
+            reaches(scene.target, scene.copy, 100)
+            refused = sparkmirror("failover", scene.file, *scene.between, "--yes")
+            assert refused.returncode == 1
+            assert "the source answers and took" in refused.stdout, refused.stdout
+            dry = sparkmirror("switchover", scene.file, *scene.between, "--dry-run")
+            assert (dry.returncode, scene.state().ledger.operation) == (0, None)
+            command = scene.command("switchover", "--wait-for-idle", "1", dies_in=Step.CATCHING_UP)
+            until(lambda: scene.state().ledger.operation is not None, "it has begun")
+            second = sparkmirror("switchover", scene.file, *scene.between, "--yes")
+            assert "is at work on this flow now" in second.stderr, second.stderr
+        said = told(command)
+        assert command.returncode == -signal.SIGKILL, said
+        other = sparkmirror("failover", scene.file, *scene.between, "--yes", "--force")
+        assert "was begun by" in other.stderr, other.stderr
+        resumed = scene.command("switchover", "--wait-for-idle", "1")
+        until(lambda: scene.state().ledger.operation.step == Step.IDLING.name, "groups are waited for")
+        readers.stop()
+        said = told(resumed)
+        assert (resumed.returncode, "lag 0" in said) == (0, True), said
+        report = scene.report()
+        assert (report["lost_records"], report["repeated_records"], report["troubles"]) == (0, 0, [])
+        here, there = read(scene.source, scene.topic), read(scene.target, scene.copy)
+        assert contents(here) == contents(there)
+        for group in scene.groups:
+            assert scene.on_record(group) == committed(scene.source, group, scene.topic)
+        check_groups(scene, here, there)
+        assert mirror.running
+        assert "is held since" in " ".join(sparkmirror("status", scene.file).stdout.split())
+
+        before = ends(scene.target, scene.copy)
+        later = Traffic(scene.source, scene.topic, PARTITIONS, nulls=False, mark="later-").some("small", 60)
+        assert ends(scene.target, scene.copy) == before
+        assert sparkmirror("release", scene.file, "--flow", f"{scene.stem}->b", "--yes").returncode == 0
+        until(lambda: sum(ends(scene.target, scene.copy).values()) >= sum(before.values()) + later, "it copies again")
+        assert contents(read(scene.target, scene.copy)) == contents(read(scene.source, scene.topic))
+        assert mirror.stop(seconds=60) == 0
+
+
+@pytest.fixture
+def doomed() -> Iterator[LabCluster]:
+    with start("doomed") as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_when_the_source_and_its_mirror_die_groups_go_on_where_they_were_seen_last(
+    seed, doomed, cluster_b, topic, tmp_path
+):
+    scene, chance = Scene(doomed, cluster_b, topic("dead"), tmp_path), random.Random(seed)
+    fixed = f"{scene.stem}-fixed"
+    with ExitStack() as stack:
+        mirror = stack.enter_context(Running(scene.file, log=tmp_path / "run.log"))
+        stack.enter_context(Readers(doomed, scene.topic, scene.groups, seed))
+        traffic = Traffic(doomed, scene.topic, PARTITIONS, nulls=False)
+        with traffic.transactions():
+            reaches(cluster_b, scene.copy, chance.randint(100, 400))
+            commit(doomed, fixed, scene.topic, dict.fromkeys(range(PARTITIONS), 5), "kept")
+            keys = [f'["group","{group}","{scene.topic}"]' for group in (fixed, *scene.groups)]
+            until(lambda: all(key in scene.state().groups for key in keys), "groups are on record")
+            if seed == 1:
+                mirror.kill()
+        if seed == 1:
+            Traffic(doomed, scene.topic, PARTITIONS, nulls=False, mark="lost-").some("small", 30)
+        for broker in doomed.brokers:
+            broker.kill()
+        for step in ORDER[Kind.FAILOVER][:-1] if seed == 1 else ():
+            killed = scene.command("failover", dies_in=step)
+            said = told(killed)
+            assert killed.returncode == -signal.SIGKILL, said
+        command = scene.command("failover")
+        said = told(command)
+        assert command.returncode == 0, said
+        held = begun(scene.file, "run", "--once") if seed == 2 else None
+        for broker in doomed.brokers:
+            broker.start()
+        if held is not None:
+            said = told(held)
+            assert (held.returncode, "is held since" in " ".join(said.split())) == (1, True), said
+            assert mirror.stop(seconds=60) == 0, "it waits to be released, and that is no failure"
+    here, there = read(doomed, scene.topic), read(cluster_b, scene.copy)
+    report = scene.report()
+    copied = {each["partition"]: each["copied_up_to"] for each in report["partitions"]}
+    for number, records in there.items():
+        arrived = [each for each in here[number] if each.offset < copied[number]]
+        assert [(each.key, each.value) for each in records] == [(each.key, each.value) for each in arrived]
+    check_groups(scene, here, there)
+    for group in scene.groups:
+        seen, last = scene.on_record(group), committed(doomed, group, scene.topic)
+        assert all(seen[number] <= last[number] for number in seen), "nobody is put further than it was"
+    assert committed(cluster_b, fixed, scene.copy).keys() == set(range(PARTITIONS))
+    assert (report["repeated_records"], report["troubles"]) == (0, [])
