@@ -46,6 +46,7 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 LIFE_SECONDS = 3.0
+PROBE_MS = 3_000
 BURY_SECONDS = 60.0
 """Until the lanes of other runs are forgotten; they have ended long before."""
 
@@ -401,6 +402,7 @@ class Copying:
         if interval is None or self._desk.once or now - self._refreshed < interval:
             return
         self._refreshed = now
+        admin.cluster_id(self._source, PROBE_MS)  # orders must not wait for all the deadlines of a source that is gone
         self._attempt(self._discovery.bound_offset_map)
         known = {partition for lane in self._lanes for partition in lane.partitions} | set(self._resting.errors())
         new = [(here, there) for here, there in self._discovery.find() if here not in known]
