@@ -26,7 +26,7 @@ from sparkmirror.naming import policy_for
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
 
-REACH_MS = 5_000
+REACH_MS = 3_000
 """A source that does not answer for so long is taken for gone, as far as a plan is concerned."""
 
 PRODUCING_SECONDS = 2.0

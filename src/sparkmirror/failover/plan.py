@@ -19,7 +19,7 @@ SHOWN = 5
 """So many names are given in a line."""
 
 RUNNING, STARTING = "running", "starting"
-DRAIN_SECONDS, SETTLE_SECONDS = 4.0, 20.0
+DRAIN_SECONDS, SETTLE_SECONDS = 4.0, 10.0
 """What stopping takes: of a flow that runs, and of one whose driver is dead."""
 
 GROUPS_PER_SECOND = 50.0

@@ -403,9 +403,9 @@ class Copying:
             return
         self._refreshed = now
         admin.cluster_id(self._source, PROBE_MS)  # orders must not wait for all the deadlines of a source that is gone
-        self._attempt(self._discovery.bound_offset_map)
         known = {partition for lane in self._lanes for partition in lane.partitions} | set(self._resting.errors())
         new = [(here, there) for here, there in self._discovery.find() if here not in known]
+        self._attempt(self._discovery.bound_offset_map)
         if new:
             log.info("%d new partitions", len(new), extra={"flow": str(self._config.name)})
             plans = self._plan(new)

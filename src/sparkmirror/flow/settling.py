@@ -94,6 +94,7 @@ def _positions(opened: Opened, resumed: Mapping[TopicPartition, Resumed]) -> lis
                 topic_id=before.topic_id,
                 target_id=before.target_id,
                 newest_ms=before.newest_ms,
+                time_ms=before.time_ms,  # the source was not asked
             )
         records.append(fresh)
     return records
