@@ -36,6 +36,7 @@ OUTCOME = Outcome(
         )
         for topic in TOPICS
     ),
+    switched=(),
     exit_code=0,
     mirror_log="the end of the log",
     start_s=1.0,

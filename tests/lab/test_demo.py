@@ -7,12 +7,20 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.lab.demo import Outcome, TopicOutcome, run_demo
+from sparkmirror.lab.demo_switching import Switched
 from sparkmirror.lab.demo_topics import TOPICS, Client
 from sparkmirror.lab.referee import Comparison
 
 EQUAL = Comparison(topic="orders", target_topic="east.orders", records=10, target_records=10, bytes=100, difference="")
 ORDERS = TopicOutcome(topic=TOPICS[0], written=10, comparison=EQUAL, rate=1.0)
-PASSED = Outcome(topics=(ORDERS,), exit_code=0, mirror_log="", start_s=1.0, stop_s=1.0)
+REPORT = {
+    "lost_records": 0,
+    "repeated_records": 0,
+    "troubles": [],
+    "groups": [{"group": "billing", "partitions": [{}, {}]}],
+}
+OVER = Switched(kind="switchover", report=REPORT, same=2, missing=0, seconds=1.0)
+PASSED = Outcome(topics=(ORDERS,), switched=(OVER,), exit_code=0, mirror_log="", start_s=1.0, stop_s=1.0)
 
 
 class Silent:
@@ -65,8 +73,22 @@ def test_equal_topics_and_a_clean_end_pass() -> None:
         replace(PASSED, exit_code=1),
         replace(PASSED, topics=(replace(ORDERS, comparison=replace(EQUAL, difference="a value differs")),)),
         replace(PASSED, topics=(replace(ORDERS, written=11),)),
+        replace(PASSED, switched=(replace(OVER, same=1),)),
+        replace(PASSED, switched=(replace(OVER, missing=1),)),
+        replace(PASSED, switched=(replace(OVER, kind="failover", report=REPORT | {"lost_records": 1}),)),
+        replace(PASSED, switched=(replace(OVER, report=REPORT | {"troubles": ["a trouble"]}),)),
+        replace(PASSED, switched=(replace(OVER, report=REPORT | {"groups": []}, same=0),)),
     ],
-    ids=["exit code", "difference", "fewer than were written"],
+    ids=[
+        "exit code",
+        "difference",
+        "fewer than were written",
+        "another record",
+        "a record is missing",
+        "more told missing than are",
+        "trouble",
+        "no group",
+    ],
 )
 def test_anything_else_fails(failed: Outcome) -> None:
     assert not failed.passed

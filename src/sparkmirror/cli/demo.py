@@ -28,7 +28,7 @@ PLAIN_WIDTH = WIDE = 110
 def demo(
     records: Annotated[int, typer.Option("--records", min=1_000, help="Records in all, about.")] = RECORDS,
 ) -> None:
-    """Mirror real records between two real clusters, and compare every one of them."""
+    """Mirror real records between two real clusters, compare every one of them, and go over to the other cluster."""
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     # The clusters and the mirror must be taken down in whatever way this ends.
     signal.signal(signal.SIGTERM, _leave)
@@ -121,5 +121,8 @@ def _conclude(console: Console, outcome: Outcome, seconds: float) -> None:
         )
         return
     console.print("[bold red]The demo failed.[/]")
+    for switched in outcome.switched:
+        if not switched.passed:
+            console.print(f"The {switched.kind} failed: {switched.report}", markup=False)
     if outcome.exit_code:
         console.print(f"sparkmirror run ended with exit code {outcome.exit_code}; {outcome.mirror_log}", markup=False)

@@ -24,7 +24,7 @@ from sparkmirror.errors import ConfigError, HeldError, LinkError, SparkmirrorErr
 from sparkmirror.flow.connections import placed
 from sparkmirror.flow.copying import Copying, Desk
 from sparkmirror.flow.identities import Identities
-from sparkmirror.flow.opening import Opened, held_text, open_flow
+from sparkmirror.flow.opening import Opened, check_held, held_text, open_flow
 from sparkmirror.flow.room import Room
 from sparkmirror.flow.schedule import Schedule
 from sparkmirror.flow.shift import RunShift
@@ -32,6 +32,8 @@ from sparkmirror.flow.states import ENDED, FlowState, follow
 from sparkmirror.flow.view import FlowView
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.store import Store
+from sparkmirror.naming import internal_topic
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +160,7 @@ class Controller:
             SparkmirrorError: it cannot be opened, or could not until it was stopped.
         """
         began, pause, held = time.monotonic(), OPEN_AGAIN_SECONDS, False
+        known = Store(target, internal_topic(self.config.name), REACH_MS)
         while not self._stop.is_set():
             try:
                 # Asked for a moment first: a stop need not wait for the long deadlines then.
@@ -169,8 +172,9 @@ class Controller:
             except SparkmirrorError as failure:
                 if self._once:
                     raise
-                held = isinstance(failure, HeldError)
-                self._cannot_begin(failure, time.monotonic() - began, HELD_SECONDS if held else pause)
+                reason = _rather_held(self.config, known, failure)
+                held = isinstance(reason, HeldError)
+                self._cannot_begin(reason, time.monotonic() - began, HELD_SECONDS if held else pause)
                 pause = OPEN_AGAIN_SECONDS if held else min(MOST_OPEN_AGAIN_SECONDS, 2 * pause)
             else:
                 self._hinder("")
@@ -298,3 +302,17 @@ class Controller:
 
     def _show(self, state: FlowState) -> None:
         self._view = replace(self._view, state=state.value, events=tuple(self._events))
+
+
+def _rather_held(config: FlowConfig, known: Store, failure: SparkmirrorError) -> SparkmirrorError:
+    """That a flow is held says more than that its source is away, which is why it is held as a rule."""
+    if not isinstance(failure, LinkError) or failure.cluster != config.source.alias:
+        return failure
+    try:
+        known.follow()
+        check_held(config, known.state)
+    except HeldError as held:
+        return held
+    except SparkmirrorError:
+        return failure
+    return failure

@@ -1,8 +1,9 @@
 """The demo: two real clusters, real records, `sparkmirror run`, and the proof that what arrived is what was written.
 
 Order of events: start the clusters; write three quarters of the records and two transactions; start the mirror; once
-the first record is on the target, write the last quarter; wait until everything is there; stop the mirror with SIGTERM;
-let the referee compare every record.
+the first record is on the target, write the last quarter; wait until everything is there; switch over to the target as
+planned; let the referee compare every record; let the flow copy again, kill the source under load, and fail over; stop
+the mirror with SIGTERM.
 
 Invariants:
 - Nothing is believed that sparkmirror says of itself: progress comes from the target's end offsets, the verdict from
@@ -24,7 +25,9 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from sparkmirror.errors import LabError
+from sparkmirror.failover.states import Kind
 from sparkmirror.lab.cluster import LabCluster, start_all
+from sparkmirror.lab.demo_switching import DemoSwitching, Switched
 from sparkmirror.lab.demo_topics import RECORDS, TOPICS, DemoTopic
 from sparkmirror.lab.demo_writers import DemoWriters
 from sparkmirror.lab.jars import KAFKA_VERSION
@@ -49,6 +52,7 @@ replication.factor = 1
 heartbeats.topic.replication.factor = 1
 offset-syncs.topic.replication.factor = 1
 checkpoints.topic.replication.factor = 1
+sync.group.offsets.interval.seconds = 1
 """
 
 
@@ -98,6 +102,7 @@ class Outcome:
 
     Attributes:
         topics: topic by topic.
+        switched: what came of the switchover and of the failover.
         exit_code: of ``sparkmirror run`` after SIGTERM.
         mirror_log: the end of what it wrote.
         start_s: from starting it to the first copied record.
@@ -105,6 +110,7 @@ class Outcome:
     """
 
     topics: tuple[TopicOutcome, ...]
+    switched: tuple[Switched, ...]
     exit_code: int
     mirror_log: str
     start_s: float
@@ -112,8 +118,9 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """True when every topic has passed and the mirror has ended cleanly."""
-        return self.exit_code == 0 and all(topic.passed for topic in self.topics)
+        """True when every topic and both operations have passed and the mirror has ended cleanly."""
+        arrived = all(topic.passed for topic in self.topics)
+        return self.exit_code == 0 and arrived and all(each.passed for each in self.switched)
 
 
 def run_demo(watcher: Watcher, *, records: int = RECORDS) -> Outcome:
@@ -150,7 +157,8 @@ class _Demo:
         writers.write_waiting()
         total, waiting = sum(writers.committed.values()), sum(writers.waiting.values())
         self.watcher.done(f"{waiting:,} records wait on {SOURCE}, written in {time.monotonic() - began:.1f} s")
-        with Mirror(self._file(), log=self.directory / "mirror.log") as mirror, ThreadPoolExecutor(1) as pool:
+        file = self._file()
+        with Mirror(file, log=self.directory / "mirror.log") as mirror, ThreadPoolExecutor(1) as pool:
             began = time.monotonic()
             self.watcher.step("sparkmirror run demo.properties")
             first = self._until(mirror, writers, {})
@@ -162,10 +170,17 @@ class _Demo:
                 f"{total - waiting:,} more records written while it ran; all {total:,} on {TARGET} "
                 f"{last - first:.1f} s after the first"
             )
+            switching = DemoSwitching(
+                self.source, self.target, file, {topic.name: topic.partitions for topic in TOPICS}
+            )
+            planned = self._switch_over(switching)
+            topics = self._judge(writers, first)
+            unplanned = self._fail_over(switching, writers)
             exit_code, stop_s = self._stop(mirror)
             log = mirror.tail()
         return Outcome(
-            topics=self._judge(writers, first),
+            topics=topics,
+            switched=(planned, unplanned),
             exit_code=exit_code,
             mirror_log=log,
             start_s=first - began,
@@ -183,6 +198,23 @@ class _Demo:
         )
         file.write_text(text)
         return file
+
+    def _switch_over(self, switching: DemoSwitching) -> Switched:
+        self.watcher.step(f"sparkmirror switchover demo.properties --from {SOURCE} --to {TARGET}")
+        found = switching.switchover()
+        self.watcher.done(f"switchover to {TARGET} in {found.seconds:.1f} s: {_told(found)}")
+        return found
+
+    def _fail_over(self, switching: DemoSwitching, writers: DemoWriters) -> Switched:
+        self.watcher.step(f"killing {SOURCE} while it is written to, and sparkmirror failover")
+        switching.release()
+        writers.close()
+        found = switching.failover()
+        self.watcher.done(
+            f"{SOURCE} killed after {found.late:,} more records, failover to {TARGET} in {found.seconds:.1f} s: "
+            f"{_told(found)}; {found.missing:,} had not been copied, {found.report['lost_records']:,} of them known"
+        )
+        return found
 
     def _stop(self, mirror: Mirror) -> tuple[int, float]:
         self.watcher.step("stopping it with SIGTERM")
@@ -253,6 +285,12 @@ class _Demo:
             )
             for topic, verdict in zip(TOPICS, verdicts, strict=True)
         )
+
+
+def _told(found: Switched) -> str:
+    lost = f"{found.report['lost_records']:,} lost, " if found.kind == Kind.SWITCHOVER.value else ""
+    twice = found.report["repeated_records"]
+    return f"{lost}{twice} read twice, the group goes on in {found.same} of {found.partitions} partitions"
 
 
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka left its type out

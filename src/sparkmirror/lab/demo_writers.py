@@ -72,6 +72,10 @@ class DemoWriters:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the producers."""
         self._stack.close()
 
     def write_waiting(self) -> None:
