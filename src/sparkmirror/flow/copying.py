@@ -28,6 +28,7 @@ from sparkmirror.flow.planner import Pairs
 from sparkmirror.flow.planning import Planning
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.rates import Rates
+from sparkmirror.flow.recovery import Recovery
 from sparkmirror.flow.rest import Resting
 from sparkmirror.flow.room import Packed, Room, must_pack_anew
 from sparkmirror.flow.settled import settled_at, settled_by, settled_in
@@ -40,7 +41,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import control_topic
-from sparkmirror.offsets.records import Life, Stopped
+from sparkmirror.offsets.records import FLOW, Life, Stopped
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,8 @@ class Copying:
         self._rates = Rates()
         self._rate = (0.0, 0.0)
         now = time.monotonic()
-        self._looked = self._lived = 0.0
+        self._recovery = Recovery(config.rpo_limit_ms, opened.store.state)
+        self._looked = self._lived = self._judged = 0.0
         self._began = self._refreshed = self._compared = now
         self.superseded = ""
         self._packed = Packed(at=now)
@@ -146,6 +148,7 @@ class Copying:
         plans = self._plan(self._discovery.find())
         for partition, event in self._discovery.untold().items():
             self._telling.tell(partition, [event])
+        self._judge_recovery()
         self._live("running")
         self._pack(plans)
 
@@ -155,6 +158,16 @@ class Copying:
         for ended in self._lanes.ended():
             self._settle(ended, now)
         self._attempt(lambda: self._look_after(now))
+        if now - self._judged >= LOOK_SECONDS:
+            self._judged = now
+            self._judge_recovery()
+
+    def _judge_recovery(self) -> None:
+        """Also while a cluster cannot be asked: that is when a recovery point grows old."""
+        progress, signs = self._opened.store.state.progress, self._opened.signs
+        self._telling.tell(
+            FLOW, self._recovery.look(self._lanes, signs.point, self._discovery.pairs, progress, now_ms())
+        )
 
     def _attempt(self, work: Callable[[], None]) -> None:
         try:
@@ -169,6 +182,7 @@ class Copying:
         clean = self._drain(seconds) and self._resting.all_settled
         clean = clean and (self._opened.clean or self._discovery.looked)
         self._opened.store.follow()
+        self._judge_recovery()
         self._attempt(self._speak)
         self._rate = (0.0, 0.0)
         if not len(self._lanes):
@@ -198,6 +212,7 @@ class Copying:
             state,
             [p for p in mine if p.partition in self._discovery.pairs],
             rate=self._rate,
+            rpo_ms=self._recovery.age_ms(now_ms()),
             lanes=len(self._lanes),
             partitions=len(self._discovery.pairs),
             events=tuple(dict.fromkeys((*events, *(stands(p, e) for p, e in self._resting.errors().items())))),
@@ -334,6 +349,7 @@ class Copying:
             self._opened.signs.give_up(shift.plan.shift)
         self._attempt(self._lanes.speak)
         self._planning.resuming.lose(lane.partitions)
+        self._recovery.lose(lane)
         for partition in sorted(lane.partitions):
             self._rest(partition, f"its lane was lost: {ended.error}", now)
         lane.partitions.clear()
@@ -409,7 +425,7 @@ class Copying:
 
     def _plan(self, pairs: Pairs, settled: Mapping[TopicPartition, Resumed] | None = None) -> list[PartitionPlan]:
         """Decides where partitions begin; those that cannot begin now rest."""
-        planned = self._planning.plan(pairs, settled or {})
+        planned = self._planning.plan(pairs, settled or {}, self._recovery.floors)
         for partition, (event, seconds) in planned.waiting.items():
             self._telling.tell(partition, [event], event.text)
             where = (settled or {}).get(partition)
@@ -478,4 +494,4 @@ class Copying:
             lanes=len(self._lanes),
             events=events[:20],
         )
-        self._opened.store.write([life])
+        self._opened.store.write([self._recovery.mark(life)])

@@ -49,6 +49,7 @@ def starts_of(
     copied: Mapping[TopicPartition, Copied],
     resumed: Mapping[TopicPartition, Resumed],
     moves: Mapping[TopicPartition, MoveOrder],
+    floors: Mapping[TopicPartition, int],
     once: bool,
 ) -> tuple[tuple[Start, ...], dict[TopicPartition, Event]]:
     """Decides where each pair begins.
@@ -63,6 +64,7 @@ def starts_of(
         copied: what this run did so far.
         resumed: where those go on that were handed out before.
         moves: where an operator wants them to go on.
+        floors: recovery points that are known to be later than those on record.
         once: whether the copy ends at the source's present end.
 
     Returns:
@@ -98,6 +100,7 @@ def starts_of(
         },
         on=config.on,
         moves=moves,
+        floors=floors,
     )
     failed = {**oldest.failed, **ends.failed}
     refused = absent(config, source, [p for p, error in failed.items() if _code(error) == UNKNOWN_TOPIC_OR_PARTITION])
