@@ -108,7 +108,7 @@ class Copying:
         self._rate = (0.0, 0.0)
         now = time.monotonic()
         self._recovery = Recovery(config.rpo_limit_ms, opened.store.state)
-        self._looked = self._lived = self._judged = 0.0
+        self._looked = self._lived = 0.0
         self._began = self._refreshed = self._compared = now
         self.superseded = ""
         self._packed = Packed(at=now)
@@ -157,17 +157,18 @@ class Copying:
         now = time.monotonic()
         for ended in self._lanes.ended():
             self._settle(ended, now)
+        looks = now - self._looked >= LOOK_SECONDS
         self._attempt(lambda: self._look_after(now))
-        if now - self._judged >= LOOK_SECONDS:
-            self._judged = now
+        if looks:
             self._judge_recovery()
 
     def _judge_recovery(self) -> None:
         """Also while a cluster cannot be asked: that is when a recovery point grows old."""
         progress, signs = self._opened.store.state.progress, self._opened.signs
-        self._telling.tell(
-            FLOW, self._recovery.look(self._lanes, signs.point, self._discovery.pairs, progress, now_ms())
-        )
+        event = self._recovery.look(self._lanes, signs.point, self._discovery.pairs, progress, now_ms())
+        if event is not None:
+            self._note(event.text)  # at once, while the record has to wait for a target that is away
+            self._telling.tell(FLOW, [event], event.text)
 
     def _attempt(self, work: Callable[[], None]) -> None:
         try:

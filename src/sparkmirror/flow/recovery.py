@@ -48,8 +48,8 @@ class Recovery:
         pairs: Collection[TopicPartition],
         progress: Mapping[TopicPartition, Progress],
         now_ms: int,
-    ) -> tuple[Event, ...]:
-        """Takes what is known at this moment; gives what its operator must know.
+    ) -> Event | None:
+        """Takes what is known at this moment; gives what its operator must know of the limit.
 
         Args:
             lanes: that run now.
@@ -71,8 +71,7 @@ class Recovery:
         points += [RecoveryPoint(self._of(p, progress), p) for p in pairs if p not in copied]
         self.point = min(points, default=None)
         self.waiting = _waiting(progress.get(p) for p in pairs)
-        event = None if self._alarm is None else self._alarm.look(self.point, now_ms)
-        return () if event is None else (event,)
+        return None if self._alarm is None else self._alarm.look(self.point, now_ms)
 
     def lose(self, lane: LaneOfShifts) -> None:
         """A lane died: its partitions are where it told last, whatever is on record of the idle ones."""
