@@ -25,7 +25,7 @@ from sparkmirror.kafka.epochs import UNDEFINED, EpochEnd
 from sparkmirror.model import NO_OFFSET, NOTHING, UNKNOWN, Copied, Reached, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
-from sparkmirror.offsets.recovery import UNKNOWN_MS
+from sparkmirror.offsets.recovery import UNKNOWN_MS, Answer, recovery_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,7 @@ class Known:
         on: what is done when source or target were changed.
         moves: where an operator wants partitions to go on.
         floors: recovery points that are known to be later than those on record.
+        answers: what the source just said of where its logs end.
     """
 
     progress: Mapping[TopicPartition, Progress]
@@ -96,6 +97,7 @@ class Known:
     on: Policies = field(default_factory=Policies)
     moves: Mapping[TopicPartition, MoveOrder] = field(default_factory=dict)
     floors: Mapping[TopicPartition, int] = field(default_factory=dict)
+    answers: Mapping[TopicPartition, Answer] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,11 +181,12 @@ def _leader_epoch(source: TopicPartition, place: _Place, known: Known) -> int:
 
 
 def _recovery_ms(source: TopicPartition, place: _Place, known: Known) -> int:
-    """The recovery point so far; it is lost where the copy goes back, or on elsewhere."""
-    progress = known.progress.get(source)
-    if progress is None or place.anew or place.position < progress.position:
-        return UNKNOWN_MS
-    return max(progress.recovery_ms, known.floors.get(source, UNKNOWN_MS))
+    """The recovery point so far: lost where the copy goes back, or on elsewhere; this moment where nothing waits."""
+    progress, so_far = known.progress.get(source), UNKNOWN_MS
+    if progress is not None and not place.anew and place.position >= progress.position:
+        so_far = max(progress.recovery_ms, known.floors.get(source, UNKNOWN_MS))
+    answer = known.answers.get(source)
+    return recovery_ms(so_far, position=place.position, answer=answer, newest_ms=-1, asked_ms=UNKNOWN_MS)
 
 
 def _place(source: TopicPartition, target: TopicPartition, known: Known) -> _Place:
