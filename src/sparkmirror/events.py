@@ -41,6 +41,8 @@ class Kind(Enum):
     STOPPED = "stopped"
     GOES_ON = "goes-on"
     MOVED = "moved"
+    RPO_PASSED = "rpo-passed"
+    RPO_WITHIN = "rpo-within"
 
 
 ANEW = frozenset(
@@ -71,7 +73,7 @@ def now_ms() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened to one partition.
+    """Something that happened to one partition, or to a flow.
 
     Attributes:
         kind: what it is about.

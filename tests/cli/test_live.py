@@ -19,6 +19,7 @@ FLOW = FlowView(
     bytes_per_s=98_700_000.0,
     lag_records=1_234,
     lag_ms=2_100,
+    rpo_ms=3_000,
     lanes=1,
     partitions=24,
 )
@@ -45,17 +46,25 @@ def test_one_line_tells_a_flow():
     console = terminal()
     console.print(flow_lines([FLOW]))
     header, line = drawn(console).splitlines()
-    assert header.split() == "flow state records/s MB/s lag in time lanes partitions".split()
-    assert line.split() == "A->B running 12,345 98.7 1,234 2.1 s 1 24".split()
+    assert header.split() == "flow state records/s MB/s lag in time rpo lanes partitions".split()
+    assert line.split() == "A->B running 12,345 98.7 1,234 2.1 s 3.0 s 1 24".split()
 
 
 def test_no_figure_is_cut_on_a_terminal_of_80_columns():
     console = terminal(width=80)
-    busy = replace(FLOW, records_per_s=1_234_567.0, lag_records=123_456_789, lag_ms=187_200_000, partitions=10_000)
+    busy = replace(
+        FLOW,
+        records_per_s=1_234_567.0,
+        lag_records=123_456_789,
+        lag_ms=187_200_000,
+        rpo_ms=187_200_000,
+        partitions=10_000,
+    )
     console.print(flow_lines([busy, replace(busy, name="us-west-2-primary->eu-central-1-analytics")]))
     text = drawn(console)
     assert "…" not in text
-    assert text.count("1,234,567") == text.count("123,456,789") == text.count("2 d 4 h") == text.count("10,000") == 2
+    assert text.count("1,234,567") == text.count("123,456,789") == text.count("10,000") == 2
+    assert text.count("2 d 4 h") == 4
 
 
 def test_events_are_shown_below_the_lines_and_are_not_markup():
@@ -64,10 +73,10 @@ def test_events_are_shown_below_the_lines_and_are_not_markup():
     assert drawn(console).splitlines()[2].strip() == "A->B: orders-3 stopped at offset 7 [bold]"
 
 
-def test_a_lag_that_is_not_known_is_a_dash():
+def test_a_lag_or_an_age_that_is_not_known_is_a_dash():
     console = terminal()
-    console.print(flow_lines([replace(FLOW, lag_records=None, lag_ms=None)]))
-    assert drawn(console).splitlines()[1].split()[4:6] == ["-", "-"]
+    console.print(flow_lines([replace(FLOW, lag_records=None, lag_ms=None, rpo_ms=None)]))
+    assert drawn(console).splitlines()[1].split()[4:7] == ["-", "-", "-"]
 
 
 def test_a_terminal_gets_a_display_and_a_pipe_gets_log_lines():

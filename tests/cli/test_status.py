@@ -10,7 +10,7 @@ from io import StringIO
 from rich.console import Console
 from rich.table import Table
 
-from sparkmirror.cli.status import as_text, event_lines, flow_table, partition_table, target_line
+from sparkmirror.cli.status import as_text, event_lines, flow_table, limit_lines, partition_table, target_line
 from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
 from sparkmirror.naming import Lineage
 
@@ -40,6 +40,9 @@ def flow(*partitions: PartitionStatus) -> FlowStatus:
         bytes_per_s=5_000_000.0,
         lag_records=None,
         lag_ms=40,
+        rpo_ms=2_500,
+        rpo_records=1_234,
+        rpo_partition="orders-1",
         updated_ms=1_700_000_000_000,
         partitions=partitions,
         events=(EventStatus(kind="source-retention", text="gap", topic="orders", partition=1, time_ms=0),),
@@ -60,12 +63,12 @@ def numbers_shown(table: Table) -> list[int]:
 def test_a_flow_is_one_row_with_its_age():
     header, row = lines(flow_table([flow(partition(0), partition(1))], now_ms=1_700_000_001_500))
     assert header.split()[:2] == ["flow", "state"]
-    assert row.split() == "A->B running 10,000/s 5.0 MB/s - 40 ms 2 1 1.5 s ago".split()
+    assert row.split() == "A->B running 10,000/s 5.0 MB/s - 40 ms 2.5 s 1,234 2 1 1.5 s ago".split()
 
 
 def test_a_flow_that_never_ran_shows_dashes():
     never = FlowStatus(name="A->B", state="never started")
-    assert lines(flow_table([never], now_ms=0))[1].split() == "A->B never started - - - - 0 0 -".split()
+    assert lines(flow_table([never], now_ms=0))[1].split() == "A->B never started - - - - - - 0 0 -".split()
 
 
 def test_a_clock_that_is_ahead_does_not_make_an_age_negative():
@@ -97,6 +100,13 @@ def test_json_holds_every_field_under_its_name():
     (one,) = told["flows"]
     assert one["name"] == "A->B"
     assert one["lag_records"] is None
+    assert [one[f"rpo_{name}"] for name in ("ms", "records", "partition", "limit_ms", "passed")] == [
+        2_500,
+        1_234,
+        "orders-1",
+        None,
+        None,
+    ]
     assert one["events"] == [
         {
             "kind": "source-retention",
@@ -136,6 +146,22 @@ def test_an_event_is_a_line_with_its_time_and_kind_and_many_of_one_topic_are_one
     many = replace(flow(), events=tuple(replace(gap, partition=number) for number in range(5)))
     (line,) = event_lines(many)
     assert line.endswith("orders-4: gap (and 4 more of this kind in orders: --json shows them)")
+
+
+def test_an_event_of_the_whole_flow_has_a_kind_and_no_place():
+    passed = EventStatus(kind="rpo-passed", text="the recovery point is old", time_ms=0)
+    (line,) = event_lines(replace(flow(), events=(passed,)))
+    assert line.endswith(" [rpo-passed] the recovery point is old")
+
+
+def test_a_limit_is_a_line_that_says_whether_it_is_passed():
+    assert limit_lines(flow()) == []
+    limited = replace(flow(), rpo_limit_ms=60_000, rpo_passed=False)
+    assert limit_lines(limited) == ["A->B: recovery point 2.5 s old, limit 1 min 0 s: kept"]
+    assert limit_lines(replace(limited, rpo_ms=125_000, rpo_passed=True)) == [
+        "A->B: recovery point 2 min 5 s old, limit 1 min 0 s: passed (orders-1 is furthest behind)"
+    ]
+    assert limit_lines(replace(limited, rpo_ms=None)) == ["A->B: recovery point of unknown age, limit 1 min 0 s: kept"]
 
 
 def test_where_the_targets_topics_come_from_is_one_line_and_all_of_it_in_json():

@@ -32,6 +32,13 @@ def test_the_limit_of_decompression_and_what_becomes_of_large_records_are_shown(
     }
 
 
+def test_the_limit_of_the_recovery_point_is_shown(load_flow):
+    name = "rpo.limit.ms"
+    assert (rows(load_flow())[name].value, rows(load_flow())[name].origin) == ("no limit", "")
+    found = rows(load_flow("rpo.limit.ms = 60000", "A->B.rpo.limit.ms = 30000"))[name]
+    assert (found.value, found.origin) == ("30000", "A->B.rpo.limit.ms")
+
+
 def test_what_becomes_of_groups_is_shown(load_flow):
     found = rows(load_flow("A->B.groups = readers-.*", "sync.group.offsets.enabled = true"))
     shown = {name: found[name].value for name in found if "group" in name or "checkpoint" in name}

@@ -61,6 +61,7 @@ _handed = st.builds(
     settled=st.booleans(),
     leader_epoch=st.integers(-1, 99),
     reached=st.builds(Reached, st.integers(-1, 99), _longs),
+    recovery_ms=_longs,
 )
 _handovers = st.dictionaries(st.builds(TopicPartition, st.text(max_size=8), st.integers(0, 99)), _handed, max_size=8)
 

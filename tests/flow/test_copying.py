@@ -14,7 +14,8 @@ import pytest
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.receipt import Receipt
 from sparkmirror.errors import LinkError
-from sparkmirror.flow.copying import Copying, Desk
+from sparkmirror.flow.copying import Copying
+from sparkmirror.flow.desk import Desk
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.room import Room

@@ -14,6 +14,7 @@ from sparkmirror.kafka.epochs import EpochEnd
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.recovery import UNKNOWN_MS, Answer
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
 WRITERS = tuple(Writer(producer_id=100 + group, epoch=group) for group in range(8))
@@ -62,6 +63,28 @@ def test_a_new_partition_begins_where_the_configuration_says():
 
 def test_a_known_partition_goes_on_from_its_progress():
     assert (start(progress={SOURCE: PROGRESS}).plan.position, start().event) == (500, None)
+
+
+def test_the_recovery_point_goes_on_with_a_partition_that_does_not_go_back():
+    known = {SOURCE: replace(PROGRESS, recovery_ms=70)}
+    assert start().plan.recovery_ms == UNKNOWN_MS
+    assert start(progress=known).plan.recovery_ms == 70
+    assert start(progress=known, floors={SOURCE: 90}).plan.recovery_ms == 90
+    assert start(progress=known, floors={SOURCE: 50}).plan.recovery_ms == 70
+    further, back = (Resumed(position=at, writer=PROGRESS.writer) for at in (501, 499))
+    assert start(progress=known, resumed={SOURCE: further}).plan.recovery_ms == 70
+    assert start(progress=known, floors={SOURCE: 90}, resumed={SOURCE: back}).plan.recovery_ms == UNKNOWN_MS
+    anew = start(progress=known, floors={SOURCE: 90}, topic_ids={"orders": "bb"})
+    assert anew.plan.recovery_ms == UNKNOWN_MS
+
+
+def test_a_partition_with_which_the_source_is_level_is_so_before_a_lane_has_it():
+    """A copy for once fetches nothing of it."""
+    behind, level = ({SOURCE: Answer(900, end)} for end in (501, 500))
+    known = {SOURCE: replace(PROGRESS, recovery_ms=70)}
+    assert start(progress=known, answers=behind).plan.recovery_ms == 70
+    assert start(progress=known, answers=level).plan.recovery_ms == 900
+    assert start(answers={SOURCE: Answer(900, 20)}).plan.recovery_ms == 900
 
 
 def test_progress_without_a_position_is_none():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sparkmirror.config.settings import ClientSettings
-from sparkmirror.copy.control import RUN_KEY, alive_key, ready_key, run_value
+from sparkmirror.copy.control import RUN_KEY, alive_key, alive_value, ready_key, run_value
 from sparkmirror.flow.signs import FIRST_SECONDS, MOST_PATIENCE, SILENT_SECONDS, Heard, Signs
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Entry, Journal
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.recovery import RecoveryPoint
 from tests.flow.running import create_topic
 
 
@@ -105,6 +107,19 @@ def test_what_is_no_sign_of_this_run_is_passed_over(entry):
     heard = Heard("mine")
     heard.take([entry], 100.0)
     assert not heard.silent(listened(heard, 100.0, 60))
+
+
+def test_the_recovery_point_that_a_shift_told_last_is_known_until_it_ends():
+    heard, shift = Heard("mine"), "lane-0.0"
+    key = alive_key("mine", shift)
+    points = [RecoveryPoint(5, TopicPartition("a", 1)), None, RecoveryPoint(-1, TopicPartition('b"', 0))]
+    told = []
+    for point in points:
+        heard.take([Entry(offset=0, key=key, value=alive_value(point))], 100.0)
+        told.append(heard.points.get(shift))
+    assert told == [points[0], points[0], points[2]]
+    heard.forget(shift)
+    assert heard.points == {}
 
 
 def test_the_run_that_spoke_last_has_the_flow():

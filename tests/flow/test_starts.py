@@ -87,6 +87,7 @@ def test_a_partition_that_has_a_position_is_not_moved_and_one_that_cannot_begin_
         copied={},
         resumed={},
         moves={},
+        floors={},
         once=False,
     )
     assert {one.plan.source: one.plan.position for one in plans} == {here[0]: 0, here[2]: 0}

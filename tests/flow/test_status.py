@@ -17,6 +17,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
 from sparkmirror.naming import internal_topic
+from sparkmirror.offsets.records import FLOW as FLOW_ITSELF
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Happened, Life, Progress, Record, Stopped
 from sparkmirror.offsets.state import state_of
 
@@ -137,6 +138,59 @@ def test_a_target_that_cannot_be_reached_makes_its_flow_unreadable_and_says_why(
     (flow,) = read(MirrorConfig(file="f", flows=(FLOW,)))
     assert flow.state == "unreadable"
     assert "cluster B" in flow.events[0].text
+
+
+TOLD = replace(LIFE, recovery_ms=NOW_MS - 65_000, behind="orders-3", waiting=250)
+
+
+@pytest.mark.parametrize(
+    ("life", "expected"),
+    [
+        (TOLD, (65_000, 250, "orders-3")),
+        (replace(TOLD, time_ms=NOW_MS - 60_000), (65_000, 250, "orders-3")),
+        (replace(TOLD, state="stopped"), (65_000, 250, "orders-3")),
+        (replace(TOLD, recovery_ms=NOW_MS + 5), (0, 250, "orders-3")),
+        (replace(TOLD, recovery_ms=-1, waiting=-1), (None, None, "orders-3")),
+        (LIFE, (None, None, "")),
+    ],
+    ids=["running", "a dead driver", "stopped", "a clock ahead", "not known", "of an earlier release"],
+)
+def test_the_recovery_point_is_as_old_as_the_driver_told_last_and_grows(
+    life: Life, expected: tuple[int | None, int | None, str]
+):
+    flow = status(RECORD, life, PROGRESS)
+    assert (flow.rpo_ms, flow.rpo_records, flow.rpo_partition) == expected
+    assert (flow.rpo_limit_ms, flow.rpo_passed) == (None, None)
+    later = told(FLOW, state_of([RECORD, life, PROGRESS]), now_ms=NOW_MS + 1_000)
+    assert expected[0] is None or later.rpo_ms == max(0, NOW_MS + 1_000 - life.recovery_ms)
+
+
+PASSED = Happened(partition=FLOW_ITSELF, event=Event(kind=Kind.RPO_PASSED, text="too old", time_ms=NOW_MS - 9))
+WITHIN = Happened(partition=FLOW_ITSELF, event=Event(kind=Kind.RPO_WITHIN, text="within", time_ms=NOW_MS - 5))
+
+
+@pytest.mark.parametrize(
+    ("limit_ms", "records", "passed"),
+    [
+        (60_000, (TOLD,), True),
+        (65_000, (TOLD,), False),
+        (65_000, (TOLD, PASSED), False),
+        (65_000, (LIFE, PASSED), True),
+        (65_000, (LIFE, PASSED, WITHIN), False),
+        (65_000, (), False),
+    ],
+    ids=["older, nobody told", "just not", "not any more", "unknown, and told", "unknown, and within", "never begun"],
+)
+def test_whether_a_limit_is_passed_is_told_though_no_driver_lives_to_tell(
+    limit_ms: int, records: tuple[Record, ...], passed: bool
+):
+    flow = status(RECORD, *records, flow=replace(FLOW, rpo_limit_ms=limit_ms))
+    assert (flow.rpo_limit_ms, flow.rpo_passed) == (limit_ms, passed)
+
+
+def test_an_event_of_the_whole_flow_has_no_partition():
+    (event,) = status(RECORD, LIFE, PASSED).events
+    assert (event.kind, event.topic, event.partition, event.place) == ("rpo-passed", "", None, "")
 
 
 # ------------------------------------------------------------------------------------------------------- real brokers

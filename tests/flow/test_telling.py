@@ -7,7 +7,7 @@ from dataclasses import replace
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.telling import AGAIN_MS, KEPT_MS, SURE_MS, Telling, lines, outlived
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.records import Happened
+from sparkmirror.offsets.records import FLOW, Happened
 
 HERE = TopicPartition("orders", 3)
 GAP = Event(kind=Kind.SOURCE_RETENTION, text="offsets 5 to 9 are gone", first=5, last=9)
@@ -85,6 +85,14 @@ def test_a_partition_that_goes_on_is_told_of_when_it_moves_or_was_idle_without_a
     subject.stands(HERE, 80)
     subject.flows(HERE, 80, now_ms() - SURE_MS)
     assert subject.speak()
+
+
+def test_an_event_of_the_whole_flow_names_no_partition():
+    subject, told = telling()
+    subject.tell(FLOW, [Event(kind=Kind.RPO_PASSED, text="the recovery point is old")])
+    (recorded,) = subject.speak()
+    assert told == ["the recovery point is old"]
+    assert recorded.key == '["event","",-1,"rpo-passed"]'
 
 
 def test_events_leave_the_record_after_a_week():

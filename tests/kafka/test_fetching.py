@@ -256,3 +256,45 @@ class Session(RuleBasedStateMachine):
 
 
 TestSession = Session.TestCase
+
+
+def test_an_answer_tells_of_every_partition_that_its_request_asked_for_also_without_news():
+    session = wanting(ONE, OTHER)
+    assert session.answered_ms(ONE) == -1
+    session.request(now_ms=1_000)
+    assert session.answered_ms(ONE) == -1, "nothing has come yet"
+    list(session.accept(answer(part(ONE), part(OTHER))))
+    session.want(ONE, IDS[ONE.topic], Wanted(7, 5))
+    session.request(now_ms=2_000)
+    list(session.accept(answer(part(ONE))))
+    assert (session.answered_ms(ONE), session.answered_ms(OTHER)) == (2_000, 2_000)
+    assert session.answered_ms(THIRD) == -1
+
+
+def test_an_answer_that_was_under_way_says_nothing_of_a_partition_that_came_or_came_back():
+    session = wanting(ONE, OTHER)
+    session.request(now_ms=1_000)
+    session.want(THIRD, IDS[THIRD.topic], Wanted(0, 5))
+    session.forget(OTHER)
+    session.want(OTHER, IDS[OTHER.topic], Wanted(0, 5))
+    list(session.accept(answer(part(ONE), part(OTHER))))
+    assert [session.answered_ms(place) for place in (ONE, OTHER, THIRD)] == [1_000, -1, -1]
+    session.request(now_ms=2_000)
+    list(session.accept(answer()))
+    assert [session.answered_ms(place) for place in (ONE, OTHER, THIRD)] == [2_000] * 3
+    session.forget(ONE)
+    assert session.answered_ms(ONE) == -1
+
+
+def test_an_error_of_the_session_and_an_answer_that_never_came_tell_of_nothing():
+    session = wanting(ONE)
+    session.request(now_ms=1_000)
+    list(session.accept(answer(part(ONE))))
+    session.request(now_ms=2_000)
+    list(session.accept(answer(code=INVALID_SESSION_EPOCH)))
+    session.request(now_ms=3_000)
+    session.reset()
+    assert session.answered_ms(ONE) == 1_000
+    session.request(now_ms=4_000)
+    list(session.accept(answer(part(ONE))))
+    assert session.answered_ms(ONE) == 4_000

@@ -30,6 +30,7 @@ from sparkmirror.offsets.records import (
     Stopped,
     parse,
 )
+from sparkmirror.offsets.recovery import UNKNOWN_MS
 
 _offsets = st.integers(-1, 2**62)
 _numbers = st.integers(0, 2**53)
@@ -81,13 +82,24 @@ records: dict[str, st.SearchStrategy[Record]] = {
         bytes=_numbers,
         rate=st.tuples(_rates, _rates),
         newest_ms=_offsets,
+        recovery_ms=_offsets,
         time_ms=_numbers,
         lane=_texts,
         error=_texts,
         events=st.lists(_happenings, max_size=3).map(tuple),
     ),
     "event": st.builds(Happened, partition=_partitions, event=_happenings),
-    "life": st.builds(Life, generation=_numbers, time_ms=_numbers, state=_texts, lanes=_numbers, events=_events),
+    "life": st.builds(
+        Life,
+        generation=_numbers,
+        time_ms=_numbers,
+        state=_texts,
+        lanes=_numbers,
+        events=_events,
+        recovery_ms=_offsets,
+        behind=_texts,
+        waiting=_offsets,
+    ),
     "duty": st.builds(
         DutyRound, name=_texts, time_ms=_numbers, interval_s=st.floats(0, 1e9), changed=_numbers, problems=_events
     ),
@@ -148,9 +160,16 @@ def test_what_a_later_release_adds_to_a_value_does_no_harm(record: Record):
 ADDED: dict[str, dict[str, Any]] = {
     "flow": {},
     "segment": {"unguarded": False, "anew": False},
-    "progress": {"dead_letters": 0, "target_id": "", "settled": False, "anew": False, "reached": UNKNOWN},
+    "progress": {
+        "dead_letters": 0,
+        "target_id": "",
+        "settled": False,
+        "anew": False,
+        "reached": UNKNOWN,
+        "recovery_ms": UNKNOWN_MS,
+    },
     "event": {},
-    "life": {},
+    "life": {"recovery_ms": UNKNOWN_MS, "behind": "", "waiting": -1},
     "duty": {},
     "acl": {},
     "stopped": {},

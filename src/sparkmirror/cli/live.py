@@ -137,6 +137,7 @@ def line(flow: FlowView) -> str:
         f"{figures.count(flow.records_per_s)} records/s",
         figures.megabytes_rate(flow.bytes_per_s),
         lag,
+        f"rpo {figures.span(flow.rpo_ms)}",
         _counted(flow.lanes, "lane"),
         _counted(flow.partitions, "partition"),
     ]
@@ -150,7 +151,7 @@ def flow_lines(flows: Sequence[FlowView]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
     table.add_column("flow", overflow="fold")
     table.add_column("state", no_wrap=True)
-    for figure in ("records/s", "MB/s", "lag", "in time", "lanes", "partitions"):
+    for figure in ("records/s", "MB/s", "lag", "in time", "rpo", "lanes", "partitions"):
         table.add_column(figure, justify="right", no_wrap=True)
     for flow in flows:
         table.add_row(
@@ -160,6 +161,7 @@ def flow_lines(flows: Sequence[FlowView]) -> Table:
             f"{flow.bytes_per_s / 1e6:,.1f}",
             figures.count(flow.lag_records),
             figures.span(flow.lag_ms),
+            figures.span(flow.rpo_ms),
             figures.count(flow.lanes),
             figures.count(flow.partitions),
         )

@@ -21,6 +21,7 @@ from sparkmirror.cli import figures
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Clusters, Files, Flow
 from sparkmirror.cli.tables import table_console
+from sparkmirror.events import Kind
 from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
 
 PARTITIONS_SHOWN = 50
@@ -59,7 +60,7 @@ def _show(flows: Sequence[FlowStatus], *, limit: int | None) -> None:
             console.print(partition_table(one, limit=limit))
         if line := target_line(one):
             console.print(Text(line, style="dim"), soft_wrap=True)
-        for line in (*event_lines(one), *duty_lines(one)):
+        for line in (*limit_lines(one), *event_lines(one), *duty_lines(one)):
             console.print(Text(line, style="yellow"), soft_wrap=True)
 
 
@@ -94,6 +95,16 @@ def event_lines(flow: FlowStatus) -> list[str]:
     return found
 
 
+def limit_lines(flow: FlowStatus) -> list[str]:
+    """Whether the recovery point is within its limit, where there is one."""
+    if flow.rpo_limit_ms is None:
+        return []
+    age = "of unknown age" if flow.rpo_ms is None else f"{figures.span(flow.rpo_ms)} old"
+    verdict = "passed" if flow.rpo_passed else "kept"
+    behind = f" ({flow.rpo_partition} is furthest behind)" if flow.rpo_passed and flow.rpo_partition else ""
+    return [f"{flow.name}: recovery point {age}, limit {figures.span(flow.rpo_limit_ms)}: {verdict}{behind}"]
+
+
 def duty_lines(flow: FlowStatus) -> list[str]:
     """One line for each thing that a duty could not do in its newest round."""
     return [
@@ -108,7 +119,7 @@ def _event_line(flow: str, event: EventStatus) -> str:
     if event.time_ms is not None:
         moment = f"{datetime.fromtimestamp(event.time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S} "
     place = f"{event.place}: " if event.place and not event.text.startswith(event.place) else ""
-    kind = f"[{event.kind}] " if event.topic else ""
+    kind = "" if event.kind == Kind.NOTE.value and not event.topic else f"[{event.kind}] "
     return f"{flow}: {moment}{kind}{place}{event.text}"
 
 
@@ -124,7 +135,9 @@ def flow_table(flows: Sequence[FlowStatus], *, now_ms: int) -> Table:
         flows: what the reader found.
         now_ms: this moment, milliseconds since 1970; ages are counted from it.
     """
-    table = _table("flow", "state", "records", "MB", "lag", "lag in time", "partitions", "events", "heard")
+    table = _table(
+        "flow", "state", "records", "MB", "lag", "lag in time", "rpo", "rpo records", "partitions", "events", "heard"
+    )
     for flow in flows:
         table.add_row(
             Text(flow.name, style="bold"),
@@ -133,6 +146,8 @@ def flow_table(flows: Sequence[FlowStatus], *, now_ms: int) -> Table:
             figures.megabytes_rate(flow.bytes_per_s),
             figures.count(flow.lag_records),
             figures.span(flow.lag_ms),
+            Text(figures.span(flow.rpo_ms), style="bold red" if flow.rpo_passed else ""),
+            figures.count(flow.rpo_records),
             figures.count(len(flow.partitions)),
             figures.count(len(flow.events)),
             figures.MISSING if flow.updated_ms is None else f"{figures.span(max(0, now_ms - flow.updated_ms))} ago",

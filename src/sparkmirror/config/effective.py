@@ -91,6 +91,7 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "lane.memory.bytes", str(flow.memory_per_lane)
     yield "batch.decompression.max.bytes", str(flow.decompression_limit)
     yield "max.bytes.per.second", "no limit" if flow.max_bytes_per_s is None else str(flow.max_bytes_per_s)
+    yield "rpo.limit.ms", "no limit" if flow.rpo_limit_ms is None else str(flow.rpo_limit_ms)
     yield "errors.tolerance", flow.dead_letters.tolerance.value
     yield "errors.deadletterqueue.topic.name", flow.dead_letters.topic
     yield "errors.deadletterqueue.topic.replication.factor", str(flow.dead_letters.replication_factor)

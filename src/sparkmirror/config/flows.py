@@ -53,6 +53,8 @@ _TOLERANCE = {tolerance.value: tolerance for tolerance in Tolerance}
 _MIN_LANE_MEMORY = 1024 * 1024
 _MIN_DECOMPRESSION = 1024 * 1024
 _MIN_RATE = 1024
+_MIN_RPO_LIMIT = 10_000
+"""What is known of a source that answers, and has nothing new, is on record within some seconds."""
 _DECOMPRESSION = 256 * 1024 * 1024
 _DECOMPRESSION_TIMES = 10
 """The decompression limit's default: so many bytes, or so many times what a partition is fetched with."""
@@ -121,6 +123,7 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         ),
         decompression_limit=_decompression_limit(reader, source),
         max_bytes_per_s=reader.optional_integer("max.bytes.per.second", low=_MIN_RATE, high=LONG_MAX),
+        rpo_limit_ms=reader.optional_integer("rpo.limit.ms", low=_MIN_RPO_LIMIT, high=LONG_MAX),
         dead_letters=_dead_letters(reader),
         groups=_groups(reader),
         on=_policies(reader, reset),

@@ -259,6 +259,7 @@ class FlowConfig:
             copies records of aborted transactions as if they were valid: a default that corrupts is not kept.
         internal_replication_factor: of sparkmirror's own topics; ``replication_factor`` unless set.
         max_bytes_per_s: bytes of batches that the flow may copy in a second; None for no limit.
+        rpo_limit_ms: how old the recovery point may be before that is an event; None for no limit.
         decompression_limit: the most bytes that one source batch may decompress to.
         heartbeats, offset_syncs: what is written to MirrorMaker 2's own topics.
         dead_letters: what becomes of records that the target topic cannot hold.
@@ -298,6 +299,7 @@ class FlowConfig:
     internal_replication_factor: int = 2
     decompression_limit: int = 256 * 1024 * 1024
     max_bytes_per_s: int | None = None
+    rpo_limit_ms: int | None = None
     dead_letters: DeadLetters = DeadLetters()
     groups: GroupSettings = field(default_factory=GroupSettings)
     on: Policies = Policies()

@@ -7,7 +7,8 @@ and the run.
     ["drain", run, shift or "*"]     finish what is in flight, hand over and end
     ["ready", run, shift]            the successor of this shift has started and waits for it
     ["handover", run, shift, part]   where this shift left its partitions; ``parts`` says how many records there are
-    ["alive", run, shift]            this shift lives; each second, also when it is idle
+    ["alive", run, shift]            this shift lives; each second, also when it is idle. ``recovery`` is the earliest
+                                     recovery point of its partitions, and whose, once one was published
     ["orders", run, "*"]             topics to leave alone and how fast to copy, see `orders`
     ["lost", run, shift]             this shift may send nothing more and will hand over nothing: its partitions are
                                      taken over
@@ -26,6 +27,7 @@ from sparkmirror.copy import orders
 from sparkmirror.copy.orders import NO_ORDERS, Orders
 from sparkmirror.kafka.journal import Entry
 from sparkmirror.model import NOTHING, UNKNOWN, Copied, Reached, TopicPartition, Writer
+from sparkmirror.offsets.recovery import UNKNOWN_MS, RecoveryPoint
 
 RUN_KEY = json.dumps(["run"])
 """Never deleted, so that also a lane that stood still for days reads it."""
@@ -43,6 +45,7 @@ class Handed:
         leader_epoch: of the source's batch left of the position, or of a later one.
         reached: how far the target's log is known to go.
         settled: whether everything that was sent is acknowledged; not so only beside an error.
+        recovery_ms: the recovery point, see ``offsets.recovery``.
     """
 
     position: int
@@ -55,6 +58,7 @@ class Handed:
     settled: bool = True
     leader_epoch: int = -1
     reached: Reached = UNKNOWN
+    recovery_ms: int = UNKNOWN_MS
 
 
 def run_value(run: str) -> str:
@@ -75,6 +79,17 @@ def ready_key(run: str, shift: str) -> str:
 def alive_key(run: str, shift: str) -> str:
     """The key by which a shift says that it lives."""
     return json.dumps(["alive", run, shift])
+
+
+def alive_value(point: RecoveryPoint | None) -> str:
+    """What a shift says beside that it lives."""
+    return json.dumps({} if point is None else {"recovery": [point.time_ms, *point.partition]})
+
+
+def told_alive(value: str) -> RecoveryPoint | None:
+    """Reads `alive_value`."""
+    told = json.loads(value).get("recovery")
+    return None if told is None else RecoveryPoint(told[0], TopicPartition(told[1], told[2]))
 
 
 def orders_key(run: str) -> str:
@@ -100,7 +115,19 @@ def _handover_key(run: str, shift: str, part: int) -> str:
 def handover_entries(run: str, shift: str, handed: dict[TopicPartition, Handed]) -> list[tuple[str, str]]:
     """The records of one handover."""
     rows = [
-        [*p, h.position, h.sequence, *_ids(h.writer), h.opened, h.last, h.copied, h.error, h.settled, *_epochs(h)]
+        [
+            *p,
+            h.position,
+            h.sequence,
+            *_ids(h.writer),
+            h.opened,
+            h.last,
+            h.copied,
+            h.error,
+            h.settled,
+            *_epochs(h),
+            h.recovery_ms,
+        ]
         for p, h in handed.items()
     ]
     chunks = [rows[i : i + PARTITIONS_PER_RECORD] for i in range(0, len(rows), PARTITIONS_PER_RECORD)] or [[]]
@@ -203,7 +230,7 @@ def _name(key: str) -> list[Any]:
 
 
 def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
-    topic, partition, position, sequence, producer_id, epoch, opened, last, copied, error, settled, *epochs = row
+    topic, partition, position, sequence, producer_id, epoch, opened, last, copied, error, settled, *more = row
     handed = Handed(
         position=position,
         sequence=sequence,
@@ -213,7 +240,8 @@ def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
         copied=Copied(*copied),
         error=error,
         settled=settled,
-        leader_epoch=epochs[0],
-        reached=Reached(*epochs[1]),
+        leader_epoch=more[0],
+        reached=Reached(*more[1]),
+        recovery_ms=more[2],
     )
     return TopicPartition(topic, partition), handed

@@ -19,6 +19,7 @@ from sparkmirror.copy.pace import Pace
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.throttling import Throttling
 from sparkmirror.errors import LinkError
+from sparkmirror.events import now_ms
 from sparkmirror.kafka.cluster import FRAME_LIMIT, Cluster
 from sparkmirror.kafka.fetching import Fetched, FetchLimits, FetchSession, Wanted
 from sparkmirror.kafka.metadata import NO_LEADER
@@ -96,6 +97,11 @@ class Fetcher:
         else:
             self.want(partition)
 
+    def answered_ms(self, partition: PartitionCopy) -> int:
+        """When the newest request left whose answer tells of the partition, or -1; -1 too while it is not fetched."""
+        session = self._sessions.get(partition.source_node)
+        return -1 if session is None else session.answered_ms(partition.source)
+
     def refetch(self, partition: PartitionCopy) -> None:
         """Fetches the same offset again, which an answer brought but nobody took."""
         self.forget(partition)
@@ -116,7 +122,7 @@ class Fetcher:
     def _request(self, session: FetchSession) -> None:
         session.busy = True
         timeout_ms = self._limits.max_wait_ms + self._cluster.settings.request_timeout_ms
-        request = session.request(self.pace.most(self._limits.max_bytes))
+        request = session.request(self.pace.most(self._limits.max_bytes), now_ms())
         self._cluster.send(request, session.node, lambda answer: self._answered(session, answer), timeout_ms)
 
     def _answered(self, session: FetchSession, answer: Any) -> None:

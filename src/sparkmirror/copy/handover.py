@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from sparkmirror.copy.control import ControlState, Handed, alive_key, handover_entries, ready_key
+from sparkmirror.copy.control import ControlState, Handed, alive_key, alive_value, handover_entries, ready_key
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.copy.progress import Publisher
@@ -21,6 +21,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.signal import Signal
 from sparkmirror.model import NO_OFFSET
+from sparkmirror.offsets.recovery import RecoveryPoint
 
 WAIT_SECONDS = 120.0
 POLL_MS = 500
@@ -59,8 +60,11 @@ class Handover:
         finally:
             self._turn.set()
 
-    async def give_sign(self) -> str:
-        """Says that the shift lives, and reads what was said before that.
+    async def give_sign(self, point: RecoveryPoint | None) -> str:
+        """Says that the shift lives and up to when its partitions are copied, and reads what was said before that.
+
+        Args:
+            point: the earliest recovery point of its partitions; None before one was published.
 
         Returns:
             why the shift may send nothing more, or "".
@@ -69,7 +73,7 @@ class Handover:
             BrokerError: the topic cannot be written or read.
             LinkError: the target does not answer.
         """
-        offset = await self.journal.append([(alive_key(self._plan.run, self._plan.shift), "{}")])
+        offset = await self.journal.append([(alive_key(self._plan.run, self._plan.shift), alive_value(point))])
         if offset < self._next:
             self._next = 0  # the topic lost its tail, or was made anew
         while self._next <= offset:
@@ -109,12 +113,14 @@ class Handover:
                 partition.base = plan.copied
                 partition.leader_epoch = plan.leader_epoch
                 partition.footing.reached = plan.reached
+                partition.recovery.point_ms = plan.recovery_ms
                 last = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
                 partition.begin(plan.position, plan.sequence, last, opened=plan.opened)
         else:
             partition.base = handed.copied
             partition.leader_epoch = handed.leader_epoch
             partition.footing.reached = handed.reached
+            partition.recovery.point_ms = handed.recovery_ms
             partition.begin(handed.position, handed.sequence, handed.last, opened=handed.opened)
             partition.unsettled = not handed.settled
             if handed.error:
@@ -135,6 +141,7 @@ class Handover:
                 settled=p.all_acknowledged,
                 leader_epoch=p.leader_epoch,
                 reached=p.footing.reached,
+                recovery_ms=p.recovery.point_ms,
             )
             for p in partitions
         }

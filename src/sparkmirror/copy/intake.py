@@ -29,6 +29,7 @@ from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.log_range import log_range
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.naming import WRITERS_TOPIC
+from sparkmirror.offsets.recovery import Answer
 
 if TYPE_CHECKING:
     from sparkmirror.copy.lane import Lane
@@ -89,6 +90,7 @@ class Intake:
         committed = self._config.isolation is Isolation.READ_COMMITTED and fetched.last_stable >= 0
         partition.end = fetched.last_stable if committed else fetched.high_watermark
         partition.log_start = fetched.log_start
+        partition.recovery.answered(Answer(self._lane.fetcher.answered_ms(partition), partition.end))
         if fetched.preferred_node >= 0:
             self._lane.fetcher.forget(partition)
             partition.source_node = fetched.preferred_node

@@ -35,6 +35,7 @@ from sparkmirror.copy.footing import Footing
 from sparkmirror.copy.guard import FORGOTTEN, Guard
 from sparkmirror.copy.outgoing import LEAST_USE, Outgoing, Waiting, next_outgoing
 from sparkmirror.copy.plan import GUARDED_MS, PartitionPlan
+from sparkmirror.copy.recovery import Recovery
 from sparkmirror.copy.retries import Retry, decide
 from sparkmirror.copy.tally import Tally
 from sparkmirror.errors import BatchError
@@ -95,6 +96,7 @@ class PartitionCopy:
         remembered_ms: the time of the state that the broker has of the writer, as far as is known.
         write_ahead: puts a segment on record that was not known when its batches came.
         round_trip: seconds to the target's leader and back.
+        recovery: up to when the target surely has all that the source took.
     """
 
     plan: PartitionPlan
@@ -132,6 +134,7 @@ class PartitionCopy:
     remembered_ms: int = FORGOTTEN
     write_ahead: Callable[[list[Segment], Ticket], None] | None = None
     round_trip: float = 0.0
+    recovery: Recovery = field(default_factory=Recovery)
     tally: Tally = field(default_factory=Tally)
     ahead: SegmentsAhead = field(init=False)
     _noticed: bool = False

@@ -24,6 +24,7 @@ from sparkmirror.model import (
     TopicPartition,
     Writer,
 )
+from sparkmirror.offsets.recovery import UNKNOWN_MS
 
 GUARDED_MS = 23 * 3_600_000
 """Brokers forget a producer whose newest record is a day old, unless ``producer.id.expiration.ms`` says otherwise."""
@@ -50,6 +51,7 @@ class PartitionPlan:
         leader_epoch: of the source's batch left of the position, or -1 if nobody knows.
         anew: whether the writer epoch begins where source or target are not what older epochs knew, see `Segment`.
         reached: how far the target's log is known to go; a leader that has less is not written to.
+        recovery_ms: the recovery point so far, see ``offsets.recovery``.
         carried: ids of the clusters whose records, mirrored into the source, this writer epoch may carry on.
     """
 
@@ -70,6 +72,7 @@ class PartitionPlan:
     leader_epoch: int = -1
     anew: bool = False
     reached: Reached = UNKNOWN
+    recovery_ms: int = UNKNOWN_MS
     carried: tuple[str, ...] = ()
 
     @property

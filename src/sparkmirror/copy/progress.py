@@ -6,7 +6,7 @@ Both go to the flow's internal topic; only partitions that moved are written. Se
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.copy.partition import PartitionCopy
@@ -14,8 +14,9 @@ from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.kafka.cluster import CALL_MS
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.signal import Signal
-from sparkmirror.model import Copied, TopicPartition
+from sparkmirror.model import NO_OFFSET, Copied, TopicPartition
 from sparkmirror.offsets.records import Progress, Segment
+from sparkmirror.offsets.recovery import Answer, RecoveryPoint
 
 EVERY_SECONDS = 1.0
 TURN_SECONDS = 60.0
@@ -45,17 +46,44 @@ def _rate(partition: PartitionCopy, before: _Mark | None) -> tuple[float, float]
     return ((now.records - before.copied.records) / seconds, (now.bytes - before.copied.bytes) / seconds)
 
 
+def follow(partition: PartitionCopy, asked_ms: int) -> None:
+    """Takes into a recovery point what the target has by now, and an answer of the source that had no news.
+
+    Args:
+        partition: whose.
+        asked_ms: when the newest request left whose answer tells of the partition, or -1. Such an answer names only
+            partitions with news, so nobody takes it for the others.
+    """
+    recovery, newest_ms = partition.recovery, partition.tally.newest_ms
+    recovery.reached(partition.position, newest_ms)
+    if not partition.error and not partition.obstacle and partition.end != NO_OFFSET:
+        recovery.answered(Answer(asked_ms, partition.end))
+        recovery.reached(partition.position, newest_ms)
+
+
+def earliest(partitions: Iterable[PartitionCopy]) -> RecoveryPoint | None:
+    """The earliest recovery point; None where no partition is without an error."""
+    return min((RecoveryPoint(p.recovery.point_ms, p.source) for p in partitions if not p.error), default=None)
+
+
 class Publisher:
     """Writes for all partitions of one shift, one publication at a time: a later one never overtakes an earlier one.
 
     Args:
         journal: the flow's internal topic.
         plan: the shift.
+        answered_ms: when the newest request left whose answer tells of a partition, or -1.
+
+    Attributes:
+        recovery: the earliest recovery point of the partitions, as of the last publication. Without those of which an
+            error is on record: whoever reads that knows their own.
     """
 
-    def __init__(self, journal: Journal, plan: ShiftPlan) -> None:
+    def __init__(self, journal: Journal, plan: ShiftPlan, answered_ms: Callable[[PartitionCopy], int]) -> None:
+        self.recovery: RecoveryPoint | None = None
         self._journal = journal
         self._plan = plan
+        self._answered_ms = answered_ms
         self._published: dict[TopicPartition, _Mark] = {}
         self._turn = Signal(journal.cluster.loop)
         self._turn.set()
@@ -82,6 +110,7 @@ class Publisher:
         moved: dict[TopicPartition, _Mark] = {}
         settled = [len(partition.ahead.settled) for partition in partitions]
         for partition in partitions:
+            follow(partition, self._answered_ms(partition))
             entries += [(segment.key, segment.value()) for segment in partition.ahead.settled]
             if final:
                 entries += [(segment.key, None) for segment in partition.unreached()]
@@ -92,11 +121,13 @@ class Publisher:
                 mark.flowing = progress.rate != (0.0, 0.0)
                 entries.append((progress.key, progress.value()))
                 moved[partition.source] = mark
+        recovery = earliest(partitions)
         if entries:
             await self._journal.append(entries)
             self._published.update(moved)
             for partition, count in zip(partitions, settled, strict=True):
                 del partition.ahead.settled[:count]
+        self.recovery = recovery or self.recovery
 
     def _progress(self, partition: PartitionCopy, before: _Mark | None) -> Progress:
         sequence, source, target = partition.last
@@ -122,6 +153,7 @@ class Publisher:
             dead_letters=copied.dead_letters,
             rate=_rate(partition, before),
             newest_ms=partition.tally.newest_ms,
+            recovery_ms=partition.recovery.point_ms,
             time_ms=int(time.time() * 1000),
             lane=self._plan.shift,
             error=partition.error,

@@ -50,7 +50,7 @@ class Watch:
     def __init__(self, lane: Lane, target: Cluster) -> None:
         self._lane = lane
         self._loop = target.loop
-        self.publisher = Publisher(Journal(target, lane.plan.internal_topic), lane.plan)
+        self.publisher = Publisher(Journal(target, lane.plan.internal_topic), lane.plan, lane.fetcher.answered_ms)
         self._began = 0.0
         self._parent = os.getppid()
         self._stopped = self._silent = False
@@ -168,7 +168,7 @@ class Watch:
         lease, began = self._lane.lease, now()
         if lease.ended:
             return
-        ended = await self._lane.handover.give_sign()
+        ended = await self._lane.handover.give_sign(self.publisher.recovery)
         if ended:
             log.error("%s: %s", self._lane.plan.shift, ended)
             lease.end(ended)

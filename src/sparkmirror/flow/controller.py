@@ -22,7 +22,8 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.duties import roster
 from sparkmirror.errors import ConfigError, HeldError, LinkError, SparkmirrorError
 from sparkmirror.flow.connections import placed
-from sparkmirror.flow.copying import Copying, Desk
+from sparkmirror.flow.copying import Copying
+from sparkmirror.flow.desk import Desk
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, check_held, held_text, open_flow
 from sparkmirror.flow.room import Room

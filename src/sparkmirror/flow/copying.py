@@ -12,14 +12,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, lane_count, pack
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.events import ANEW, Kind, kind_of_stop, now_ms
+from sparkmirror.flow.desk import Desk
 from sparkmirror.flow.discovery import Discovery
 from sparkmirror.flow.lanes import Ended, Lanes
 from sparkmirror.flow.opening import Opened
@@ -28,10 +27,11 @@ from sparkmirror.flow.planner import Pairs
 from sparkmirror.flow.planning import Planning
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.rates import Rates
+from sparkmirror.flow.recovery import Recovery
 from sparkmirror.flow.rest import Resting
-from sparkmirror.flow.room import Packed, Room, must_pack_anew
+from sparkmirror.flow.room import Packed, must_pack_anew
 from sparkmirror.flow.settled import settled_at, settled_by, settled_in
-from sparkmirror.flow.shift import LaneOfShifts, RunShift, onward_from
+from sparkmirror.flow.shift import LaneOfShifts, onward_from
 from sparkmirror.flow.showing import flow_view
 from sparkmirror.flow.telling import Note, Telling, outlived, stands
 from sparkmirror.flow.view import FlowView
@@ -40,7 +40,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import control_topic
-from sparkmirror.offsets.records import Life, Stopped
+from sparkmirror.offsets.records import FLOW, Life, Stopped
 
 log = logging.getLogger(__name__)
 
@@ -52,29 +52,6 @@ BURY_SECONDS = 60.0
 
 ONCE_TRIES = 5
 """How often a copy for once takes a partition up again whose lane was lost."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """What a run gives to each of its flows.
-
-    Attributes:
-        run: the run's name.
-        opening: how often the run has opened the flow before; what was cancelled then keeps its name in Spark.
-        once: copy to the present end, then end.
-        room: how many lanes the flow may have now.
-        run_shift: runs one shift on Spark and waits for it.
-        cancel_shift: cancels one, given its name; `run_shift` then raises.
-        pool: threads for shifts.
-    """
-
-    run: str
-    opening: int
-    once: bool
-    room: Callable[[], Room]
-    run_shift: RunShift
-    cancel_shift: Callable[[str], None]
-    pool: ThreadPoolExecutor
 
 
 class Copying:
@@ -109,6 +86,7 @@ class Copying:
         self._rates = Rates()
         self._rate = (0.0, 0.0)
         now = time.monotonic()
+        self._recovery = Recovery(config.rpo_limit_ms, opened.store.state)
         self._looked = self._lived = 0.0
         self._began = self._refreshed = self._compared = now
         self.superseded = ""
@@ -150,6 +128,7 @@ class Copying:
         plans = self._plan(self._discovery.find())
         for partition, event in self._discovery.untold().items():
             self._telling.tell(partition, [event])
+        self._judge_recovery()
         self._live("running")
         self._pack(plans)
 
@@ -158,7 +137,18 @@ class Copying:
         now = time.monotonic()
         for ended in self._lanes.ended():
             self._settle(ended, now)
+        looks = now - self._looked >= LOOK_SECONDS
         self._attempt(lambda: self._look_after(now))
+        if looks:
+            self._judge_recovery()
+
+    def _judge_recovery(self) -> None:
+        """Also while a cluster cannot be asked: that is when a recovery point grows old."""
+        progress, signs = self._opened.store.state.progress, self._opened.signs
+        event = self._recovery.look(self._lanes, signs.point, self._discovery.pairs, progress, now_ms())
+        if event is not None:
+            self._note(event.text)  # at once, while the record has to wait for a target that is away
+            self._telling.tell(FLOW, [event], event.text)
 
     def _attempt(self, work: Callable[[], None]) -> None:
         try:
@@ -173,6 +163,7 @@ class Copying:
         clean = self._drain(seconds) and self._resting.all_settled
         clean = clean and (self._opened.clean or self._discovery.looked)
         self._opened.store.follow()
+        self._judge_recovery()
         self._attempt(self._speak)
         self._rate = (0.0, 0.0)
         if not len(self._lanes):
@@ -202,6 +193,7 @@ class Copying:
             state,
             [p for p in mine if p.partition in self._discovery.pairs],
             rate=self._rate,
+            rpo_ms=self._recovery.age_ms(now_ms()),
             lanes=len(self._lanes),
             partitions=len(self._discovery.pairs),
             events=tuple(dict.fromkeys((*events, *(stands(p, e) for p, e in self._resting.errors().items())))),
@@ -338,6 +330,7 @@ class Copying:
             self._opened.signs.give_up(shift.plan.shift)
         self._attempt(self._lanes.speak)
         self._planning.resuming.lose(lane.partitions)
+        self._recovery.lose(lane)
         for partition in sorted(lane.partitions):
             self._rest(partition, f"its lane was lost: {ended.error}", now)
         lane.partitions.clear()
@@ -414,7 +407,7 @@ class Copying:
 
     def _plan(self, pairs: Pairs, settled: Mapping[TopicPartition, Resumed] | None = None) -> list[PartitionPlan]:
         """Decides where partitions begin; those that cannot begin now rest."""
-        planned = self._planning.plan(pairs, settled or {})
+        planned = self._planning.plan(pairs, settled or {}, self._recovery.floors)
         for partition, (event, seconds) in planned.waiting.items():
             self._telling.tell(partition, [event], event.text)
             where = (settled or {}).get(partition)
@@ -483,4 +476,4 @@ class Copying:
             lanes=len(self._lanes),
             events=events[:20],
         )
-        self._opened.store.write([life])
+        self._opened.store.write([self._recovery.mark(life)])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.errors import BrokerError, LinkError
-from sparkmirror.events import Event, Kind
+from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, TargetFacts, decide_start
 from sparkmirror.flow.starts import find_starts
 from sparkmirror.kafka import admin
@@ -20,6 +20,7 @@ from sparkmirror.kafka.metadata import TopicView, describe_topics
 from sparkmirror.model import MAX_MESSAGE_BYTES, NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.recovery import Answer
 
 Pairs = Sequence[tuple[TopicPartition, TopicPartition]]
 
@@ -49,6 +50,7 @@ def starts_of(
     copied: Mapping[TopicPartition, Copied],
     resumed: Mapping[TopicPartition, Resumed],
     moves: Mapping[TopicPartition, MoveOrder],
+    floors: Mapping[TopicPartition, int],
     once: bool,
 ) -> tuple[tuple[Start, ...], dict[TopicPartition, Event]]:
     """Decides where each pair begins.
@@ -63,6 +65,7 @@ def starts_of(
         copied: what this run did so far.
         resumed: where those go on that were handed out before.
         moves: where an operator wants them to go on.
+        floors: recovery points that are known to be later than those on record.
         once: whether the copy ends at the source's present end.
 
     Returns:
@@ -70,6 +73,7 @@ def starts_of(
     """
     sources = [source_partition for source_partition, _ in pairs]
     timeout_ms = patience_ms(config, len(pairs))
+    asked_ms = now_ms()
     oldest = admin.find_offsets(source, sources, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
     ends = admin.find_offsets(
         source, list(oldest.found), OffsetSpec.LATEST, isolation=config.isolation, timeout_ms=timeout_ms
@@ -98,6 +102,8 @@ def starts_of(
         },
         on=config.on,
         moves=moves,
+        floors=floors,
+        answers={p: Answer(asked_ms, end) for p, end in ends.found.items()},
     )
     failed = {**oldest.failed, **ends.failed}
     refused = absent(config, source, [p for p, error in failed.items() if _code(error) == UNKNOWN_TOPIC_OR_PARTITION])

@@ -58,12 +58,15 @@ class Planning:
         takeover = Takeover(config, target, opened)
         self.resuming = Resuming(config, opened, target, takeover)
 
-    def plan(self, pairs: Pairs, settled: Mapping[TopicPartition, Resumed]) -> Planned:
+    def plan(
+        self, pairs: Pairs, settled: Mapping[TopicPartition, Resumed], floors: Mapping[TopicPartition, int]
+    ) -> Planned:
         """Decides where partitions begin.
 
         Args:
             pairs: source and target partitions.
             settled: where those go on that came back with nothing unacknowledged.
+            floors: recovery points that are known to be later than those on record.
 
         Raises:
             SparkmirrorError: a cluster cannot be asked.
@@ -83,6 +86,7 @@ class Planning:
             copied=self._copied(),
             resumed=resumption.resumed,
             moves=orders,
+            floors=floors,
             once=self._once,
         )
         waiting = {

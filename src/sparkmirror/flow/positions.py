@@ -25,6 +25,7 @@ from sparkmirror.kafka.epochs import UNDEFINED, EpochEnd
 from sparkmirror.model import NO_OFFSET, NOTHING, UNKNOWN, Copied, Reached, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.recovery import UNKNOWN_MS, Answer, recovery_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,8 @@ class Known:
         log_ends: where the source's log ends, for those whose leader epoch nobody knows.
         on: what is done when source or target were changed.
         moves: where an operator wants partitions to go on.
+        floors: recovery points that are known to be later than those on record.
+        answers: what the source just said of where its logs end.
     """
 
     progress: Mapping[TopicPartition, Progress]
@@ -93,6 +96,8 @@ class Known:
     log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     on: Policies = field(default_factory=Policies)
     moves: Mapping[TopicPartition, MoveOrder] = field(default_factory=dict)
+    floors: Mapping[TopicPartition, int] = field(default_factory=dict)
+    answers: Mapping[TopicPartition, Answer] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +155,7 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         copied=known.copied.get(source, NOTHING),
         leader_epoch=_leader_epoch(source, place, known),
         anew=place.anew,
+        recovery_ms=_recovery_ms(source, place, known),
     )
     resumed, progress = known.resumed.get(source), known.progress.get(source)
     if resumed is not None and not place.anew:
@@ -172,6 +178,15 @@ def _leader_epoch(source: TopicPartition, place: _Place, known: Known) -> int:
     if progress is None or place.anew or place.position > progress.position:
         return -1
     return progress.leader_epoch if end is None else end.epoch
+
+
+def _recovery_ms(source: TopicPartition, place: _Place, known: Known) -> int:
+    """The recovery point so far: lost where the copy goes back, or on elsewhere; this moment where nothing waits."""
+    progress, so_far = known.progress.get(source), UNKNOWN_MS
+    if progress is not None and not place.anew and place.position >= progress.position:
+        so_far = max(progress.recovery_ms, known.floors.get(source, UNKNOWN_MS))
+    answer = known.answers.get(source)
+    return recovery_ms(so_far, position=place.position, answer=answer, newest_ms=-1, asked_ms=UNKNOWN_MS)
 
 
 def _place(source: TopicPartition, target: TopicPartition, known: Known) -> _Place:

@@ -111,6 +111,7 @@ def going_on(plan: PartitionPlan, receipt: Receipt) -> PartitionPlan:
         copied=copied,
         leader_epoch=receipt.leader_epoch,
         reached=receipt.reached,
+        recovery_ms=receipt.recovery_ms,
     )
 
 

@@ -15,6 +15,7 @@ def flow_view(
     progress: Sequence[Progress],
     *,
     rate: tuple[float, float],
+    rpo_ms: int | None,
     lanes: int,
     partitions: int,
     events: tuple[str, ...],
@@ -26,6 +27,7 @@ def flow_view(
         state: of the flow.
         progress: the newest of each partition, as far as this run wrote it.
         rate: records and bytes per second.
+        rpo_ms: age of the recovery point.
         lanes: that run.
         partitions: that are copied.
         events: for the operator, the newest last.
@@ -41,6 +43,7 @@ def flow_view(
         bytes_per_s=rate[1],
         lag_records=lag if known else None,
         lag_ms=lag_ms if known else None,
+        rpo_ms=rpo_ms,
         lanes=lanes,
         partitions=partitions,
         events=events,

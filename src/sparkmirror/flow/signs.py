@@ -16,9 +16,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sparkmirror.copy.control import RUN_KEY, run_value
+from sparkmirror.copy.control import RUN_KEY, run_value, told_alive
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Entry, Journal
+from sparkmirror.offsets.recovery import RecoveryPoint
 
 SILENT_SECONDS = 10.0
 FIRST_SECONDS = 120.0
@@ -39,10 +40,12 @@ class Heard:
     Attributes:
         run: whose shifts.
         follower: the run that has taken the flow, or "".
+        points: up to when the partitions of a shift are copied, as it told last.
     """
 
     run: str
     follower: str = ""
+    points: dict[str, RecoveryPoint] = field(default_factory=dict)
     _shifts: dict[str, float] = field(default_factory=dict)
     _unheard: set[str] = field(default_factory=set)
     _patience: int = 1
@@ -61,6 +64,9 @@ class Heard:
             if sign is not None and sign[0] == self.run:
                 self._shifts[sign[1]] = now
                 self._unheard.discard(sign[1])
+                point = told_alive(entry.value or "{}")
+                if point is not None:
+                    self.points[sign[1]] = point
                 self._patience = 1
 
     def expect(self, shift: str, now: float) -> None:
@@ -71,6 +77,7 @@ class Heard:
     def forget(self, shift: str) -> None:
         """A shift has ended."""
         self._shifts.pop(shift, None)
+        self.points.pop(shift, None)
         self._unheard.discard(shift)
 
     def give_up(self, shift: str) -> None:
@@ -164,6 +171,10 @@ class Signs:
     def follower(self) -> str:
         """The run that has taken the flow from this one, or ""."""
         return self._heard.follower
+
+    def point(self, shift: str) -> RecoveryPoint | None:
+        """The earliest recovery point of a shift's partitions, as it told last."""
+        return self._heard.points.get(shift)
 
     def silent(self) -> frozenset[str]:
         """The shifts that were not heard for too long."""

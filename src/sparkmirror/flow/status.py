@@ -15,13 +15,15 @@ from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.opening import held_text
+from sparkmirror.flow.recovery_limit import is_passed
 from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import internal_topic, lineage, policy_for
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.records import FLOW, Progress
+from sparkmirror.offsets.recovery import UNKNOWN_MS, age_ms
 from sparkmirror.offsets.state import JournalState
 
 SILENT_MS = 10_000
@@ -84,9 +86,11 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
         _partition(progress, policy.format_remote_topic(flow.source.alias, place.topic), now_ms)
         for place, progress in sorted(known.progress.items())
     )
+    life = known.life
+    age = age_ms(UNKNOWN_MS if life is None else life.recovery_ms, now_ms)
     moments = [progress.time_ms for progress in known.progress.values()]
-    if known.life is not None:
-        moments.append(known.life.time_ms)
+    if life is not None:
+        moments.append(life.time_ms)
     return FlowStatus(
         name=str(flow.name),
         state=_state(known, now_ms),
@@ -94,12 +98,24 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
         bytes_per_s=sum(one.bytes_per_s or 0.0 for one in partitions),
         lag_records=_sum([one.lag_records for one in partitions]),
         lag_ms=max((one.lag_ms for one in partitions if one.lag_ms is not None), default=None),
+        rpo_ms=age,
+        rpo_records=None if life is None or life.waiting < 0 else life.waiting,
+        rpo_partition="" if life is None else life.behind,
+        rpo_limit_ms=flow.rpo_limit_ms,
+        rpo_passed=_is_passed(flow.rpo_limit_ms, age, known),
         updated_ms=max(moments, default=None),
         dead_letters=_sum([one.dead_letters for one in partitions]),
         partitions=partitions,
         events=_events(known),
         duties=tuple(known.duties[key] for key in sorted(known.duties)),
     )
+
+
+def _is_passed(limit_ms: int | None, age: int | None, known: JournalState) -> bool | None:
+    """Where the age is not known, what the driver told last holds."""
+    if limit_ms is None:
+        return None
+    return is_passed(known.events) if age is None else age > limit_ms
 
 
 def _state(known: JournalState, now_ms: int) -> str:
@@ -168,7 +184,7 @@ def _event(place: TopicPartition, event: Event) -> EventStatus:
         kind=event.kind.value,
         text=event.text,
         topic=place.topic,
-        partition=place.partition,
+        partition=None if place == FLOW else place.partition,
         first=event.first if event.first >= 0 else None,
         last=event.last if event.last >= 0 else None,
         time_ms=event.time_ms or None,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.records import Happened
+from sparkmirror.offsets.records import FLOW, Happened
 
 EVENTS_KEPT = 50
 """Of a partition, to know which were told: a shift keeps 20, and its last come when the next one has begun."""
@@ -123,6 +123,8 @@ def lines(happened: Iterable[Happened]) -> list[str]:
 
 def _line(happened: Happened) -> str:
     text = happened.event.text
+    if happened.partition == FLOW:
+        return text
     place = str(happened.partition)
     return text if text.startswith(place) else f"{place}: {text}"
 

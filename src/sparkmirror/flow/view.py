@@ -26,6 +26,7 @@ class FlowView:
         bytes_per_s: bytes acknowledged by the target.
         lag_records: source end offsets minus positions, over all partitions.
         lag_ms: age of the oldest record that waits, 0 when none waits.
+        rpo_ms: age of the recovery point, see ``offsets.recovery``.
         lanes: lanes that run now.
         partitions: partitions that the flow copies.
         events: what the operator should know (gaps, stopped partitions, errors), the newest last.
@@ -37,6 +38,7 @@ class FlowView:
     bytes_per_s: float = 0.0
     lag_records: int | None = None
     lag_ms: int | None = None
+    rpo_ms: int | None = None
     lanes: int = 0
     partitions: int = 0
     events: tuple[str, ...] = ()
@@ -114,6 +116,11 @@ class FlowStatus:
         bytes_per_s: sum over the partitions.
         lag_records: sum over the partitions; ``None`` when one of them is not known.
         lag_ms: the greatest of the partitions.
+        rpo_ms: age of the recovery point, see ``offsets.recovery``; it grows while nobody tells of the source.
+        rpo_records: records that the source had and the target lacked when the driver told last.
+        rpo_partition: whose recovery point is the earliest, or "".
+        rpo_limit_ms: what ``rpo.limit.ms`` says.
+        rpo_passed: whether the recovery point is older than that; ``None`` without a limit.
         updated_ms: when the newest progress was published, milliseconds since 1970.
         dead_letters: sum over the partitions.
         partitions: each partition, in the order of topic and number.
@@ -128,6 +135,11 @@ class FlowStatus:
     bytes_per_s: float | None = None
     lag_records: int | None = None
     lag_ms: int | None = None
+    rpo_ms: int | None = None
+    rpo_records: int | None = None
+    rpo_partition: str = ""
+    rpo_limit_ms: int | None = None
+    rpo_passed: bool | None = None
     updated_ms: int | None = None
     dead_letters: int | None = None
     partitions: tuple[PartitionStatus, ...] = ()

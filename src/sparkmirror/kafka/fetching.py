@@ -96,6 +96,9 @@ class FetchSession:
         self._forgotten: set[TopicPartition] = set()
         self._ids: dict[str, uuid.UUID | None] = {}
         self._names: dict[uuid.UUID, str] = {}
+        self._asked = self._answered = 0
+        self._asked_ms = self._answered_ms = -1
+        self._since: dict[TopicPartition, int] = {}
 
     def __len__(self) -> int:
         return len(self._wanted)
@@ -107,6 +110,7 @@ class FetchSession:
         """Fetches ``partition`` from ``wanted.offset`` on."""
         if self._wanted.get(partition) == wanted:
             return
+        self._since.setdefault(partition, self._asked)
         self._wanted[partition] = wanted
         self._changed.add(partition)
         self._forgotten.discard(partition)
@@ -117,6 +121,7 @@ class FetchSession:
     def forget(self, partition: TopicPartition) -> None:
         """Stops fetching ``partition``."""
         if self._wanted.pop(partition, None) is not None:
+            del self._since[partition]
             self._changed.discard(partition)
             self._forgotten.add(partition)
 
@@ -125,8 +130,22 @@ class FetchSession:
         self._id, self._epoch = 0, INITIAL_EPOCH
         self._forgotten.clear()
 
-    def request(self, max_bytes: int | None = None) -> Any:
-        """The next Fetch request, for less than its limits if wanted; the session is busy until `accept` or `reset`."""
+    def answered_ms(self, partition: TopicPartition) -> int:
+        """When the newest request left whose answer tells of ``partition``, if only that there is no news of it; or -1.
+
+        One that was under way when the partition came to the session does not.
+        """
+        since = self._since.get(partition)
+        return -1 if since is None or since >= self._answered else self._answered_ms
+
+    def request(self, max_bytes: int | None = None, now_ms: int = -1) -> Any:
+        """The next Fetch request; the session is busy until `accept` or `reset`.
+
+        Args:
+            max_bytes: less than its limits, if wanted.
+            now_ms: the wall clock, for `answered_ms`.
+        """
+        self._asked, self._asked_ms = self._asked + 1, now_ms
         full = self._epoch == INITIAL_EPOCH
         chosen = self._wanted.keys() if full else self._changed
         topics: dict[str, list[Any]] = defaultdict(list)
@@ -172,6 +191,7 @@ class FetchSession:
             if answer.error_code in SESSION_ERRORS or self._epoch != INITIAL_EPOCH:
                 self.reset()
             return
+        self._answered, self._answered_ms = self._asked, self._asked_ms
         self._id = answer.session_id
         self._epoch = self._epoch % 0x7FFFFFFF + 1 if answer.session_id else INITIAL_EPOCH
         for topic in answer.responses:

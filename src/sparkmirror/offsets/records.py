@@ -38,6 +38,7 @@ from sparkmirror.events import Event, Kind, event_of
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
 from sparkmirror.offsets import group_records, inherited, json_text, ledger, orders
 from sparkmirror.offsets.duty_records import READERS, DutyRecord
+from sparkmirror.offsets.recovery import UNKNOWN_MS
 
 VERSION = json_text.VERSION
 SEQUENCES = 1 << 31
@@ -135,6 +136,7 @@ class Progress:
         dead_letters: records put aside since then, because the target topic cannot hold them.
         rate: (records, bytes) per second over the second before.
         newest_ms: the newest record timestamp copied, or -1.
+        recovery_ms: the recovery point, see ``recovery``; of an idle partition it may be as old as its shift.
         error: why the partition stands still, or "".
         events: what happened, newest last.
     """
@@ -159,6 +161,7 @@ class Progress:
     dead_letters: int = 0
     rate: tuple[float, float] = (0.0, 0.0)
     newest_ms: int = -1
+    recovery_ms: int = UNKNOWN_MS
     time_ms: int = 0
     lane: str = ""
     error: str = ""
@@ -190,6 +193,7 @@ class Progress:
                 "dead_letters": self.dead_letters,
                 "rate": [round(self.rate[0], 1), round(self.rate[1], 1)],
                 "newest_ms": self.newest_ms,
+                "recovery_ms": self.recovery_ms,
                 "time_ms": self.time_ms,
                 "lane": self.lane,
                 "error": self.error,
@@ -220,9 +224,16 @@ def closing(progress: Progress) -> tuple[Segment, ...]:
     return (end,)
 
 
+FLOW = TopicPartition("", -1)
+"""Where an event happened that concerns the whole flow."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """The newest event of one kind in one partition, kept for a week so that ``status`` shows it from any machine."""
+    """The newest event of one kind in one partition, or in all of the flow (`FLOW`).
+
+    It is kept for a week, so that ``status`` shows it from any machine.
+    """
 
     partition: TopicPartition
     event: Event
@@ -241,13 +252,23 @@ class Happened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """The driver's sign of life: which state the flow is in, and how many lanes run."""
+    """The driver's sign of life: which state the flow is in, and how many lanes run.
+
+    Attributes:
+        events: what is not copied, and why.
+        recovery_ms: the flow's recovery point, see ``recovery``: the earliest of its partitions.
+        behind: the partition whose that is, or "".
+        waiting: records that the source had and the target had not, or -1 where that is not known of a partition.
+    """
 
     generation: int
     time_ms: int
     state: str
     lanes: int
     events: tuple[str, ...] = ()
+    recovery_ms: int = UNKNOWN_MS
+    behind: str = ""
+    waiting: int = -1
 
     @property
     def key(self) -> str:
@@ -264,6 +285,9 @@ class Life:
                 "state": self.state,
                 "lanes": self.lanes,
                 "events": list(self.events),
+                "recovery_ms": self.recovery_ms,
+                "behind": self.behind,
+                "waiting": self.waiting,
             }
         )
 
@@ -425,6 +449,7 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         dead_letters=data.get("dead_letters", 0),
         rate=(data["rate"][0], data["rate"][1]),
         newest_ms=data["newest_ms"],
+        recovery_ms=data.get("recovery_ms", UNKNOWN_MS),
         time_ms=data["time_ms"],
         lane=data["lane"],
         error=data["error"],
@@ -448,6 +473,9 @@ def _life(_name: list[Any], data: dict[str, Any]) -> Life:
         state=data["state"],
         lanes=data["lanes"],
         events=tuple(data["events"]),
+        recovery_ms=data.get("recovery_ms", UNKNOWN_MS),
+        behind=data.get("behind", ""),
+        waiting=data.get("waiting", -1),
     )
 
 

@@ -46,6 +46,7 @@ PLAN = pa.schema(
         ("anew", pa.bool_()),
         ("reached_epoch", pa.int32()),
         ("reached_end", pa.int64()),
+        ("recovery_ms", pa.int64()),
         ("carried", pa.list_(pa.string())),
     ]
 )
@@ -65,6 +66,7 @@ RECEIPT = pa.schema(
         ("anew", pa.bool_()),
         ("reached_epoch", pa.int32()),
         ("reached_end", pa.int64()),
+        ("recovery_ms", pa.int64()),
         ("first_source", pa.int64()),
         ("last_source", pa.int64()),
         ("first_target", pa.int64()),
@@ -143,6 +145,7 @@ def _plan_row(shift: str, plan: PartitionPlan) -> dict[str, Any]:
         "copied_bytes": plan.copied.bytes,
         "copied_dead_letters": plan.copied.dead_letters,
         "anew": plan.anew,
+        "recovery_ms": plan.recovery_ms,
         "carried": list(plan.carried),
         **_reached(plan.reached),
     }
@@ -171,6 +174,7 @@ def _partition(row: dict[str, Any]) -> PartitionPlan:
                 "log_append_time",
                 "codec",
                 "anew",
+                "recovery_ms",
             )
         },
     )
