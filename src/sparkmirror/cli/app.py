@@ -57,6 +57,11 @@ COMMANDS = (
     Entry(name="limit", place="sparkmirror.cli.orders:limit", summary="Change how fast flows may copy."),
     Entry(name="positions", place="sparkmirror.cli.positions:app", summary="Show or change where partitions go on."),
     Entry(name="offsets", place="sparkmirror.cli.offsets:offsets", summary="Translate a group's offsets, either way."),
+    Entry(
+        name="rehearse",
+        place="sparkmirror.cli.rehearse:rehearse",
+        summary="Look whether a failover would work now; change nothing.",
+    ),
     Entry(name="hand-over", place="sparkmirror.cli.hand_over:hand_over", summary="Let MirrorMaker 2 go on."),
     Entry(name="acls", place="sparkmirror.cli.acls:acls", summary="Print the least rights that a configuration needs."),
     Entry(name="convert", place="sparkmirror.cli.convert:convert", summary="Turn any configuration into properties."),

@@ -1,0 +1,1 @@
+"""Changing over to the target of a flow: whether it would work now, told without touching anything."""
