@@ -73,7 +73,7 @@ class _Rehearsal:
     def look(self) -> Look:
         """Looks as far as it gets."""
         found, flow = self._found, self._flow
-        away = {one.alias for one in found.connections if one.found is None}
+        away = {one.alias for one in found.connections if one.found is None and "admin" in one.roles}
         if flow.target.alias not in away:
             with connected(flow, role="rehearse") as sides:
                 steps: list[Callable[[Sides], None]] = [self._record]
