@@ -18,7 +18,7 @@ from sparkmirror.failover.verifying import Finding, Verdict
 from sparkmirror.flow.status import NEVER_STARTED
 from sparkmirror.model import TopicPartition
 from tests.duties.groups import FLOW, HERE
-from tests.failover.test_verdict import WAITING, WELL
+from tests.failover.test_verdict import WAITING, WELL, known, progress
 
 TOOK = {"record": 100, "groups": 200, "verifying": 500}
 
@@ -105,8 +105,7 @@ def test_the_screen_has_the_answer_what_would_go_wrong_and_the_figures():
 def test_what_does_not_fit_is_counted():
     many = tuple(outcome(f"g{number:02}", Verdict.WRONG) for number in range(GROUPS_SHOWN + 3))
     behind = tuple(Behind(partition=TopicPartition("t", number), position=0, records=1) for number in range(9))
-    known = WELL.known
-    text = printed(replace(WELL, groups=many, known=known, point=RecoveryPoint(records=9, partitions=behind)))
+    text = printed(replace(WELL, groups=many, point=RecoveryPoint(records=9, partitions=behind)))
     assert f"! and {GROUPS_SHOWN + 3 + 1 - PROBLEMS_SHOWN} more (--json names them)" in text
     assert "and 3 more groups (--json names them)" in text
     assert "and 4 more that are behind (--json)" in text
@@ -114,7 +113,8 @@ def test_what_does_not_fit_is_counted():
 
 def test_scripts_get_every_figure():
     wrong = outcome("bad", Verdict.WRONG, None, hindrance="it waits")
-    told = json.loads(json.dumps(as_dict(replace(WELL, took_ms=TOOK, point=WAITING, groups=(wrong,)))))
+    well = replace(WELL, absent=("A.bills",), leaderless=(HERE,), known=known(progress(error="too large")))
+    told = json.loads(json.dumps(as_dict(replace(well, took_ms=TOOK, point=WAITING, groups=(wrong,)))))
     assert (told["flow"], told["works"], told["state"], told["recovery_ms"]) == ("A->B", False, "running", 800)
     assert told["recorded_ids"] == {"source": "id-a", "target": "id-b"}
     assert told["missing"]["partitions"] == [
@@ -122,6 +122,8 @@ def test_scripts_get_every_figure():
     ]
     assert (told["missing"]["records"], told["missing"]["ms"], told["late"]) == (7, 900, False)
     assert (told["offsets"]["all"], told["offsets"]["wrong"], told["offsets"]["verified"]) == (2, 1, 0)
+    assert (told["standing_still"], told["absent_copies"]) == ({"orders-0": "too large"}, ["A.bills"])
+    assert told["without_leader"] == ["orders-0"]
     (group,) = told["groups"]
     assert (group["group"], group["repeats"], len(group["problems"])) == ("bad", 2, 2)
     first, second = group["partitions"]

@@ -20,9 +20,9 @@ from tests.flow.running import ANSWER_SECONDS, create_topic
 TIME_MS = 1_790_000_000_000
 
 
-def write(cluster: LabCluster, topic: str, values: list[bytes]) -> None:
+def write(cluster: LabCluster, topic: str, values: list[bytes], first: int = 0) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 3})
-    for number, value in enumerate(values):
+    for number, value in enumerate(values, first):
         producer.produce(topic, value, b"k", 0, timestamp=TIME_MS + number, headers=[("h", None)])
     assert producer.flush(ANSWER_SECONDS) == 0
 
@@ -39,7 +39,7 @@ def test_each_offset_has_its_own_finding(cluster_a, cluster_b, lab_cluster, lab_
     create_topic(cluster_a, source, 2)
     create_topic(cluster_b, copy, 1)
     write(cluster_a, source, [b"a", b"b", b"c", b"d" * 100_000])
-    write(cluster_b, copy, [b"somebody else's", b"a", b"b", b"C", b"d" * 100_000])
+    write(cluster_b, copy, [b"somebody else's", b"a", b"b", b"C", b"d" * 100_000], first=-1)
     here, there = TopicPartition(source, 0), TopicPartition(copy, 0)
     offsets = offset_map([(0, 1, 4)], 4)
     asked = [Question(here, there, offset, offset + 1, Place.RECORD) for offset in range(4)]

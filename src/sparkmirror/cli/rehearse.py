@@ -21,7 +21,7 @@ from sparkmirror.cli.options import Clusters, Files, Flow
 from sparkmirror.cli.tables import table_console
 from sparkmirror.failover.group_outcomes import GroupOutcome, Offset
 from sparkmirror.failover.recovery_point import RecoveryPoint
-from sparkmirror.failover.verdict import UNVERIFIABLE, Look, notes, problems, recovery_ms
+from sparkmirror.failover.verdict import UNVERIFIABLE, Look, notes, problems, recovery_ms, standing_still
 from sparkmirror.failover.verifying import Verdict
 from sparkmirror.model import NO_OFFSET
 
@@ -179,6 +179,9 @@ def as_dict(look: Look) -> dict[str, Any]:
         "recorded_ids": None if record is None else {"source": record.source_id, "target": record.target_id},
         "connections": [one.as_json() for one in look.connections],
         "lacking_rights": [lack.text for lack in look.lacks],
+        "standing_still": {str(place): reason for place, reason in standing_still(look).items()},
+        "absent_copies": look.absent,
+        "without_leader": [str(place) for place in look.leaderless],
         "missing": {
             "records": look.point.records if look.known is not None else None,
             "ms": look.point.time_ms if look.known is not None else None,

@@ -117,6 +117,12 @@ def recovery_ms(look: Look) -> int:
     return sum(look.took_ms.get(step, 0) for step in ("record", "groups", "verifying"))
 
 
+def standing_still(look: Look) -> dict[TopicPartition, str]:
+    """The partitions that do not go on, in order, and why."""
+    known = {} if look.known is None else look.known.progress
+    return {place: known[place].error for place in sorted(known) if known[place].error}
+
+
 def _of_the_flow(look: Look) -> Iterator[str]:
     if look.known is None:
         if look.state == NEVER_STARTED:
@@ -140,8 +146,8 @@ def _of_the_copies(look: Look) -> Iterator[str]:
     if look.known is None:
         return
     alias = look.flow.target.alias
-    still = {place: one.error for place, one in look.known.progress.items() if one.error}
-    for place in sorted(still)[:1]:
+    still = standing_still(look)
+    for place in list(still)[:1]:
         yield f"{_counted(place, len(still))} stands still: {still[place]}"
     for topic, records in sorted(_paused_behind(look).items()):
         yield f"{topic} is paused, and {records} of its records are not copied"
