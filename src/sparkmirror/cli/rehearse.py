@@ -139,9 +139,9 @@ def partition_table(point: RecoveryPoint) -> Table:
 
 
 def group_table(groups: Sequence[GroupOutcome]) -> Table:
-    """One row for each group, those with problems first."""
+    """One row for each group, those with problems first, then those that would read most again."""
     table = _table("group", "offsets", "verified", "gone", "WRONG", "read again", "skipped", "ahead")
-    ranked = sorted(groups, key=lambda group: not group.problems)
+    ranked = sorted(groups, key=lambda group: (not group.problems, -group.repeats - group.ahead))
     for group in ranked[:GROUPS_SHOWN]:
         counts = group.verdicts
         wrong = counts[Verdict.WRONG]

@@ -66,9 +66,7 @@ class _Rehearsal:
         self._flow = replace(flow, admin_timeout_ms=min(flow.admin_timeout_ms, STEP_MS))
         self._wanted = groups
         self._clock = clock.again()
-        own = tuple(one for one in tried if str(flow.name) in one.flows)
-        own = tuple(one for one in own if one.alias in (flow.source.alias, flow.target.alias))
-        self._found = Look(flow=flow, connections=own)
+        self._found = Look(flow=flow, connections=tuple(one for one in tried if str(flow.name) in one.flows))
 
     def look(self) -> Look:
         """Looks as far as it gets."""
