@@ -252,6 +252,18 @@ def check_what_others_did(scene: Scene, walks: list[str]) -> None:
     assert found["offsets"]["gone"] + found["offsets"]["verified"] == 3 * len(walks)
 
 
+def check_without_its_source(scene: Scene, directory: Path) -> None:
+    """The source is away: the target's record tells what it can, and that it is no more than that."""
+    away = {"bootstrap.servers": "127.0.0.1:1"}
+    file = write_file(directory / "away.properties", {"a": away, "b": scene.target}, {"a->b": scene.topic})
+    code, found = told(file, "--timeout", "6")
+    assert (code, found["state"], found["late"], found["groups"]) == (1, "stopped", False, [])
+    assert "cluster a at 127.0.0.1:1" in found["problems"][0]
+    assert found["problems"][1:] == ["the flow does not run: it is stopped"]
+    assert found["notes"] == ["the source was not asked: what would be missing is told by the flow's own record"]
+    assert found["missing"] == {"records": 0, "ms": 0, "partitions": []}
+
+
 def test_a_rehearsal_verifies_by_reading_and_tells_what_would_go_wrong(cluster_a, cluster_b, topic, tmp_path):
     scene = staged(cluster_a, cluster_b, topic("rehearsed"), topic("readers"), tmp_path)
     marked = f"u.{scene.topic}"
@@ -289,6 +301,7 @@ def test_a_rehearsal_verifies_by_reading_and_tells_what_would_go_wrong(cluster_a
     check_a_wrong_map(scene, walks)
     check_what_waits(scene, walks)
     check_what_others_did(scene, walks)
+    check_without_its_source(scene, tmp_path)
 
 
 def test_a_cluster_that_is_away_is_told_and_the_time_is_kept(cluster_a, cluster_b, topic_name, tmp_path):

@@ -20,7 +20,7 @@ from sparkmirror.duties.groups import Observed
 from sparkmirror.duties.rights import rights
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover.clock import STEP_MS, Clock
+from sparkmirror.failover.clock import LEAST_MS, STEP_MS, Clock
 from sparkmirror.failover.group_outcomes import moves_yet, names_of, outcomes, questions
 from sparkmirror.failover.missing_rights import lacking
 from sparkmirror.failover.readings import extents, verify
@@ -36,6 +36,8 @@ from sparkmirror.kafka.survey import topic_rights
 from sparkmirror.model import Alias, TopicPartition
 
 AT_ONCE = 16
+CONNECTING = 3
+"""A cluster that does not answer has this part of the time, so that there is some left for what the other one tells."""
 LOOKS, BETWEEN_SECONDS = 4, 1.0
 """Groups that are ahead of a mirror that runs are looked at so often: lanes say every second how far they are."""
 TIMED = 200
@@ -54,7 +56,7 @@ def rehearse(config: MirrorConfig, groups: Sequence[str] = (), timeout_s: float 
         one look for each flow, in the order of the configuration; `failover.verdict` decides on it.
     """
     clock = Clock(timeout_s)
-    tried = connect(config, clock.step_ms)
+    tried = connect(config, max(LEAST_MS, min(STEP_MS, int(timeout_s * 1000) // CONNECTING)))
     with ThreadPoolExecutor(max(1, min(AT_ONCE, len(config.flows)))) as pool:
         return tuple(pool.map(lambda flow: _Rehearsal(flow, tried, tuple(groups), clock).look(), config.flows))
 
