@@ -160,7 +160,12 @@ def add_partitions(cluster: LabCluster, name: str, total: int) -> None:
 
 def set_limit(cluster: LabCluster, topic: str, size: int) -> None:
     """Sets a topic's ``max.message.bytes``."""
-    wanted = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    set_property(cluster, topic, "max.message.bytes", str(size))
+
+
+def set_property(cluster: LabCluster, topic: str, name: str, value: str) -> None:
+    """Sets a property of a topic."""
+    wanted = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[wanted])
     admin = admin_of(cluster)
     for future in admin.incremental_alter_configs([resource]).values():

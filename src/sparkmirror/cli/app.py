@@ -57,6 +57,11 @@ COMMANDS = (
     Entry(name="limit", place="sparkmirror.cli.orders:limit", summary="Change how fast flows may copy."),
     Entry(name="positions", place="sparkmirror.cli.positions:app", summary="Show or change where partitions go on."),
     Entry(name="offsets", place="sparkmirror.cli.offsets:offsets", summary="Translate a group's offsets, either way."),
+    Entry(
+        name="rehearse",
+        place="sparkmirror.cli.rehearse:rehearse",
+        summary="Look whether a failover would work now; change nothing.",
+    ),
     Entry(name="failover", place="sparkmirror.cli.failover:failover", summary="Go over from a cluster that is gone."),
     Entry(
         name="switchover", place="sparkmirror.cli.failover:switchover", summary="Go over while both clusters are there."

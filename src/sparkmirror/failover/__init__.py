@@ -1,1 +1,1 @@
-"""Failover, switchover and what they need; begin with `states`, then `procedure`."""
+"""From one cluster to the other: rehearsed (`rehearsal`), and carried out (`states`, then `procedure`)."""

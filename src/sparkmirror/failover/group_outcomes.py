@@ -1,0 +1,229 @@
+"""What a failover now would mean for each consumer group: where it would go on, and what it would read again or miss.
+
+Pure: from one look at both sides (`duties.groups`) and from the records that were compared (`failover.verifying`).
+
+Invariants: whatever keeps an offset from going on has its reason, that of `Standing`; records are those that the mirror
+copied, not offsets, wherever the map can tell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.duties.groups import GroupLine, Observed, Standing, explain_group, refusal, translations
+from sparkmirror.failover.verifying import Finding, Question, Verdict
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.translation import Translated, translate
+
+_HARMLESS = frozenset({Standing.NO_CONSUMERS, Standing.NO_OFFSETS, Standing.NOT_COPIED, Standing.ACTIVE_THERE})
+_NOT_THERE = frozenset({Standing.UNREADABLE_THERE, Standing.OTHER_KIND_THERE})
+"""Where a translation is of no use, if the flow commits on the target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offset:
+    """One committed offset of a group, or the group as a whole where that is the matter.
+
+    Attributes:
+        line: where it stands.
+        finding: what the records say of its translation; None where there is none.
+        hindrance: why the group would not go on there, or "".
+        repeats: records that it would read again, since the target has an older offset.
+        skips: records that it would miss: the target has a later offset, or they were never copied; of the latter
+            offsets, so at most so many.
+        ahead: records that it has read and the mirror has not copied: it would have to wait for them, or they are lost.
+    """
+
+    line: GroupLine
+    finding: Finding | None = None
+    hindrance: str = ""
+    repeats: int = 0
+    skips: int = 0
+    ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOutcome:
+    """One group.
+
+    Attributes:
+        group: its name.
+        offsets: each that it has committed.
+    """
+
+    group: str
+    offsets: tuple[Offset, ...]
+
+    @property
+    def verdicts(self) -> Counter[Verdict]:
+        """How many offsets have each verdict."""
+        return Counter(one.finding.verdict for one in self.offsets if one.finding is not None)
+
+    @property
+    def repeats(self) -> int:
+        """Records that it would read again."""
+        return sum(one.repeats for one in self.offsets)
+
+    @property
+    def skips(self) -> int:
+        """Records that it would miss."""
+        return sum(one.skips for one in self.offsets)
+
+    @property
+    def ahead(self) -> int:
+        """Records that it has read and the mirror has not copied."""
+        return sum(one.ahead for one in self.offsets)
+
+    @property
+    def copied(self) -> int:
+        """How many of its offsets are of topics that the flow copies."""
+        of_copies = (one.line for one in self.offsets if one.line.partition is not None)
+        return sum(line.standing is not Standing.NOT_COPIED for line in of_copies)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What would go wrong, one line for each reason."""
+        found: dict[str, list[Offset]] = {}
+        for one in self.offsets:
+            for reason in _reasons(one):
+                found.setdefault(reason, []).append(one)
+        return tuple(f"group {self.group}: {_where(some)}{reason}" for reason, some in found.items())
+
+
+def names_of(observed: Observed, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """The groups that are rehearsed: those that the flow chooses, or the ones that are asked for."""
+    flow, listed = observed.flow, observed.source
+    return wanted or tuple(sorted(name for name in listed if refusal(flow, listed[name]) is not Standing.FILTERED))
+
+
+def questions(observed: Observed, groups: tuple[str, ...]) -> dict[tuple[str, TopicPartition], Question]:
+    """What is to be verified, by group and partition of the source."""
+    chosen, found = set(groups), {}
+    for known in translations(observed):
+        here, offset = known.place.partition, known.committed.offset
+        result = translate(observed.maps[here], offset, observed.inherited.get(here))
+        if known.place.group in chosen and isinstance(result, Translated):
+            question = Question(here, known.target.partition, offset, known.offset, result.place)
+            found[known.place.group, here] = question
+    return found
+
+
+def moves_yet(observed: Observed, groups: tuple[str, ...]) -> bool:
+    """Whether another look, a moment later, may say something better of a flow that runs."""
+    passing = {Standing.AHEAD, Standing.UNSETTLED}
+    if observed.flow.groups.sync_enabled:
+        passing.add(Standing.FURTHER_THERE)
+    return any(line.standing in passing for group in groups for line in explain_group(observed, group))
+
+
+def outcomes(
+    observed: Observed,
+    groups: tuple[str, ...],
+    findings: Mapping[Question, Finding],
+    ranges: Mapping[TopicPartition, tuple[int, int]],
+) -> tuple[GroupOutcome, ...]:
+    """What becomes of each group.
+
+    Args:
+        observed: the newest look.
+        groups: which.
+        findings: what the records say.
+        ranges: what the source has of its partitions: from, and up to.
+    """
+    asked = questions(observed, groups)
+    found = []
+    for group in groups:
+        offsets = []
+        for line in explain_group(observed, group):
+            question = None if line.partition is None else asked.get((group, line.partition))
+            finding = None if question is None else findings.get(question)
+            offsets.append(_offset(observed, line, finding, ranges))
+        found.append(GroupOutcome(group=group, offsets=tuple(offsets)))
+    return tuple(found)
+
+
+def _offset(
+    observed: Observed,
+    line: GroupLine,
+    finding: Finding | None,
+    ranges: Mapping[TopicPartition, tuple[int, int]],
+) -> Offset:
+    here, flow = line.partition, observed.flow
+    offsets = None if here is None else observed.maps.get(here)
+    if here is None or offsets is None:
+        return Offset(line=line, finding=finding, hindrance=_hindrance(flow, line, ranges))
+    now = observed.offsets[line.group][here].offset
+    known = flow.groups.sync_enabled and NO_OFFSET not in (line.there, line.translated)
+    usable = known and line.standing is not Standing.ACTIVE_THERE
+    left_out = 0 if finding is None or leaves_out(flow) else _left_out(offsets, finding)
+    return Offset(
+        line=line,
+        finding=finding,
+        hindrance=_hindrance(flow, line, ranges),
+        repeats=_between(offsets, line.there, line.translated) if usable else 0,
+        skips=left_out + (_between(offsets, line.translated, line.there) if usable else 0),
+        ahead=max(0, now - offsets.position) if offsets.position != NO_OFFSET else 0,
+    )
+
+
+def leaves_out(flow: FlowConfig) -> bool:
+    """Whether a flow leaves records out on purpose: dead letters, and what was on the target before."""
+    return flow.dead_letters.active or flow.policy.keeps_names or flow.provenance_header
+
+
+def _hindrance(flow: FlowConfig, line: GroupLine, ranges: Mapping[TopicPartition, tuple[int, int]]) -> str:
+    standing = line.standing
+    if standing in _HARMLESS or (standing is Standing.NOTHING_MIRRORED and not _awaits(line, ranges)):
+        return ""
+    if standing in _NOT_THERE:
+        return line.text if flow.groups.sync_enabled else ""
+    if not standing.has_offset:
+        return line.text
+    if flow.groups.sync_enabled and line.there == NO_OFFSET:
+        return "nothing is committed for it on the target yet"
+    return ""
+
+
+def _awaits(line: GroupLine, ranges: Mapping[TopicPartition, tuple[int, int]]) -> bool:
+    """Whether the source has records that the group has not read."""
+    if line.partition is None or line.partition not in ranges:
+        return True
+    start, end = ranges[line.partition]
+    return end > max(start, line.committed)
+
+
+def _between(offsets: OffsetMap, first: int, end: int) -> int:
+    """How many records of the mirror lie from one target offset to before another; offsets where the map is silent."""
+    if first >= end:
+        return 0
+    since, until = offsets.target_to_source(first), offsets.target_to_source(end)
+    return end - first if since is None or until is None else offsets.count(since, until)
+
+
+def _left_out(offsets: OffsetMap, finding: Finding) -> int:
+    """How many source offsets from the first record on that was never copied up to the next that was."""
+    if finding.left_out == NO_OFFSET:
+        return 0
+    following = next(offsets.settled(finding.left_out - 1), None)
+    return 1 if following is None else following.source - finding.left_out
+
+
+def _reasons(one: Offset) -> Iterator[str]:
+    if one.hindrance:
+        ahead = f", by {one.ahead}" if one.ahead and one.line.standing is Standing.AHEAD else ""
+        yield f"would not go on: {one.hindrance}{ahead}"
+    if one.finding is not None and one.finding.verdict in (Verdict.WRONG, Verdict.UNREADABLE):
+        yield f"its translation is {one.finding.text}"
+    if one.skips:
+        yield f"would skip {one.skips} records"
+
+
+def _where(some: list[Offset]) -> str:
+    """The partitions that a reason is about."""
+    places = [str(one.line.partition) for one in some if one.line.partition is not None]
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    return f"{places[0]}{more}: " if places else ""
