@@ -63,9 +63,9 @@ def rate(run: Run, target: Side, workload: Workload, size: float) -> Figures:
     full batches could bring over the link.
     """
     records = workload.scaled_records
-    first = _wait(run, target, 1, FIRST_RECORD_S)
+    first = wait(run, target, 1, FIRST_RECORD_S)
     start_s = first.at - run.tree.started
-    last = _wait(run, target, records, SILENCE_S, until=first.at + (workload.at_most_s or FOREVER_S))
+    last = wait(run, target, records, SILENCE_S, until=first.at + (workload.at_most_s or FOREVER_S))
     if workload.transactions:
         last = replace(_stands_still(run, target, last), records=records)
     if last.records > records:
@@ -89,7 +89,7 @@ def rate(run: Run, target: Side, workload: Workload, size: float) -> Figures:
 
 def start_time(run: Run, target: Side) -> Figures:
     """Waits for the first record on the target."""
-    first = _wait(run, target, 1, FIRST_RECORD_S)
+    first = wait(run, target, 1, FIRST_RECORD_S)
     return {"start_s": first.at - run.tree.started, "start_cpu_s": first.cpu_s} | costs(run.tree.stop())
 
 
@@ -102,7 +102,7 @@ def memory(run: Run, source: Side, target: Side, topic: str, workload: Workload)
     for _ in range(pieces):
         fill(source, topic, workload, workload.scaled_records // pieces, None)
         written += workload.scaled_records // pieces
-        _wait(run, target, written, FIRST_RECORD_S)
+        wait(run, target, written, FIRST_RECORD_S)
         for side, name in ((source, topic), (target, run.target_topic)):
             side.drop_before(name, side.ends(name))
     account = run.tree.stop()
@@ -125,7 +125,7 @@ def costs(account: Account) -> Figures:
     }
 
 
-def _wait(run: Run, target: Side, enough: int, silence_s: float, until: float = FOREVER_S) -> Progress:
+def wait(run: Run, target: Side, enough: int, silence_s: float, until: float = FOREVER_S) -> Progress:
     """Looks every POLL_S, until there is enough or that moment; a run that ended, or stands still, has failed."""
     seen, last_sign, partitions = 0, time.monotonic(), 0
     while True:

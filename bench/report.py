@@ -39,6 +39,7 @@ FIGURES = {
     "lane_back_s": ("killed lane back, s", "{:.2f}"),
     "lane_back_most_s": ("killed lane back, most, s", "{:.2f}"),
     "takeover_s": ("takeover, s", "{:.2f}"),
+    **{f"repeated_{share}": (f"read twice by a group at {share} %", "{:,.0f}") for share in (10, 50, 90, 100)},
     "map_mib": ("memory of the map, MiB", "{:,.0f}"),
 }
 LIMITED = ("records_per_s", "mb_per_s", "cpu_s_per_gb", "p50_ms", "p99_ms", "p999_ms", "max_ms", "cores_used")
@@ -128,7 +129,7 @@ HEADINGS = ("workload", "figure", "MirrorMaker 2", "sparkmirror", "raw limit", "
 
 def _cells(row: Row) -> tuple[str, ...]:
     label, form = FIGURES[row.figure]
-    figures = (form.format(row.medians[peer]) if row.medians.get(peer) else "" for peer in Peer)
+    figures = (form.format(row.medians[peer]) if peer in row.medians else "" for peer in Peer)
     ratios = (f"{row.ratios[peer]:.2f} ×" if peer in row.ratios else "" for peer in (Peer.MIRROR_MAKER, Peer.RAW))
     return label, *figures, *ratios
 

@@ -23,6 +23,7 @@ from rich.console import Console
 import measure
 import report
 from brokers import Side, fill, two_clusters
+from groups import groups
 from peers import Run, again, launch
 from recovery import recovery
 from sparkmirror.lab.referee import compare
@@ -64,7 +65,7 @@ class Bench:
 
     def _fill(self, workload: Workload, topic: str) -> float:
         """Writes the backlog; returns the mean bytes of a record."""
-        if workload.kind is Kind.RATE:
+        if workload.kind in (Kind.RATE, Kind.GROUPS):
             payload = self.directory / "payload.json" if workload.json else None
             size = write_json_lines(payload) if payload else float(workload.size)
             self.console.print(f"[dim]{workload.title}: writing {workload.scaled_records:,} records", highlight=False)
@@ -106,6 +107,8 @@ class Bench:
                 return measure.memory(run, self.source, self.target, topic, workload)
             case Kind.RECOVERY:
                 return recovery(run, lambda: again(run), self.source, self.target, topic, workload.partitions)
+            case Kind.GROUPS:
+                return groups(run, self.source, self.target, topic, workload.scaled_records)
             case Kind.MAP:
                 raise ValueError("the map is loaded without a peer")
 

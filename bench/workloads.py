@@ -32,6 +32,7 @@ class Kind(Enum):
     MEMORY = "memory"
     MAP = "map"
     RECOVERY = "recovery"
+    GROUPS = "groups"
 
 
 class Peer(Enum):
@@ -113,6 +114,15 @@ EXACTLY_ONCE = {
 """What makes MirrorMaker 2 write in transactions (KIP-618, KIP-710). sparkmirror does nothing else than always."""
 
 
+GROUPS = {
+    "{source}->{target}.sync.group.offsets.enabled": "true",
+    "{source}->{target}.groups": "bench-.*",
+    "{source}->{target}.sync.group.offsets.interval.seconds": "1",
+    "{source}->{target}.emit.checkpoints.interval.seconds": "1",
+    "{source}->{target}.refresh.groups.interval.seconds": "1",
+}
+
+
 def _over_the_link(name: str, title: str, records: int, **more: Any) -> Workload:
     """MirrorMaker 2 sends a batch in each round trip: its rate is soon known, and it need not copy everything."""
     return Workload(
@@ -170,6 +180,15 @@ WORKLOADS = (
         size=1024,
         peers=(Peer.SPARKMIRROR,),
         rounds=1,
+    ),
+    Workload(
+        name="groups",
+        title="groups in a partition of 1 M records",
+        kind=Kind.GROUPS,
+        records=1_000_000,
+        partitions=1,
+        peers=ALL[:2],
+        settings=GROUPS,
     ),
     Workload(
         name="map",
@@ -240,6 +259,7 @@ TARGETS = (
     _most("start", "start_s", 1.0),
     _most("memory", "worker_mib", 300, None),
     _most("memory", "growth", 1.1, None),
+    *(_most("groups", f"repeated_{share}", 0, None) for share in (10, 50, 90, 100)),
     _most("map", "load_s", 10.0, None),
     _most("recovery", "lane_back_s", 10.0, None),
     _most("recovery", "takeover_s", 15.0, None),
