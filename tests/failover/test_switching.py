@@ -182,6 +182,8 @@ def test_when_the_source_and_its_mirror_die_groups_go_on_where_they_were_seen_la
             said = told(killed)
             assert killed.returncode == -signal.SIGKILL, said
         command = scene.command("failover")
+        (told_of,) = json.loads(sparkmirror("status", scene.file, "--groups", "--json").stdout)["flows"]
+        assert {each["group"] for each in told_of["groups"]} == {fixed, *scene.groups}
         said = told(command)
         assert command.returncode == 0, said
         held = begun(scene.file, "run", "--once") if seed == 2 else None

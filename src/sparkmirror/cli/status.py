@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -24,6 +24,10 @@ from sparkmirror.cli.tables import table_console
 from sparkmirror.events import Kind
 from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
 
+if TYPE_CHECKING:
+    from sparkmirror.config import MirrorConfig
+    from sparkmirror.failover.group_status import GroupStatus
+
 PARTITIONS_SHOWN = 50
 EVENTS_ALONE = 3
 
@@ -34,6 +38,9 @@ def status(
     clusters: Clusters = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as one JSON object.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Every partition, not only the furthest behind.")] = False,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="What each consumer group would read again or miss.")
+    ] = False,
 ) -> None:
     """Show flows, partitions, lag in records and in time, rates and events.
 
@@ -42,13 +49,37 @@ def status(
     from sparkmirror import config
     from sparkmirror.flow.status import UNREADABLE, read
 
-    flows = read(config.load(files, clusters=clusters or (), flow=flow))
+    loaded = config.load(files, clusters=clusters or (), flow=flow)
+    flows = read(loaded)
+    found = _groups(loaded) if groups else {}
     if as_json:
-        typer.echo(as_text(flows))
+        typer.echo(as_text(flows, found if groups else None))
     else:
         _show(flows, limit=None if everything else PARTITIONS_SHOWN)
+        for name, some in found.items():
+            table_console().print(group_table(name, some, now_ms=int(time.time() * 1000)))
     if any(one.state == UNREADABLE for one in flows):
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _groups(loaded: MirrorConfig) -> dict[str, tuple[GroupStatus, ...]]:
+    from sparkmirror.failover.group_status import group_status
+
+    return {str(flow.name): group_status(flow) for flow in loaded.flows}
+
+
+def group_table(flow: str, groups: Sequence[GroupStatus], *, now_ms: int) -> Table:
+    """The groups of a flow, those that would read most again first."""
+    table = Table(title=f"groups of {flow}", title_justify="left", box=None, pad_edge=False, header_style="dim")
+    table.add_column("group", no_wrap=True)
+    for heading in ("partitions", "read again", "ahead", "without an offset", "seen"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("")
+    for each in sorted(groups, key=lambda each: (-(each.repeats or 0), each.group)):
+        counts = (each.partitions, each.repeats, each.ahead, each.left_out)
+        seen = f"{figures.span(max(0, now_ms - each.seen_ms))} ago" if each.seen_ms else "never"
+        table.add_row(Text(each.group), *map(figures.count, counts), seen, each.hindrance)
+    return table
 
 
 def _show(flows: Sequence[FlowStatus], *, limit: int | None) -> None:
@@ -123,9 +154,13 @@ def _event_line(flow: str, event: EventStatus) -> str:
     return f"{flow}: {moment}{kind}{place}{event.text}"
 
 
-def as_text(flows: Sequence[FlowStatus]) -> str:
-    """All that is known, as JSON text: ``{"flows": [...]}``."""
-    return json.dumps({"flows": [asdict(flow) for flow in flows]}, indent=2, ensure_ascii=False)
+def as_text(flows: Sequence[FlowStatus], groups: Mapping[str, Sequence[GroupStatus]] | None = None) -> str:
+    """All that is known, as JSON text: ``{"flows": [...]}``; with ``groups`` in each flow where they are given."""
+    told = [asdict(flow) for flow in flows]
+    if groups is not None:
+        for one in told:
+            one["groups"] = [asdict(group) for group in groups.get(one["name"], ())]
+    return json.dumps({"flows": told}, indent=2, ensure_ascii=False)
 
 
 def flow_table(flows: Sequence[FlowStatus], *, now_ms: int) -> Table:

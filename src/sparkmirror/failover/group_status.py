@@ -1,0 +1,68 @@
+"""What each group would read again or miss if it started on the target at this moment, by what is on record.
+
+The source is not asked, so this works while it is away: what groups have committed is on record, as it was seen last.
+
+Invariant: what is not known is None: a group without an offset on the target begins where its consumers' settings say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.failover import look, moves
+from sparkmirror.failover.moves import GroupMove
+from sparkmirror.flow.sides import connected, record
+from sparkmirror.model import NO_OFFSET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatus:
+    """One group.
+
+    Attributes:
+        group: its name.
+        seen_ms: when the source was asked for its offsets last, milliseconds since 1970.
+        partitions: of copied topics that it has committed.
+        repeats: offsets that it would read again, since the target has an older one of it; None where it has none.
+        ahead: offsets that it has read and that are not on the target.
+        left_out: partitions that have no offset on the target, whatever is done.
+        hindrance: why a failover would not move it, or "".
+    """
+
+    group: str
+    seen_ms: int
+    partitions: int
+    repeats: int | None
+    ahead: int
+    left_out: int
+    hindrance: str = ""
+
+
+def group_status(flow: FlowConfig) -> tuple[GroupStatus, ...]:
+    """Every group on record, by name in order; none for a flow that was never started.
+
+    Raises:
+        SparkmirrorError: the target cannot be asked.
+    """
+    with connected(flow, role="status") as sides:
+        if record(sides) is None:
+            return ()
+        return tuple(map(status_of, moves.decide(look.sight(sides, KnownMaps(sides)))))
+
+
+def status_of(move: GroupMove) -> GroupStatus:
+    """What a move says of its group."""
+    places = [place for place in move.places if place.target is not None]
+    placed = [place for place in places if place.offset != NO_OFFSET]
+    known = all(place.before != NO_OFFSET for place in placed)
+    return GroupStatus(
+        group=move.group,
+        seen_ms=move.seen_ms,
+        partitions=len(places),
+        repeats=sum(place.offset - place.before for place in placed) if known else None,
+        ahead=sum(place.ahead for place in places),
+        left_out=len(places) - len(placed),
+        hindrance=move.hindrance,
+    )

@@ -1,0 +1,30 @@
+"""What a group would read again or miss, by what is on record."""
+
+from __future__ import annotations
+
+from sparkmirror.failover.group_status import GroupStatus, status_of
+from sparkmirror.failover.moves import decide
+from tests.failover.test_moves import sight
+
+
+def status(committed: int, **more) -> GroupStatus:
+    (move,) = decide(sight(committed, **more))
+    return status_of(move)
+
+
+def test_a_group_reads_again_what_lies_between_its_offset_on_the_target_and_where_it_was():
+    assert status(15, there=102) == GroupStatus(group="g", seen_ms=7, partitions=1, repeats=3, ahead=0, left_out=0)
+    assert status(15, there=105).repeats == 0
+    assert status(15, there=112).repeats == 0, "one that is further stays there"
+
+
+def test_where_a_group_without_an_offset_begins_is_not_known():
+    assert status(15).repeats is None
+
+
+def test_a_group_ahead_of_the_copy_misses_what_never_came():
+    assert (status(40, there=115).ahead, status(40, there=115).repeats) == (8, 0)
+
+
+def test_a_group_that_lives_on_the_target_is_told_as_such():
+    assert "members" in status(15, there=105, state="Stable").hindrance
