@@ -8,7 +8,7 @@ the operation. A step that fails leaves the operation where it is, with the reas
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -107,31 +107,13 @@ class Procedure:
             Step.UNDOING: self._undo,
         }
 
-    def run(self) -> Operation:
-        """Does the steps from the one on record to the end.
+    def do(self, step: Step, operation: Operation) -> None:
+        """Does one step, which may have been done before.
 
         Raises:
-            SparkmirrorError: a step could not be done, or somebody else has the operation.
+            SparkmirrorError: it could not be done.
         """
-        while True:
-            operation = self._operator.operation
-            assert operation is not None  # it was begun
-            step = Step[operation.step]
-            if step in ENDED:
-                return operation
-            self._tell(f"{step.value} …")
-            began = now_ms()
-            try:
-                self._operator.check()
-                self._steps[step](operation)
-            except SparkmirrorError as failure:
-                with suppress(SparkmirrorError):
-                    self._operator.fail(str(failure))
-                raise
-            newest = self._operator.operation
-            assert newest is not None
-            times = {**newest.facts.get("times", {}), step.name: [began, now_ms()]}
-            self._operator.go_to(following(Kind(operation.kind), step), times=times)
+        self._steps[step](operation)
 
     # ------------------------------------------------------------------------------------------- the source is emptied
 
@@ -272,7 +254,14 @@ class Procedure:
         if operation.kind == Kind.FAILOVER.value and operation.facts.get("answers"):
             with suppress(SparkmirrorError):  # a source that still answers knows better than the record
                 self._remember_groups()
-        decided = moves.decide(look.sight(self._sides, self._maps))
+        self.commit(moves.decide(look.sight(self._sides, self._maps)))
+
+    def commit(self, decided: Sequence[moves.GroupMove]) -> None:
+        """Commits on the target what is not there yet.
+
+        Raises:
+            SparkmirrorError: not all could be committed; those that were stay.
+        """
         wanted = {
             move.group: {place: committed for place, committed in move.wanted.items() if not _there(move, place)}
             for move in decided
@@ -293,7 +282,14 @@ class Procedure:
 
     def _verify(self, _operation: Operation) -> None:
         """Looks whether every group can start on the target."""
-        decided = moves.decide(look.sight(self._sides, self._maps))
+        self.look_after(moves.decide(look.sight(self._sides, self._maps)))
+
+    def look_after(self, decided: Sequence[moves.GroupMove]) -> None:
+        """Notes what is wrong with groups that were moved.
+
+        Raises:
+            SparkmirrorError: the target cannot be asked.
+        """
         chosen = [move for move in decided if not move.hindrance]
         now = fetch_offsets(self._sides.target, [move.group for move in chosen], self._timeout_ms).complete()
         places = sorted({place for move in chosen for place in move.wanted})
@@ -323,6 +319,38 @@ class Procedure:
         if held is not None and held.operation == operation.id:
             self._store.write([], tombstones=[HOLD_KEY])
             self._tell(f"{self._sides.flow.name} is released")
+
+
+def carry_out(operator: Operator, do: Callable[[Step, Operation], None], tell: Callable[[str], None]) -> Operation:
+    """Does the steps of an operation from the one on record to the end.
+
+    Args:
+        operator: who has it.
+        do: does one step.
+        tell: is given what is being done.
+
+    Raises:
+        SparkmirrorError: a step could not be done, or somebody else has the operation.
+    """
+    while True:
+        operation = operator.operation
+        assert operation is not None  # it was begun
+        step = Step[operation.step]
+        if step in ENDED:
+            return operation
+        tell(f"{step.value} …")
+        began = now_ms()
+        try:
+            operator.check()
+            do(step, operation)
+        except SparkmirrorError as failure:
+            with suppress(SparkmirrorError):
+                operator.fail(str(failure))
+            raise
+        newest = operator.operation
+        assert newest is not None
+        times = {**newest.facts.get("times", {}), step.name: [began, now_ms()]}
+        operator.go_to(following(Kind(operation.kind), step), times=times)
 
 
 def _there(move: moves.GroupMove, place: TopicPartition) -> bool:

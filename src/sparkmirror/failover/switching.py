@@ -20,7 +20,7 @@ from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import fence, look, moves, plan
 from sparkmirror.failover.operator import operating
-from sparkmirror.failover.procedure import Options, Procedure
+from sparkmirror.failover.procedure import Options, Procedure, carry_out
 from sparkmirror.failover.report import Report
 from sparkmirror.failover.states import ENDED, REVERSIBLE, Kind, Step
 from sparkmirror.flow.opening import never_started
@@ -132,7 +132,8 @@ class Desk:
                 operator.begin(kind, self._sides.flow, options.facts | {"answers": answers})
             else:
                 tell(f"going on with {unfinished.id}: {Step[unfinished.step].value}")
-            return self.report(Procedure(self._sides, self._file, operator, tell).run())
+            procedure = Procedure(self._sides, self._file, operator, tell)
+            return self.report(carry_out(operator, procedure.do, tell))
 
     def abandon(self, tell: Tell) -> Report:
         """Takes an operation back that was interrupted before a group was moved.
@@ -152,7 +153,8 @@ class Desk:
                     "--abandon"
                 )
             operator.go_to(Step.UNDOING)
-            return self.report(Procedure(self._sides, self._file, operator, tell).run())
+            procedure = Procedure(self._sides, self._file, operator, tell)
+            return self.report(carry_out(operator, procedure.do, tell))
 
     def release(self, tell: Tell) -> None:
         """Lets the flow copy again, and takes away what an operation has denied on the source.
