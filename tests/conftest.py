@@ -36,6 +36,7 @@ def pytest_configure() -> None:
     ports.RANGE = ports.RANGE[number * share : (number + 1) * share]
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist looks at the marks in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Deals the tests out to two processes: one mirror at a time is what a small machine can bear.
 
