@@ -55,7 +55,7 @@ demo: $(STAMP) ## two real clusters, real records, a mirror, and the proof
 
 # Two processes: one has the tests that start Spark, the other all the rest (tests/conftest.py).
 test: $(STAMP) ## every test, on real brokers
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
 lint: $(STAMP) ## lint, format, types, import rules
 	$(BIN)/ruff check .

@@ -8,9 +8,13 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.kafka.cluster import Cluster
@@ -36,15 +40,26 @@ def pytest_configure() -> None:
     ports.RANGE = ports.RANGE[number * share : (number + 1) * share]
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist looks at the marks in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+class _Dealing(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist is not typed
     """Deals the tests out to two processes: one mirror at a time is what a small machine can bear.
 
     Files with tests that start Spark stay together, in one process; of the others, each file.
     """
-    mirrors = {item.path for item in items if item.get_closest_marker("spark")}
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("mirrors" if item.path in mirrors else str(item.path)))
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "mirrors" if _starts_spark(self.config.rootpath / file) else file
+
+
+@cache
+def _starts_spark(path: Path) -> bool:
+    return "mark.spark" in path.read_text(encoding="utf-8")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """Where the tests run in several processes."""
+    return _Dealing(config, log)
 
 
 def _lived_in(name: str, security: Sequence[str]) -> LabCluster:
