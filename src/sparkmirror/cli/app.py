@@ -66,6 +66,7 @@ COMMANDS = (
     Entry(
         name="switchover", place="sparkmirror.cli.failover:switchover", summary="Go over while both clusters are there."
     ),
+    Entry(name="failback", place="sparkmirror.cli.failover:failback", summary="Go back to a cluster that came back."),
     Entry(name="release", place="sparkmirror.cli.failover:release", summary="Let a flow copy again after that."),
     Entry(name="hand-over", place="sparkmirror.cli.hand_over:hand_over", summary="Let MirrorMaker 2 go on."),
     Entry(name="acls", place="sparkmirror.cli.acls:acls", summary="Print the least rights that a configuration needs."),

@@ -14,6 +14,7 @@ import typer
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Files, OneFlow, one_flow
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.failover.states import Keep
 
 if TYPE_CHECKING:
     from sparkmirror.failover.plan import Plan
@@ -29,6 +30,15 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--force", help="Go on in spite of what speaks against it.")]
 Abandon = Annotated[
     bool, typer.Option("--abandon", help="Take an interrupted one back, as long as no group was moved.")
+]
+Idle = Annotated[
+    float, typer.Option("--wait-for-idle", min=0.5, metavar="SECONDS", help="Nothing must be written for so long.")
+]
+FenceByAcl = Annotated[
+    bool, typer.Option("--fence-by-acl", help="Deny everybody to write to the topics where applications are now.")
+]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=1, metavar="SECONDS", help="For each step that waits for others.")
 ]
 ReportTo = Annotated[
     Path, typer.Option("--report", metavar="DIRECTORY", help="Where the report goes, as Markdown and as JSON.")
@@ -53,23 +63,16 @@ def failover(
     from sparkmirror.failover.procedure import Options
     from sparkmirror.failover.states import Kind
 
-    _operate(files, from_, to, Kind.FAILOVER, Options(), dry_run, yes, force, abandon, report)
+    _go_over(files, from_, to, Kind.FAILOVER, Options(), dry_run, yes, force, abandon, report)
 
 
 def switchover(
     files: Files,
     from_: From,
     to: To,
-    wait_for_idle: Annotated[
-        float,
-        typer.Option("--wait-for-idle", min=0.5, metavar="SECONDS", help="Nothing must be written for so long."),
-    ] = 5.0,
-    fence_by_acl: Annotated[
-        bool, typer.Option("--fence-by-acl", help="Deny everybody to write to the topics of the flow at the source.")
-    ] = False,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=1, metavar="SECONDS", help="For each step that waits for others.")
-    ] = 600.0,
+    wait_for_idle: Idle = 5.0,
+    fence_by_acl: FenceByAcl = False,
+    timeout: Timeout = 600.0,
     dry_run: DryRun = False,
     yes: Yes = False,
     force: Force = False,
@@ -85,7 +88,48 @@ def switchover(
     from sparkmirror.failover.states import Kind
 
     options = Options(fence=Fence.ACL if fence_by_acl else Fence.IDLE, idle_s=wait_for_idle, timeout_s=timeout)
-    _operate(files, from_, to, Kind.SWITCHOVER, options, dry_run, yes, force, abandon, report)
+    _go_over(files, from_, to, Kind.SWITCHOVER, options, dry_run, yes, force, abandon, report)
+
+
+def failback(
+    files: Files,
+    to: Annotated[str, typer.Option("--to", metavar="CLUSTER", help="The cluster that came back, by its alias.")],
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="CLUSTER", help="Where applications are now, if that is not clear.")
+    ] = None,
+    divergent: Annotated[
+        Keep, typer.Option("--divergent", help="What becomes of records that only the cluster that came back has.")
+    ] = Keep.TOPIC,
+    wait_for_idle: Idle = 5.0,
+    fence_by_acl: FenceByAcl = False,
+    timeout: Timeout = 600.0,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    force: Force = False,
+    abandon: Abandon = False,
+    report: ReportTo = Path(),
+) -> None:
+    """Go back to the cluster that was left, once it is there again.
+
+    What only that cluster has is put aside, what was written meanwhile is brought there, every group gets its place
+    there, and the flow from there goes on.
+    """
+    from sparkmirror import config
+    from sparkmirror.failover.procedure import Fence, Options
+    from sparkmirror.failover.states import Kind
+    from sparkmirror.failover.switching import flows_back, prepared_back
+
+    options = Options(
+        fence=Fence.ACL if fence_by_acl else Fence.IDLE,
+        idle_s=wait_for_idle,
+        timeout_s=timeout,
+        divergent=divergent.value,
+        directory=str(report),
+    )
+    loaded = config.load(files)
+    forth, back = flows_back(loaded, to, from_)
+    with prepared_back(forth, back, loaded.file) as desk:
+        _operate(desk, Kind.FAILBACK, options, dry_run, yes, force, abandon, report)
 
 
 def release(files: Files, flow: OneFlow = None, yes: Yes = False) -> None:
@@ -102,7 +146,7 @@ def release(files: Files, flow: OneFlow = None, yes: Yes = False) -> None:
         desk.release(_tell)
 
 
-def _operate(
+def _go_over(
     files: list[Path],
     source: str,
     target: str,
@@ -118,20 +162,25 @@ def _operate(
     from sparkmirror.failover.switching import flow_between, prepared
 
     loaded = config.load(files)
-    flow = flow_between(loaded, source, target)
-    with prepared(flow, loaded.file) as desk:
-        if abandon:
-            _end(desk.abandon(_tell), directory)
-            return
-        resumed = desk.unfinished
-        plan = desk.plan(kind)
-        if resumed is None or dry_run:
-            _show(plan)
-        if dry_run:
-            raise typer.Exit(ExitCode.FAILED if plan.refusals and not force else ExitCode.DONE)
-        if resumed is None:
-            _consent(plan, yes=yes, force=force)
-        _end(_carried_out(desk, kind, options, plan, directory), directory)
+    with prepared(flow_between(loaded, source, target), loaded.file) as desk:
+        _operate(desk, kind, options, dry_run, yes, force, abandon, directory)
+
+
+def _operate(
+    desk: Desk, kind: Kind, options: Options, dry_run: bool, yes: bool, force: bool, abandon: bool, directory: Path
+) -> None:
+    if abandon:
+        _end(desk.abandon(_tell), directory)
+        return
+    resumed = desk.unfinished
+    plan = desk.plan(kind)
+    if resumed is None or dry_run:
+        _show(plan)
+    if dry_run:
+        raise typer.Exit(ExitCode.FAILED if plan.refusals and not force else ExitCode.DONE)
+    if resumed is None:
+        _consent(plan, yes=yes, force=force)
+    _end(_carried_out(desk, kind, options, plan, directory), directory)
 
 
 def _carried_out(desk: Desk, kind: Kind, options: Options, plan: Plan, directory: Path) -> Report:
@@ -173,7 +222,7 @@ def _show(plan: Plan) -> None:
 def _end(report: Report, directory: Path) -> None:
     paths = _write(report, directory)
     typer.echo(
-        f"{report.operation.id}: {len(report.moved)} groups on {report.operation.target}, "
+        f"{report.operation.id}: {len(report.moved)} groups on {report.taken}, "
         f"{report.missing} records known to be missing, {report.seconds:.1f} s; report: {paths[0]} and {paths[1]}"
     )
     for text in report.troubles:

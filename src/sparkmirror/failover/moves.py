@@ -109,7 +109,7 @@ def decide(sight: Sight) -> tuple[GroupMove, ...]:
             group=group,
             seen_ms=sight.seen_ms[group],
             places=tuple(_place(sight, group, partition) for partition in sorted(sight.offsets[group])),
-            hindrance=_hindrance(sight.listed.get(group)),
+            hindrance=hindrance(sight.listed.get(group)),
         )
         for group in sorted(sight.offsets)
     )
@@ -138,7 +138,8 @@ def landed(moves: Sequence[GroupMove], now: Mapping[str, Offsets], ends: Mapping
     return wrong
 
 
-def _hindrance(listing: GroupListing | None) -> str:
+def hindrance(listing: GroupListing | None) -> str:
+    """Why a group is not moved to a cluster, by what that cluster says of it; "" for one that may be."""
     if listing is None:
         return ""
     if listing.kind in (GroupKind.SHARE, GroupKind.STREAMS):

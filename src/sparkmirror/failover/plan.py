@@ -67,6 +67,8 @@ def decide(
     *,
     listed: Sequence[GroupListing] = (),
     paused: Sequence[str] = (),
+    against: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> Plan:
     """Puts a plan together.
 
@@ -79,6 +81,8 @@ def decide(
         moves: of its groups.
         listed: the groups of the source, where it answers.
         paused: topics that an operator has paused.
+        against: what else speaks against it.
+        notes: what else its operator should know.
     """
     refuse = _against_failover if kind is Kind.FAILOVER else _against_switchover
     settling = DRAIN_SECONDS if state in (RUNNING, STARTING) else SETTLE_SECONDS
@@ -90,8 +94,8 @@ def decide(
         partitions=partitions,
         moves=moves,
         seconds=settling + 1.0 + len(moves) / GROUPS_PER_SECOND,
-        refusals=(*refuse(state, source, partitions, paused), *_active(moves)),
-        warnings=tuple(_warnings(partitions, moves, listed, paused)),
+        refusals=(*against, *refuse(state, source, partitions, paused), *_active(moves)),
+        warnings=(*notes, *_warnings(partitions, moves, listed, paused)),
     )
 
 
@@ -118,9 +122,9 @@ def _against_switchover(
         found.append(f"the flow is {state}, and has to run to copy what is left (sparkmirror run)")
     standing = [f"{each.partition} ({each.standing})" for each in partitions if each.standing]
     if standing:
-        found.append(f"partitions stand still: {_some(standing)}")
+        found.append(f"partitions stand still: {some(standing)}")
     if paused:
-        found.append(f"topics are paused: {_some(paused)} (sparkmirror resume)")
+        found.append(f"topics are paused: {some(paused)} (sparkmirror resume)")
     return found
 
 
@@ -128,7 +132,7 @@ def _active(moves: Sequence[GroupMove]) -> list[str]:
     active = [move.group for move in moves if move.hindrance]
     if not active:
         return []
-    return [f"groups live on the target and would not be moved: {_some(active)} (stop their members there)"]
+    return [f"groups live on the target and would not be moved: {some(active)} (stop their members there)"]
 
 
 def _warnings(
@@ -140,24 +144,25 @@ def _warnings(
     found = []
     unknown = [str(each.partition) for each in partitions if each.end == NO_OFFSET]
     if unknown:
-        found.append(f"the end of the source was never seen of {_some(unknown)}: what is missing there is not known")
-    partly = [f"{move.group} (also reads {_some(move.uncopied)})" for move in moves if move.uncopied]
+        found.append(f"the end of the source was never seen of {some(unknown)}: what is missing there is not known")
+    partly = [f"{move.group} (also reads {some(move.uncopied)})" for move in moves if move.uncopied]
     if partly:
-        found.append(f"groups read topics that the flow does not copy: {_some(partly)}")
+        found.append(f"groups read topics that the flow does not copy: {some(partly)}")
     without = [f"{move.group} at {place.partition} ({place.text})" for move in moves for place in move.left_out]
     if without:
-        found.append(f"there is no offset on the target for {_some(without)}")
+        found.append(f"there is no offset on the target for {some(without)}")
     inexact = [move.group for move in moves if not all(place.exact for place in move.places)]
     if inexact:
-        found.append(f"groups will read some records twice, where MirrorMaker 2 copied: {_some(inexact)}")
+        found.append(f"groups will read some records twice, where MirrorMaker 2 copied: {some(inexact)}")
     members = [listing.name for listing in listed if listing.active]
     if members:
-        found.append(f"groups have members on the source: {_some(members)}")
+        found.append(f"groups have members on the source: {some(members)}")
     if paused:
-        found.append(f"topics are paused, and lack what came since: {_some(paused)}")
+        found.append(f"topics are paused, and lack what came since: {some(paused)}")
     return found
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more

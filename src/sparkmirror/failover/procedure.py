@@ -60,22 +60,33 @@ class Options:
         fence: how producers are kept from the source.
         idle_s: nothing must be written for so long.
         timeout_s: until a step that waits for others gives up.
+        divergent: what becomes of records that only a cluster that came back has, a value of ``states.Keep``.
+        directory: of the report, and of exported records.
     """
 
     fence: Fence = Fence.IDLE
     idle_s: float = 5.0
     timeout_s: float = 600.0
+    divergent: str = ""
+    directory: str = ""
 
     @property
     def facts(self) -> dict[str, Any]:
         """For the record."""
-        return {"options": {"fence": self.fence.value, "idle_s": self.idle_s, "timeout_s": self.timeout_s}}
+        kept = {"fence": self.fence.value, "idle_s": self.idle_s, "timeout_s": self.timeout_s}
+        return {"options": kept, "divergent_as": self.divergent, "directory": self.directory}
 
     @staticmethod
     def of(facts: Mapping[str, Any]) -> Options:
         """From the record."""
         kept = facts["options"]
-        return Options(fence=Fence(kept["fence"]), idle_s=kept["idle_s"], timeout_s=kept["timeout_s"])
+        return Options(
+            fence=Fence(kept["fence"]),
+            idle_s=kept["idle_s"],
+            timeout_s=kept["timeout_s"],
+            divergent=facts.get("divergent_as", ""),
+            directory=facts.get("directory", ""),
+        )
 
 
 class Procedure:

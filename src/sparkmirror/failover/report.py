@@ -13,7 +13,7 @@ from typing import Any
 from sparkmirror.config import FlowConfig
 from sparkmirror.failover.look import PartitionState
 from sparkmirror.failover.moves import GroupMove, MovedPlace
-from sparkmirror.failover.states import Kind, Step
+from sparkmirror.failover.states import Keep, Kind, Step
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.ledger import Operation
 
@@ -40,6 +40,18 @@ class Report:
         return sum(each.missing for each in self.partitions)
 
     @property
+    def left(self) -> str:
+        """The cluster that applications have left."""
+        operation = self.operation
+        return operation.target if operation.kind == Kind.FAILBACK.value else operation.source
+
+    @property
+    def taken(self) -> str:
+        """The cluster that has taken its place."""
+        operation = self.operation
+        return operation.source if operation.kind == Kind.FAILBACK.value else operation.target
+
+    @property
     def troubles(self) -> tuple[str, ...]:
         """What did not go as it should."""
         facts, failure = self.operation.facts, self.operation.failure
@@ -58,6 +70,7 @@ class Report:
     def renamed(self) -> dict[str, str]:
         """The topics whose name on the target is another one."""
         names = {each.partition.topic: each.target.topic for each in self.partitions}
+        names |= self.operation.facts.get("names", {})
         return {here: there for here, there in sorted(names.items()) if here != there}
 
     @property
@@ -73,8 +86,8 @@ def as_dict(report: Report) -> dict[str, Any]:
         "id": operation.id,
         "kind": operation.kind,
         "flow": str(report.flow.name),
-        "from": operation.source,
-        "to": operation.target,
+        "from": report.left,
+        "to": report.taken,
         "by": operation.by,
         "began": _moment(operation.began_ms),
         "ended": _moment(operation.time_ms),
@@ -90,6 +103,7 @@ def as_dict(report: Report) -> dict[str, Any]:
             "bootstrap.servers": ",".join(report.flow.target.consumer.bootstrap_servers),
             "topics": report.renamed,
         },
+        "divergent": _divergent(operation),
         "fenced_topics": sorted({row[1] for row in operation.facts.get("fence", [])}),
     }
 
@@ -98,7 +112,7 @@ def as_markdown(report: Report) -> str:
     """For people."""
     operation = report.operation
     lines = [
-        f"# {operation.kind.capitalize()} {operation.source} to {operation.target}: {_result(report)}",
+        f"# {operation.kind.capitalize()} {report.left} to {report.taken}: {_result(report)}",
         "",
         _what(report),
         "",
@@ -108,6 +122,7 @@ def as_markdown(report: Report) -> str:
         *_section("Steps", _table(("step", "seconds"), [(n.lower(), f"{s:.1f}") for n, s in _steps(operation)])),
         *_section("Topics", _table(_TOPIC_HEAD, [_topic_row(name, each) for name, each in _by_topic(report).items()])),
         *_section("Groups", _table(_GROUP_HEAD, [_group_row(move) for move in report.moves])),
+        *_section(*_divergent_section(operation)),
         *_section("Partitions that lack records", _table(_LACKING_HEAD, _lacking(report.partitions))),
         *_section("Offsets of groups", _table(_PLACE_HEAD, [_place_row(m, p) for m in report.moves for p in m.places])),
     ]
@@ -118,6 +133,30 @@ _TOPIC_HEAD = ("topic", "on the target", "partitions", "records missing", "sourc
 _GROUP_HEAD = ("group", "partitions moved", "read twice", "ahead of the copy", "seen on the source last", "remark")
 _LACKING_HEAD = ("partition", "copied up to", "source end", "missing", "seen last")
 _PLACE_HEAD = ("group", "partition", "committed", "on the target", "offset there", "what lies there")
+
+
+def _divergent(operation: Operation) -> list[dict[str, Any]]:
+    kept: Mapping[str, str] = operation.facts.get("kept", {})
+    in_topics = operation.facts.get("divergent_as") == Keep.TOPIC.value
+    return [
+        {
+            "topic": topic,
+            "partition": number,
+            "first": first,
+            "last": end - 1,
+            "kept_in": kept.get(topic) if in_topics else None,
+        }
+        for topic, number, first, end in operation.facts.get("divergent", [])
+    ]
+
+
+def _divergent_section(operation: Operation) -> tuple[str, list[str]]:
+    rows = [
+        (f"{one['topic']}-{one['partition']}", str(one["first"]), str(one["last"]), one["kept_in"] or "")
+        for one in _divergent(operation)
+    ]
+    head = ("partition", "from offset", "to offset", "kept in")
+    return f"What only {operation.source} has", _table(head, rows)
 
 
 def _what(report: Report) -> str:

@@ -13,17 +13,34 @@ class Kind(Enum):
 
     FAILOVER = "failover"
     SWITCHOVER = "switchover"
+    FAILBACK = "failback"
+
+
+class Keep(Enum):
+    """What becomes of records that only the cluster that came back has."""
+
+    TOPIC = "keep-topic"
+    """They are copied to a topic of their own beside theirs."""
+
+    EXPORT = "export"
+    """They are written to files beside the report."""
+
+    DISCARD = "discard"
+    """They stay where they are, and are copied nowhere."""
 
 
 class Step(Enum):
     """What is being done; the value is for people."""
 
+    COMPARING = "what only the cluster that came back has is looked for"
+    SAVING = "what only it has is put aside"
     FENCING = "producers are kept from the source"
     CATCHING_UP = "the flow copies what is left"
     IDLING = "groups leave the source"
     STOPPING = "the flow is stopped"
     MOVING = "groups are moved"
     VERIFYING = "groups are looked at on the target"
+    RELEASING = "the flow goes on"
     UNDOING = "what was done is taken back"
     DONE = "done"
     ABANDONED = "abandoned"
@@ -40,11 +57,32 @@ ORDER: dict[Kind, tuple[Step, ...]] = {
         Step.VERIFYING,
         Step.DONE,
     ),
+    Kind.FAILBACK: (
+        Step.COMPARING,
+        Step.SAVING,
+        Step.FENCING,
+        Step.CATCHING_UP,
+        Step.IDLING,
+        Step.MOVING,
+        Step.VERIFYING,
+        Step.RELEASING,
+        Step.DONE,
+    ),
 }
 
 ENDED = frozenset({Step.DONE, Step.ABANDONED})
 
-REVERSIBLE = frozenset({Step.FENCING, Step.CATCHING_UP, Step.IDLING, Step.STOPPING, Step.UNDOING})
+REVERSIBLE = frozenset(
+    {
+        Step.COMPARING,
+        Step.SAVING,
+        Step.FENCING,
+        Step.CATCHING_UP,
+        Step.IDLING,
+        Step.STOPPING,
+        Step.UNDOING,
+    }
+)
 """Before a group was moved an operation can be taken back, and leaves nothing."""
 
 

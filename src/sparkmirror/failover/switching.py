@@ -12,18 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import fence, look, moves, plan
-from sparkmirror.failover.operator import operating
+from sparkmirror.failover import failback, fence, look, moves, plan
+from sparkmirror.failover.divergence import Divergent
+from sparkmirror.failover.failback import Failback
+from sparkmirror.failover.operator import Operator, operating
 from sparkmirror.failover.procedure import Options, Procedure, carry_out
 from sparkmirror.failover.report import Report
 from sparkmirror.failover.states import ENDED, REVERSIBLE, Kind, Step
 from sparkmirror.flow.opening import never_started
+from sparkmirror.flow.repositioning import is_stopped
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import told
 from sparkmirror.kafka.groups import GroupListing
@@ -50,6 +54,25 @@ def flow_between(config: MirrorConfig, source: str, target: str) -> FlowConfig:
         reason=f"there is no enabled flow from {source} to {target}; the flows are: {known}",
         remedy="--from and --to name the clusters of one of them, by their aliases",
     )
+
+
+def flows_back(config: MirrorConfig, to: str, source: str | None) -> tuple[FlowConfig, FlowConfig]:
+    """The flow from a cluster that came back, and the flow to it from where applications are now.
+
+    Raises:
+        ConfigError: there is none, or several and nobody said which.
+    """
+    found = [flow for flow in config.flows if flow.source.alias == to and source in (None, str(flow.target.alias))]
+    if len(found) != 1:
+        known = ", ".join(str(flow.name) for flow in found) or "none"
+        raise ConfigError(
+            file=config.file,
+            key=f"{to}->",
+            reason=f"the enabled flows from {to}{f' to {source}' if source else ''} are: {known}",
+            remedy="--to names the cluster that came back, and --from the one where applications are now",
+        )
+    (forth,) = found
+    return forth, flow_between(config, str(forth.target.alias), to)
 
 
 @contextmanager
@@ -129,11 +152,11 @@ class Desk:
             if unfinished is not None and unfinished.kind != kind.value:
                 raise SparkmirrorError(_other(unfinished))
             if unfinished is None:
-                operator.begin(kind, self._sides.flow, options.facts | {"answers": answers})
+                facts = options.facts | {"answers": answers} | self._inherited_fence(kind)
+                operator.begin(kind, self._sides.flow, facts)
             else:
                 tell(f"going on with {unfinished.id}: {Step[unfinished.step].value}")
-            procedure = Procedure(self._sides, self._file, operator, tell)
-            return self.report(carry_out(operator, procedure.do, tell))
+            return self.report(carry_out(operator, self._steps(operator, tell), tell))
 
     def abandon(self, tell: Tell) -> Report:
         """Takes an operation back that was interrupted before a group was moved.
@@ -153,8 +176,7 @@ class Desk:
                     "--abandon"
                 )
             operator.go_to(Step.UNDOING)
-            procedure = Procedure(self._sides, self._file, operator, tell)
-            return self.report(carry_out(operator, procedure.do, tell))
+            return self.report(carry_out(operator, self._steps(operator, tell), tell))
 
     def release(self, tell: Tell) -> None:
         """Lets the flow copy again, and takes away what an operation has denied on the source.
@@ -191,8 +213,108 @@ class Desk:
             moves=moves.decide(sight),
         )
 
+    def _steps(self, operator: Operator, tell: Tell) -> Callable[[Step, Operation], None]:
+        return Procedure(self._sides, self._file, operator, tell).do
+
+    def _inherited_fence(self, kind: Kind) -> dict[str, Any]:
+        """What an operation before has denied on the flow's source, and nobody has allowed again."""
+        newest = self._store.state.ledger.operation
+        ended = newest is None or newest.kind == Kind.FAILBACK.value  # that one takes it away
+        rows = [] if newest is None or ended else newest.facts.get("fence", [])
+        return {"home_fence" if kind is Kind.FAILBACK else "fence": rows} if rows else {}
+
+
+class BackDesk(Desk):
+    """Plans and carries out going back; made by `prepared_back`.
+
+    Args:
+        forth: the flow from the cluster that came back.
+        back: the flow to it.
+        file: the configuration file, for messages.
+    """
+
+    def __init__(self, forth: Sides, back: Sides, file: str) -> None:
+        super().__init__(forth, file)
+        self._back = back
+
+    def plan(self, kind: Kind) -> plan.Plan:
+        """What going back would do, and what speaks against it; changes nothing.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked, or the one that came back is another one.
+        """
+        failback.check_same(self._sides)
+        assert self._back.store is not None
+        source = look.source(self._back)
+        found = failback.divergent(self._sides, self._back)
+        only = sum(one.end - one.first for one in found)
+        state = self._back.store.state
+        self._store.follow()
+        stopped = is_stopped(self._store.state)
+        others = failback.foreign(self._sides)
+        forth, back = self._sides.flow, self._back.flow
+        return plan.decide(
+            kind,
+            str(back.name),
+            told(back, state, now_ms=now_ms()).state,
+            source,
+            look.partitions(back, state, source.ends),
+            failback.decided(self._sides, self._back, found),
+            listed=tuple(look.groups_now(self._back)[0].values()) if source.answers else (),
+            paused=sorted(order.topic for order in state.paused.values()),
+            against=() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",),
+            notes=(
+                *((f"{only} offsets of {len(found)} partitions are on {forth.source.alias} only",) if found else ()),
+                *(
+                    (f"others wrote to copies of {forth.name}, and no flow brings that back: {plan.some(others)}",)
+                    if others
+                    else ()
+                ),
+            ),
+        )
+
+    def report(self, operation: Operation) -> Report:
+        """What is to be said of an operation now.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked.
+        """
+        assert self._back.store is not None
+        self._back.store.follow()
+        rows = operation.facts.get("divergent", [])
+        return Report(
+            flow=self._back.flow,
+            operation=operation,
+            partitions=look.partitions(self._back.flow, self._back.store.state, {}),
+            moves=failback.decided(self._sides, self._back, tuple(map(Divergent.of, rows))),
+        )
+
+    def _steps(self, operator: Operator, tell: Tell) -> Callable[[Step, Operation], None]:
+        return Failback(self._sides, self._back, self._file, operator, tell).do
+
+
+@contextmanager
+def prepared_back(forth: FlowConfig, back: FlowConfig, file: str) -> Iterator[BackDesk]:
+    """What works on going back, with connections that are closed in the end.
+
+    Raises:
+        ConfigError: one of the flows was never started.
+        SparkmirrorError: a cluster cannot be asked.
+    """
+    with connected(forth, role="operator") as one, connected(back, role="operator") as other:
+        for sides in (one, other):
+            state = record(sides)
+            if state is None or state.flow is None:
+                raise never_started(sides.flow, file)
+        yield BackDesk(one, other, file)
+
 
 def _other(unfinished: Operation) -> str:
+    if unfinished.kind == Kind.FAILBACK.value:
+        return (
+            f"{unfinished.id} was begun by {unfinished.by} and has not ended ({Step[unfinished.step].value}): go on "
+            f"with sparkmirror failback --to {unfinished.source}, or add --abandon"
+        )
     return (
         f"{unfinished.id} was begun by {unfinished.by} and has not ended ({Step[unfinished.step].value}): go on with "
         f"sparkmirror {unfinished.kind} --from {unfinished.source} --to {unfinished.target}, or add --abandon"

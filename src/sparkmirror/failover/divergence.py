@@ -1,0 +1,179 @@
+"""What only the cluster that came back has: records that had not been copied when it went, and where they are kept.
+
+Nobody can take them out of its log: there they lie before what is mirrored back. What is put aside is a copy, for
+whoever decides what becomes of them; the flow then goes on behind them, so that they do not come to the other cluster
+late.
+
+Invariants: records are kept as readers see them (committed, with key, value, headers and timestamp); a place that was
+half filled by a run that was interrupted is made anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sparkmirror import batches
+from sparkmirror.config import FlowConfig
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.admin import NewTopic
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.reading import Span, read_records
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.records import Progress
+
+CHUNK = 10_000
+"""Offsets that are read at a time."""
+
+LARGEST = 100 << 20
+"""Bytes of a batch, at most: what brokers take in a request by default."""
+
+CONFIGS = (("cleanup.policy", "delete"), ("max.message.bytes", str(LARGEST)), ("retention.ms", "-1"))
+"""Of a topic that keeps records until somebody deletes it, whatever times they have."""
+
+GONE_SECONDS = 30.0
+LOOK_SECONDS = 0.2
+
+
+class Divergent(NamedTuple):
+    """Offsets of one partition from ``first`` to before ``end``."""
+
+    partition: TopicPartition
+    first: int
+    end: int
+
+    @property
+    def row(self) -> list[Any]:
+        """For the record."""
+        return [*self.partition, self.first, self.end]
+
+    @staticmethod
+    def of(row: Sequence[Any]) -> Divergent:
+        """From the record."""
+        topic, number, first, end = row
+        return Divergent(TopicPartition(topic, number), first, end)
+
+
+def find(
+    progress: Iterable[Progress], ends: Mapping[TopicPartition, int], mirrored: Mapping[TopicPartition, int]
+) -> tuple[Divergent, ...]:
+    """The partitions in which the cluster that came back has more than was copied, in order. Pure.
+
+    Args:
+        progress: of the flow that copied from it.
+        ends: of its partitions now.
+        mirrored: where what has been mirrored back begins, under identity naming.
+    """
+    found = []
+    for one in progress:
+        end = min(ends.get(one.partition, one.position), mirrored.get(one.partition, 2**63))
+        if end > one.position:
+            found.append(Divergent(one.partition, one.position, end))
+    return tuple(sorted(found))
+
+
+def kept_as(topic: str, moment_ms: int) -> str:
+    """The name of the topic that keeps what diverged."""
+    return f"{topic}.divergent.{time.strftime('%Y%m%d-%H%M%S', time.gmtime(moment_ms / 1000))}"
+
+
+def keep_in_topics(
+    reading: Cluster, writing: Cluster, flow: FlowConfig, found: Sequence[Divergent], names: Mapping[str, str]
+) -> int:
+    """Copies the records to topics beside theirs, and gives how many there are.
+
+    Args:
+        reading: the cluster, as whoever may read its topics.
+        writing: the same, as whoever may make topics and write to them.
+        flow: that writes there.
+        found: what is copied.
+        names: of the topics that keep it, by topic.
+
+    Raises:
+        SparkmirrorError: the cluster cannot be read or written to.
+    """
+    timeout_ms = flow.admin_timeout_ms
+    known = admin.list_topics(reading, sorted(names), timeout_ms)
+    wanted = {names[topic]: len(known[topic].partitions) for topic in {one.partition.topic for one in found}}
+    _make_anew(writing, wanted, flow)
+    copied = 0
+    for one in found:
+        journal = Journal(writing, names[one.partition.topic], one.partition.partition)
+        for table in _tables(reading, one, timeout_ms):
+            for made in batches.encode(table, max_message_bytes=LARGEST):
+                writing.run(journal.append_batch, made.batch, timeout_ms)
+            copied += table.num_rows
+    return copied
+
+
+def export(cluster: Cluster, flow: FlowConfig, found: Sequence[Divergent], directory: Path, stem: str) -> int:
+    """Writes the records to files, one for each partition, a JSON object in each line; gives how many there are.
+
+    Keys, values and values of headers are in base64, null where they are null.
+
+    Raises:
+        SparkmirrorError: the cluster cannot be read, or a file not be written.
+    """
+    copied = 0
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for one in found:
+            with (directory / f"{stem}.{one.partition}.jsonl").open("w", encoding="utf-8") as file:
+                for table in _tables(cluster, one, flow.admin_timeout_ms):
+                    for record in table.to_pylist():
+                        file.write(json.dumps(_as_json(record), ensure_ascii=False) + "\n")
+                    copied += table.num_rows
+    except OSError as failure:
+        raise SparkmirrorError(f"{directory}: {failure}: name another directory with --report") from failure
+    return copied
+
+
+def _tables(cluster: Cluster, one: Divergent, timeout_ms: int) -> Iterable[Any]:
+    """The records as Arrow tables; retention may have taken the first of them."""
+    oldest = admin.list_offsets(cluster, [one.partition], OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+    first = max(one.first, oldest[one.partition])
+    while first < one.end:
+        span = Span(first, min(first + CHUNK, one.end))
+        found = read_records(cluster, {one.partition: span}, lambda table: [table], timeout_ms).complete()
+        yield from (table for table in found[one.partition] if table.num_rows)
+        first = span.end
+
+
+def _make_anew(cluster: Cluster, wanted: Mapping[str, int], flow: FlowConfig) -> None:
+    """Topics of these names and partitions, empty."""
+    timeout_ms = flow.admin_timeout_ms
+    there = list(admin.list_topics(cluster, sorted(wanted), timeout_ms))
+    admin.delete_topics(cluster, there, timeout_ms).complete()
+    deadline = time.monotonic() + GONE_SECONDS
+    while there and admin.list_topics(cluster, there, timeout_ms):
+        if time.monotonic() > deadline:
+            raise SparkmirrorError(
+                f"cluster {cluster.alias}: {there[0]} is still there {GONE_SECONDS:g} s after it was deleted"
+            )
+        time.sleep(LOOK_SECONDS)
+    new = [
+        NewTopic(name=name, partitions=partitions, replication_factor=flow.replication_factor, configs=CONFIGS)
+        for name, partitions in wanted.items()
+    ]
+    admin.create_topics(cluster, new, timeout_ms).complete()
+    admin.wait_for_leaders(cluster, wanted, timeout_ms).complete()
+
+
+def _as_json(record: Mapping[str, Any]) -> dict[str, Any]:
+    def text(part: bytes | None) -> str | None:
+        return None if part is None else base64.b64encode(part).decode()
+
+    return {
+        "offset": record["offset"],
+        "timestamp": record["timestamp"],
+        "key": text(record["key"]),
+        "value": text(record["value"]),
+        "headers": [[each["key"].decode(errors="replace"), text(each["value"])] for each in record["headers"]],
+    }

@@ -1,0 +1,268 @@
+"""Back to the cluster that was left, when it is there again: what its flow and the flow back to it have to do with it.
+
+Two flows take part: *forth*, which copied from the cluster that came back and has been stopped since, and *back*, which
+brings there what was written meanwhile and has to run. The operation is on forth's record, which lies where
+applications are now.
+
+Invariants: what only the cluster that came back has is known, and put aside, before a group is moved; groups go by the
+maps of both flows; forth goes on only at the end, behind what was put aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparkmirror.duties import topics
+from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.events import now_ms
+from sparkmirror.failover import divergence, fence, homeward, look
+from sparkmirror.failover.divergence import Divergent
+from sparkmirror.failover.homeward import HomewardSight, Way
+from sparkmirror.failover.moves import GroupMove
+from sparkmirror.failover.operator import Operator
+from sparkmirror.failover.procedure import Procedure
+from sparkmirror.failover.states import Keep, Step
+from sparkmirror.flow.planner import ids_of_topics
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.groups import fetch_offsets, list_groups
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.store import Store
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.naming import policy_for
+from sparkmirror.offsets.ledger import Operation
+from sparkmirror.offsets.orders import HOLD_KEY, MoveOrder
+
+SHOWN = 10
+
+
+class Failback:
+    """One operation.
+
+    Args:
+        forth: the flow from the cluster that came back, and its clusters.
+        back: the flow to it, and its clusters.
+        file: the configuration file, for messages.
+        operator: who has the operation.
+        tell: is given what is being done.
+    """
+
+    def __init__(self, forth: Sides, back: Sides, file: str, operator: Operator, tell: Callable[[str], None]) -> None:
+        assert forth.store is not None  # a flow that was never started has no operation
+        self._forth, self._back = forth, back
+        self._store: Store = forth.store
+        self._operator = operator
+        self._tell = tell
+        self._procedure = Procedure(back, file, operator, tell)
+        self._own: dict[Step, Callable[[Operation], None]] = {
+            Step.COMPARING: self._compare,
+            Step.SAVING: self._save,
+            Step.MOVING: self._move,
+            Step.VERIFYING: self._verify,
+            Step.RELEASING: self._release,
+        }
+
+    def do(self, step: Step, operation: Operation) -> None:
+        """Does one step, which may have been done before.
+
+        Raises:
+            SparkmirrorError: it could not be done.
+        """
+        if step in self._own:
+            self._own[step](operation)
+        else:
+            self._procedure.do(step, operation)
+
+    def _compare(self, operation: Operation) -> None:
+        """Finds what only the cluster that came back has."""
+        found = divergent(self._forth, self._back)
+        for one in found[:SHOWN]:
+            self._tell(f"{one.partition}: offsets {one.first} to {one.end - 1} are on {operation.source} only")
+        if len(found) > SHOWN:
+            self._tell(f"… and {len(found) - SHOWN} more partitions; the report has all")
+        kept = {one.partition.topic: divergence.kept_as(one.partition.topic, operation.began_ms) for one in found}
+        self._operator.note(divergent=[one.row for one in found], kept=kept, names=names(self._forth, self._back))
+        if self._forth.flow.policy.keeps_names:
+            self._let_in(operation)  # the flow back writes to the very topics
+
+    def _save(self, operation: Operation) -> None:
+        """Puts it aside, as it was asked for."""
+        found, facts = _found(operation), operation.facts
+        keep = Keep(facts["divergent_as"])
+        if not found or keep is Keep.DISCARD:
+            self._operator.note(saved=0)
+            return
+        if keep is Keep.TOPIC:
+            saved = divergence.keep_in_topics(
+                self._forth.source, self._back.target, self._back.flow, found, facts["kept"]
+            )
+            where = ", ".join(sorted(facts["kept"].values()))
+        else:
+            directory = Path(facts["directory"])
+            saved = divergence.export(self._forth.source, self._forth.flow, found, directory, operation.id)
+            where = str(directory)
+        self._operator.note(saved=saved)
+        self._tell(f"{saved} records that only {operation.source} has are kept in {where}")
+
+    def _move(self, operation: Operation) -> None:
+        self._procedure.commit(decided(self._forth, self._back, _found(operation)))
+
+    def _verify(self, operation: Operation) -> None:
+        self._procedure.look_after(decided(self._forth, self._back, _found(operation)))
+
+    def _release(self, operation: Operation) -> None:
+        """Lets the flow from the cluster that came back go on, and applications write there."""
+        found, now = _found(operation), now_ms()
+        ids = ids_of_topics(self._forth.source, {one.partition.topic for one in found})
+        orders = [
+            MoveOrder(
+                partition=one.partition,
+                to=one.end,
+                topic_id=ids.get(one.partition.topic, ""),
+                time_ms=now,
+                by=operation.by,
+            )
+            for one in found
+        ]
+        self._let_in(operation)
+        rows = operation.facts.get("fence", [])
+        if rows:
+            fence.take_down(self._back.source, fence.rules_of(rows), self._back.flow.admin_timeout_ms)
+            self._tell(f"writing to {len(rows)} topics is no longer denied on {self._back.flow.source.alias}")
+        self._store.write(orders, tombstones=[HOLD_KEY])
+        self._tell(f"{self._forth.flow.name} is released")
+
+    def _let_in(self, operation: Operation) -> None:
+        """Takes away what an operation before has denied on the cluster that came back."""
+        rows = operation.facts.get("home_fence", [])
+        if rows:
+            flow = self._forth.flow
+            fence.take_down(self._forth.source, fence.rules_of(rows), flow.admin_timeout_ms)
+            self._tell(f"writing to {len(rows)} topics is no longer denied on {flow.source.alias}")
+
+
+def divergent(forth: Sides, back: Sides) -> tuple[Divergent, ...]:
+    """What only the cluster that came back has.
+
+    Raises:
+        SparkmirrorError: a cluster cannot be asked.
+    """
+    assert forth.store is not None
+    forth.store.follow()
+    ends = look.source_ends(forth, committed=True)
+    policy = policy_for(forth.flow.policy, forth.flow.source.alias)
+    progress = [
+        one for one in forth.store.state.progress.values() if not policy.is_heartbeats_topic(one.partition.topic)
+    ]
+    positions = {one.partition: one.position for one in progress}
+    return divergence.find(progress, ends, _mirrored(back, positions) if forth.flow.policy.keeps_names else {})
+
+
+def decided(forth: Sides, back: Sides, found: Sequence[Divergent]) -> tuple[GroupMove, ...]:
+    """Where every group goes on.
+
+    Raises:
+        SparkmirrorError: a cluster cannot be asked.
+    """
+    at = now_ms()
+    _, offsets = look.groups_now(back)
+    here = {place for own in offsets.values() for place in own}
+    copies = _copies(forth)
+    local = {name: topics.remote_topic(back.flow, name) for name in topics.wanted(back.flow, {p.topic for p in here})}
+    from_there = {TopicPartition(copies[place.topic], place.partition) for place in here if place.topic in copies}
+    from_here = {place for place in here if place.topic in local}
+    there = sorted(from_there | {TopicPartition(local[place.topic], place.partition) for place in from_here})
+    timeout_ms = back.flow.admin_timeout_ms
+    listed = list_groups(back.target, timeout_ms)
+    oldest = admin.find_offsets(
+        back.target, there, OffsetSpec.EARLIEST, timeout_ms=min(timeout_ms, look.OLDEST_MS)
+    ).found
+    known = [group for group in offsets if group in listed]
+    return homeward.decide(
+        HomewardSight(
+            offsets=offsets,
+            seen_ms=at,
+            copies=_way(forth, copies, from_there),
+            local=_way(back, local, from_here),
+            beyond={one.partition: one.end for one in found},
+            oldest=oldest,
+            listed=listed,
+            there=fetch_offsets(back.target, known, timeout_ms).complete(),
+        )
+    )
+
+
+def names(forth: Sides, back: Sides) -> dict[str, str]:
+    """The topics where applications are now, and what they are called on the cluster that came back."""
+    assert back.store is not None
+    back.store.follow()
+    there = {place.topic for place in back.store.state.progress}
+    return {name: topics.remote_topic(back.flow, name) for name in there} | _copies(forth)
+
+
+def foreign(forth: Sides) -> tuple[str, ...]:
+    """Copies that others have written to, under names that tell the source: no flow brings that anywhere.
+
+    Raises:
+        SparkmirrorError: the target cannot be asked.
+    """
+    assert forth.store is not None
+    if forth.flow.policy.keeps_names:
+        return ()
+    reached = {
+        TopicPartition(topics.remote_topic(forth.flow, place.topic), place.partition): progress.reached.end
+        for place, progress in forth.store.state.progress.items()
+        if progress.reached.end != NO_OFFSET
+    }
+    ends = admin.find_offsets(
+        forth.target, sorted(reached), OffsetSpec.LATEST, timeout_ms=forth.flow.admin_timeout_ms
+    ).found
+    return tuple(str(place) for place, end in sorted(ends.items()) if end > reached[place])
+
+
+def _way(sides: Sides, known: Mapping[str, str], places: set[TopicPartition]) -> Way:
+    maps = KnownMaps(sides).of(places)
+    assert sides.store is not None
+    return Way(names=known, maps=maps, inherited=dict(sides.store.state.inherited))
+
+
+def _copies(forth: Sides) -> dict[str, str]:
+    """The copies that the flow has made, by name, and what they are copies of."""
+    assert forth.store is not None
+    state = forth.store.state
+    known = {place.topic for place in (*state.maps, *state.progress, *state.inherited)}
+    return {topics.remote_topic(forth.flow, name): name for name in known}
+
+
+def _mirrored(back: Sides, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Under identity naming: where what was mirrored back begins behind these positions."""
+    found: dict[TopicPartition, int] = {}
+    for place, offsets in KnownMaps(back).of(set(positions)).items():
+        behind = [stretch.target for stretch in offsets.settled() if stretch.target >= positions[place]]
+        if behind:
+            found[place] = min(behind)
+    return found
+
+
+def _found(operation: Operation) -> tuple[Divergent, ...]:
+    rows: Sequence[Sequence[Any]] = operation.facts.get("divergent", [])
+    return tuple(map(Divergent.of, rows))
+
+
+def check_same(forth: Sides) -> None:
+    """Sees that the cluster that came back is the one that was left.
+
+    Raises:
+        SparkmirrorError: it is another one, or does not answer.
+    """
+    assert forth.store is not None
+    known = forth.store.state.flow
+    found = admin.cluster_id(forth.source, look.REACH_MS)
+    if known is not None and found != known.source_id:
+        raise SparkmirrorError(
+            f"cluster {forth.flow.source.alias} is {found} now, and {known.source_id} is on record: it is another "
+            "cluster, to which nothing can be brought back"
+        )

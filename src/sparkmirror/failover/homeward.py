@@ -1,0 +1,143 @@
+"""Where groups go on at the cluster that they came from, by the maps of both flows. Pure.
+
+A copy's offset goes back through the map of the flow that made the copy; an offset of what was written here goes on
+through the map of the flow that brings it there. Where names are kept both flows are about the same topic: the record
+that a group would read next was born on one of the two clusters, and the map that knows it decides.
+
+Invariants: nothing is guessed; a group at the end of a copy goes behind what only the other cluster has, where that was
+put aside, since the flow does too; a group that has members there is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sparkmirror.failover.moves import GroupMove, MovedPlace, hindrance
+from sparkmirror.kafka.groups import Committed, GroupListing, Offsets
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.inherited import Inherited
+from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.translation import (
+    NotYet,
+    Place,
+    Reason,
+    Translated,
+    Translation,
+    still_there,
+    translate_at_the_end,
+    translate_back,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One flow's part.
+
+    Attributes:
+        names: of the topics here, to those on the cluster that groups go to.
+        maps: by the flow's source partitions.
+        inherited: what MirrorMaker 2 copied of them.
+    """
+
+    names: Mapping[str, str]
+    maps: Mapping[TopicPartition, OffsetMap] = field(default_factory=dict)
+    inherited: Mapping[TopicPartition, Inherited] = field(default_factory=dict)
+
+    def there(self, here: TopicPartition) -> TopicPartition | None:
+        """The partition on the cluster that groups go to."""
+        name = self.names.get(here.topic)
+        return None if name is None else TopicPartition(name, here.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomewardSight:
+    """What is known of both sides when groups go home.
+
+    Attributes:
+        offsets: what each group has committed here.
+        seen_ms: when it was asked for.
+        copies: of the flow that came from there: its maps are those of topics there.
+        local: of the flow that goes there.
+        beyond: by partition there, the end of what was put aside.
+        oldest: the first offset that partitions there still have.
+        listed: the groups there.
+        there: what the groups have committed there.
+    """
+
+    offsets: Mapping[str, Offsets]
+    seen_ms: int
+    copies: Way
+    local: Way
+    beyond: Mapping[TopicPartition, int] = field(default_factory=dict)
+    oldest: Mapping[TopicPartition, int] = field(default_factory=dict)
+    listed: Mapping[str, GroupListing] = field(default_factory=dict)
+    there: Mapping[str, Offsets] = field(default_factory=dict)
+
+
+def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
+    """Where every group goes on, by name in order."""
+    return tuple(
+        GroupMove(
+            group=group,
+            seen_ms=sight.seen_ms,
+            places=tuple(_place(sight, group, here) for here in sorted(sight.offsets[group])),
+            hindrance=hindrance(sight.listed.get(group)),
+        )
+        for group in sorted(sight.offsets)
+    )
+
+
+def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace:
+    committed = sight.offsets[group][here]
+    there = sight.copies.there(here) or sight.local.there(here)
+    if there is None:
+        return MovedPlace(partition=here, target=None, committed=committed, text="no flow has to do with the topic")
+    before = sight.there.get(group, {}).get(there, Committed(NO_OFFSET)).offset
+    result = still_there(translate(sight, here, committed.offset), sight.oldest.get(there))
+    if isinstance(result, NotYet):
+        return MovedPlace(partition=here, target=there, committed=committed, before=before, text=result.reason.value)
+    return MovedPlace(
+        partition=here,
+        target=there,
+        committed=committed,
+        offset=result.offset,
+        before=before,
+        exact=result.place is not Place.APPROXIMATE,
+        text=result.place.value,
+    )
+
+
+def translate(sight: HomewardSight, here: TopicPartition, committed: int) -> Translation:
+    """Where an offset of this cluster leads on the other one."""
+    back, on = _back(sight, here, committed), _on(sight, here, committed)
+    if back is None or on is None:
+        return back or on or NotYet(Reason.NOTHING_MIRRORED)
+    if isinstance(back, Translated) and back.place is Place.RECORD:
+        return back
+    if isinstance(on, Translated) and (on.place is Place.RECORD or not _is_before_the_end(back)):
+        return on
+    return back
+
+
+def _is_before_the_end(back: Translation) -> bool:
+    """Whether copies lie behind the offset, so that the next record is one of them."""
+    return isinstance(back, Translated) and back.place is not Place.END
+
+
+def _back(sight: HomewardSight, here: TopicPartition, committed: int) -> Translation | None:
+    there = sight.copies.there(here)
+    offsets = None if there is None else sight.copies.maps.get(there)
+    if there is None or offsets is None:
+        return None
+    found = translate_back(offsets, committed, sight.copies.inherited.get(there))
+    if isinstance(found, Translated) and found.place is Place.END:
+        return Translated(max(found.offset, sight.beyond.get(there, 0)), Place.END)
+    return found
+
+
+def _on(sight: HomewardSight, here: TopicPartition, committed: int) -> Translation | None:
+    offsets = sight.local.maps.get(here) if here.topic in sight.local.names else None
+    if offsets is None:
+        return None
+    return translate_at_the_end(offsets, committed, sight.local.inherited.get(here))

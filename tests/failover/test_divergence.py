@@ -1,0 +1,81 @@
+"""Records that only one cluster has are kept as readers see them, in topics or in files, also when it is done twice."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from confluent_kafka import Producer
+
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.failover.divergence import Divergent, export, keep_in_topics, kept_as
+from sparkmirror.model import TopicPartition
+from tests.flow.logs import read
+from tests.flow.running import create_topic, ends
+
+LARGE = 3_000_000
+
+
+@pytest.fixture
+def written(cluster_a, topic):
+    """Transactions, of which one was aborted; null keys, values and headers; a record above the usual limit."""
+    name = topic("parted")
+    create_topic(cluster_a, name, 2, {"max.message.bytes": str(2 * LARGE)})
+    settings = {"bootstrap.servers": cluster_a.bootstrap_servers, "log_level": 0, "message.max.bytes": 2 * LARGE}
+    producer = Producer(settings | {"transactional.id": name})
+    producer.init_transactions(30)
+    for turn, end in enumerate((producer.commit_transaction, producer.abort_transaction, producer.commit_transaction)):
+        producer.begin_transaction()
+        for number in range(3):
+            headers: list[tuple[str, str | bytes | None]] = [("h", b"%d" % turn), ("null", None)] if number else []
+            key = None if number == 2 else b"key"
+            producer.produce(name, None if number == 1 else b"%d-%d" % (turn, number), key, 0, headers=headers)
+        producer.flush(30)
+        end(30)
+    producer.begin_transaction()
+    producer.produce(name, b"x" * LARGE, b"large", 0)
+    producer.commit_transaction(30)
+    return name
+
+
+@pytest.mark.kafka
+def test_topics_keep_what_readers_see_and_are_made_anew_when_it_is_done_again(
+    cluster_a, lab_flow, lab_cluster, written
+):
+    here = read(cluster_a, written)[0]
+    found = [Divergent(TopicPartition(written, 0), here[1].offset, ends(cluster_a, written)[0])]
+    kept = kept_as(written, 1_700_000_000_000)
+    assert kept == f"{written}.divergent.20231114-221320"
+    for _ in range(2):
+        count = keep_in_topics(lab_cluster("A"), lab_cluster("A"), lab_flow, found, {written: kept})
+        assert count == len(here) - 1
+        there = read(cluster_a, kept)
+        assert [one[2:] for one in there[0]] == [one[2:] for one in here[1:]]
+        assert there[1] == []
+
+
+@pytest.mark.kafka
+def test_files_keep_them_as_json(cluster_a, lab_flow, lab_cluster, written, tmp_path):
+    here = read(cluster_a, written)[0]
+    found = [Divergent(TopicPartition(written, 0), 0, ends(cluster_a, written)[0])]
+    assert export(lab_cluster("A"), lab_flow, found, tmp_path / "new", "failback-1") == len(here)
+    lines = (tmp_path / "new" / f"failback-1.{written}-0.jsonl").read_text().splitlines()
+
+    def text(part: bytes | None) -> str | None:
+        return None if part is None else base64.b64encode(part).decode()
+
+    assert [json.loads(line) for line in lines] == [
+        {
+            "offset": one.offset,
+            "timestamp": one.time,
+            "key": text(one.key),
+            "value": text(one.value),
+            "headers": [[name, text(value)] for name, value in one.headers],
+        }
+        for one in here
+    ]
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(SparkmirrorError, match="name another directory with --report"):
+        export(lab_cluster("A"), lab_flow, found, blocked, "failback-1")

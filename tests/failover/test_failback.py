@@ -1,0 +1,164 @@
+"""Going back to a cluster that came back with records that nobody else has, with real clients."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka import Producer
+
+from sparkmirror.config import load
+from sparkmirror.failover.divergence import Divergent, find
+from sparkmirror.failover.states import Step
+from sparkmirror.flow.sides import connected, record
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.records import Progress
+from tests.failover.clients import due, next_records
+from tests.failover.test_switching import Scene, begun, contents, told
+from tests.flow.logs import read
+from tests.flow.running import Running, commit, create_topic, ends, reaches, until, write_file
+from tests.invoking import sparkmirror
+
+PARTITIONS = 3
+
+
+def progress(number: int, position: int) -> Progress:
+    writer = Writer(producer_id=1, epoch=1)
+    place = TopicPartition("t", number)
+    return Progress(partition=place, writer=writer, generation=1, position=position, next_sequence=NO_OFFSET)
+
+
+def test_what_only_the_cluster_that_came_back_has_begins_where_the_copy_ended():
+    known = [progress(number, 10) for number in range(4)]
+    places = [one.partition for one in known]
+    log_ends = {places[0]: 10, places[1]: 17, places[2]: 30, TopicPartition("new", 0): 5}
+    found = find(known, log_ends, {places[2]: 12})
+    assert found == (Divergent(places[1], 10, 17), Divergent(places[2], 10, 12))
+    assert [Divergent.of(one.row) for one in found] == list(found)
+
+
+def write(cluster, topic: str, mark: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    for number in range(count):
+        producer.produce(topic, f"{mark}-{number}".encode(), f"key-{number}".encode(), number % PARTITIONS)
+    assert producer.flush(60) == 0
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_groups_go_home_and_what_nobody_else_has_is_put_aside(cluster_a, cluster_b, topic, tmp_path):
+    scene = Scene(cluster_a, cluster_b, topic("home"), tmp_path)
+    stem, local = scene.stem, f"{scene.stem}-t"
+    scene.file = write_file(
+        tmp_path / "mm2.properties",
+        {stem: cluster_a, "b": cluster_b},
+        {f"{stem}->b": f"{stem}-.*", f"b->{stem}": f"{stem}-.*"},
+        {"groups": f"{stem}-.*", "sync.group.offsets.interval.seconds": "1", "topics.exclude": ".*divergent.*"},
+    )
+    create_topic(cluster_b, local, PARTITIONS)
+    middle, end = f"{stem}-middle", f"{stem}-end"
+    with ExitStack() as stack:
+        mirror = stack.enter_context(Running(scene.file, log=tmp_path / "run.log"))
+        write(cluster_a, scene.topic, "first", 60)
+        reaches(cluster_b, scene.copy, 60)
+        commit(cluster_a, middle, scene.topic, dict.fromkeys(range(PARTITIONS), 7), "kept")
+        commit(cluster_a, end, scene.topic, dict.fromkeys(range(PARTITIONS), 20))
+        over = scene.command("failover", "--force")
+        said, _ = over.communicate(timeout=150)
+        assert over.returncode == 0, said
+        write(cluster_a, scene.topic, "only-here", 9)  # a producer that had not heard of it
+        write(cluster_b, local, "meanwhile", 30)
+        commit(cluster_b, middle, scene.copy, dict.fromkeys(range(PARTITIONS), 12), "kept")
+        commit(cluster_b, middle, local, dict.fromkeys(range(PARTITIONS), 4), "kept")
+        reaches(cluster_a, f"b.{local}", 30)
+
+        dry = sparkmirror("failback", scene.file, "--to", stem, "--dry-run")
+        assert (dry.returncode, "9 offsets of 3 partitions are on" in dry.stdout) == (0, True), dry.stdout + dry.stderr
+        words = ("--to", stem, "--wait-for-idle", "1", "--yes", "--report", str(tmp_path))
+        done = sparkmirror("failback", scene.file, *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        report = json.loads(next(tmp_path.glob("failback-*.json")).read_text())
+        assert (report["from"], report["to"], report["lost_records"], report["troubles"]) == ("b", stem, 0, [])
+        assert {(one["partition"], one["first"], one["last"]) for one in report["divergent"]} == {
+            (number, 20, 22) for number in range(PARTITIONS)
+        }
+        (kept,) = {one["kept_in"] for one in report["divergent"]}
+        here = read(cluster_a, scene.topic)
+        assert contents(read(cluster_a, kept)) == {number: records[20:23] for number, records in contents(here).items()}
+        assert next_records(cluster_a, middle, scene.topic, here) == due(here, dict.fromkeys(range(PARTITIONS), 12))
+        assert next_records(cluster_a, end, scene.topic, here) == dict.fromkeys(range(PARTITIONS))
+        brought = read(cluster_a, f"b.{local}")
+        assert contents(brought) == contents(read(cluster_b, local))
+        assert next_records(cluster_a, middle, f"b.{local}", brought) == due(
+            brought, dict.fromkeys(range(PARTITIONS), 4)
+        )
+
+        write(cluster_a, scene.topic, "last", 30)
+        until(lambda: sum(ends(cluster_b, scene.copy).values()) >= 90, "the flow goes on behind what was put aside")
+        there = contents(read(cluster_b, scene.copy))
+        assert there == {
+            number: [*records[:20], *records[23:]] for number, records in contents(read(cluster_a, scene.topic)).items()
+        }
+        (forth, _) = load([str(scene.file)]).flows
+        with connected(forth, role="test") as sides:
+            state = record(sides)
+        assert state is not None
+        assert (state.held, state.moves) == (None, {})
+        assert mirror.stop(seconds=60) == 0
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_where_names_are_kept_both_maps_lead_groups_home(cluster_a, cluster_b, topic, tmp_path):
+    stem = topic("same")
+    name, group = f"{stem}-t", f"{stem}-g"
+    file = write_file(
+        tmp_path / "mm2.properties",
+        {stem: cluster_a, "b": cluster_b},
+        {f"{stem}->b": name, f"b->{stem}": name},
+        {
+            "groups": f"{stem}-.*",
+            "sync.group.offsets.interval.seconds": "1",
+            "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+            "heartbeats.replication.enabled": "false",
+        },
+    )
+    for cluster in (cluster_a, cluster_b):
+        create_topic(cluster, name, PARTITIONS)
+    reports = ("--yes", "--report", str(tmp_path))
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        write(cluster_a, name, "first", 60)
+        reaches(cluster_b, name, 60)
+        over = sparkmirror("failover", file, "--from", stem, "--to", "b", "--force", *reports)
+        assert over.returncode == 0, over.stdout + over.stderr
+        write(cluster_a, name, "only-here", 9)
+        write(cluster_b, name, "meanwhile", 30)
+        commit(cluster_b, f"{group}-first", name, dict.fromkeys(range(PARTITIONS), 12))
+        born_there = {number: at - 5 for number, at in ends(cluster_b, name).items()}  # a fence may have left a marker
+        commit(cluster_b, f"{group}-then", name, born_there)
+        until(lambda: sum(ends(cluster_a, name).values()) >= 99, "what was written meanwhile is brought there")
+        killed = begun(file, "failback", "--to", stem, "--wait-for-idle", "1", *reports, dies_in=Step.SAVING)
+        told(killed)
+        done = sparkmirror("failback", file, "--to", stem, "--divergent", "discard", *reports)
+        assert done.returncode == 0, done.stdout + done.stderr
+        report = json.loads(next(tmp_path.glob("failback-*.json")).read_text())
+        assert {(one["first"], one["last"]) for one in report["divergent"]} == {(20, 22)}
+        (kept,) = {one["kept_in"] for one in report["divergent"]}
+        here = read(cluster_a, name)
+        assert contents(read(cluster_a, kept)) == {n: all_[20:23] for n, all_ in contents(here).items()}, (
+            "it is done as it was asked for first"
+        )
+        assert next_records(cluster_a, f"{group}-first", name, here) == due(here, dict.fromkeys(range(PARTITIONS), 12))
+        there = read(cluster_b, name)
+        assert next_records(cluster_a, f"{group}-then", name, here) == due(there, born_there)
+
+        write(cluster_a, name, "last", 30)
+        last = b"last-29"
+        until(lambda: any(one.value == last for log in read(cluster_b, name).values() for one in log), "it goes on")
+        assert contents(read(cluster_b, name)) == {
+            n: [*all_[:20], *all_[23:]] for n, all_ in contents(read(cluster_a, name)).items()
+        }
+        assert mirror.stop(seconds=60) == 0

@@ -1,0 +1,96 @@
+"""Where groups go on at the cluster that they came from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sparkmirror.failover.homeward import HomewardSight, Way, decide
+from sparkmirror.kafka.groups import Committed, GroupListing
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from tests.failover.test_moves import mapped
+
+ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
+BACK = TopicPartition("b.orders", 0)
+
+FORTH = mapped((10, 100, 10), (25, 110, 5), position=30)
+"""Of a->b: offsets 10 to 19 of a lie at 100 to 109 on b, 25 to 29 at 110 to 114."""
+
+
+def sight(committed: dict[TopicPartition, int], **more) -> HomewardSight:
+    """Under renaming: a.orders on b came from orders on a; orders of b lies in b.orders on a, 0 to 9 at 0 to 9."""
+    given: dict[str, Any] = {
+        "offsets": {"g": {place: Committed(offset, "note") for place, offset in committed.items()}},
+        "seen_ms": 7,
+        "copies": Way(names={"a.orders": "orders"}, maps={ORDERS: FORTH}),
+        "local": Way(names={"orders": "b.orders"}, maps={ORDERS: mapped((0, 0, 10), position=10)}),
+        "beyond": {ORDERS: 40},
+    }
+    return HomewardSight(**given | more)
+
+
+@pytest.mark.parametrize(
+    ("here", "committed", "there", "offset"),
+    [
+        (COPY, 105, ORDERS, 15),
+        (COPY, 112, ORDERS, 27),
+        (COPY, 0, ORDERS, 10),
+        (COPY, 115, ORDERS, 40),
+        (COPY, 130, ORDERS, 40),
+        (ORDERS, 4, BACK, 4),
+        (ORDERS, 10, BACK, 10),
+    ],
+)
+def test_copies_go_back_to_their_source_and_what_was_written_here_to_its_copy(here, committed, there, offset):
+    (move,) = decide(sight({here: committed}))
+    assert move.wanted == {there: Committed(offset, "note")}
+
+
+def test_where_nothing_was_put_aside_a_group_at_the_end_goes_on_there():
+    (move,) = decide(sight({COPY: 115}, beyond={}))
+    assert move.wanted == {ORDERS: Committed(30, "note")}
+
+
+@pytest.mark.parametrize(
+    ("committed", "offset"),
+    [
+        (105, 15),  # the next record came from a
+        (114, 29),
+        (115, 42),  # the next record is the first that was written on b
+        (117, 44),
+        (118, 45),  # at the end of all
+    ],
+)
+def test_where_names_are_kept_the_next_record_decides(committed, offset):
+    """On b: copies up to 114, then 115 to 117 written there, at 42 to 44 on a, behind 30 to 39 that it lacks."""
+    same = sight(
+        {ORDERS: committed},
+        copies=Way(names={"orders": "orders"}, maps={ORDERS: FORTH}),
+        local=Way(names={"orders": "orders"}, maps={ORDERS: mapped((115, 42, 3), position=118)}),
+    )
+    (move,) = decide(same)
+    assert move.wanted == {ORDERS: Committed(offset, "note")}
+
+
+def test_where_names_are_kept_and_nothing_was_written_here_the_copies_decide():
+    same = sight({ORDERS: 115}, copies=Way(names={"orders": "orders"}, maps={ORDERS: FORTH}), local=Way(names={}))
+    (move,) = decide(same)
+    assert move.wanted == {ORDERS: Committed(40, "note")}
+
+
+def test_what_cannot_be_moved_has_a_reason():
+    (move,) = decide(sight({TopicPartition("other", 0): 1, TopicPartition("orders", 7): 2}))
+    assert move.wanted == {}
+    assert move.uncopied == ("other",)
+    assert [place.text for place in move.left_out] == ["nothing of the partition is mirrored yet"]
+    (active,) = decide(replace(sight({COPY: 105}), listed={"g": GroupListing(name="g", state="Stable")}))
+    assert "members" in active.hindrance
+
+
+def test_a_record_that_is_gone_there_becomes_the_oldest_that_is_left():
+    (move,) = decide(sight({COPY: 105}, oldest={ORDERS: 18}, there={"g": {ORDERS: Committed(3)}}))
+    assert move.wanted == {ORDERS: Committed(18, "note")}
+    assert move.places[0].before == 3
+    assert NO_OFFSET not in {place.offset for place in move.places}
