@@ -189,7 +189,8 @@ class Desk:
             if unfinished is not None:
                 raise SparkmirrorError(_other(unfinished))
             newest = state.ledger.operation
-            rows = [] if newest is None else newest.facts.get("fence", [])
+            home = newest is None or newest.kind == Kind.FAILBACK.value  # that one has allowed again what it denied
+            rows = [] if newest is None or home else newest.facts.get("fence", [])
             if state.held is None and not rows:
                 raise SparkmirrorError(f"{flow.name} is not held")
             if rows:
