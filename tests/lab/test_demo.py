@@ -17,7 +17,7 @@ REPORT = {
     "lost_records": 0,
     "repeated_records": 0,
     "troubles": [],
-    "groups": [{"group": "billing", "partitions": [{}, {}]}],
+    "groups": [{"group": "billing", "partitions": [{"target_topic": "east.orders"}] * 2 + [{"target_topic": None}]}],
 }
 OVER = Switched(kind="switchover", report=REPORT, same=2, missing=0, seconds=1.0)
 PASSED = Outcome(topics=(ORDERS,), switched=(OVER,), exit_code=0, mirror_log="", start_s=1.0, stop_s=1.0)

@@ -107,11 +107,13 @@ def partitions(flow: FlowConfig, state: JournalState, ends: Mapping[TopicPartiti
 
 def _partition(flow: FlowConfig, progress: Progress, asked: int, committed: int, now: int) -> PartitionState:
     place = progress.partition
+    seen = max(progress.end, committed)
+    known = max(seen, progress.position) if seen != NO_OFFSET else NO_OFFSET
     return PartitionState(
         partition=place,
         target=TopicPartition(topics.remote_topic(flow, place.topic), place.partition),
         position=progress.position,
-        end=asked if asked != NO_OFFSET else max(progress.end, committed),
+        end=asked if asked != NO_OFFSET else known,
         seen_ms=now if asked != NO_OFFSET else progress.time_ms,
         standing=progress.error,
     )

@@ -2,8 +2,8 @@
 
 Order of events: start the clusters; write three quarters of the records and two transactions; start the mirror; once
 the first record is on the target, write the last quarter; wait until everything is there; switch over to the target as
-planned; let the referee compare every record; let the flow copy again, kill the source under load, and fail over; stop
-the mirror with SIGTERM.
+planned; let the referee compare every record; go back; stop the mirror with SIGTERM and start it again; kill the source
+and the mirror under load, and fail over.
 
 Invariants:
 - Nothing is believed that sparkmirror says of itself: progress comes from the target's end offsets, the verdict from
@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from sparkmirror.errors import LabError
 from sparkmirror.failover.states import Kind
 from sparkmirror.lab.cluster import LabCluster, start_all
-from sparkmirror.lab.demo_switching import DemoSwitching, Switched
+from sparkmirror.lab.demo_switching import LIVE, DemoSwitching, Switched, create_live
 from sparkmirror.lab.demo_topics import RECORDS, TOPICS, DemoTopic
 from sparkmirror.lab.demo_writers import DemoWriters
 from sparkmirror.lab.jars import KAFKA_VERSION
@@ -45,8 +45,11 @@ clusters = {source}, {target}
 {target}.bootstrap.servers = {target_servers}
 
 {source}->{target}.enabled = true
-{source}->{target}.topics = {topics}
+{source}->{target}.topics = {topics}, {live}
+{target}->{source}.enabled = true
+{target}->{source}.topics = {live}
 
+refresh.topics.interval.seconds = 5
 tasks.max = 2
 replication.factor = 1
 heartbeats.topic.replication.factor = 1
@@ -140,6 +143,8 @@ def run_demo(watcher: Watcher, *, records: int = RECORDS) -> Outcome:
         directory = source.directory / "demo"  # goes with the cluster, however this process ends
         directory.mkdir()
         watcher.done(f"two clusters, Kafka {KAFKA_VERSION}: {source.bootstrap_servers}, {target.bootstrap_servers}")
+        for cluster in (source, target):
+            create_live(cluster)
         writers = stack.enter_context(DemoWriters(source.bootstrap_servers, records))
         return _Demo(source, target, directory, watcher).run(writers)
 
@@ -170,17 +175,18 @@ class _Demo:
                 f"{total - waiting:,} more records written while it ran; all {total:,} on {TARGET} "
                 f"{last - first:.1f} s after the first"
             )
-            switching = DemoSwitching(
-                self.source, self.target, file, {topic.name: topic.partitions for topic in TOPICS}
-            )
-            planned = self._switch_over(switching)
+            writers.close()
+            switching = DemoSwitching(self.source, self.target, file, [topic.name for topic in TOPICS])
+            over = self._switch_over(switching)
             topics = self._judge(writers, first)
-            unplanned = self._fail_over(switching, writers)
+            home = self._go_back(switching)
             exit_code, stop_s = self._stop(mirror)
             log = mirror.tail()
+        with Mirror(file, log=self.directory / "again.log") as mirror:
+            unplanned = self._fail_over(switching, mirror)
         return Outcome(
             topics=topics,
-            switched=(planned, unplanned),
+            switched=(over, home, unplanned),
             exit_code=exit_code,
             mirror_log=log,
             start_s=first - began,
@@ -195,24 +201,30 @@ class _Demo:
             source_servers=self.source.bootstrap_servers,
             target_servers=self.target.bootstrap_servers,
             topics=", ".join(topic.name for topic in TOPICS),
+            live=LIVE,
         )
         file.write_text(text)
         return file
 
     def _switch_over(self, switching: DemoSwitching) -> Switched:
-        self.watcher.step(f"sparkmirror switchover demo.properties --from {SOURCE} --to {TARGET}")
+        self.watcher.step(f"sparkmirror switchover demo.properties --from {SOURCE} --to {TARGET}, under load")
         found = switching.switchover()
         self.watcher.done(f"switchover to {TARGET} in {found.seconds:.1f} s: {_told(found)}")
         return found
 
-    def _fail_over(self, switching: DemoSwitching, writers: DemoWriters) -> Switched:
-        self.watcher.step(f"killing {SOURCE} while it is written to, and sparkmirror failover")
-        switching.release()
-        writers.close()
-        found = switching.failover()
+    def _go_back(self, switching: DemoSwitching) -> Switched:
+        self.watcher.step(f"sparkmirror failback demo.properties --to {SOURCE}, under load")
+        found = switching.failback()
+        self.watcher.done(f"back to {SOURCE} in {found.seconds:.1f} s: {_told(found)}")
+        return found
+
+    def _fail_over(self, switching: DemoSwitching, mirror: Mirror) -> Switched:
+        self.watcher.step(f"killing {SOURCE} and the mirror while it is written to, and sparkmirror failover")
+        found = switching.failover(mirror)
         self.watcher.done(
-            f"{SOURCE} killed after {found.late:,} more records, failover to {TARGET} in {found.seconds:.1f} s: "
-            f"{_told(found)}; {found.missing:,} had not been copied, {found.report['lost_records']:,} of them known"
+            f"{SOURCE} and mirror killed after {found.late:,} more records, failover to {TARGET} in "
+            f"{found.seconds:.1f} s: {_told(found)}; {found.missing:,} had not been copied, "
+            f"{found.report['lost_records']:,} of them known"
         )
         return found
 
@@ -288,7 +300,7 @@ class _Demo:
 
 
 def _told(found: Switched) -> str:
-    lost = f"{found.report['lost_records']:,} lost, " if found.kind == Kind.SWITCHOVER.value else ""
+    lost = f"{found.report['lost_records']:,} lost, " if found.kind != Kind.FAILOVER.value else ""
     twice = found.report["repeated_records"]
     return f"{lost}{twice} read twice, the group goes on in {found.same} of {found.partitions} partitions"
 

@@ -1,4 +1,4 @@
-"""The last part of the demo: a planned switchover, and then the source killed under load and a failover.
+"""The last part of the demo: a switchover under load, back again, and then the source killed under load and a failover.
 
 A consumer group stands in the middle of every partition. After each operation librdkafka reads what the group would
 read next on the target, and what it would have read next on the source: they have to be the same record.
@@ -10,25 +10,29 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkmirror.config import load
 from sparkmirror.errors import LabError
 from sparkmirror.failover.procedure import Options
 from sparkmirror.failover.report import Report, as_dict
-from sparkmirror.failover.states import Kind
-from sparkmirror.failover.switching import prepared
+from sparkmirror.failover.states import Keep, Kind
+from sparkmirror.failover.switching import Desk, prepared, prepared_back
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.lab.mirror import Mirror
 from sparkmirror.lab.records import extents
 
 GROUP = "billing"
-LOAD_S, WAIT_S, LOOK_S = 3.0, 60.0, 0.2
+LIVE = "live"
+LOAD_S, WAIT_S, LOOK_S = 3.0, 120.0, 0.2
 PER_TURN = 100
 QUIET = 2
 
@@ -56,7 +60,8 @@ class Switched:
     @property
     def partitions(self) -> int:
         """In which the group had committed."""
-        return sum(len(each["partitions"]) for each in self.report["groups"])
+        places = (place for each in self.report["groups"] for place in each["partitions"])
+        return sum(place["target_topic"] is not None for place in places)
 
     @property
     def passed(self) -> bool:
@@ -72,73 +77,88 @@ class Switched:
 
 
 class DemoSwitching:
-    """Switches the demo's flow over.
+    """Switches the demo's flow over, and back.
 
     Args:
         source, target: its clusters.
-        file: its configuration.
-        topics: that are written to the source, with their partitions.
+        file: its configuration, with the flows of both directions.
+        topics: that are written to the source.
     """
 
-    def __init__(self, source: LabCluster, target: LabCluster, file: Path, topics: Mapping[str, int]) -> None:
-        self._source, self._target, self._topics = source, target, topics
-        (self._flow,) = load([str(file)]).flows
-        self._file = str(file)
+    def __init__(self, source: LabCluster, target: LabCluster, file: Path, topics: Sequence[str]) -> None:
+        self._source, self._target, self._topics = source, target, (*topics, LIVE)
+        self._forth, self._back = load([str(file)]).flows
+        self._file, self._directory = str(file), file.parent
 
     def switchover(self) -> Switched:
-        """Planned: producers are silent, the flow runs.
+        """Planned, and begun while an application still writes.
 
         Raises:
             SparkmirrorError: it did not come to its end.
         """
-        self._commit(0.5)
-        return self._judged(self._carried_out(Kind.SWITCHOVER, Options(idle_s=1.0)))
+        _commit(self._source, dict.fromkeys(self._topics, 0.5))
+        with prepared(self._forth, self._file) as desk:
+            report = self._under_load(desk, Kind.SWITCHOVER, self._source)
+        return self._judged(report, self._source, self._target, self._topics)
 
-    def release(self) -> None:
-        """Lets the flow copy again.
-
-        Raises:
-            SparkmirrorError: it is not held.
-        """
-        with prepared(self._flow, self._file) as desk:
-            desk.release(lambda _: None)
-
-    def failover(self) -> Switched:
-        """Unplanned: the source is killed while it is written to.
+    def failback(self) -> Switched:
+        """Back, and begun while an application still writes where it is now.
 
         Raises:
             SparkmirrorError: it did not come to its end.
         """
-        self._commit(0.75)
+        copies = [f"{self._forth.source.alias}.{topic}" for topic in self._topics]
+        _commit(self._target, dict.fromkeys([*copies, LIVE], 0.75))
+        with prepared_back(self._forth, self._back, self._file) as desk:
+            report = self._under_load(desk, Kind.FAILBACK, self._target)
+        return self._judged(report, self._target, self._source, (LIVE,))
+
+    def failover(self, mirror: Mirror) -> Switched:
+        """Unplanned: the source and the mirror are killed while the source is written to.
+
+        Raises:
+            SparkmirrorError: it did not come to its end.
+        """
+        _commit(self._source, dict.fromkeys(self._topics, 0.9))
+        self._until_copying()
         self._until_seen()
         before = self._records()
-        with _Load(self._source.bootstrap_servers, next(iter(self._topics))):
+        with _Load(self._source.bootstrap_servers):
             time.sleep(LOAD_S)
+            mirror.kill()
             for broker in self._source.brokers:
                 broker.kill()
-        report = self._carried_out(Kind.FAILOVER, Options())
+        with prepared(self._forth, self._file) as desk:
+            report = desk.carry_out(Kind.FAILOVER, Options(), lambda _: None)
         for broker in self._source.brokers:
             broker.start()
-        return replace(self._judged(report), late=self._records() - before)
+        found = self._judged(report, self._source, self._target, self._topics)
+        return replace(found, late=self._records() - before)
 
-    def _carried_out(self, kind: Kind, options: Options) -> Report:
-        with prepared(self._flow, self._file) as desk:
-            return desk.carry_out(kind, options, lambda _: None)
+    def _under_load(self, desk: Desk, kind: Kind, cluster: LabCluster) -> Report:
+        """Begins while somebody writes, who stops when it has begun."""
+        options = Options(idle_s=1.0, divergent=Keep.TOPIC.value, directory=str(self._directory))
+        with ThreadPoolExecutor(1) as pool:
+            with _Load(cluster.bootstrap_servers):
+                time.sleep(LOAD_S)
+                under_way = pool.submit(desk.carry_out, kind, options, lambda _: None)
+                time.sleep(LOAD_S)
+            return under_way.result(WAIT_S)
 
-    def _judged(self, report: Report) -> Switched:
+    def _judged(self, report: Report, left: LabCluster, taken: LabCluster, topics: Sequence[str]) -> Switched:
         same = 0
         for move in report.moves:
             for place in move.places:
                 if place.target is None:
                     continue
-                here = _next(self._source, place.partition.topic, place.partition.partition, place.committed.offset)
-                there = _next(self._target, place.target.topic, place.target.partition, place.offset)
+                here = _next(left, place.partition.topic, place.partition.partition, place.committed.offset)
+                there = _next(taken, place.target.topic, place.target.partition, place.offset)
                 same += here == there
         copied = {each.partition: each.position for each in report.partitions}
         missing = 0
-        for topic in self._topics:
-            for number, extent in extents(self._source.bootstrap_servers, topic).items():
-                position = next(at for place, at in copied.items() if place == (topic, number))
+        for topic in topics:
+            for number, extent in extents(left.bootstrap_servers, topic).items():
+                position = next((at for place, at in copied.items() if place == (topic, number)), 0)
                 missing += max(0, extent.end - position)
         return Switched(
             kind=report.operation.kind,
@@ -153,36 +173,62 @@ class DemoSwitching:
         ends = (extents(self._source.bootstrap_servers, topic).values() for topic in self._topics)
         return sum(extent.end for some in ends for extent in some)
 
-    def _commit(self, share: float) -> None:
-        """The group stands at this share of every partition, as one that has left."""
-        consumer = _consumer(self._source, GROUP)
-        places = [
-            TopicPartition(topic, number, int(extent.end * share))
-            for topic in self._topics
-            for number, extent in extents(self._source.bootstrap_servers, topic).items()
-        ]
-        consumer.commit(offsets=places, asynchronous=False)
-        consumer.close()
+    def _until_copying(self) -> None:
+        """Waits until a record that is written now is on the target."""
+        copy = f"{self._forth.source.alias}.{LIVE}"
+
+        def copied() -> int:
+            return sum(extent.end for extent in extents(self._target.bootstrap_servers, copy).values())
+
+        before = copied()
+        producer = Producer({"bootstrap.servers": self._source.bootstrap_servers, "log_level": QUIET})
+        producer.produce(LIVE, b"first")
+        producer.flush(WAIT_S)
+        _until(lambda: copied() > before, "the mirror copies again")
 
     def _until_seen(self) -> None:
         """Waits until the mirror has seen the group where it stands now."""
         began = int(time.time() * 1000)
 
         def seen() -> bool:
-            with connected(self._flow, role="demo") as sides:
+            with connected(self._forth, role="demo") as sides:
                 state = record(sides)
             return state is not None and state.groups_seen is not None and state.groups_seen.time_ms > began
 
         _until(seen, "the mirror looks at the groups of the source")
 
 
-class _Load:
-    """Writes to a topic as fast as a small application, until the cluster is gone."""
+def create_live(cluster: LabCluster) -> None:
+    """The topic that applications write to while the clusters change over.
 
-    def __init__(self, servers: str, topic: str) -> None:
+    Raises:
+        LabError: the cluster does not answer.
+    """
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": QUIET})
+    try:
+        admin.create_topics([NewTopic(LIVE, 2, 1)])[LIVE].result(WAIT_S)
+    except KafkaException as failure:
+        raise LabError(f"cluster {cluster.name}: {LIVE} cannot be created: {failure}") from failure
+
+
+def _commit(cluster: LabCluster, shares: Mapping[str, float]) -> None:
+    """The group stands at this share of every partition, as one that has left."""
+    consumer = _consumer(cluster, GROUP)
+    places = [
+        TopicPartition(topic, number, int(extent.end * share))
+        for topic, share in shares.items()
+        for number, extent in extents(cluster.bootstrap_servers, topic).items()
+    ]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+
+
+class _Load:
+    """Writes to the live topic as an application would, until it is told to stop, or the cluster is gone."""
+
+    def __init__(self, servers: str) -> None:
         settings = {"bootstrap.servers": servers, "log_level": QUIET, "linger.ms": 5, "message.timeout.ms": 1_000}
         self._producer = Producer(settings)
-        self._topic = topic
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._write, name="load", daemon=True)
 
@@ -198,10 +244,11 @@ class _Load:
         while not self._stop.wait(0.005):
             for _ in range(PER_TURN):
                 number += 1
-                self._producer.produce(self._topic, b"late-%d" % number)
+                self._producer.produce(LIVE, b"late-%d" % number)
             self._producer.poll(0)
-        self._producer.purge()
-        self._producer.flush(1)
+        if self._producer.flush(1):
+            self._producer.purge()  # the cluster is gone
+            self._producer.flush(1)
 
 
 def _consumer(cluster: LabCluster, group: str) -> Consumer:
