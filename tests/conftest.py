@@ -125,6 +125,15 @@ def cluster_c(clusters: Clusters) -> LabCluster:
     return clusters.get("cluster_c")
 
 
+@pytest.fixture(autouse=True)
+def _alive(request: pytest.FixtureRequest) -> None:
+    """A broker of a shared cluster that a failed test has left dead is started again, for the others."""
+    for name in set(CLUSTERS).intersection(request.fixturenames):
+        for broker in request.getfixturevalue(name).brokers:
+            if not broker.running:
+                broker.start()
+
+
 _run = uuid.uuid4().hex[:6]
 _numbers = itertools.count(1)
 

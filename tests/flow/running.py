@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
+from sparkmirror.lab.broker import Broker
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.mirror import Mirror
 from sparkmirror.lab.processes import lane_workers
@@ -156,6 +157,16 @@ def add_partitions(cluster: LabCluster, name: str, total: int) -> None:
     admin = admin_of(cluster)
     for future in admin.create_partitions([NewPartitions(name, total)]).values():
         future.result(ANSWER_SECONDS)
+
+
+@contextmanager
+def halted(broker: Broker) -> Iterator[None]:
+    """A broker that is stopped for a while, and starts again whatever happens: other tests need it too."""
+    broker.stop()
+    try:
+        yield
+    finally:
+        broker.start()
 
 
 def set_limit(cluster: LabCluster, topic: str, size: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 
 import pytest
 from confluent_kafka import Producer
@@ -10,7 +11,7 @@ from confluent_kafka import Producer
 from sparkmirror.lab.referee import compare
 from tests.batches.building import sealed
 from tests.flow.logs import headers, read
-from tests.flow.running import Running, create_topic, write_file
+from tests.flow.running import Running, create_topic, halted, until, write_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -62,27 +63,31 @@ KINDS = {
 def produce(cluster, topic, partitions):
     """Three batches in each partition."""
     for partition, (codec, size) in partitions.items():
-        settings = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 1000, "compression.type": codec}
-        producer = Producer(settings | {"log_level": 0})
+        # A batch leaves when it is full, and never before: a slow machine would make more of them.
+        settings = {"batch.num.messages": RECORDS, "linger.ms": 60_000, "compression.type": codec}
+        producer = Producer(settings | {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
         for number in range(3 * RECORDS):
             producer.produce(topic, b"%d-" % number * (size // 4), b"%d" % number, partition)
-            if (number + 1) % RECORDS == 0:
-                assert producer.flush(60) == 0
+        until(partial(is_written, producer), f"{topic}-{partition} is written")
+
+
+def is_written(producer):
+    producer.poll(0.01)
+    return not len(producer)
 
 
 def spoil(cluster, topic, spoilers):
     """Changes the second batch of each partition on the disk of a broker that is stopped for it."""
-    cluster.brokers[0].stop()
-    for partition, spoiler in spoilers.items():
-        (segment,) = (cluster.brokers[0].directory / "data" / f"{topic}-{partition}").glob("*.log")
-        data = bytearray(segment.read_bytes())
-        (_, _), (at, batch), (_, _) = headers(bytes(data))
-        assert batch.records == RECORDS
-        spoilt = spoiler(bytes(data[at : at + batch.size]))
-        assert len(spoilt) == batch.size
-        data[at : at + batch.size] = spoilt
-        segment.write_bytes(data)
-    cluster.brokers[0].start()
+    with halted(cluster.brokers[0]):
+        for partition, spoiler in spoilers.items():
+            (segment,) = (cluster.brokers[0].directory / "data" / f"{topic}-{partition}").glob("*.log")
+            data = bytearray(segment.read_bytes())
+            (_, _), (at, batch), (_, _) = headers(bytes(data))
+            assert batch.records == RECORDS
+            spoilt = spoiler(bytes(data[at : at + batch.size]))
+            assert len(spoilt) == batch.size
+            data[at : at + batch.size] = spoilt
+            segment.write_bytes(data)
 
 
 def test_a_damaged_batch_stops_its_partition_with_its_place_and_nothing_of_it_is_written(

@@ -12,7 +12,7 @@ from sparkmirror.spark.gateway import Gateway
 from tests.batches.building import Rec
 from tests.batches.old_messages import PACKED, Old
 from tests.flow.logs import mirrored
-from tests.flow.running import Running, create_topic, write_file
+from tests.flow.running import Running, create_topic, halted, write_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -63,14 +63,13 @@ NEW = 7
 
 def lay_down(cluster, topic, logs):
     """Puts logs into the partitions of a broker, which is stopped for it."""
-    cluster.brokers[0].stop()
-    for partition, log in enumerate(logs):
-        directory = cluster.brokers[0].directory / "data" / f"{topic}-{partition}"
-        (segment,) = directory.glob("*.log")
-        segment.write_bytes(b"".join(old.encode() for old in log))
-        for index in directory.glob("*index"):
-            index.unlink()
-    cluster.brokers[0].start()
+    with halted(cluster.brokers[0]):
+        for partition, log in enumerate(logs):
+            directory = cluster.brokers[0].directory / "data" / f"{topic}-{partition}"
+            (segment,) = directory.glob("*.log")
+            segment.write_bytes(b"".join(old.encode() for old in log))
+            for index in directory.glob("*index"):
+                index.unlink()
 
 
 def told(records):
