@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from sparkmirror.failover.rehearsal import rehearse
 from sparkmirror.failover.verdict import problems
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka.journal import Journal
+from sparkmirror.lab.cluster import LabCluster, start_all
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import WRITERS_TOPIC
 from sparkmirror.offsets.orders import TopicOrder
@@ -264,7 +265,16 @@ def check_without_its_source(scene: Scene, directory: Path) -> None:
     assert found["missing"] == {"records": 0, "ms": 0, "partitions": []}
 
 
-def test_a_rehearsal_verifies_by_reading_and_tells_what_would_go_wrong(cluster_a, cluster_b, topic, tmp_path):
+@pytest.fixture
+def pair() -> Iterator[tuple[LabCluster, LabCluster]]:
+    """Clusters of its own: on shared ones other tests have started a flow of this name."""
+    with ExitStack() as stack:
+        source, target = (stack.enter_context(cluster) for cluster in start_all(("left", "right")))
+        yield source, target
+
+
+def test_a_rehearsal_verifies_by_reading_and_tells_what_would_go_wrong(pair, topic, tmp_path):
+    cluster_a, cluster_b = pair
     scene = staged(cluster_a, cluster_b, topic("rehearsed"), topic("readers"), tmp_path)
     marked = f"u.{scene.topic}"
     create_topic(cluster_b, marked, 3, {"message.timestamp.type": "LogAppendTime"})
