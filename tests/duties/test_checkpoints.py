@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sparkmirror.duties.checkpoints import Emit, Unreadable, decide
-from sparkmirror.duties.groups import GroupPlace
+from sparkmirror.duties.checkpoints import Emit, decide
+from sparkmirror.duties.groups import GroupPlace, Unreadable
 from sparkmirror.mm2.checkpoints import Checkpoint
 from tests.duties.groups import READERS, THERE, at
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.duties.group_records import Remember, Unreadable, decide, records_of
+from sparkmirror.duties.group_records import Remember, decide, records_of
+from sparkmirror.duties.groups import Unreadable
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen

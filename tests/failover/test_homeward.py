@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sparkmirror.failover.homeward import HomewardSight, Way, decide
+from sparkmirror.failover.moves import Standing
 from sparkmirror.kafka.groups import Committed, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from tests.failover.test_moves import mapped
@@ -85,12 +85,12 @@ def test_what_cannot_be_moved_has_a_reason():
     assert move.wanted == {}
     assert move.uncopied == ("other",)
     assert [place.text for place in move.left_out] == ["nothing of the partition is mirrored yet"]
-    (active,) = decide(replace(sight({COPY: 105}), listed={"g": GroupListing(name="g", state="Stable")}))
+    (active,) = decide(sight({COPY: 105}, there=Standing(listed={"g": GroupListing(name="g", state="Stable")})))
     assert "members" in active.hindrance
 
 
 def test_a_record_that_is_gone_there_becomes_the_oldest_that_is_left():
-    (move,) = decide(sight({COPY: 105}, oldest={ORDERS: 18}, there={"g": {ORDERS: Committed(3)}}))
+    (move,) = decide(sight({COPY: 105}, oldest={ORDERS: 18}, there=Standing(offsets={"g": {ORDERS: Committed(3)}})))
     assert move.wanted == {ORDERS: Committed(18, "note")}
     assert move.places[0].before == 3
     assert NO_OFFSET not in {place.offset for place in move.places}

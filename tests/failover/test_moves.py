@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from sparkmirror.failover.moves import Sight, decide, landed
+from sparkmirror.failover.moves import Sight, Standing, decide, landed
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.map import OffsetMap
@@ -27,8 +29,10 @@ def sight(committed: int, *, there: int = NO_OFFSET, state: str = "", kind=Group
         maps={HERE: mapped((10, 100, 10), (25, 110, 5), position=32)},
         inherited={},
         oldest={THERE: oldest},
-        listed={"g": GroupListing(name="g", kind=kind, state=state)} if state or kind is not GroupKind.CLASSIC else {},
-        there={} if there == NO_OFFSET else {"g": {THERE: Committed(there)}},
+        there=Standing(
+            listed={"g": GroupListing(name="g", kind=kind, state=state)},
+            offsets={} if there == NO_OFFSET else {"g": {THERE: Committed(there)}},
+        ),
     )
 
 
@@ -73,6 +77,16 @@ def test_a_group_that_lives_on_the_target_is_not_touched(state, kind, why):
     assert move.wanted == {}
 
 
+def test_a_group_that_cannot_be_read_on_the_target_is_left_alone_and_no_other():
+    seen = sight(15)
+    offsets = {group: {HERE: Committed(15)} for group in ("g", "shy")}
+    there = Standing(listed={"shy": GroupListing(name="shy")}, unreadable={"shy": "GROUP_AUTHORIZATION_FAILED"})
+    both = replace(seen, offsets=offsets, seen_ms=dict.fromkeys(offsets, 7), there=there)
+    found = {move.group: (move.hindrance, bool(move.wanted)) for move in decide(both)}
+    why = "what it has on the target cannot be read: GROUP_AUTHORIZATION_FAILED"
+    assert found == {"g": ("", True), "shy": (why, False)}
+
+
 def test_a_group_that_is_empty_on_the_target_is_moved():
     (move,) = decide(sight(15, state="Empty"))
     assert move.wanted == {THERE: Committed(105, "note")}
@@ -82,9 +96,7 @@ def test_topics_that_are_not_copied_and_partitions_without_a_copy_are_named():
     seen = sight(15)
     other, new = TopicPartition("payments", 0), TopicPartition("orders", 1)
     offsets = {"g": {HERE: Committed(15), other: Committed(1), new: Committed(2)}}
-    (move,) = decide(
-        Sight(**{name: getattr(seen, name) for name in Sight.__slots__ if name != "offsets"}, offsets=offsets)
-    )
+    (move,) = decide(replace(seen, offsets=offsets))
     assert move.uncopied == ("payments",)
     assert [place.partition for place in move.left_out] == [new]
     assert list(move.wanted) == [THERE]

@@ -65,7 +65,10 @@ def test_what_speaks_against_it(made: Plan, words: list[str]):
             "no offset on the target for g at orders-0 (why)",
         ),
         (plan(Kind.FAILOVER, GONE, moves=[replace(MOVE, places=(replace(PLACE, exact=False),))]), "twice"),
-        (plan(Kind.SWITCHOVER, IDLE, listed=[GroupListing(name="g", state="Stable")]), "members on the source: g"),
+        (
+            plan(Kind.SWITCHOVER, replace(IDLE, listed=(GroupListing(name="g", state="Stable"),))),
+            "members on the source: g",
+        ),
     ],
 )
 def test_what_its_operator_should_know(made: Plan, words: str):

@@ -147,7 +147,27 @@ def test_a_switchover_under_load_loses_nothing_and_repeats_nothing(cluster_a, cl
         assert sparkmirror("release", scene.file, "--flow", f"{scene.stem}->b", "--yes").returncode == 0
         until(lambda: sum(ends(scene.target, scene.copy).values()) >= sum(before.values()) + later, "it copies again")
         assert contents(read(scene.target, scene.copy)) == contents(read(scene.source, scene.topic))
+        check_a_late_producer(scene)
         assert mirror.stop(seconds=60) == 0
+
+
+def check_a_late_producer(scene: Scene) -> None:
+    """What comes when the flow has been stopped is not lost: groups are not moved, and it is copied afterwards."""
+    killed = scene.command("switchover", "--wait-for-idle", "1", dies_in=Step.STOPPING)
+    said = told(killed)
+    assert killed.returncode == -signal.SIGKILL, said
+    before = sum(ends(scene.target, scene.copy).values())
+    late = Traffic(scene.source, scene.topic, PARTITIONS, nulls=False, mark="late-").some("small", 10)
+    resumed = scene.command("switchover")
+    said = told(resumed)
+    assert resumed.returncode == 1, said
+    assert f"{late} records of {PARTITIONS} partitions came to the source" in " ".join(said.split()), said
+    assert sparkmirror("switchover", scene.file, *scene.between, "--abandon", "--report", "/dev/null/x").returncode == 1
+    back = scene.command("switchover", "--abandon")
+    said = told(back)
+    assert back.returncode == 0, said
+    until(lambda: sum(ends(scene.target, scene.copy).values()) >= before + late, "it is copied afterwards")
+    assert contents(read(scene.target, scene.copy)) == contents(read(scene.source, scene.topic))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""``sparkmirror failover``, ``switchover`` and ``release``: from one cluster to the other, first as a plan.
+"""``sparkmirror failover``, ``switchover``, ``failback``, ``release``: to the other cluster and back, first as a plan.
 
 The work is done by :mod:`sparkmirror.failover.switching`; this file asks, shows and writes the report.
 """
@@ -6,6 +6,8 @@ The work is done by :mod:`sparkmirror.failover.switching`; this file asks, shows
 from __future__ import annotations
 
 import json
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -124,7 +126,7 @@ def failback(
         idle_s=wait_for_idle,
         timeout_s=timeout,
         divergent=divergent.value,
-        directory=str(report),
+        directory=str(report.resolve()),
     )
     loaded = config.load(files)
     forth, back = flows_back(loaded, to, from_)
@@ -169,28 +171,41 @@ def _go_over(
 def _operate(
     desk: Desk, kind: Kind, options: Options, dry_run: bool, yes: bool, force: bool, abandon: bool, directory: Path
 ) -> None:
+    if not dry_run:
+        _check_writable(directory)
     if abandon:
         _end(desk.abandon(_tell), directory)
         return
-    resumed = desk.unfinished
-    plan = desk.plan(kind)
-    if resumed is None or dry_run:
+    answers = False
+    if dry_run or desk.unfinished is None:
+        plan = desk.plan(kind)
         _show(plan)
-    if dry_run:
-        raise typer.Exit(ExitCode.FAILED if plan.refusals and not force else ExitCode.DONE)
-    if resumed is None:
+        if dry_run:
+            raise typer.Exit(ExitCode.FAILED if plan.refusals and not force else ExitCode.DONE)
         _consent(plan, yes=yes, force=force)
-    _end(_carried_out(desk, kind, options, plan, directory), directory)
+        answers = plan.source.answers
+    _end(_carried_out(desk, kind, options, directory, answers=answers), directory)
 
 
-def _carried_out(desk: Desk, kind: Kind, options: Options, plan: Plan, directory: Path) -> Report:
+def _carried_out(desk: Desk, kind: Kind, options: Options, directory: Path, *, answers: bool) -> Report:
     try:
-        return desk.carry_out(kind, options, _tell, answers=plan.source.answers)
+        return desk.carry_out(kind, options, _tell, answers=answers)
     except SparkmirrorError:
-        interrupted = desk.unfinished
-        if interrupted is not None and interrupted.kind == kind.value:
-            _write(desk.report(interrupted), directory)
+        with suppress(SparkmirrorError, OSError):  # why it did not end says more than that it has no report
+            interrupted = desk.unfinished
+            if interrupted is not None and interrupted.kind == kind.value:
+                _write(desk.report(interrupted), directory)
         raise
+
+
+def _check_writable(directory: Path) -> None:
+    """A report that cannot be written is told of before anything is done."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as failure:
+        raise SparkmirrorError(f"the report cannot be written: {failure} (name a directory with --report)") from failure
 
 
 def _consent(plan: Plan, *, yes: bool, force: bool) -> None:
@@ -234,7 +249,6 @@ def _end(report: Report, directory: Path) -> None:
 def _write(report: Report, directory: Path) -> tuple[Path, Path]:
     from sparkmirror.failover.report import as_dict, as_markdown
 
-    directory.mkdir(parents=True, exist_ok=True)
     markdown, machine = (directory / f"{report.operation.id}.{end}" for end in ("md", "json"))
     markdown.write_text(as_markdown(report), encoding="utf-8")
     machine.write_text(json.dumps(as_dict(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -51,7 +51,7 @@ def status(
 
     loaded = config.load(files, clusters=clusters or (), flow=flow)
     flows = read(loaded)
-    found = _groups(loaded) if groups else {}
+    found = _groups(loaded, {one.name for one in flows if one.state != UNREADABLE}) if groups else {}
     if as_json:
         typer.echo(as_text(flows, found if groups else None))
     else:
@@ -62,10 +62,10 @@ def status(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _groups(loaded: MirrorConfig) -> dict[str, tuple[GroupStatus, ...]]:
+def _groups(loaded: MirrorConfig, readable: Collection[str]) -> dict[str, tuple[GroupStatus, ...]]:
     from sparkmirror.failover.group_status import group_status
 
-    return {str(flow.name): group_status(flow) for flow in loaded.flows}
+    return {str(flow.name): group_status(flow) for flow in loaded.flows if str(flow.name) in readable}
 
 
 def group_table(flow: str, groups: Sequence[GroupStatus], *, now_ms: int) -> Table:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from sparkmirror.duties.checkpoints_topic import CheckpointsTopic
 from sparkmirror.duties.duty import Result, Sides, each
 from sparkmirror.duties.group_look import GroupLook
-from sparkmirror.duties.groups import GroupPlace, Observed, translations
+from sparkmirror.duties.groups import GroupPlace, Observed, Unreadable, translations
 from sparkmirror.duties.mirror_topics import CreateTopic
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.mm2.checkpoints import Checkpoint
@@ -32,19 +32,6 @@ class Emit:
     @property
     def change(self) -> None:
         """It happens all the time and changes no setting."""
-        return
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
-    """A group whose offsets cannot be read; reported at each round until they can."""
-
-    group: str
-    reason: str
-
-    @property
-    def change(self) -> None:
-        """Nothing is changed."""
         return
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.duties.duty import Result, Sides
-from sparkmirror.duties.groups import refusal
+from sparkmirror.duties.groups import Unreadable, refusal
 from sparkmirror.events import now_ms
 from sparkmirror.kafka.groups import Offsets, fetch_offsets, list_groups
 from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen
@@ -36,19 +36,6 @@ class Remember:
     @property
     def change(self) -> None:
         """It happens all the time and changes no setting."""
-        return
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
-    """A group whose offsets cannot be read; reported at each round until they can."""
-
-    group: str
-    reason: str
-
-    @property
-    def change(self) -> None:
-        """Nothing is changed."""
         return
 
 

@@ -66,6 +66,19 @@ class Observed:
     unreadable_there: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A group whose offsets cannot be read; reported at each round until they can."""
+
+    group: str
+    reason: str
+
+    @property
+    def change(self) -> None:
+        """Nothing is changed."""
+        return
+
+
 class Standing(Enum):
     """Where a group, or one of its partitions, stands."""
 

@@ -28,7 +28,6 @@ from sparkmirror.failover.procedure import Procedure
 from sparkmirror.failover.states import Keep, Step
 from sparkmirror.flow.planner import ids_of_topics
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.groups import fetch_offsets, list_groups
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -108,6 +107,8 @@ class Failback:
         self._tell(f"{saved} records that only {operation.source} has are kept in {where}")
 
     def _move(self, operation: Operation) -> None:
+        # What came while groups were waited for has to be there too, or who has read it here reads it again there.
+        self._procedure.do(Step.CATCHING_UP, operation)
         self._procedure.commit(decided(self._forth, self._back, _found(operation)))
 
     def _verify(self, operation: Operation) -> None:
@@ -128,10 +129,7 @@ class Failback:
             for one in found
         ]
         self._let_in(operation)
-        rows = operation.facts.get("fence", [])
-        if rows:
-            fence.take_down(self._back.source, fence.rules_of(rows), self._back.flow.admin_timeout_ms)
-            self._tell(f"writing to {len(rows)} topics is no longer denied on {self._back.flow.source.alias}")
+        self._procedure.allow(operation)
         self._store.write(orders, tombstones=[HOLD_KEY])
         self._tell(f"{self._forth.flow.name} is released")
 
@@ -141,6 +139,7 @@ class Failback:
         if rows:
             flow = self._forth.flow
             fence.take_down(self._forth.source, fence.rules_of(rows), flow.admin_timeout_ms)
+            self._operator.note(home_fence=[])
             self._tell(f"writing to {len(rows)} topics is no longer denied on {flow.source.alias}")
 
 
@@ -168,7 +167,7 @@ def decided(forth: Sides, back: Sides, found: Sequence[Divergent]) -> tuple[Grou
         SparkmirrorError: a cluster cannot be asked.
     """
     at = now_ms()
-    _, offsets = look.groups_now(back)
+    offsets = look.offsets_now(back)
     here = {place for own in offsets.values() for place in own}
     copies = _copies(forth)
     local = {name: topics.remote_topic(back.flow, name) for name in topics.wanted(back.flow, {p.topic for p in here})}
@@ -176,11 +175,9 @@ def decided(forth: Sides, back: Sides, found: Sequence[Divergent]) -> tuple[Grou
     from_here = {place for place in here if place.topic in local}
     there = sorted(from_there | {TopicPartition(local[place.topic], place.partition) for place in from_here})
     timeout_ms = back.flow.admin_timeout_ms
-    listed = list_groups(back.target, timeout_ms)
     oldest = admin.find_offsets(
         back.target, there, OffsetSpec.EARLIEST, timeout_ms=min(timeout_ms, look.OLDEST_MS)
     ).found
-    known = [group for group in offsets if group in listed]
     return homeward.decide(
         HomewardSight(
             offsets=offsets,
@@ -189,8 +186,7 @@ def decided(forth: Sides, back: Sides, found: Sequence[Divergent]) -> tuple[Grou
             local=_way(back, local, from_here),
             beyond={one.partition: one.end for one in found},
             oldest=oldest,
-            listed=listed,
-            there=fetch_offsets(back.target, known, timeout_ms).complete(),
+            there=look.standing_there(back.target, offsets, timeout_ms),
         )
     )
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sparkmirror.failover.moves import GroupMove, MovedPlace, hindrance
-from sparkmirror.kafka.groups import Committed, GroupListing, Offsets
-from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.failover.moves import GroupMove, MovedPlace, Standing
+from sparkmirror.kafka.groups import Offsets
+from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import (
@@ -61,8 +61,7 @@ class HomewardSight:
         local: of the flow that goes there.
         beyond: by partition there, the end of what was put aside.
         oldest: the first offset that partitions there still have.
-        listed: the groups there.
-        there: what the groups have committed there.
+        there: how the groups stand there.
     """
 
     offsets: Mapping[str, Offsets]
@@ -71,8 +70,7 @@ class HomewardSight:
     local: Way
     beyond: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest: Mapping[TopicPartition, int] = field(default_factory=dict)
-    listed: Mapping[str, GroupListing] = field(default_factory=dict)
-    there: Mapping[str, Offsets] = field(default_factory=dict)
+    there: Standing = field(default_factory=Standing)
 
 
 def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
@@ -82,7 +80,7 @@ def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
             group=group,
             seen_ms=sight.seen_ms,
             places=tuple(_place(sight, group, here) for here in sorted(sight.offsets[group])),
-            hindrance=hindrance(sight.listed.get(group)),
+            hindrance=sight.there.hindrance(group),
         )
         for group in sorted(sight.offsets)
     )
@@ -93,7 +91,7 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     there = sight.copies.there(here) or sight.local.there(here)
     if there is None:
         return MovedPlace(partition=here, target=None, committed=committed, text="no flow has to do with the topic")
-    before = sight.there.get(group, {}).get(there, Committed(NO_OFFSET)).offset
+    before = sight.there.at(group, there)
     result = still_there(translate(sight, here, committed.offset), sight.oldest.get(there))
     if isinstance(result, NotYet):
         return MovedPlace(partition=here, target=there, committed=committed, before=before, text=result.reason.value)

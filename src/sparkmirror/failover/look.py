@@ -7,7 +7,7 @@ Heartbeats are left out: mirrors write them without end, and nobody misses one.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sparkmirror.config import FlowConfig, Isolation
@@ -17,8 +17,9 @@ from sparkmirror.duties.groups import refusal
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover.moves import Sight
+from sparkmirror.failover.moves import Sight, Standing
 from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import Committed, GroupListing, Offsets, fetch_offsets, list_groups
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -28,6 +29,9 @@ from sparkmirror.offsets.state import JournalState
 
 REACH_MS = 3_000
 """A source that does not answer for so long is taken for gone, as far as a plan is concerned."""
+
+ASK_MS = 10_000
+"""For each further question to a source that has answered: one that is half dead must not hold a failover up."""
 
 PRODUCING_SECONDS = 2.0
 """Between the two looks that tell whether a source still takes records."""
@@ -69,14 +73,14 @@ class SourceState:
     Attributes:
         failure: why it does not, or "".
         ends: of the partitions that the flow copies: what a reader may get to.
-        high: the same, with what open transactions keep from readers.
         produced: records that it took between two looks.
+        listed: the groups that the flow translates.
     """
 
     failure: str = ""
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    high: Mapping[TopicPartition, int] = field(default_factory=dict)
     produced: int = 0
+    listed: tuple[GroupListing, ...] = ()
 
     @property
     def answers(self) -> bool:
@@ -119,37 +123,35 @@ def _partition(flow: FlowConfig, progress: Progress, asked: int, committed: int,
     )
 
 
-def source(sides: Sides, *, producing: bool = True) -> SourceState:
-    """Asks the source, for a few seconds at most.
-
-    Args:
-        sides: the flow and its clusters.
-        producing: whether to look twice, to see whether it takes records.
-    """
+def source(sides: Sides) -> SourceState:
+    """Asks the source, twice, to see whether it takes records; each question has a short deadline."""
+    timeout_ms = min(ASK_MS, sides.flow.admin_timeout_ms)
     try:
         admin.cluster_id(sides.source, REACH_MS)
-        ends, high = source_ends(sides, committed=True), source_ends(sides, committed=False)
-        if not producing:
-            return SourceState(ends=ends, high=high)
+        ends = source_ends(sides, committed=True, timeout_ms=timeout_ms)
+        high = source_ends(sides, committed=False, timeout_ms=timeout_ms)
+        listed = chosen_groups(sides, timeout_ms)
         time.sleep(PRODUCING_SECONDS)
-        later = source_ends(sides, committed=False)
+        later = source_ends(sides, committed=False, timeout_ms=timeout_ms)
     except SparkmirrorError as failure:
         return SourceState(failure=str(failure))
     produced = sum(max(0, later[place] - high.get(place, 0)) for place in later)
-    return SourceState(ends=ends, high=later, produced=produced)
+    return SourceState(ends=ends, produced=produced, listed=tuple(listed.values()))
 
 
-def source_ends(sides: Sides, *, committed: bool) -> dict[TopicPartition, int]:
+def source_ends(sides: Sides, *, committed: bool, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
     """The ends of all partitions that the flow copies.
 
     Args:
         sides: the flow and its clusters.
         committed: as the flow's readers see them; else with what open transactions have written.
+        timeout_ms: of each question; as the flow is configured without.
 
     Raises:
         SparkmirrorError: the source cannot be asked.
     """
-    flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
+    flow = sides.flow
+    timeout_ms = flow.admin_timeout_ms if timeout_ms is None else timeout_ms
     policy = policy_for(flow.policy, flow.source.alias)
     chosen = topics.choose(flow, admin.list_topics(sides.source, timeout_ms=timeout_ms))
     places = [
@@ -162,16 +164,44 @@ def source_ends(sides: Sides, *, committed: bool) -> dict[TopicPartition, int]:
     return admin.list_offsets(sides.source, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms)
 
 
-def groups_now(sides: Sides) -> tuple[dict[str, GroupListing], dict[str, Offsets]]:
-    """The source's groups that the flow translates, and what they have committed.
+def chosen_groups(sides: Sides, timeout_ms: int | None = None) -> dict[str, GroupListing]:
+    """The source's groups that the flow translates.
+
+    Args:
+        sides: the flow and its clusters.
+        timeout_ms: as the flow is configured without.
+
+    Raises:
+        SparkmirrorError: the source cannot be asked.
+    """
+    listed = list_groups(sides.source, sides.flow.admin_timeout_ms if timeout_ms is None else timeout_ms)
+    return {name: listing for name, listing in listed.items() if refusal(sides.flow, listing) is None}
+
+
+def offsets_now(sides: Sides, timeout_ms: int | None = None) -> dict[str, Offsets]:
+    """What the source's groups that the flow translates have committed.
+
+    Args:
+        sides: the flow and its clusters.
+        timeout_ms: of each question; as the flow is configured without.
 
     Raises:
         SparkmirrorError: the source cannot be asked, or a group's offsets cannot be read.
     """
-    timeout_ms = sides.flow.admin_timeout_ms
-    listed = list_groups(sides.source, timeout_ms)
-    chosen = {name: listing for name, listing in listed.items() if refusal(sides.flow, listing) is None}
-    return chosen, dict(fetch_offsets(sides.source, sorted(chosen), timeout_ms).complete())
+    timeout_ms = sides.flow.admin_timeout_ms if timeout_ms is None else timeout_ms
+    return dict(fetch_offsets(sides.source, sorted(chosen_groups(sides, timeout_ms)), timeout_ms).complete())
+
+
+def standing_there(target: Cluster, groups: Iterable[str], timeout_ms: int) -> Standing:
+    """How groups stand on the cluster that they are to be moved to.
+
+    Raises:
+        SparkmirrorError: it cannot be asked; one group that cannot be read keeps no other from being moved.
+    """
+    listed = list_groups(target, timeout_ms)
+    fetched = fetch_offsets(target, [group for group in groups if group in listed], timeout_ms)
+    unreadable = {group: str(failure) for group, failure in fetched.failed.items()}
+    return Standing(listed=listed, offsets=fetched.found, unreadable=unreadable)
 
 
 def sight(sides: Sides, maps: KnownMaps) -> Sight:
@@ -193,8 +223,6 @@ def sight(sides: Sides, maps: KnownMaps) -> Sight:
     renamed = {name: topics.remote_topic(flow, name) for name in topics.wanted(flow, {p.topic for p in places})}
     copied = {place for place in places if place.topic in renamed}
     there = [TopicPartition(renamed[place.topic], place.partition) for place in sorted(copied)]
-    listed = list_groups(target, timeout_ms)
-    known = [group for group in offsets if group in listed]
     return Sight(
         offsets=offsets,
         seen_ms=seen_ms,
@@ -202,8 +230,7 @@ def sight(sides: Sides, maps: KnownMaps) -> Sight:
         maps=maps.of(copied),
         inherited=dict(state.inherited),
         oldest=admin.find_offsets(target, there, OffsetSpec.EARLIEST, timeout_ms=min(timeout_ms, OLDEST_MS)).found,
-        listed=listed,
-        there=fetch_offsets(target, known, timeout_ms).complete(),
+        there=standing_there(target, offsets, timeout_ms),
     )
 
 

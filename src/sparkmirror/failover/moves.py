@@ -7,13 +7,43 @@ the target is not touched; an offset on the target never goes back, since a grou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import Place, Translated, still_there, translate_at_the_end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How groups stand on the cluster that they are to be moved to.
+
+    Attributes:
+        listed: the groups that there are.
+        offsets: what they have committed.
+        unreadable: why that is not known, for some of them.
+    """
+
+    listed: Mapping[str, GroupListing] = field(default_factory=dict)
+    offsets: Mapping[str, Offsets] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+
+    def at(self, group: str, partition: TopicPartition) -> int:
+        """What a group has committed, or `NO_OFFSET`."""
+        return self.offsets.get(group, {}).get(partition, Committed(NO_OFFSET)).offset
+
+    def hindrance(self, group: str) -> str:
+        """Why a group is not moved there; "" for one that may be."""
+        listing = self.listed.get(group)
+        if listing is None:
+            return ""
+        if listing.kind in (GroupKind.SHARE, GroupKind.STREAMS):
+            return f"on the target there is a {listing.kind.value} group with its name"
+        if listing.active:
+            return f"it has members on the target ({listing.state}) and is not touched"
+        return f"what it has on the target cannot be read: {self.unreadable[group]}" if group in self.unreadable else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +57,7 @@ class Sight:
         maps: of the source partitions of which something is mirrored.
         inherited: what MirrorMaker 2 copied of some of them.
         oldest: the first offset that target partitions still have.
-        listed: the groups of the target.
-        there: what the groups have committed there.
+        there: how the groups stand on the target.
     """
 
     offsets: Mapping[str, Offsets]
@@ -37,8 +66,7 @@ class Sight:
     maps: Mapping[TopicPartition, OffsetMap]
     inherited: Mapping[TopicPartition, Inherited]
     oldest: Mapping[TopicPartition, int]
-    listed: Mapping[str, GroupListing]
-    there: Mapping[str, Offsets]
+    there: Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +137,7 @@ def decide(sight: Sight) -> tuple[GroupMove, ...]:
             group=group,
             seen_ms=sight.seen_ms[group],
             places=tuple(_place(sight, group, partition) for partition in sorted(sight.offsets[group])),
-            hindrance=hindrance(sight.listed.get(group)),
+            hindrance=sight.there.hindrance(group),
         )
         for group in sorted(sight.offsets)
     )
@@ -138,15 +166,6 @@ def landed(moves: Sequence[GroupMove], now: Mapping[str, Offsets], ends: Mapping
     return wrong
 
 
-def hindrance(listing: GroupListing | None) -> str:
-    """Why a group is not moved to a cluster, by what that cluster says of it; "" for one that may be."""
-    if listing is None:
-        return ""
-    if listing.kind in (GroupKind.SHARE, GroupKind.STREAMS):
-        return f"on the target there is a {listing.kind.value} group with its name"
-    return f"it has members on the target ({listing.state}) and is not touched" if listing.active else ""
-
-
 def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
     committed = sight.offsets[group][partition]
     name = sight.renamed.get(partition.topic)
@@ -155,7 +174,7 @@ def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
             partition=partition, target=None, committed=committed, text="the flow does not copy the topic"
         )
     target = TopicPartition(name, partition.partition)
-    before = sight.there.get(group, {}).get(target, Committed(NO_OFFSET)).offset
+    before = sight.there.at(group, target)
     offsets = sight.maps.get(partition)
     if offsets is None:
         text = "nothing of the partition is mirrored"

@@ -65,7 +65,6 @@ def decide(
     partitions: tuple[PartitionState, ...],
     moves: tuple[GroupMove, ...],
     *,
-    listed: Sequence[GroupListing] = (),
     paused: Sequence[str] = (),
     against: Sequence[str] = (),
     notes: Sequence[str] = (),
@@ -79,7 +78,6 @@ def decide(
         source: the source cluster.
         partitions: of the flow.
         moves: of its groups.
-        listed: the groups of the source, where it answers.
         paused: topics that an operator has paused.
         against: what else speaks against it.
         notes: what else its operator should know.
@@ -95,7 +93,7 @@ def decide(
         moves=moves,
         seconds=settling + 1.0 + len(moves) / GROUPS_PER_SECOND,
         refusals=(*against, *refuse(state, source, partitions, paused), *_active(moves)),
-        warnings=(*notes, *_warnings(partitions, moves, listed, paused)),
+        warnings=(*notes, *_warnings(partitions, moves, source.listed, paused)),
     )
 
 

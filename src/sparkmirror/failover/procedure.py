@@ -22,7 +22,7 @@ from sparkmirror.events import now_ms
 from sparkmirror.failover import fence, look, moves
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.states import ENDED, Kind, Step, following
-from sparkmirror.flow.completion import outstanding
+from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import told
 from sparkmirror.kafka import admin
@@ -157,15 +157,13 @@ class Procedure:
 
     def _catch_up(self, operation: Operation) -> None:
         """Waits until everything that the source has is on the target, and proves it."""
-        options, flow = Options.of(operation.facts), self._sides.flow
+        options = Options.of(operation.facts)
         deadline = time.monotonic() + options.timeout_s
         ends, high = self._both_ends()
-        starts = admin.list_offsets(self._sides.source, list(ends), OffsetSpec.EARLIEST, timeout_ms=self._timeout_ms)
         said = ""
         while True:
             self._store.follow()
-            ranges = {place: (starts[place], end) for place, end in ends.items()}
-            left = outstanding(str(flow.name), ranges, self._store.state)
+            left = self._left(ends)
             open_ones = sorted(place for place, end in ends.items() if high[place] > end)
             line = self._line(left.records, left.partitions, left.trouble, open_ones)
             if not line:
@@ -183,7 +181,6 @@ class Procedure:
                 "producers wrote to the source again: stop them and run the command again, or take the operation back "
                 "with --abandon"
             )
-        self._operator.note(ends=[[*place, end] for place, end in sorted(ends.items())])
         self._tell(f"all {len(ends)} partitions are on the target up to their ends: lag 0")
 
     def _line(self, records: int, partitions: int, trouble: str, open_ones: list[TopicPartition]) -> str:
@@ -202,8 +199,7 @@ class Procedure:
         deadline = time.monotonic() + options.timeout_s
         said: list[str] = []
         while True:
-            listed, _ = look.groups_now(self._sides)
-            active = sorted(name for name, listing in listed.items() if listing.active)
+            active = sorted(name for name, each in look.chosen_groups(self._sides).items() if each.active)
             if not active:
                 return
             if active != said:
@@ -237,7 +233,8 @@ class Procedure:
             rows = [[*place, why] for place, why in sorted(unsettled.items())]
             self._operator.note(unsettled=rows)
             self._store.follow()
-        self._check_ends()
+        if operation.kind == Kind.SWITCHOVER.value:
+            self._check_ends()
 
     def _is_clean(self) -> bool:
         state = self._store.state
@@ -246,17 +243,20 @@ class Procedure:
         )
 
     def _check_ends(self) -> None:
-        """A planned operation stops behind the last record; that is looked at once more when nothing moves any more."""
-        operation = self._operator.operation
-        assert operation is not None
-        progress = self._store.state.progress
-        for topic, number, end in operation.facts.get("ends", []):
-            known = progress.get(TopicPartition(topic, number))
-            if known is not None and known.position < end:
-                raise SparkmirrorError(
-                    f"{topic}-{number} was copied up to {known.position} and not to {end} when the flow was stopped: "
-                    "take the operation back with --abandon, and begin it again"
-                )
+        """A planned operation stops behind the last record: the source is asked again when nothing is copied."""
+        left = self._left(look.source_ends(self._sides, committed=False))
+        if left.partitions:
+            raise SparkmirrorError(
+                f"{left.records} records of {left.partitions} partitions came to the source while the flow was being "
+                f"stopped, most in {left.worst}: stop their producers, take the operation back with --abandon, and "
+                "begin it again"
+            )
+
+    def _left(self, ends: Mapping[TopicPartition, int]) -> Left:
+        """What is missing on the target, of what the source has up to these offsets."""
+        starts = admin.list_offsets(self._sides.source, list(ends), OffsetSpec.EARLIEST, timeout_ms=self._timeout_ms)
+        ranges = {place: (starts[place], end) for place, end in ends.items()}
+        return outstanding(str(self._sides.flow.name), ranges, self._store.state)
 
     # ------------------------------------------------------------------------------------------------ groups are moved
 
@@ -264,7 +264,7 @@ class Procedure:
         """Commits for every group where it goes on at the target."""
         if operation.kind == Kind.FAILOVER.value and operation.facts.get("answers"):
             with suppress(SparkmirrorError):  # a source that still answers knows better than the record
-                self._remember_groups()
+                self._remember_groups(look.ASK_MS)
         self.commit(moves.decide(look.sight(self._sides, self._maps)))
 
     def commit(self, decided: Sequence[moves.GroupMove]) -> None:
@@ -309,10 +309,10 @@ class Procedure:
         )
         self._operator.note(problems=moves.landed(chosen, now, ends.found))
 
-    def _remember_groups(self) -> None:
+    def _remember_groups(self, timeout_ms: int | None = None) -> None:
         """Puts on record what groups have committed on the source now."""
         at = now_ms()
-        _, offsets = look.groups_now(self._sides)
+        offsets = look.offsets_now(self._sides, timeout_ms)
         seen = [record for group, own in offsets.items() for record in records_of(group, own, at)]
         self._store.write([*seen, GroupsSeen(time_ms=at)])
         self._store.follow()
@@ -322,14 +322,23 @@ class Procedure:
     def _undo(self, operation: Operation) -> None:
         """Takes back what was done: the flow goes on, producers may write again."""
         self._store.follow()
-        rows = operation.facts.get("fence", [])
-        if rows:
-            fence.take_down(self._sides.source, fence.rules_of(rows), self._timeout_ms)
-            self._tell(f"writing to {len(rows)} topics is no longer denied on {self._sides.source.alias}")
+        self.allow(operation)
         held = self._store.state.held
         if held is not None and held.operation == operation.id:
             self._store.write([], tombstones=[HOLD_KEY])
             self._tell(f"{self._sides.flow.name} is released")
+
+    def allow(self, operation: Operation) -> None:
+        """Lets producers write to the source again.
+
+        Raises:
+            SparkmirrorError: the source cannot be asked, or refuses.
+        """
+        rows = operation.facts.get("fence", [])
+        if rows:
+            fence.take_down(self._sides.source, fence.rules_of(rows), self._timeout_ms)
+            self._operator.note(fence=[])  # from now on the same rule is somebody else's
+            self._tell(f"writing to {len(rows)} topics is no longer denied on {self._sides.source.alias}")
 
 
 def carry_out(operator: Operator, do: Callable[[Step, Operation], None], tell: Callable[[str], None]) -> Operation:

@@ -56,6 +56,8 @@ class Report:
         """What did not go as it should."""
         facts, failure = self.operation.facts, self.operation.failure
         found = [failure] if failure else []
+        if self.operation.step == Step.ABANDONED.name:
+            return tuple(found)
         found += [f"{topic}-{number}: {why}" for topic, number, why in facts.get("unsettled", [])]
         found += [f"group {group} got members on the target meanwhile" for group in facts.get("active", [])]
         found += [f"group {move.group}: {move.hindrance}" for move in self.moves if move.hindrance]

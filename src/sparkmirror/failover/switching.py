@@ -19,7 +19,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import failback, fence, look, moves, plan
+from sparkmirror.failover import failback, look, moves, plan
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.failback import Failback
 from sparkmirror.failover.operator import Operator, operating
@@ -30,7 +30,6 @@ from sparkmirror.flow.opening import never_started
 from sparkmirror.flow.repositioning import is_stopped
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import told
-from sparkmirror.kafka.groups import GroupListing
 from sparkmirror.kafka.store import Store
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY
@@ -119,9 +118,6 @@ class Desk:
         """
         flow = self._sides.flow
         source = look.source(self._sides)
-        listed: tuple[GroupListing, ...] = ()
-        if source.answers:
-            listed = tuple(look.groups_now(self._sides)[0].values())
         sight = look.sight(self._sides, KnownMaps(self._sides))
         state = self._store.state
         return plan.decide(
@@ -131,7 +127,6 @@ class Desk:
             source,
             look.partitions(flow, state, source.ends),
             moves.decide(sight),
-            listed=listed,
             paused=sorted(order.topic for order in state.paused.values()),
         )
 
@@ -189,14 +184,10 @@ class Desk:
             if unfinished is not None:
                 raise SparkmirrorError(_other(unfinished))
             newest = state.ledger.operation
-            home = newest is None or newest.kind == Kind.FAILBACK.value  # that one has allowed again what it denied
-            rows = [] if newest is None or home else newest.facts.get("fence", [])
-            if state.held is None and not rows:
+            if state.held is None and (newest is None or not newest.facts.get("fence")):
                 raise SparkmirrorError(f"{flow.name} is not held")
-            if rows:
-                fence.take_down(self._sides.source, fence.rules_of(rows), flow.admin_timeout_ms)
-                operator.note(fence=[])
-                tell(f"writing to {len(rows)} topics is no longer denied on {flow.source.alias}")
+            if newest is not None:
+                Procedure(self._sides, self._file, operator, tell).allow(newest)
             self._store.write([], tombstones=[HOLD_KEY])
             tell(f"{flow.name} is released: it goes on within seconds where it runs, else with sparkmirror run")
 
@@ -220,8 +211,7 @@ class Desk:
     def _inherited_fence(self, kind: Kind) -> dict[str, Any]:
         """What an operation before has denied on the flow's source, and nobody has allowed again."""
         newest = self._store.state.ledger.operation
-        ended = newest is None or newest.kind == Kind.FAILBACK.value  # that one takes it away
-        rows = [] if newest is None or ended else newest.facts.get("fence", [])
+        rows = [] if newest is None else newest.facts.get("fence", [])
         return {"home_fence" if kind is Kind.FAILBACK else "fence": rows} if rows else {}
 
 
@@ -261,7 +251,6 @@ class BackDesk(Desk):
             source,
             look.partitions(back, state, source.ends),
             failback.decided(self._sides, self._back, found),
-            listed=tuple(look.groups_now(self._back)[0].values()) if source.answers else (),
             paused=sorted(order.topic for order in state.paused.values()),
             against=() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",),
             notes=(
