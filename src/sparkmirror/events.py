@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
@@ -69,6 +70,11 @@ def kind_of_stop(events: Sequence[Event], error: str) -> Kind:
 def now_ms() -> int:
     """The wall clock, in milliseconds since 1970."""
     return int(time.time() * 1000)
+
+
+def wall_time(time_ms: int) -> str:
+    """A moment, milliseconds since 1970, as the clock on this machine's wall shows it."""
+    return f"{datetime.fromtimestamp(time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ from sparkmirror.flow.status import told
 from sparkmirror.kafka.store import Store
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY
+from sparkmirror.offsets.state import JournalState
 
 Tell = Callable[[str], None]
 
@@ -127,6 +128,7 @@ class Desk:
             source,
             look.partitions(flow, state, source.ends),
             moves.decide(sight),
+            against=_elsewhere(str(flow.name), state),
             paused=sorted(order.topic for order in state.paused.values()),
         )
 
@@ -252,7 +254,10 @@ class BackDesk(Desk):
             look.partitions(back, state, source.ends),
             failback.decided(self._sides, self._back, found),
             paused=sorted(order.topic for order in state.paused.values()),
-            against=() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",),
+            against=(
+                *(() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",)),
+                *_elsewhere(str(forth.name), self._store.state),
+            ),
             notes=(
                 *((f"{only} offsets of {len(found)} partitions are on {forth.source.alias} only",) if found else ()),
                 *(
@@ -297,6 +302,15 @@ def prepared_back(forth: FlowConfig, back: FlowConfig, file: str) -> Iterator[Ba
             if state is None or state.flow is None:
                 raise never_started(sides.flow, file)
         yield BackDesk(one, other, file)
+
+
+def _elsewhere(flow: str, state: JournalState) -> tuple[str, ...]:
+    """Of a flow that MirrorMaker 2 runs now, what is on record is old."""
+    if state.elsewhere is None:
+        return ()
+    return (
+        f"{flow} was handed over to MirrorMaker 2, whose copies are not on record: run it with --take-over mm2 first",
+    )
 
 
 def _other(unfinished: Operation) -> str:

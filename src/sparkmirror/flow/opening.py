@@ -6,13 +6,13 @@ Reference: design of the internal topic in ``offsets.records``.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.copy.origins import read_registry
 from sparkmirror.copy.registrations import carried_into
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import ConfigError, HeldError
+from sparkmirror.events import wall_time
 from sparkmirror.flow.handed_over import check_handed_over
 from sparkmirror.flow.identities import Identities, to_itself
 from sparkmirror.flow.signs import Signs
@@ -154,7 +154,7 @@ def open_without_source(config: FlowConfig, target: Cluster, file: str, run: str
         raise never_started(config, file)
     target_id = admin.cluster_id(target, config.admin_timeout_ms)
     _flow_record(config, known.source_id, target_id, store, file)
-    return _take(config, known.source_id, target, target_id, store, file, run, elsewhere=False)
+    return _take(config, known.source_id, target, target_id, store, file, run, elsewhere=True)
 
 
 def never_started(config: FlowConfig, file: str) -> ConfigError:
@@ -227,8 +227,10 @@ def check_held(config: FlowConfig, state: JournalState) -> None:
 
 def held_text(order: HoldOrder) -> str:
     """What a hold means, for people."""
-    since = f"{datetime.fromtimestamp(order.time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
-    return f"is held since {since} by {order.by} and copies nothing: {order.reason}"
+    return (
+        f"is held since {wall_time(order.time_ms)} by {order.by} and copies nothing: {order.reason} "
+        "(sparkmirror failback goes back, sparkmirror release lets the flow copy again)"
+    )
 
 
 def carried_on(config: FlowConfig, source: Cluster, source_id: str, target_id: str) -> frozenset[str]:

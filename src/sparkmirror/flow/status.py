@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime
 
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.events import Event, Kind, now_ms
+from sparkmirror.events import Event, Kind, now_ms, wall_time
 from sparkmirror.flow.opening import held_text
 from sparkmirror.flow.recovery_limit import is_passed
 from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
@@ -164,19 +163,15 @@ def _events(known: JournalState) -> tuple[EventStatus, ...]:
 def _orders(known: JournalState) -> list[str]:
     """What an operator has ordered, as long as it holds."""
     found = [
-        f"{order.topic} is paused since {_moment(order.time_ms)} by {order.by}: sparkmirror resume copies it again"
+        f"{order.topic} is paused since {wall_time(order.time_ms)} by {order.by}: sparkmirror resume copies it again"
         for order in sorted(known.paused.values(), key=lambda order: order.topic)
     ]
     if known.held is not None:
         found.append(held_text(known.held))
     if known.rate is not None:
         most = "no limit" if known.rate.bytes_per_s is None else f"at most {known.rate.bytes_per_s} bytes per second"
-        found.append(f"{most} since {_moment(known.rate.time_ms)} by {known.rate.by}")
+        found.append(f"{most} since {wall_time(known.rate.time_ms)} by {known.rate.by}")
     return found
-
-
-def _moment(time_ms: int) -> str:
-    return f"{datetime.fromtimestamp(time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def _event(place: TopicPartition, event: Event) -> EventStatus:
