@@ -16,12 +16,26 @@ from measure import FIRST_RECORD_S, SILENCE_S, Figures, RunFailedError, costs, w
 from peers import Run
 
 SHARES = (10, 50, 90, 100)
-STILL_S, MOST_S, LOOK_S = 20.0, 180.0, 1.0
+STILL_INTERVALS, MOST_INTERVALS, SHORTEST_S, LOOK_S = 2.2, 8.0, 20.0, 1.0
 ANSWER_S = 30.0
 
 
-def groups(run: Run, source: Side, target: Side, topic: str, records: int) -> Figures:
-    """Commits for the groups, waits, and counts."""
+def groups(run: Run, source: Side, target: Side, topic: str, records: int, interval_s: float) -> Figures:
+    """Commits for the groups, waits, and counts.
+
+    Args:
+        run: the peer.
+        source: the cluster that is copied from.
+        target: the cluster that is copied to.
+        topic: on the source.
+        records: in its one partition.
+        interval_s: at which checkpoints are written, and offsets by them.
+
+    Raises:
+        RunFailedError: nothing came, or the offsets on the target do not come to rest, or one would skip records.
+    """
+    still_s = max(SHORTEST_S, STILL_INTERVALS * interval_s)
+    most_s = max(MOST_INTERVALS * SHORTEST_S, MOST_INTERVALS * interval_s)
     wanted = {share: records * share // 100 for share in SHARES}
     for share, offset in wanted.items():
         with_group = _client(source, share)
@@ -31,15 +45,15 @@ def groups(run: Run, source: Side, target: Side, topic: str, records: int) -> Fi
     wait(run, target, records, SILENCE_S)
     copied = time.monotonic()
     found, since = _committed(run, target), time.monotonic()
-    while time.monotonic() - since < STILL_S:
+    while time.monotonic() - since < still_s:
         time.sleep(LOOK_S)
         now = _committed(run, target)
         if now != found:
             found, since = now, time.monotonic()
         if run.tree.ended():
             raise RunFailedError(f"it ended, see {run.tree.log}:\n{run.tree.tail()}")
-        if time.monotonic() - copied > MOST_S:
-            raise RunFailedError(f"offsets on the target keep changing for {MOST_S:.0f} s: {found}")
+        if time.monotonic() - copied > most_s:
+            raise RunFailedError(f"offsets on the target keep changing for {most_s:.0f} s: {found}")
     repeated = {f"repeated_{share}": float(offset - found[share]) for share, offset in wanted.items()}
     if any(count < 0 for count in repeated.values()):
         raise RunFailedError(f"a group would skip records: {repeated}")

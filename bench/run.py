@@ -108,7 +108,7 @@ class Bench:
             case Kind.RECOVERY:
                 return recovery(run, lambda: again(run), self.source, self.target, topic, workload.partitions)
             case Kind.GROUPS:
-                return groups(run, self.source, self.target, topic, workload.scaled_records)
+                return groups(run, self.source, self.target, topic, workload.scaled_records, workload.checkpoints_s)
             case Kind.MAP:
                 raise ValueError("the map is loaded without a peer")
 

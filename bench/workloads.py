@@ -67,6 +67,7 @@ class Workload:
             ``{target}`` and ``{port}``, a free one, in keys and values.
         transactions: whether a peer writes in transactions.
         by_name_only: runs only when ``--only`` names it.
+        checkpoints_s: at which interval MirrorMaker 2 writes checkpoints, by the settings.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Workload:
     settings: dict[str, str] = field(default_factory=dict)
     transactions: bool = False
     by_name_only: bool = False
+    checkpoints_s: float = 60.0
 
     @property
     def scaled_records(self) -> int:
@@ -117,6 +119,9 @@ EXACTLY_ONCE = {
 GROUPS = {
     "{source}->{target}.sync.group.offsets.enabled": "true",
     "{source}->{target}.groups": "bench-.*",
+}
+
+OFTEN = {
     "{source}->{target}.sync.group.offsets.interval.seconds": "1",
     "{source}->{target}.emit.checkpoints.interval.seconds": "1",
     "{source}->{target}.refresh.groups.interval.seconds": "1",
@@ -183,7 +188,17 @@ WORKLOADS = (
     ),
     Workload(
         name="groups",
-        title="groups in a partition of 1 M records",
+        title="groups in 1 M records, offsets every second",
+        kind=Kind.GROUPS,
+        records=1_000_000,
+        partitions=1,
+        peers=ALL[:2],
+        settings=GROUPS | OFTEN,
+        checkpoints_s=1.0,
+    ),
+    Workload(
+        name="groups-60",
+        title="the same, offsets at the default interval",
         kind=Kind.GROUPS,
         records=1_000_000,
         partitions=1,

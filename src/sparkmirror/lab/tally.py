@@ -93,11 +93,16 @@ def ids_of(servers: str, topic: str, *, last: int = 0) -> dict[int, list[int]]:
     with Reader(servers, topic, extent_of) as reader:
         for messages in reader:
             for message in messages:
-                found[message.partition()].append(_id(message))  # type: ignore[index]  # a record has a partition
+                found[message.partition()].append(id_of(message))  # type: ignore[index]  # a record has a partition
     return found
 
 
-def _id(message: Message) -> int:
+def id_of(message: Message) -> int:
+    """The id of a record.
+
+    Raises:
+        LabError: its value has none.
+    """
     number, mark, _ = (message.value() or b"").partition(BEHIND_THE_ID)
     if not mark or not number.isdigit():
         raise LabError(f"{message.topic()}-{message.partition()}: the record at {message.offset()} has no id")

@@ -15,6 +15,7 @@ from enum import StrEnum
 from confluent_kafka import KafkaException, Producer
 
 from sparkmirror.errors import LabError
+from sparkmirror.lab.chaos.accounts import key_of
 from sparkmirror.lab.tally import BEHIND_THE_ID
 
 ANSWER_SECONDS = 30.0
@@ -31,6 +32,7 @@ class Style(StrEnum):
     LARGE = "large compressed batches"
     TRANSACTIONS = "transactions, of which each third aborts"
     OLD = "records that are 30 days old"
+    COMPACTED = "few keys, compacted"
 
 
 _SETTINGS: Mapping[Style, Mapping[str, object]] = {
@@ -38,9 +40,22 @@ _SETTINGS: Mapping[Style, Mapping[str, object]] = {
     Style.LARGE: {"linger.ms": 50, "compression.type": "lz4"},
     Style.TRANSACTIONS: {"linger.ms": 1, "transaction.timeout.ms": 15_000},
     Style.OLD: {"linger.ms": 20},
+    Style.COMPACTED: {"linger.ms": 5},
 }
-_PER_TURN: Mapping[Style, int] = {Style.SMALL: 3, Style.LARGE: 60, Style.TRANSACTIONS: 9, Style.OLD: 9}
-_SIZE: Mapping[Style, int] = {Style.SMALL: 60, Style.LARGE: 300, Style.TRANSACTIONS: 80, Style.OLD: 80}
+_PER_TURN: Mapping[Style, int] = {
+    Style.SMALL: 3,
+    Style.LARGE: 60,
+    Style.TRANSACTIONS: 9,
+    Style.OLD: 9,
+    Style.COMPACTED: 9,
+}
+_SIZE: Mapping[Style, int] = {
+    Style.SMALL: 60,
+    Style.LARGE: 300,
+    Style.TRANSACTIONS: 80,
+    Style.OLD: 80,
+    Style.COMPACTED: 60,
+}
 
 
 class Application:
@@ -51,6 +66,7 @@ class Application:
         topic: that it writes to, all partitions in turn.
         partitions: of the topic.
         style: how it writes.
+        first: its first id.
 
     Attributes:
         topic: as given.
@@ -58,10 +74,10 @@ class Application:
         failures: how often it had to begin with a new producer.
     """
 
-    def __init__(self, servers: str, topic: str, partitions: int, style: Style) -> None:
+    def __init__(self, servers: str, topic: str, partitions: int, style: Style, first: int = 0) -> None:
         self.topic, self.written, self.failures = topic, 0, 0
         self._servers, self._partitions, self._style = servers, partitions, style
-        self._ids = itertools.count()
+        self._ids = itertools.count(first)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"application {topic}", daemon=True)
 
@@ -121,7 +137,6 @@ class Application:
             number = next(self._ids)
             value = (b"%d" % number + BEHIND_THE_ID).ljust(_SIZE[self._style], b"x")
             timestamp = int(time.time() * 1000) - aged
-            producer.produce(
-                self.topic, value, b"key-%d" % number, partition=number % self._partitions, timestamp=timestamp
-            )
+            key = b"%d-%d" % key_of(number) if self._style is Style.COMPACTED else b"key-%d" % number
+            producer.produce(self.topic, value, key, partition=number % self._partitions, timestamp=timestamp)
             self.written += 1
