@@ -198,7 +198,7 @@ WORKLOADS = (
     ),
     Workload(
         name="groups-60",
-        title="the same, offsets at the default interval",
+        title="groups in 1 M records, default intervals",
         kind=Kind.GROUPS,
         records=1_000_000,
         partitions=1,

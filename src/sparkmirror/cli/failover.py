@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparkmirror.cli.exits import ExitCode
+from sparkmirror.cli.logs import LogFormat
 from sparkmirror.cli.options import Files, OneFlow, one_flow
+from sparkmirror.cli.run import Signals, prepare, run_flows
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.failover.states import Keep
 
@@ -48,6 +50,7 @@ ReportTo = Annotated[
 
 
 def failover(
+    context: typer.Context,
     files: Files,
     from_: From,
     to: To,
@@ -56,16 +59,41 @@ def failover(
     force: Force = False,
     abandon: Abandon = False,
     report: ReportTo = Path(),
+    reverse: Annotated[
+        bool, typer.Option("--reverse", help="Stay, and run the flow back when the old cluster is there again.")
+    ] = False,
+    reverse_within: Annotated[
+        float, typer.Option("--reverse-within", min=1, metavar="SECONDS", help="Wait so long for the old cluster.")
+    ] = 86_400.0,
 ) -> None:
     """Go over to the other cluster, because the source is gone.
 
     The flow is stopped, what the target has of it is settled, and every consumer group gets its place there. Nothing of
     that needs the source. What the target is known to lack is listed for each partition.
     """
+    from sparkmirror import config
     from sparkmirror.failover.procedure import Options
     from sparkmirror.failover.states import Kind
+    from sparkmirror.failover.switching import flow_between
 
+    if reverse:
+        flow_between(config.load(files), to, from_)  # a flow back that is not there is told of first
     _go_over(files, from_, to, Kind.FAILOVER, Options(), dry_run, yes, force, abandon, report)
+    if reverse and not dry_run and not abandon:
+        _run_back(context, files, from_, to, reverse_within)
+
+
+def _run_back(context: typer.Context, files: list[Path], left: str, taken: str, seconds: float) -> None:
+    """Waits for the old cluster, and runs the flow to it until a signal, unless somebody does."""
+    from sparkmirror import config
+    from sparkmirror.failover.reverse import wait_for_return
+    from sparkmirror.failover.switching import flow_between
+
+    loaded = config.load(files)
+    forth, back = flow_between(loaded, left, taken), flow_between(loaded, taken, left)
+    if wait_for_return(forth, back, loaded.file, seconds, _tell):
+        signals, spark = Signals(), prepare(context, None, None, None, LogFormat.PLAIN)
+        run_flows(config.load(files, flow=str(back.name)), spark, once=False, signals=signals)
 
 
 def switchover(

@@ -20,6 +20,7 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import fence, look, moves
+from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.states import ENDED, Kind, Step, following
 from sparkmirror.flow.completion import Left, outstanding
@@ -36,8 +37,9 @@ from sparkmirror.offsets.orders import HOLD_KEY, HoldOrder
 
 LOOK_SECONDS = 0.5
 ASK_SECONDS = 1.0
-OBEY_SECONDS = 15.0
-"""A driver that is told to stop drains for 7 s at most; one that has not ended then has the flow taken from it."""
+OBEY_SECONDS = {Kind.SWITCHOVER: 15.0, Kind.FAILOVER: 4.0}
+"""A driver that is told to stop drains for 7 s at most; one that has not ended then has the flow taken from it. With a
+source that is gone there is nothing to drain, but the driver may be waiting for it just then."""
 
 SETTLE_SECONDS = 60.0
 WORKING = ("running", "starting", "draining")
@@ -167,7 +169,10 @@ class Procedure:
             open_ones = sorted(place for place, end in ends.items() if high[place] > end)
             line = self._line(left.records, left.partitions, left.trouble, open_ones)
             if not line:
-                break
+                before, (ends, high) = (ends, high), self._both_ends()
+                if before == (ends, high):
+                    break
+                line = "the source has grown meanwhile"  # a producer that was late, or a fence of the flow back
             if line != said:
                 self._tell(line)
                 said = line
@@ -176,11 +181,6 @@ class Procedure:
             time.sleep(LOOK_SECONDS)
             if open_ones:
                 ends, high = self._both_ends()
-        if self._both_ends() != (ends, high):
-            raise SparkmirrorError(
-                "producers wrote to the source again: stop them and run the command again, or take the operation back "
-                "with --abandon"
-            )
         self._tell(f"all {len(ends)} partitions are on the target up to their ends: lag 0")
 
     def _line(self, records: int, partitions: int, trouble: str, open_ones: list[TopicPartition]) -> str:
@@ -221,7 +221,7 @@ class Procedure:
             self._remember_groups()
         reason = f"{operation.kind} to {operation.target} ({operation.id})"
         self._store.write([HoldOrder(operation=operation.id, reason=reason, time_ms=now_ms(), by=operation.by)])
-        deadline = time.monotonic() + OBEY_SECONDS
+        deadline = time.monotonic() + OBEY_SECONDS[Kind(operation.kind)]
         while not self._is_clean() and time.monotonic() < deadline:
             self._store.follow()
             if told(flow, self._store.state, now_ms=now_ms()).state not in WORKING:
@@ -244,12 +244,12 @@ class Procedure:
 
     def _check_ends(self) -> None:
         """A planned operation stops behind the last record: the source is asked again when nothing is copied."""
-        left = self._left(look.source_ends(self._sides, committed=False))
-        if left.partitions:
+        late = records_behind(self._sides, self._store.state, look.source_ends(self._sides, committed=False))
+        if late:
             raise SparkmirrorError(
-                f"{left.records} records of {left.partitions} partitions came to the source while the flow was being "
-                f"stopped, most in {left.worst}: stop their producers, take the operation back with --abandon, and "
-                "begin it again"
+                f"{sum(late.values())} records of {len(late)} partitions came to the source while the flow was being "
+                f"stopped, most in {max(late, key=late.__getitem__)}: stop their producers, take the operation back "
+                "with --abandon, and begin it again"
             )
 
     def _left(self, ends: Mapping[TopicPartition, int]) -> Left:

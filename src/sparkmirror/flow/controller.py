@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
@@ -35,6 +36,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
 from sparkmirror.naming import internal_topic
+from sparkmirror.offsets.orders import HoldOrder
 
 log = logging.getLogger(__name__)
 
@@ -232,11 +234,12 @@ class Controller:
                     self._view = copying.view(self._state.value, tuple(self._events))
                     self._stop.wait(TICK_SECONDS)
                 if copying.superseded:
-                    raise SparkmirrorError(f"{self.name}: {copying.superseded}")
-                held = None if self._stop.is_set() or copying.finished else opened.store.state.held
-                for schedule in schedules:
-                    schedule.stop()
-                self._finish(copying)
+                    held = self._taken_by_an_operator(copying, opened.store)
+                else:
+                    held = None if self._stop.is_set() or copying.finished else opened.store.state.held
+                    for schedule in schedules:
+                        schedule.stop()
+                    self._finish(copying)
             finally:
                 self._cancel()
                 deadline = time.monotonic() + DUTIES_SECONDS
@@ -247,6 +250,19 @@ class Controller:
             if held is not None and self._once:
                 raise HeldError(f"{self.name} {held_text(held)}")
             return held is not None
+
+    def _taken_by_an_operator(self, copying: Copying, store: Store) -> HoldOrder | None:
+        """The hold of an operation that did not wait for this driver; None when it is to end anyway.
+
+        Raises:
+            SparkmirrorError: another run has taken the flow.
+        """
+        with suppress(SparkmirrorError):
+            store.follow()
+        if store.state.held is None:
+            raise SparkmirrorError(f"{self.name}: {copying.superseded}")
+        self._state = follow(self._state, FlowState.DRAINING)
+        return None if self._stop.is_set() else store.state.held
 
     def _schedules(self) -> tuple[Schedule, ...]:
         """What the flow does beside its copying. A copy for once does it once, at its end."""

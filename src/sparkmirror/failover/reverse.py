@@ -1,0 +1,80 @@
+"""The flow back, when the cluster that was left is there again: whether it is, and whether somebody runs the flow.
+
+Invariants: nothing is changed but a denial to write that would keep the flow back out; every wait has a deadline.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.events import now_ms
+from sparkmirror.failover import look
+from sparkmirror.failover.operator import operating
+from sparkmirror.failover.procedure import WORKING, Procedure
+from sparkmirror.flow.sides import connected, record
+from sparkmirror.flow.status import told
+from sparkmirror.kafka import admin
+
+LOOK_SECONDS = 5.0
+
+
+def wait_for_return(
+    forth: FlowConfig, back: FlowConfig, file: str, seconds: float, tell: Callable[[str], None]
+) -> bool:
+    """Waits until the cluster that was left answers, and opens it for the flow back.
+
+    Args:
+        forth: the flow from it, which was stopped.
+        back: the flow to it.
+        file: the configuration file, for messages.
+        seconds: to wait, at most.
+        tell: is given what is being done.
+
+    Returns:
+        whether the flow back has to be started: False when a driver runs it already.
+
+    Raises:
+        SparkmirrorError: the cluster is not there in time, or is another one.
+    """
+    deadline = time.monotonic() + seconds
+    tell(f"cluster {back.target.alias} is waited for, to run {back.name}: {seconds:g} s at most")
+    while True:
+        try:
+            return _opened(forth, back, file, tell)
+        except _AnotherClusterError:
+            raise
+        except SparkmirrorError as failure:
+            if time.monotonic() + LOOK_SECONDS > deadline:
+                raise SparkmirrorError(
+                    f"cluster {back.target.alias} did not come back within {seconds:g} s: {failure} (when it has: "
+                    f"sparkmirror run {file} --flow '{back.name}')"
+                ) from failure
+        time.sleep(LOOK_SECONDS)
+
+
+class _AnotherClusterError(SparkmirrorError):
+    """Waiting longer would not help."""
+
+
+def _opened(forth: FlowConfig, back: FlowConfig, file: str, tell: Callable[[str], None]) -> bool:
+    with connected(forth, role="operator") as sides:
+        state = record(sides)
+        found = admin.cluster_id(sides.source, look.REACH_MS)
+        if state is not None and state.flow is not None and found != state.flow.source_id:
+            raise _AnotherClusterError(
+                f"cluster {forth.source.alias} is {found} now, and {state.flow.source_id} is on record: it is another "
+                "cluster, to which nothing can be brought back"
+            )
+        newest = None if state is None else state.ledger.operation
+        if forth.policy.keeps_names and newest is not None and newest.facts.get("fence"):
+            assert sides.store is not None  # it has a record
+            with operating(forth, sides.store, tell) as operator:
+                Procedure(sides, file, operator, tell).allow(newest)
+    with connected(back, role="operator") as sides:
+        state = record(sides)
+        runs = state is not None and told(back, state, now_ms=now_ms()).state in WORKING
+    tell(f"cluster {back.target.alias} is back, and {back.name} " + ("runs already" if runs else "is started"))
+    return not runs
