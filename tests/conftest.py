@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -23,7 +23,7 @@ from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.model import Alias, FlowName
 from tests.flow.running import create_topic
 
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")  # no test asserts a time, and the first example of a test pays for its imports
 
 CLUSTERS = ("cluster_a", "cluster_b", "cluster_c")

@@ -38,7 +38,8 @@ COMMAND_S = 180.0
 WRITE_ON_S, READ_ON_S = 4.5, 6.5
 """A planned change is begun while applications still write and groups still read; then they are stopped."""
 
-COPYING_S = 60.0
+COPYING_S = 180.0
+"""The first time kernels are compiled, which takes long on a busy machine."""
 
 
 class Changeover:

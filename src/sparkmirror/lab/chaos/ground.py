@@ -141,6 +141,7 @@ def _settings(clusters: Mapping[Side, LabCluster], naming: Naming) -> Sequence[t
         ("topics.exclude", f".*{ASIDE.replace('.', '[.]')}.*"),
         ("groups", "readers-.*"),
         ("replication.factor", "1"),
+        *((f"{own}.topic.replication.factor", "1") for own in ("heartbeats", "checkpoints", "offset-syncs")),
         ("refresh.topics.interval.seconds", "2"),
         ("sync.group.offsets.interval.seconds", "1"),
         ("heartbeats.replication.enabled", "false"),
