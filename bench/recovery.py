@@ -36,7 +36,7 @@ def recovery(run: Run, again: Callable[[], Run], source: Side, target: Side, top
     try:
         _all_grow(run, target, dict.fromkeys(range(partitions), 0), FIRST_RECORD_S)
         lanes = [_kill_a_lane(run, target, partitions) for _ in range(LANE_KILLS)]
-        _kill_the_driver(run)
+        kill_the_driver(run)
         before = target.end_offsets(run.target_topic, partitions)
         following = again()
         with following.tree:
@@ -94,7 +94,12 @@ def _driver(run: Run) -> int:
     return driver
 
 
-def _kill_the_driver(run: Run) -> None:
+def kill_the_driver(run: Run) -> None:
+    """SIGKILL for the command; its processes end with it.
+
+    Raises:
+        RunFailedError: they do not.
+    """
     family = descendants(run.tree.pid)
     os.kill(_driver(run), signal.SIGKILL)
     deadline = time.monotonic() + SILENCE_S

@@ -40,6 +40,7 @@ FIGURES = {
     "lane_back_most_s": ("killed lane back, most, s", "{:.2f}"),
     "takeover_s": ("takeover, s", "{:.2f}"),
     **{f"repeated_{share}": (f"read twice by a group at {share} %", "{:,.0f}") for share in (10, 50, 90, 100)},
+    "groups_ready_s": ("groups ready, s", "{:.2f}"),
     "map_mib": ("memory of the map, MiB", "{:,.0f}"),
 }
 LIMITED = ("records_per_s", "mb_per_s", "cpu_s_per_gb", "p50_ms", "p99_ms", "p999_ms", "max_ms", "cores_used")

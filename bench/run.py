@@ -25,6 +25,7 @@ import report
 from brokers import Side, fill, two_clusters
 from groups import groups
 from peers import Run, again, launch
+from ready import ready
 from recovery import recovery
 from sparkmirror.lab.referee import compare
 from workloads import SCALE, WORKLOADS, Kind, Peer, Workload, write_json_lines
@@ -65,7 +66,7 @@ class Bench:
 
     def _fill(self, workload: Workload, topic: str) -> float:
         """Writes the backlog; returns the mean bytes of a record."""
-        if workload.kind in (Kind.RATE, Kind.GROUPS):
+        if workload.kind in (Kind.RATE, Kind.GROUPS, Kind.FAILOVER):
             payload = self.directory / "payload.json" if workload.json else None
             size = write_json_lines(payload) if payload else float(workload.size)
             self.console.print(f"[dim]{workload.title}: writing {workload.scaled_records:,} records", highlight=False)
@@ -109,6 +110,8 @@ class Bench:
                 return recovery(run, lambda: again(run), self.source, self.target, topic, workload.partitions)
             case Kind.GROUPS:
                 return groups(run, self.source, self.target, topic, workload.scaled_records, workload.checkpoints_s)
+            case Kind.FAILOVER:
+                return ready(run, self.source, self.target, topic, workload.partitions, workload.scaled_records)
             case Kind.MAP:
                 raise ValueError("the map is loaded without a peer")
 

@@ -33,6 +33,7 @@ class Kind(Enum):
     MAP = "map"
     RECOVERY = "recovery"
     GROUPS = "groups"
+    FAILOVER = "failover"
 
 
 class Peer(Enum):
@@ -206,6 +207,15 @@ WORKLOADS = (
         settings=GROUPS,
     ),
     Workload(
+        name="failover",
+        title="failover, 100 groups, 100 partitions",
+        kind=Kind.FAILOVER,
+        records=1_000_000,
+        partitions=100,
+        peers=(Peer.SPARKMIRROR,),
+        settings=GROUPS,
+    ),
+    Workload(
         name="map",
         title="positions and map of 100,000 partitions",
         kind=Kind.MAP,
@@ -275,6 +285,8 @@ TARGETS = (
     _most("memory", "worker_mib", 300, None),
     _most("memory", "growth", 1.1, None),
     *(_most("groups", f"repeated_{share}", 0, None) for share in (10, 50, 90, 100)),
+    *(_most("groups-60", f"repeated_{share}", 0, None) for share in (10, 50, 90, 100)),
+    _most("failover", "groups_ready_s", 10.0, None),
     _most("map", "load_s", 10.0, None),
     _most("recovery", "lane_back_s", 10.0, None),
     _most("recovery", "takeover_s", 15.0, None),
