@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 PARTITIONS = 3
 COMMAND_SECONDS = 150
+SOON = Step.DONE
+"""No operation leaves it: whoever would die there does not, and takes over from a dead one without a long look."""
 
 
 def begun(file: Path, *words: str, dies_in: Step | None = None) -> subprocess.Popen[str]:
@@ -124,20 +126,20 @@ def test_a_switchover_under_load_loses_nothing_and_repeats_nothing(cluster_a, cl
         with traffic.transactions():
             reaches(scene.target, scene.copy, 100)
             until(lambda: all(java.commits.values()), "each Java consumer has committed")
-            refused = sparkmirror("failover", scene.file, *scene.between, "--yes")
+            refused = sparkmirror("failover", scene.file, *scene.between, "--yes", "--report", tmp_path)
             assert refused.returncode == 1
             assert "the source answers and took" in refused.stdout, refused.stdout
             dry = sparkmirror("switchover", scene.file, *scene.between, "--dry-run")
             assert (dry.returncode, scene.state().ledger.operation) == (0, None)
             command = scene.command("switchover", "--wait-for-idle", "1", dies_in=Step.CATCHING_UP)
             until(lambda: scene.state().ledger.operation is not None, "it has begun")
-            second = sparkmirror("switchover", scene.file, *scene.between, "--yes")
+            second = sparkmirror("switchover", scene.file, *scene.between, "--yes", "--report", tmp_path)
             assert "is at work on this flow now" in second.stderr, second.stderr
         said = told(command)
         assert command.returncode == -signal.SIGKILL, said
-        other = sparkmirror("failover", scene.file, *scene.between, "--yes", "--force")
+        other = sparkmirror("failover", scene.file, *scene.between, "--yes", "--force", "--report", tmp_path)
         assert "was begun by" in other.stderr, other.stderr
-        back = scene.command("switchover", "--abandon")
+        back = scene.command("switchover", "--abandon", dies_in=SOON)
         said = told(back)
         assert (back.returncode, scene.state().ledger.operation.step) == (0, Step.ABANDONED.name), said
         again = Traffic(scene.source, scene.topic, PARTITIONS, nulls=False, mark="again-").some("transactions", 30)
@@ -185,7 +187,7 @@ def check_a_late_producer(scene: Scene) -> None:
     scene.dies("switchover", "--wait-for-idle", "1", step=Step.STOPPING)
     before = sum(ends(scene.target, scene.copy).values())
     late = Traffic(scene.source, scene.topic, PARTITIONS, nulls=False, mark="late-").some("small", 10)
-    resumed = scene.command("switchover")
+    resumed = scene.command("switchover", dies_in=SOON)
     said = told(resumed)
     assert resumed.returncode == 1, said
     assert f"{late} records of {PARTITIONS} partitions came to the source" in " ".join(said.split()), said
