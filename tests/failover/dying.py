@@ -1,6 +1,7 @@
 """An operator that is killed: ``python -m tests.failover.dying STEP WORDS...`` runs a command and ends it with SIGKILL.
 
 ``STEP`` names the step before whose end it dies: all that the step does is done, and that it is done is not on record.
+One that takes over from another that has died does not watch as long as a person's would: nobody else is there.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ import sys
 from typing import Any
 
 from sparkmirror.cli.app import main
+from sparkmirror.failover import operator
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.states import Step
+
+WATCHED_SECONDS = 2.5
 
 
 def dies_in(name: str) -> None:
@@ -29,5 +33,6 @@ def dies_in(name: str) -> None:
 
 
 if __name__ == "__main__":
+    operator.SILENT_SECONDS = WATCHED_SECONDS
     dies_in(sys.argv[1])
     main(sys.argv[2:])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 from contextlib import ExitStack
 
 import pytest
 from confluent_kafka import Producer
 
-from sparkmirror.config import load
 from sparkmirror.failover.divergence import Divergent, find
-from sparkmirror.failover.states import Step
-from sparkmirror.flow.sides import connected, record
+from sparkmirror.failover.states import ORDER, Kind, Step
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 from tests.failover.clients import due, next_records
@@ -77,6 +76,12 @@ def test_groups_go_home_and_what_nobody_else_has_is_put_aside(cluster_a, cluster
         dry = sparkmirror("failback", scene.file, "--to", stem, "--dry-run")
         assert (dry.returncode, "9 offsets of 3 partitions are on" in dry.stdout) == (0, True), dry.stdout + dry.stderr
         words = ("--to", stem, "--wait-for-idle", "1", "--yes", "--report", str(tmp_path))
+        for step in ORDER[Kind.FAILBACK][:-1]:
+            killed = begun(scene.file, "failback", *words, dies_in=step)
+            said = told(killed)
+            assert (killed.returncode, scene.state().ledger.operation.step) == (-signal.SIGKILL, step.name), said
+        write(cluster_a, scene.topic, "released", 30)
+        until(lambda: sum(ends(cluster_b, scene.copy).values()) >= 90, "the flow goes on behind what was put aside")
         done = sparkmirror("failback", scene.file, *words)
         assert done.returncode == 0, done.stdout + done.stderr
         report = json.loads(next(tmp_path.glob("failback-*.json")).read_text())
@@ -88,7 +93,7 @@ def test_groups_go_home_and_what_nobody_else_has_is_put_aside(cluster_a, cluster
         here = read(cluster_a, scene.topic)
         assert contents(read(cluster_a, kept)) == {number: records[20:23] for number, records in contents(here).items()}
         assert next_records(cluster_a, middle, scene.topic, here) == due(here, dict.fromkeys(range(PARTITIONS), 12))
-        assert next_records(cluster_a, end, scene.topic, here) == dict.fromkeys(range(PARTITIONS))
+        assert next_records(cluster_a, end, scene.topic, here) == due(here, dict.fromkeys(range(PARTITIONS), 23))
         brought = read(cluster_a, f"b.{local}")
         assert contents(brought) == contents(read(cluster_b, local))
         assert next_records(cluster_a, middle, f"b.{local}", brought) == due(
@@ -96,15 +101,12 @@ def test_groups_go_home_and_what_nobody_else_has_is_put_aside(cluster_a, cluster
         )
 
         write(cluster_a, scene.topic, "last", 30)
-        until(lambda: sum(ends(cluster_b, scene.copy).values()) >= 90, "the flow goes on behind what was put aside")
+        until(lambda: sum(ends(cluster_b, scene.copy).values()) >= 120, "the flow goes on")
         there = contents(read(cluster_b, scene.copy))
         assert there == {
             number: [*records[:20], *records[23:]] for number, records in contents(read(cluster_a, scene.topic)).items()
         }
-        (forth, _) = load([str(scene.file)]).flows
-        with connected(forth, role="test") as sides:
-            state = record(sides)
-        assert state is not None
+        state = scene.state()
         assert (state.held, state.moves) == (None, {})
         assert mirror.stop(seconds=60) == 0
 

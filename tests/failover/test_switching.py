@@ -19,6 +19,7 @@ from sparkmirror.failover.states import ORDER, Kind, Step
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.lab.cluster import LabCluster, start
 from tests.failover.clients import Readers, due, next_records
+from tests.failover.java_clients import PROTOCOLS, JavaReaders
 from tests.flow.logs import Log, read
 from tests.flow.running import Running, commit, committed, create_topic, ends, reaches, until, write_file
 from tests.flow.traffic import Traffic
@@ -28,6 +29,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 PARTITIONS = 3
 COMMAND_SECONDS = 150
+SOON = Step.DONE
+"""No operation leaves it: whoever would die there does not, and takes over from a dead one without a long look."""
 
 
 def begun(file: Path, *words: str, dies_in: Step | None = None) -> subprocess.Popen[str]:
@@ -44,12 +47,18 @@ def told(command: subprocess.Popen[str]) -> str:
 
 
 class Scene:
-    """A flow of one topic that carries transactions, with groups that read at the source."""
+    """A flow of one topic that carries transactions, with groups that read at the source.
+
+    Attributes:
+        rdkafka: the groups whose members are of librdkafka.
+        java: those whose members are of Kafka's own client, and the protocol of each.
+    """
 
     def __init__(self, source: LabCluster, target: LabCluster, stem: str, directory: Path) -> None:
         self.source, self.target, self.stem, self.directory = source, target, stem, directory
         self.topic, self.copy = f"{stem}-t", f"{stem}.{stem}-t"
-        self.groups = [f"{stem}-g{number}" for number in range(3)]
+        self.rdkafka = [f"{stem}-g{number}" for number in range(3)]
+        self.java = {f"{stem}-java-{protocol}": protocol for protocol in PROTOCOLS}
         self.between = ("--from", stem, "--to", "b")
         self.file = write_file(
             directory / "mm2.properties",
@@ -59,12 +68,17 @@ class Scene:
         )
         create_topic(source, self.topic, PARTITIONS)
 
+    @property
+    def groups(self) -> list[str]:
+        """All that read at the source."""
+        return [*self.rdkafka, *self.java]
+
     def command(self, *words: str, dies_in: Step | None = None) -> subprocess.Popen[str]:
         reports = ("--yes", "--report", str(self.directory))
         return begun(self.file, words[0], *self.between, *reports, *words[1:], dies_in=dies_in)
 
     def state(self) -> Any:
-        (flow,) = load([str(self.file)]).flows
+        flow = load([str(self.file)]).flows[0]
         with connected(flow, role="test") as sides:
             return record(sides)
 
@@ -73,6 +87,12 @@ class Scene:
         assert newest.with_suffix(".md").read_text().startswith(f"# {newest.name.split('-')[0].capitalize()}")
         found: dict[str, Any] = json.loads(newest.read_text())
         return found
+
+    def dies(self, *words: str, step: Step) -> None:
+        """A command that is killed before the end of a step, and not earlier."""
+        killed = self.command(*words, dies_in=step)
+        said = told(killed)
+        assert (killed.returncode, self.state().ledger.operation.step) == (-signal.SIGKILL, step.name), said
 
     def on_record(self, group: str) -> dict[int, int]:
         """What the report says that a group had committed on the source when it was seen last."""
@@ -84,16 +104,16 @@ def contents(log: Log) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
     return {number: [(each.key, each.value) for each in records] for number, records in log.items()}
 
 
-def check_groups(scene: Scene, here: Log, there: Log) -> None:
+def check_groups(scene: Scene, here: Log, there: Log, java: JavaReaders) -> None:
     """Each group's first record on the target is the one that it had not committed when it was seen last."""
     for group in scene.groups:
-        seen = scene.on_record(group)
-        first = next_records(scene.target, group, scene.copy, there)
-        for number, value in due(here, seen).items():
-            assert first[number] == (value if value in [each.value for each in there[number]] else None), (
-                group,
-                number,
-            )
+        expected = {
+            number: value if value in [each.value for each in there[number]] else None
+            for number, value in due(here, scene.on_record(group)).items()
+        }
+        assert next_records(scene.target, group, scene.copy, there) == expected, group
+        if group in scene.java:
+            assert java.first(scene.target, group, scene.copy, there) == expected, group
 
 
 def test_a_switchover_under_load_loses_nothing_and_repeats_nothing(cluster_a, cluster_b, topic, tmp_path):
@@ -101,34 +121,45 @@ def test_a_switchover_under_load_loses_nothing_and_repeats_nothing(cluster_a, cl
     traffic = Traffic(scene.source, scene.topic, PARTITIONS, nulls=False)
     with ExitStack() as stack:
         mirror = stack.enter_context(Running(scene.file, log=tmp_path / "run.log"))
-        readers = stack.enter_context(Readers(scene.source, scene.topic, scene.groups, 7))
+        readers = stack.enter_context(Readers(scene.source, scene.topic, scene.rdkafka, 7))
+        java = stack.enter_context(JavaReaders(scene.source, scene.topic, scene.java, 7))
         with traffic.transactions():
             reaches(scene.target, scene.copy, 100)
-            refused = sparkmirror("failover", scene.file, *scene.between, "--yes")
+            until(lambda: all(java.commits.values()), "each Java consumer has committed")
+            refused = sparkmirror("failover", scene.file, *scene.between, "--yes", "--report", tmp_path)
             assert refused.returncode == 1
             assert "the source answers and took" in refused.stdout, refused.stdout
             dry = sparkmirror("switchover", scene.file, *scene.between, "--dry-run")
             assert (dry.returncode, scene.state().ledger.operation) == (0, None)
             command = scene.command("switchover", "--wait-for-idle", "1", dies_in=Step.CATCHING_UP)
             until(lambda: scene.state().ledger.operation is not None, "it has begun")
-            second = sparkmirror("switchover", scene.file, *scene.between, "--yes")
+            second = sparkmirror("switchover", scene.file, *scene.between, "--yes", "--report", tmp_path)
             assert "is at work on this flow now" in second.stderr, second.stderr
         said = told(command)
         assert command.returncode == -signal.SIGKILL, said
-        other = sparkmirror("failover", scene.file, *scene.between, "--yes", "--force")
+        other = sparkmirror("failover", scene.file, *scene.between, "--yes", "--force", "--report", tmp_path)
         assert "was begun by" in other.stderr, other.stderr
-        back = scene.command("switchover", "--abandon")
+        back = scene.command("switchover", "--abandon", dies_in=SOON)
         said = told(back)
         assert (back.returncode, scene.state().ledger.operation.step) == (0, Step.ABANDONED.name), said
         again = Traffic(scene.source, scene.topic, PARTITIONS, nulls=False, mark="again-").some("transactions", 30)
         assert again >= 30
+        for step in (Step.FENCING, Step.CATCHING_UP):
+            scene.dies("switchover", "--wait-for-idle", "1", step=step)
         stopped = scene.command("switchover", "--wait-for-idle", "1", dies_in=Step.IDLING)
         until(lambda: scene.state().ledger.operation.step == Step.IDLING.name, "groups are waited for")
         stopped.kill()
         told(stopped)
-        resumed = scene.command("switchover", "--wait-for-idle", "1")
-        until(lambda: scene.state().ledger.owner.by and scene.state().ledger.owner.displaces, "it is resumed")
+        waiting = scene.command("switchover", dies_in=Step.IDLING)
+        owner = scene.state().ledger.owner
+        until(lambda: scene.state().ledger.owner.displaces == owner.token, "it is resumed")
         readers.stop()
+        java.stop()
+        said = told(waiting)
+        assert waiting.returncode == -signal.SIGKILL, said
+        for step in ORDER[Kind.SWITCHOVER][3:-1]:
+            scene.dies("switchover", step=step)
+        resumed = scene.command("switchover")
         said = told(resumed)
         assert (resumed.returncode, "going on with" in said) == (0, True), said
         report = scene.report()
@@ -137,7 +168,7 @@ def test_a_switchover_under_load_loses_nothing_and_repeats_nothing(cluster_a, cl
         assert contents(here) == contents(there)
         for group in scene.groups:
             assert scene.on_record(group) == committed(scene.source, group, scene.topic)
-        check_groups(scene, here, there)
+        check_groups(scene, here, there, java)
         assert mirror.running
         assert "is held since" in " ".join(sparkmirror("status", scene.file).stdout.split())
 
@@ -153,12 +184,10 @@ def test_a_switchover_under_load_loses_nothing_and_repeats_nothing(cluster_a, cl
 
 def check_a_late_producer(scene: Scene) -> None:
     """What comes when the flow has been stopped is not lost: groups are not moved, and it is copied afterwards."""
-    killed = scene.command("switchover", "--wait-for-idle", "1", dies_in=Step.STOPPING)
-    said = told(killed)
-    assert killed.returncode == -signal.SIGKILL, said
+    scene.dies("switchover", "--wait-for-idle", "1", step=Step.STOPPING)
     before = sum(ends(scene.target, scene.copy).values())
     late = Traffic(scene.source, scene.topic, PARTITIONS, nulls=False, mark="late-").some("small", 10)
-    resumed = scene.command("switchover")
+    resumed = scene.command("switchover", dies_in=SOON)
     said = told(resumed)
     assert resumed.returncode == 1, said
     assert f"{late} records of {PARTITIONS} partitions came to the source" in " ".join(said.split()), said
@@ -184,7 +213,8 @@ def test_when_the_source_and_its_mirror_die_groups_go_on_where_they_were_seen_la
     fixed = f"{scene.stem}-fixed"
     with ExitStack() as stack:
         mirror = stack.enter_context(Running(scene.file, log=tmp_path / "run.log"))
-        stack.enter_context(Readers(doomed, scene.topic, scene.groups, seed))
+        readers = stack.enter_context(Readers(doomed, scene.topic, scene.rdkafka, seed))
+        java = stack.enter_context(JavaReaders(doomed, scene.topic, scene.java, seed))
         traffic = Traffic(doomed, scene.topic, PARTITIONS, nulls=False)
         with traffic.transactions():
             reaches(cluster_b, scene.copy, chance.randint(100, 400))
@@ -198,9 +228,7 @@ def test_when_the_source_and_its_mirror_die_groups_go_on_where_they_were_seen_la
         for broker in doomed.brokers:
             broker.kill()
         for step in ORDER[Kind.FAILOVER][:-1] if seed == 1 else ():
-            killed = scene.command("failover", dies_in=step)
-            said = told(killed)
-            assert killed.returncode == -signal.SIGKILL, said
+            scene.dies("failover", step=step)
         command = scene.command("failover")
         (told_of,) = json.loads(sparkmirror("status", scene.file, "--groups", "--json").stdout)["flows"]
         assert {each["group"] for each in told_of["groups"]} == {fixed, *scene.groups}
@@ -213,15 +241,17 @@ def test_when_the_source_and_its_mirror_die_groups_go_on_where_they_were_seen_la
             said = told(held)
             assert (held.returncode, "is held since" in " ".join(said.split())) == (1, True), said
             assert mirror.stop(seconds=60) == 0, "it waits to be released, and that is no failure"
-    here, there = read(doomed, scene.topic), read(cluster_b, scene.copy)
-    report = scene.report()
-    copied = {each["partition"]: each["copied_up_to"] for each in report["partitions"]}
-    for number, records in there.items():
-        arrived = [each for each in here[number] if each.offset < copied[number]]
-        assert [(each.key, each.value) for each in records] == [(each.key, each.value) for each in arrived]
-    check_groups(scene, here, there)
-    for group in scene.groups:
-        seen, last = scene.on_record(group), committed(doomed, group, scene.topic)
-        assert all(seen[number] <= last[number] for number in seen), "nobody is put further than it was"
-    assert committed(cluster_b, fixed, scene.copy).keys() == set(range(PARTITIONS))
-    assert (report["repeated_records"], report["troubles"]) == (0, [])
+        readers.stop()
+        java.stop()
+        here, there = read(doomed, scene.topic), read(cluster_b, scene.copy)
+        report = scene.report()
+        copied = {each["partition"]: each["copied_up_to"] for each in report["partitions"]}
+        for number, records in there.items():
+            arrived = [each for each in here[number] if each.offset < copied[number]]
+            assert [(each.key, each.value) for each in records] == [(each.key, each.value) for each in arrived]
+        check_groups(scene, here, there, java)
+        for group in scene.groups:
+            seen, last = scene.on_record(group), committed(doomed, group, scene.topic)
+            assert all(seen[number] <= last[number] for number in seen), "nobody is put further than it was"
+        assert committed(cluster_b, fixed, scene.copy).keys() == set(range(PARTITIONS))
+        assert (report["repeated_records"], report["troubles"]) == (0, [])

@@ -116,7 +116,7 @@ class Failback:
 
     def _release(self, operation: Operation) -> None:
         """Lets the flow from the cluster that came back go on, and applications write there."""
-        found, now = _found(operation), now_ms()
+        found, now = self._not_behind(_found(operation)), now_ms()
         ids = ids_of_topics(self._forth.source, {one.partition.topic for one in found})
         orders = [
             MoveOrder(
@@ -132,6 +132,14 @@ class Failback:
         self._procedure.allow(operation)
         self._store.write(orders, tombstones=[HOLD_KEY])
         self._tell(f"{self._forth.flow.name} is released")
+
+    def _not_behind(self, found: Sequence[Divergent]) -> tuple[Divergent, ...]:
+        """Those that the flow has not gone on behind yet, nor been told to: a second order would have it copy again."""
+        self._store.follow()
+        state = self._store.state
+        told = {order.partition: order.to for order in state.moves.values()}
+        at = {place: progress.position for place, progress in state.progress.items()}
+        return tuple(one for one in found if at.get(one.partition, 0) < one.end and told.get(one.partition) != one.end)
 
     def _let_in(self, operation: Operation) -> None:
         """Takes away what an operation before has denied on the cluster that came back."""

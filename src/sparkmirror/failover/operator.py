@@ -34,6 +34,9 @@ SILENT_SECONDS = 8.0
 
 WATCH_SECONDS = 0.5
 
+LAST_MS = 3_000
+"""For each exchange after something has failed: a target that is away is not waited for again and again."""
+
 
 class Operator:
     """Has the operation of one flow; made by `operating`.
@@ -107,11 +110,12 @@ class Operator:
         return self._next(facts=facts)
 
     def fail(self, failure: str) -> None:
-        """Puts on record why the step did not end.
+        """Puts on record why the step did not end, if that takes no long time.
 
         Raises:
             SparkmirrorError: somebody else has the operation, or the target cannot be written to.
         """
+        self._store.hasten(LAST_MS)
         self._next(failure=failure)
 
     def _next(self, **changed: Any) -> Operation:
@@ -142,6 +146,8 @@ class Operator:
 def operating(flow: FlowConfig, store: Store, tell: Callable[[str], None]) -> Iterator[Operator]:
     """Claims the operation of a flow, until the block ends.
 
+    When the block fails, the store is in haste from there on.
+
     Args:
         flow: whose.
         store: its internal topic.
@@ -150,17 +156,29 @@ def operating(flow: FlowConfig, store: Store, tell: Callable[[str], None]) -> It
     Raises:
         SparkmirrorError: somebody else is at work, or the target cannot be asked.
     """
-    claim = _claim(store, tell)
+    with _hastening(store):
+        claim = _claim(store, tell)
     stop = threading.Event()
     beating = threading.Thread(target=_beat, args=(flow, claim, stop), name=f"signs of {flow.name}", daemon=True)
     beating.start()
     try:
-        yield Operator(store, claim)
+        with _hastening(store):
+            yield Operator(store, claim)
     finally:
         stop.set()
         beating.join(SILENT_SECONDS)
         with suppress(SparkmirrorError):  # whoever comes next watches for signs, and finds none
             store.append([(claim.key, None)])
+
+
+@contextmanager
+def _hastening(store: Store) -> Iterator[None]:
+    """What fails within puts the store in haste."""
+    try:
+        yield
+    except SparkmirrorError:
+        store.hasten(LAST_MS)
+        raise
 
 
 def _claim(store: Store, tell: Callable[[str], None]) -> Claim:

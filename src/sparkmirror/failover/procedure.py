@@ -20,6 +20,7 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import fence, look, moves
+from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.states import ENDED, Kind, Step, following
@@ -285,9 +286,11 @@ class Procedure:
         self._tell(f"{len(wanted) - len(done.failed)} groups moved, {len(decided) - len(wanted)} stay as they are")
         if failed:
             name, why = next(iter(sorted(failed.items())))
+            behind = cause(why)
             raise SparkmirrorError(
                 f"the offsets of {len(failed)} of {len(wanted)} groups could not be committed on cluster "
-                f"{self._sides.target.alias}: {name}: {why} (mend it, and run the command again: it goes on here)"
+                f"{self._sides.target.alias}: {name}: {why}{f': {behind}' if behind else ''} (mend it, and run the "
+                "command again: it goes on here)"
             )
         self._operator.note(active=active)
 
@@ -359,18 +362,26 @@ def carry_out(operator: Operator, do: Callable[[Step, Operation], None], tell: C
         if step in ENDED:
             return operation
         tell(f"{step.value} …")
-        began = now_ms()
         try:
-            operator.check()
-            do(step, operation)
+            _do(operator, do, step, operation)
         except SparkmirrorError as failure:
+            said = told_of(failure, operation)
             with suppress(SparkmirrorError):
-                operator.fail(str(failure))
-            raise
-        newest = operator.operation
-        assert newest is not None
-        times = {**newest.facts.get("times", {}), step.name: [began, now_ms()]}
-        operator.go_to(following(Kind(operation.kind), step), times=times)
+                operator.fail(str(said))
+            if said is failure:
+                raise
+            raise said from failure
+
+
+def _do(operator: Operator, do: Callable[[Step, Operation], None], step: Step, operation: Operation) -> None:
+    """Does one step, and puts the next on record."""
+    began = now_ms()
+    operator.check()
+    do(step, operation)
+    newest = operator.operation
+    assert newest is not None
+    times = {**newest.facts.get("times", {}), step.name: [began, now_ms()]}
+    operator.go_to(following(Kind(operation.kind), step), times=times)
 
 
 def _there(move: moves.GroupMove, place: TopicPartition) -> bool:

@@ -115,7 +115,8 @@ class Cluster:
                 return await self.connections.send(request, chosen, request_timeout_ms=left_ms)
             except _PASSING as failure:
                 if time.monotonic() + 0.05 > deadline or cause_of(failure).lasting:
-                    raise self.link_error(failure) from failure
+                    away = isinstance(failure, kafka_errors.NodeNotReadyError)  # which never says why
+                    raise (self._not_reached(failure, timeout_ms) if away else self.link_error(failure)) from failure
                 await self.loop.sleep(0.05)
             except kafka_errors.RequestTimedOutError as failure:
                 if node is not None or time.monotonic() + 0.05 > deadline:
@@ -134,10 +135,7 @@ class Cluster:
         try:
             await self.connections.wait_for(future, timeout_ms)
         except kafka_errors.KafkaTimeoutError as late:
-            failure = self.connections.last_failure or late
-            reason = f"no connection within {timeout_ms / 1000:.0f} s: {str(failure) or type(failure).__name__}"
-            cause = cause_of(failure, self.settings.security.mechanism)
-            raise self._link_error(reason, cause if cause.hint else NOT_REACHED) from failure
+            raise self._not_reached(late, timeout_ms) from self.connections.last_failure or late
 
     def batches_only_while(self, allowed: Callable[[], bool]) -> None:
         """From here on batches go to a socket only while ``allowed`` says so; see ``kafka.transport``."""
@@ -187,6 +185,13 @@ class Cluster:
             return failure
         cause = cause_of(failure, self.settings.security.mechanism)
         return self._link_error(str(failure) or type(failure).__name__, cause)
+
+    def _not_reached(self, late: Exception, timeout_ms: float) -> LinkError:
+        """There is no connection: the newest one that failed knows why."""
+        failure = self.connections.last_failure or late
+        reason = f"no connection within {timeout_ms / 1000:.0f} s: {str(failure) or type(failure).__name__}"
+        cause = cause_of(failure, self.settings.security.mechanism)
+        return self._link_error(reason, cause if cause.hint else NOT_REACHED)
 
     def _link_error(self, reason: str, cause: Cause) -> LinkError:
         return LinkError(

@@ -12,11 +12,11 @@ many (KIP-709); ``KafkaAdminClient.listConsumerGroupOffsets``, ``alterConsumerGr
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
@@ -28,6 +28,8 @@ from sparkmirror.kafka.codes import name_of
 from sparkmirror.kafka.leaders import together
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, repeat
 from sparkmirror.model import TopicPartition
+
+P = TypeVar("P")
 
 HAS_MEMBERS = frozenset({22, 25, 27, 82, 110, 113})
 """What a broker answers to a commit for a group that is not empty: the generation, member or epoch is not known."""
@@ -126,16 +128,12 @@ def fetch_offsets(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADM
         size = GROUPS_AT_ONCE if many else 1
         coordinators, answers = _coordinators(cluster, names, deadline)
         yield from answers
-        rows = {node: list(chunks(own, size)) for node, own in coordinators.items()}
-        for pieces in zip_longest(*rows.values(), fillvalue=()):
-            wanted = {node: piece for node, piece in zip(rows, pieces, strict=True) if piece}
-            requests = {node: _fetch_request(piece, many=many) for node, piece in wanted.items()}
-            found = cluster.run(together, cluster, requests, min(deadline.attempt_ms, ATTEMPT_MS))
-            for node, answer in found.items():
-                if isinstance(answer, LinkError):
-                    yield from (Answer(key=name, link=answer) for name in wanted[node])
-                else:
-                    yield from _read_fetched(answer, wanted[node], many=many)
+        pieces = {node: list(chunks(own, size)) for node, own in coordinators.items()}
+        for piece, answer in _in_turn(cluster, pieces, lambda some: _fetch_request(some, many=many), deadline):
+            if isinstance(answer, LinkError):
+                yield from (Answer(key=name, link=answer) for name in piece)
+            else:
+                yield from _read_fetched(answer, piece, many=many)
 
     return repeat(groups, ask, _explaining(cluster, "DESCRIBE"), timeout_ms, cluster.backoff)
 
@@ -155,20 +153,27 @@ def commit_offsets(cluster: Cluster, offsets: Mapping[str, Offsets], timeout_ms:
     def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, None]]:
         coordinators, answers = _coordinators(cluster, names, deadline)
         yield from answers
-        for row in zip_longest(*coordinators.values()):
-            requests = {
-                node: _commit_request(name, offsets[name])
-                for node, name in zip(coordinators, row, strict=True)
-                if name is not None
-            }
-            found = cluster.run(together, cluster, requests, min(deadline.attempt_ms, ATTEMPT_MS))
-            for node, name in zip(coordinators, row, strict=True):
-                if name is None:
-                    continue
-                answer = found[node]
-                yield Answer(key=name, link=answer) if isinstance(answer, LinkError) else _read_committed(name, answer)
+        for name, answer in _in_turn(cluster, coordinators, lambda one: _commit_request(one, offsets[one]), deadline):
+            yield Answer(key=name, link=answer) if isinstance(answer, LinkError) else _read_committed(name, answer)
 
     return repeat(list(offsets), ask, _explaining(cluster, "READ"), timeout_ms, cluster.backoff)
+
+
+def _in_turn(
+    cluster: Cluster, pieces: Mapping[int, Sequence[P]], request: Callable[[P], Any], deadline: Deadline
+) -> Iterator[tuple[P, Any]]:
+    """Each coordinator's pieces one after the other, all coordinators at once: a piece, and its answer or `LinkError`.
+
+    One that does not answer is asked nothing more, and its failure stands for the rest: each would cost a wait.
+    """
+    lost: dict[int, LinkError] = {}
+    for row in zip_longest(*pieces.values()):
+        wanted = {node: piece for node, piece in zip(pieces, row, strict=True) if piece is not None}
+        requests = {node: request(piece) for node, piece in wanted.items() if node not in lost}
+        found = cluster.run(together, cluster, requests, min(deadline.attempt_ms, ATTEMPT_MS)) if requests else {}
+        lost |= {node: answer for node, answer in found.items() if isinstance(answer, LinkError)}
+        for node, piece in wanted.items():
+            yield piece, lost[node] if node in lost else found[node]
 
 
 def _coordinators(

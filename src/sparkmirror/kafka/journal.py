@@ -9,8 +9,9 @@ the same value.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from kafka.protocol.consumer import FetchRequest
@@ -26,8 +27,9 @@ from sparkmirror.kafka.metadata import NO_LEADER, describe_topics
 BATCH_BYTES = 900_000
 GZIP = 1
 FETCH_BYTES = 4 << 20
-ATTEMPT_MS = 10_000
-"""For one answer of the leader: one that hangs is replaced after some seconds, and the next one has to be found."""
+ATTEMPT_MIN_MS, ATTEMPT_MS = 1_000, 10_000
+"""For one answer of the leader, of the time that is left: one that hangs is replaced after some seconds, and the next
+one has to be found."""
 
 Pair: TypeAlias = tuple[str | bytes, str | bytes | None]
 """A key and a value to write; text is written as UTF-8, and None is a tombstone."""
@@ -70,7 +72,7 @@ class Journal:
         deadline = time.monotonic() + timeout_ms / 1000
         offset = -1
         for batch in _batches(entries):
-            offset = await self._until(deadline, lambda payload=batch: self._produce(payload))
+            offset = await self._until(deadline, partial(self._produce, batch))
         return offset
 
     async def append_batch(self, batch: memoryview, timeout_ms: int = CALL_MS) -> int:
@@ -81,7 +83,7 @@ class Journal:
             LinkError: no acknowledgement before the deadline.
         """
         deadline = time.monotonic() + timeout_ms / 1000
-        offset: int = await self._until(deadline, lambda: self._produce(bytes(batch)))
+        offset: int = await self._until(deadline, partial(self._produce, bytes(batch)))
         return offset
 
     async def read(self, offset: int, max_wait_ms: int = 0, timeout_ms: int = CALL_MS) -> tuple[list[Entry], int, int]:
@@ -91,7 +93,7 @@ class Journal:
             the records, the offset to read on from, and the high watermark.
         """
         deadline = time.monotonic() + timeout_ms / 1000
-        result: tuple[list[Entry], int, int] = await self._until(deadline, lambda: self._fetch(offset, max_wait_ms))
+        result: tuple[list[Entry], int, int] = await self._until(deadline, partial(self._fetch, offset, max_wait_ms))
         return result
 
     async def read_all(self, timeout_ms: int = CALL_MS) -> tuple[dict[str, Entry], int]:
@@ -118,7 +120,7 @@ class Journal:
         found: list[tuple[bytes, bytes | None]] = []
         end = offset + 1
         while offset < end:
-            data, start, end = await self._until(deadline, lambda at=offset: self._fetch_batches(at, 0))
+            data, start, end = await self._until(deadline, partial(self._fetch_batches, offset, 0))
             some, following = decode_bytes(data, start)
             found += [(key, value) for _, key, value in some]
             if following == offset:
@@ -126,7 +128,8 @@ class Journal:
             offset = following
         return found, offset
 
-    async def _until(self, deadline: float, attempt: Any) -> Any:
+    async def _until(self, deadline: float, attempt: Callable[[int], Awaitable[Any]]) -> Any:
+        """The result of an attempt, which is given the milliseconds it may take."""
         failures = 0
         while True:
             left_ms = int((deadline - time.monotonic()) * 1000)
@@ -134,7 +137,7 @@ class Journal:
             try:
                 if self._leader == NO_LEADER:
                     await self._find_leader(max(1, left_ms))
-                return await attempt()
+                return await attempt(min(ATTEMPT_MS, max(ATTEMPT_MIN_MS, int((deadline - time.monotonic()) * 1000))))
             except BrokerError as refusal:
                 if advice(refusal.code) not in (Advice.RETRY, Advice.REFRESH):
                     raise
@@ -155,25 +158,25 @@ class Journal:
             raise broker_error(view.code or 5, self.cluster.alias, topic=self.topic, partition=self.partition)
         self._leader, self._topic_id = leader.node, view.topic_id
 
-    async def _produce(self, payload: bytes) -> int:
-        request = _produce_request(self.topic, self._topic_id, self.partition, payload, ATTEMPT_MS)
-        answer = await self.cluster.exchange(request, self._leader, ATTEMPT_MS)
+    async def _produce(self, payload: bytes, attempt_ms: int) -> int:
+        request = _produce_request(self.topic, self._topic_id, self.partition, payload, attempt_ms)
+        answer = await self.cluster.exchange(request, self._leader, attempt_ms)
         part = answer.responses[0].partition_responses[0]
         if part.error_code != 0:
             raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=self.partition)
         return int(part.base_offset)
 
-    async def _fetch(self, offset: int, max_wait_ms: int) -> tuple[list[Entry], int, int]:
-        records, start, end = await self._fetch_batches(offset, max_wait_ms)
+    async def _fetch(self, offset: int, max_wait_ms: int, attempt_ms: int) -> tuple[list[Entry], int, int]:
+        records, start, end = await self._fetch_batches(offset, max_wait_ms, attempt_ms)
         if start != offset:
             return [], start, end
         entries, following = decode(records, offset)
         return entries, following, end
 
-    async def _fetch_batches(self, offset: int, max_wait_ms: int) -> tuple[bytes, int, int]:
+    async def _fetch_batches(self, offset: int, max_wait_ms: int, attempt_ms: int) -> tuple[bytes, int, int]:
         """The batches from ``offset`` on, where the log begins if that is not in it, and the high watermark."""
         request = _fetch_request(self.topic, self._topic_id, self.partition, offset, max_wait_ms)
-        answer = await self.cluster.exchange(request, self._leader, max_wait_ms + ATTEMPT_MS)
+        answer = await self.cluster.exchange(request, self._leader, max_wait_ms + attempt_ms)
         if answer.error_code != 0:
             raise broker_error(answer.error_code, self.cluster.alias, topic=self.topic)
         part = answer.responses[0].partitions[0]

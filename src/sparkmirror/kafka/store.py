@@ -27,6 +27,10 @@ class Store:
         self._next = 0
         self.state = JournalState()
 
+    def hasten(self, timeout_ms: int) -> None:
+        """From here on an exchange takes no longer than that: something has failed, and the same is likely again."""
+        self._timeout_ms = min(self._timeout_ms, timeout_ms)
+
     def follow(self) -> None:
         """Reads what is new, to the end.
 
