@@ -1,81 +1,16 @@
-"""Consumer groups of librdkafka that commit all the time while something happens, and what they are to read next."""
+"""What members of consumer groups are to read next, and what they do read."""
 
 from __future__ import annotations
 
-import random
-import threading
 from bisect import bisect_left
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from sparkmirror.lab.cluster import LabCluster
 from tests.flow.logs import Log
 
 Offsets = Mapping[int, int]
-
-
-class Readers:
-    """Members of groups, one each, that read a topic slowly and commit after a random number of records.
-
-    Args:
-        cluster: to read from.
-        topic: to read.
-        groups: their names.
-        seed: of their paces.
-    """
-
-    def __init__(self, cluster: LabCluster, topic: str, groups: list[str], seed: int) -> None:
-        self._cluster, self._topic = cluster, topic
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._read, args=(group, random.Random(seed + number)), daemon=True)
-            for number, group in enumerate(groups)
-        ]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Has them leave their groups."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(60)
-
-    def _read(self, group: str, chance: random.Random) -> None:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._cluster.bootstrap_servers,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                "session.timeout.ms": 6_000,
-                "log_level": 0,
-            }
-        )
-        consumer.subscribe([self._topic])
-        try:
-            while not self._stop.is_set():
-                read = consumer.consume(chance.randint(1, 40), 0.1)
-                if any(message.error() is None for message in read) and chance.random() < 0.7:
-                    self._commit(consumer)
-        finally:
-            consumer.close()
-
-    def _commit(self, consumer: Consumer) -> None:
-        try:
-            consumer.commit(asynchronous=False)
-        except KafkaException:  # nothing to commit, or the cluster is gone
-            self._stop.wait(0.2)
 
 
 def next_records(cluster: LabCluster, group: str, topic: str, log: Log) -> dict[int, bytes | None]:

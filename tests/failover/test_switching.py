@@ -18,7 +18,8 @@ from sparkmirror.config import load
 from sparkmirror.failover.states import ORDER, Kind, Step
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.lab.cluster import LabCluster, start
-from tests.failover.clients import Readers, due, next_records
+from sparkmirror.lab.members import Members
+from tests.failover.clients import due, next_records
 from tests.failover.java_clients import PROTOCOLS, JavaReaders
 from tests.flow.logs import Log, read
 from tests.flow.running import Running, commit, committed, create_topic, ends, reaches, until, write_file
@@ -121,7 +122,7 @@ def test_a_switchover_under_load_loses_nothing_and_repeats_nothing(cluster_a, cl
     traffic = Traffic(scene.source, scene.topic, PARTITIONS, nulls=False)
     with ExitStack() as stack:
         mirror = stack.enter_context(Running(scene.file, log=tmp_path / "run.log"))
-        readers = stack.enter_context(Readers(scene.source, scene.topic, scene.rdkafka, 7))
+        readers = stack.enter_context(Members(scene.source.bootstrap_servers, [scene.topic], scene.rdkafka, 7))
         java = stack.enter_context(JavaReaders(scene.source, scene.topic, scene.java, 7))
         with traffic.transactions():
             reaches(scene.target, scene.copy, 100)
@@ -213,7 +214,7 @@ def test_when_the_source_and_its_mirror_die_groups_go_on_where_they_were_seen_la
     fixed = f"{scene.stem}-fixed"
     with ExitStack() as stack:
         mirror = stack.enter_context(Running(scene.file, log=tmp_path / "run.log"))
-        readers = stack.enter_context(Readers(doomed, scene.topic, scene.rdkafka, seed))
+        readers = stack.enter_context(Members(doomed.bootstrap_servers, [scene.topic], scene.rdkafka, seed))
         java = stack.enter_context(JavaReaders(doomed, scene.topic, scene.java, seed))
         traffic = Traffic(doomed, scene.topic, PARTITIONS, nulls=False)
         with traffic.transactions():
