@@ -44,6 +44,14 @@ def write(cluster, topic: str, mark: str, count: int) -> None:
     assert producer.flush(60) == 0
 
 
+def kill_in_every_step(scene: Scene, words: tuple[str, ...]) -> None:
+    """Failbacks that are killed, each in the step after that of the one before it, which it does once more."""
+    for step in ORDER[Kind.FAILBACK][:-1]:
+        killed = begun(scene.file, "failback", *words, dies_in=step)
+        said = told(killed)
+        assert (killed.returncode, scene.state().ledger.operation.step) == (-signal.SIGKILL, step.name), said
+
+
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.slow
@@ -76,10 +84,7 @@ def test_groups_go_home_and_what_nobody_else_has_is_put_aside(cluster_a, cluster
         dry = sparkmirror("failback", scene.file, "--to", stem, "--dry-run")
         assert (dry.returncode, "9 offsets of 3 partitions are on" in dry.stdout) == (0, True), dry.stdout + dry.stderr
         words = ("--to", stem, "--wait-for-idle", "1", "--yes", "--report", str(tmp_path))
-        for step in ORDER[Kind.FAILBACK][:-1]:
-            killed = begun(scene.file, "failback", *words, dies_in=step)
-            said = told(killed)
-            assert (killed.returncode, scene.state().ledger.operation.step) == (-signal.SIGKILL, step.name), said
+        kill_in_every_step(scene, words)
         write(cluster_a, scene.topic, "released", 30)
         until(lambda: sum(ends(cluster_b, scene.copy).values()) >= 90, "the flow goes on behind what was put aside")
         done = sparkmirror("failback", scene.file, *words)

@@ -145,21 +145,7 @@ def test_a_switchover_under_load_loses_nothing_and_repeats_nothing(cluster_a, cl
         assert (back.returncode, scene.state().ledger.operation.step) == (0, Step.ABANDONED.name), said
         again = Traffic(scene.source, scene.topic, PARTITIONS, nulls=False, mark="again-").some("transactions", 30)
         assert again >= 30
-        for step in (Step.FENCING, Step.CATCHING_UP):
-            scene.dies("switchover", "--wait-for-idle", "1", step=step)
-        stopped = scene.command("switchover", "--wait-for-idle", "1", dies_in=Step.IDLING)
-        until(lambda: scene.state().ledger.operation.step == Step.IDLING.name, "groups are waited for")
-        stopped.kill()
-        told(stopped)
-        waiting = scene.command("switchover", dies_in=Step.IDLING)
-        owner = scene.state().ledger.owner
-        until(lambda: scene.state().ledger.owner.displaces == owner.token, "it is resumed")
-        readers.stop()
-        java.stop()
-        said = told(waiting)
-        assert waiting.returncode == -signal.SIGKILL, said
-        for step in ORDER[Kind.SWITCHOVER][3:-1]:
-            scene.dies("switchover", step=step)
+        kill_in_every_step(scene, readers, java)
         resumed = scene.command("switchover")
         said = told(resumed)
         assert (resumed.returncode, "going on with" in said) == (0, True), said
@@ -181,6 +167,25 @@ def test_a_switchover_under_load_loses_nothing_and_repeats_nothing(cluster_a, cl
         assert contents(read(scene.target, scene.copy)) == contents(read(scene.source, scene.topic))
         check_a_late_producer(scene)
         assert mirror.stop(seconds=60) == 0
+
+
+def kill_in_every_step(scene: Scene, readers: Readers, java: JavaReaders) -> None:
+    """Switchovers that are killed, each in the step to which the one before it did not come; groups leave meanwhile."""
+    for step in (Step.FENCING, Step.CATCHING_UP):
+        scene.dies("switchover", "--wait-for-idle", "1", step=step)
+    stopped = scene.command("switchover", dies_in=Step.IDLING)
+    until(lambda: scene.state().ledger.operation.step == Step.IDLING.name, "groups are waited for")
+    stopped.kill()
+    told(stopped)
+    waiting = scene.command("switchover", dies_in=Step.IDLING)
+    owner = scene.state().ledger.owner
+    until(lambda: scene.state().ledger.owner.displaces == owner.token, "it is resumed")
+    readers.stop()
+    java.stop()
+    said = told(waiting)
+    assert waiting.returncode == -signal.SIGKILL, said
+    for step in ORDER[Kind.SWITCHOVER][3:-1]:
+        scene.dies("switchover", step=step)
 
 
 def check_a_late_producer(scene: Scene) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -206,6 +208,24 @@ def test_appending_and_reading_follow_the_leader(three: LabCluster, topic_name: 
         leader.start()
     finally:
         cluster.close()
+
+
+@pytest.mark.kafka
+def test_a_leader_that_hangs_is_waited_for_until_the_deadline_and_not_longer(
+    lab_cluster: Callable[[str], Cluster], cluster_a: LabCluster, topic_name: str
+):
+    cluster, (broker,) = lab_cluster("A"), cluster_a.brokers
+    journal = create(cluster, topic_name)
+    cluster.run(journal.append, [("a", "1")])
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        with pytest.raises(LinkError, match="cluster A at"):
+            cluster.run(journal.append, [("b", "2")], 1_500)
+        assert time.monotonic() - began < 5
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+    cluster.run(journal.append, [("c", "3")])
 
 
 def test_attempts_are_as_far_apart_as_the_settings_say():
