@@ -169,7 +169,7 @@ def test_a_switchover_under_load_loses_nothing_and_repeats_nothing(cluster_a, cl
         assert mirror.stop(seconds=60) == 0
 
 
-def kill_in_every_step(scene: Scene, readers: Readers, java: JavaReaders) -> None:
+def kill_in_every_step(scene: Scene, readers: Members, java: JavaReaders) -> None:
     """Switchovers that are killed, each in the step to which the one before it did not come; groups leave meanwhile."""
     for step in (Step.FENCING, Step.CATCHING_UP):
         scene.dies("switchover", "--wait-for-idle", "1", step=step)

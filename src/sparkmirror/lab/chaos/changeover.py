@@ -38,6 +38,10 @@ COMMAND_S = 180.0
 WRITE_ON_S, READ_ON_S = 4.5, 6.5
 """A planned change is begun while applications still write and groups still read; then they are stopped."""
 
+REFUSED_S, REFUSED_PAUSE_S = 90.0, 3.0
+SILENT = "against it: the flow is silent"
+"""What an operator is told who comes while the driver is being started again, and tries it once more."""
+
 COPYING_S = 180.0
 """The first time kernels are compiled, which takes long on a busy machine."""
 
@@ -128,19 +132,25 @@ class Changeover:
         line = [sys.executable, "-m", "sparkmirror", words[0], str(self._ground.file), *words[1:]]
         line += ["--yes", "--report", str(directory)]
         directory.mkdir(parents=True)
-        with (directory / "said.txt").open("w") as said:
-            code = None
-            if operator_s:
-                code = _ended(subprocess.Popen(line, stdout=said, stderr=said), operator_s)
-            if code is None and not any(directory.glob("*.json")):  # it may have been done, and was about to end
-                self._say(
-                    f"{words[0]} is given" + (f" once more: it was killed after {operator_s} s" if operator_s else "")
-                )
-                code = _ended(subprocess.Popen(line, stdout=said, stderr=said), COMMAND_S)
-                if code is None:
-                    raise LabError(f"{words[0]} did not end within {COMMAND_S:.0f} s: {directory}")
+        said = directory / "said.txt"
+        code = _ended(line, said, operator_s) if operator_s else None
+        if code is None and operator_s:
+            self._say(f"{words[0]} was killed after {operator_s} s")
+        deadline = time.monotonic() + REFUSED_S
+        while code is None or (code and SILENT in said.read_text() and time.monotonic() < deadline):
+            if any(directory.glob("*.json")):  # the one that was killed had done it, and was about to end
+                code = 0
+                break
+            if code:
+                self._say(f"{words[0]} is refused, since the driver was killed")
+                time.sleep(REFUSED_PAUSE_S)
+                said.write_text("")
+            self._say(f"{words[0]} is given")
+            code = _ended(line, said, COMMAND_S)
+            if code is None:
+                raise LabError(f"{words[0]} did not end within {COMMAND_S:.0f} s: {directory}")
         if code:
-            raise LabError(f"{words[0]} ended with {code}: {_tail(directory / 'said.txt')}")
+            raise LabError(f"{words[0]} ended with {code}: {_tail(said)}")
         (written,) = directory.glob("*.json")
         report: dict[str, Any] = json.loads(written.read_text())
         return report | {"directory": str(directory)}
@@ -192,8 +202,10 @@ def _has(parts: Mapping[int, Log], number: int) -> bool:
     return any(session(entry.id) == number for log in parts.values() for entry in log)
 
 
-def _ended(command: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """The command's exit code; None if it had to be killed after so long."""
+def _ended(line: Sequence[str], said: Path, seconds: float) -> int | None:
+    """The exit code of a command; None if it had to be killed after so long."""
+    with said.open("a") as out:
+        command = subprocess.Popen(line, stdout=out, stderr=out)
     try:
         return command.wait(seconds)
     except subprocess.TimeoutExpired:
