@@ -106,7 +106,9 @@ class _Look:
         """Asks the source what it has now."""
         flow, source = self._sides.flow, self._sides.source
         timeout_ms = flow.admin_timeout_ms
-        chosen = topics.choose(flow, admin.list_topics(source, timeout_ms=timeout_ms))
+        known = record(self._sides) if flow.brings_home else None
+        listed = admin.list_topics(source, timeout_ms=timeout_ms)
+        chosen = {name: listed[name] for name in topics.read(flow, listed, known.progress if known else ())}
         places = [
             TopicPartition(name, number)
             for name, topic in chosen.items()
