@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -13,11 +14,15 @@ from sparkmirror.flow.sides import connected, record
 from sparkmirror.lab.cluster import LabCluster
 from tests.failover.clients import due, next_records
 from tests.failover.test_switching import Scene, contents
-from tests.flow.logs import read
+from tests.flow.logs import Log, read
 from tests.flow.running import Running, commit, create_topic, ends, reaches, until, write_file
 from tests.invoking import sparkmirror
 
 PARTITIONS = 3
+FIRST, FOREIGN = 12, 25
+"""Places in a partition of the copy: among the records that were copied, and among those that others wrote."""
+
+BORN_THERE = (b"early", b"plain", b"exact", b"last")
 
 
 def produce(cluster: LabCluster, topic: str, mark: str, count: int, **settings: str) -> None:
@@ -61,28 +66,61 @@ def home(scene: Scene, *marks: str) -> bool:
     return all(mark.encode() in there for mark in marks)
 
 
-@pytest.mark.kafka
-@pytest.mark.spark
-@pytest.mark.slow
-def test_what_others_wrote_to_copies_goes_home_once_and_nothing_else_does(cluster_a, cluster_b, topic, tmp_path):
-    scene = Scene(cluster_a, cluster_b, topic("homeward"), tmp_path)
-    scene.source = cluster_a
-    stem, local = scene.stem, f"{scene.stem}-u"
+def scene_of(source: LabCluster, target: LabCluster, stem: str, directory: Path, **settings: str) -> Scene:
+    """A flow of one topic with a flow back."""
+    scene = Scene(source, target, stem, directory)
     scene.file = write_file(
-        tmp_path / "mm2.properties",
-        {stem: cluster_a, "b": cluster_b},
+        directory / "mm2.properties",
+        {stem: source, "b": target},
         {f"{stem}->b": f"{stem}-.*", f"b->{stem}": f"{stem}-.*"},
         {
             "groups": f"{stem}-.*",
             "sync.group.offsets.interval.seconds": "1",
             "topics.exclude": ".*divergent.*",
-            f"b->{stem}.homeward.enabled": "true",
+            **settings,
         },
     )
+    return scene
+
+
+def write_over_there(scene: Scene, local: str) -> tuple[Log, Log]:
+    """What applications do where they are now; gives the logs of the copy and of a topic born there."""
+    stem, cluster, copy = scene.stem, scene.target, scene.copy
+    produce(scene.source, scene.topic, "only-here", 9)  # a producer that had not heard of it
+    produce(cluster, copy, "plain", 30)
+    transact(cluster, copy, "exact", 12, f"{stem}-transactions")
+    produce(cluster, copy, "last", 3)
+    produce(cluster, local, "meanwhile", 30)
+    written, own = read(cluster, copy), read(cluster, local)
+    for group, place in ((f"{stem}-first", FIRST), (f"{stem}-foreign", FOREIGN)):
+        commit(cluster, group, copy, {number: records[place].offset for number, records in written.items()}, "kept")
+    commit(cluster, f"{stem}-foreign", local, {number: records[4].offset for number, records in own.items()}, "kept")
+    commit(cluster, f"{stem}-end", copy, ends(cluster, copy))
+    return written, own
+
+
+def check_groups(scene: Scene, written: Log, local: str) -> None:
+    """Each group starts with the record that it would have read next, by both maps."""
+    stem, home_again, here = scene.stem, scene.source, read(scene.source, scene.topic)
+    for group, place in ((f"{stem}-first", FIRST), (f"{stem}-foreign", FOREIGN)):
+        wanted = {number: records[place].value for number, records in written.items()}
+        assert next_records(home_again, group, scene.topic, here) == wanted
+    assert next_records(home_again, f"{stem}-end", scene.topic, here) == dict.fromkeys(range(PARTITIONS))
+    brought = read(home_again, f"b.{local}")
+    assert next_records(home_again, f"{stem}-foreign", f"b.{local}", brought) == due(
+        brought, dict.fromkeys(range(PARTITIONS), 4)
+    )
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_others_wrote_to_copies_goes_home_once_and_nothing_else_does(cluster_a, cluster_b, topic, tmp_path):
+    stem = topic("homeward")
+    scene = scene_of(cluster_a, cluster_b, stem, tmp_path, **{f"b->{stem}.homeward.enabled": "true"})
+    local = f"{stem}-u"
     create_topic(cluster_b, local, PARTITIONS)
-    first, foreign, end = f"{stem}-first", f"{stem}-foreign", f"{stem}-end"
-    with ExitStack() as stack:
-        mirror = stack.enter_context(Running(scene.file, log=tmp_path / "run.log"))
+    with Running(scene.file, log=tmp_path / "run.log") as mirror:
         produce(cluster_a, scene.topic, "first", 60)
         reaches(cluster_b, scene.copy, 60)
         produce(cluster_b, scene.copy, "early", 6)  # while the flow forth copies
@@ -90,18 +128,7 @@ def test_what_others_wrote_to_copies_goes_home_once_and_nothing_else_does(cluste
         over = scene.command("failover", "--force")
         said, _ = over.communicate(timeout=150)
         assert over.returncode == 0, said
-        produce(cluster_a, scene.topic, "only-here", 9)  # a producer that had not heard of it
-        produce(cluster_b, scene.copy, "plain", 30)
-        transact(cluster_b, scene.copy, "exact", 12, f"{stem}-transactions")
-        produce(cluster_b, scene.copy, "last", 3)
-        produce(cluster_b, local, "meanwhile", 30)
-        copy, own = read(cluster_b, scene.copy), read(cluster_b, local)
-        in_copy = {number: records[12].offset for number, records in copy.items()}
-        in_foreign = {number: records[25].offset for number, records in copy.items()}
-        commit(cluster_b, first, scene.copy, in_copy, "kept")
-        commit(cluster_b, foreign, scene.copy, in_foreign, "kept")
-        commit(cluster_b, foreign, local, {number: records[4].offset for number, records in own.items()}, "kept")
-        commit(cluster_b, end, scene.copy, ends(cluster_b, scene.copy))
+        written, own = write_over_there(scene, local)
         reaches(cluster_a, f"b.{local}", 30)
         until(lambda: home(scene, "last-2"), "what others wrote goes home")
 
@@ -112,35 +139,67 @@ def test_what_others_wrote_to_copies_goes_home_once_and_nothing_else_does(cluste
         words = ("--to", stem, "--wait-for-idle", "1", "--yes", "--report", str(tmp_path))
         done = sparkmirror("failback", scene.file, *words)
         assert done.returncode == 0, done.stdout + done.stderr
-
-        here, there = read(cluster_a, scene.topic), values(cluster_b, scene.copy)
-        born_there = (b"early", b"plain", b"exact", b"last")
-        assert marked(values(cluster_a, scene.topic), *born_there) == marked(there, *born_there), "once and in order"
-        assert not any(b"aborted" in value for some in values(cluster_a, scene.topic).values() for value in some)
-        assert once_each(values(cluster_a, scene.topic))
+        came, there = values(cluster_a, scene.topic), values(cluster_b, scene.copy)
+        assert marked(came, *BORN_THERE) == marked(there, *BORN_THERE), "once and in order"
+        assert marked(came, b"exact-aborted") == {number: [] for number in range(PARTITIONS)}
+        assert once_each(came)
         assert contents(read(cluster_a, f"b.{local}")) == contents(own)
-        assert next_records(cluster_a, first, scene.topic, here) == {
-            number: copy[number][12].value for number in range(PARTITIONS)
-        }
-        assert next_records(cluster_a, foreign, scene.topic, here) == {
-            number: copy[number][25].value for number in range(PARTITIONS)
-        }
-        assert next_records(cluster_a, end, scene.topic, here) == dict.fromkeys(range(PARTITIONS))
-        brought = read(cluster_a, f"b.{local}")
-        assert next_records(cluster_a, foreign, f"b.{local}", brought) == due(brought, dict.fromkeys(range(3), 4))
+        check_groups(scene, written, local)
 
         produce(cluster_a, scene.topic, "onward", 30)
         until(lambda: any(b"onward-29" in some for some in values(cluster_b, scene.copy).values()), "forth goes on")
         produce(cluster_b, scene.copy, "again", 3)
         until(lambda: home(scene, "again-2"), "and back")
-        ended = values(cluster_b, scene.copy)
-        assert once_each(ended)
-        assert marked(ended, b"onward") == marked(values(cluster_a, scene.topic), b"onward")
-        assert marked(ended, b"only-here") == {number: [] for number in range(PARTITIONS)}, "it was put aside"
-        assert once_each(values(cluster_a, scene.topic))
-        (forth, _) = load([str(scene.file)]).flows
-        with connected(forth, role="test") as sides:
-            state = record(sides)
-        assert state is not None
-        assert state.held is None
+        came, there = values(cluster_a, scene.topic), values(cluster_b, scene.copy)
+        assert once_each(came)
+        assert once_each(there)
+        assert marked(there, b"onward") == marked(came, b"onward")
+        assert marked(there, b"only-here") == {number: [] for number in range(PARTITIONS)}, "it was put aside"
+        assert scene_is_released(scene)
         assert mirror.stop(seconds=60) == 0
+
+
+def scene_is_released(scene: Scene) -> bool:
+    forth, _ = load([str(scene.file)]).flows
+    with connected(forth, role="test") as sides:
+        state = record(sides)
+        return state is not None and state.held is None and not state.moves
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_flow_that_is_stopped_says_that_it_will_tell_writers_and_nothing_older_goes_home(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    stem = topic("later")
+    scene = scene_of(cluster_a, cluster_b, stem, tmp_path)
+    create_topic(cluster_b, scene.copy, PARTITIONS)
+    produce(cluster_b, scene.copy, "unregistered", 6)  # as MirrorMaker 2 would have, before
+    with Running(scene.file, log=tmp_path / "off.log") as mirror:
+        produce(cluster_a, scene.topic, "first", 30)
+        reaches(cluster_b, scene.copy, 36)
+        over = scene.command("failover", "--force")
+        said, _ = over.communicate(timeout=150)
+        assert over.returncode == 0, said
+        produce(cluster_b, scene.copy, "plain", 9)
+        dry = sparkmirror("failback", scene.file, "--to", stem, "--dry-run")
+        assert "others wrote to copies" in dry.stdout
+        assert f"b->{stem}.homeward.enabled = true has it brought home" in " ".join(dry.stdout.split())
+        assert mirror.stop(seconds=60) == 0
+    with scene.file.open("a") as file:
+        file.write(f"b->{stem}.homeward.enabled = true\n")
+    plan = sparkmirror("plan", scene.file)
+    assert f"{stem}->b would copy it once more" in plan.stdout, plan.stdout + plan.stderr
+    told = json.loads(sparkmirror("explain", scene.file, "--topic", scene.copy, "--json").stdout)
+    (back,) = [one for one in told["flows"] if one["flow"] == f"b->{stem}"]
+    assert (back["copied"], "what others wrote to it goes home" in back["rule"]) == (False, True)
+    with Running(scene.file, log=tmp_path / "on.log") as mirror:
+        until(lambda: home(scene, "plain-8"), "what others wrote goes home while the flow forth is held")
+        assert mirror.stop(seconds=60) == 0
+    came = values(cluster_a, scene.topic)
+    assert marked(came, b"plain") == marked(values(cluster_b, scene.copy), b"plain")
+    assert marked(came, b"unregistered") == {number: [] for number in range(PARTITIONS)}
+    assert once_each(came)
+    dry = sparkmirror("failback", scene.file, "--to", stem, "--dry-run")
+    assert "others wrote to copies" not in dry.stdout

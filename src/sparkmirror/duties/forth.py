@@ -52,6 +52,7 @@ class Verdict:
 
     Attributes:
         doubt: why nothing may, or "".
+        passing: whether that passes by itself.
         begins: by partition of a copy, from which offset on what others wrote may go home, where nothing has yet.
             Copies that are not here may not be begun with.
         floors: below these offsets nothing may go home, whatever is on record.
@@ -59,6 +60,7 @@ class Verdict:
     """
 
     doubt: str = ""
+    passing: bool = False
     begins: Mapping[TopicPartition, int] = field(default_factory=dict)
     floors: Mapping[TopicPartition, int] = field(default_factory=dict)
     since_ms: int = 0
@@ -86,9 +88,12 @@ def judge(
         copies: the partitions that are asked about.
         at_ms: this moment.
     """
-    doubt = _doubt(back, pair, state, registered, at_ms)
+    doubt = _doubt(back, pair, state, registered)
     if doubt or state is None or state.flow is None:
         return Verdict(doubt=doubt)
+    if at_ms < state.flow.tells_since_ms + SETTLED_MS:
+        said = f"{back.name.back} tells writers since a moment only: it begins within {SETTLED_MS // 1000} s"
+        return Verdict(doubt=said, passing=True)
     begins = {}
     for copy in copies:
         begin = _begin(state, TopicPartition(remote_topic(back, copy.topic), copy.partition), tuple(registered))
@@ -101,7 +106,7 @@ def judge(
     return Verdict(begins=begins, floors=floors, since_ms=state.flow.tells_since_ms)
 
 
-def _doubt(back: FlowConfig, pair: Pair, state: JournalState | None, registered: Collection[int], at_ms: int) -> str:
+def _doubt(back: FlowConfig, pair: Pair, state: JournalState | None, registered: Collection[int]) -> str:
     record = None if state is None else state.flow
     if state is None or record is None:
         return (
@@ -112,7 +117,7 @@ def _doubt(back: FlowConfig, pair: Pair, state: JournalState | None, registered:
         return f"{internal_topic(back.name.back)} holds records of a later release"
     if state.elsewhere is not None:
         return f"{back.name.back} was handed over to MirrorMaker 2, whose copies nothing tells from what others wrote"
-    return _of_another(back, pair, record) or _untold(back, record, at_ms) or _unregistered(state, registered)
+    return _of_another(back, pair, record) or _untold(back, record) or _unregistered(state, registered)
 
 
 def _of_another(back: FlowConfig, pair: Pair, record: FlowRecord) -> str:
@@ -124,16 +129,14 @@ def _of_another(back: FlowConfig, pair: Pair, record: FlowRecord) -> str:
     )
 
 
-def _untold(back: FlowConfig, record: FlowRecord, at_ms: int) -> str:
+def _untold(back: FlowConfig, record: FlowRecord) -> str:
     """Forth would copy once more what came home, and has to say first that it does not."""
-    if not record.tells_since_ms:
-        return (
-            f"{back.name.back} would copy it once more: start that flow from a file that has "
-            f"{back.name}.homeward.enabled = true, or homeward.enabled = true for both flows"
-        )
-    if at_ms < record.tells_since_ms + SETTLED_MS:
-        return f"{back.name.back} tells writers since a moment only: it begins within {SETTLED_MS // 1000} s"
-    return ""
+    if record.tells_since_ms:
+        return ""
+    return (
+        f"{back.name.back} would copy it once more: start that flow from a file that has "
+        f"{back.name}.homeward.enabled = true, or homeward.enabled = true for both flows"
+    )
 
 
 def _unregistered(state: JournalState, registered: Collection[int]) -> str:
@@ -151,7 +154,7 @@ def _begin(state: JournalState, here: TopicPartition, ids: tuple[int, ...]) -> i
     floor = 0 if inherited is None else inherited.end
     if copies or inherited is not None:
         return max(min(copies, default=floor), floor)
-    if progress is None or progress.end == NO_OFFSET or offsets:
+    if progress is None or offsets or progress.end == NO_OFFSET or progress.position < progress.end:
         return None
     return 0 if _never_had(progress) else AT_END
 

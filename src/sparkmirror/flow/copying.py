@@ -232,7 +232,9 @@ class Copying:
             return
         stale, more = self._discovery.homecoming.watch()
         self.begins_anew = self.begins_anew or stale
-        if more:
+        if more and self._discovery.interval_s is None:
+            self.begins_anew = True
+        elif more:
             self._refreshed = -math.inf
 
     def _follow_orders(self) -> None:

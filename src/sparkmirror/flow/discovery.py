@@ -73,7 +73,7 @@ class Discovery:
         self._problems = problems(do_round(self._topics))
         found = self._topics.observed
         home = self.homecoming.admit(found.homeward_pairs)
-        if self.homecoming.problem:
+        if self.homecoming.problem and not (self._once and self.homecoming.passing):
             copies = f"copies of {self._config.name.back}"
             self._problems[copies] = f"nothing that others wrote to them is brought home: {self.homecoming.problem}"
         for topic, reason in self._problems.items():

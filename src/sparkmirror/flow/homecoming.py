@@ -81,6 +81,11 @@ class Homecoming:
         self._pending = {here for here, _ in pairs} - self._admitted
         return tuple(pair for pair in pairs if pair[0] in self._admitted)
 
+    @property
+    def passing(self) -> bool:
+        """Whether the problem passes by itself."""
+        return self._seen.passing
+
     def watch(self) -> tuple[bool, bool]:
         """Looks again when it is time.
 

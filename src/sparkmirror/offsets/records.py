@@ -52,8 +52,7 @@ class FlowRecord:
         source_alias, source_id, target_alias, target_id: the clusters.
         naming: the replication policy.
         generation: counts the starts of the driver, and its changes of a producer id.
-        tells_since_ms: since when its lanes leave out what mirrors brought from the target, by who wrote it, in
-            milliseconds since 1970; 0 where they do not. Once they do, every later run does.
+        tells_since_ms: since when lanes leave out by its writer what came from the target; 0: never. It stays so.
     """
 
     source_alias: str
