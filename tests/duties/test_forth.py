@@ -7,13 +7,15 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.duties.forth import AT_END, SETTLED_MS, Pair, Verdict, judge
-from sparkmirror.duties.topics import homeward, is_homeward, read, remote_topic, wanted
+from sparkmirror.duties.missing_topics import Observed, decide, not_home
+from sparkmirror.duties.topics import homeward, is_homeward, places, read, remote_topic, wanted
 from sparkmirror.flow.homecoming import adjusted
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.inherited import Elsewhere, Inherited
 from sparkmirror.offsets.records import FlowRecord, Later, Progress, Record, Segment
 from sparkmirror.offsets.state import JournalState
 from tests.duties.groups import FLOW
+from tests.duties.test_topics import topic_of
 
 # FLOW, A->B, is the flow back: it reads on A the copies B.orders that the flow forth, B->A, has made there.
 BACK = replace(FLOW, topics=("orders",), homeward=True)
@@ -154,3 +156,22 @@ def test_whoever_waits_counts_homeward_topics_that_were_begun_with():
     assert read(BACK, names, []) == ["orders"]
     assert read(BACK, names, [COPY]) == ["B.orders", "orders"]
     assert read(FLOW, ["other", "B.orders"], [COPY]) == ["other"]
+    described = {name: topic_of(2) for name in names}
+    ordinary = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+    assert places(BACK, described, [COPY]) == [COPY, *ordinary], "one that was not begun would be waited for for ever"
+    assert places(BACK, described, []) == ordinary
+
+
+def test_originals_are_only_those_that_the_target_has_and_that_are_no_copies_themselves():
+    names = ("B.orders", "B.bills", "B.C.stock")
+    homewards = {name: topic_of(3) for name in names}
+    there = {"orders": topic_of(2), "C.stock": topic_of(3), "sparkmirror.C.B.internal": topic_of(1)}
+    seen = Observed(flow=replace(BACK, topics=(".*",)), homeward=homewards, target=there)
+    assert seen.homeward_pairs == (
+        (TopicPartition("B.orders", 0), TopicPartition("orders", 0)),
+        (TopicPartition("B.orders", 1), TopicPartition("orders", 1)),
+    )
+    assert not_home(seen, "B.orders") == ""
+    assert "its original, bills, is not on B" in not_home(seen, "B.bills")
+    assert not_home(seen, "B.C.stock") == "its original, C.stock, is itself a copy, made by C->B"
+    assert (seen.pairs, decide(seen)) == ((), ()), "nothing is made, or enlarged, for their sake"

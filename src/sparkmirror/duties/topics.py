@@ -8,7 +8,7 @@ Invariants: no cluster is asked here; a target topic belongs to one source topic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.kafka.admin import TopicDescription
@@ -69,6 +69,24 @@ def read(flow: FlowConfig, names: Iterable[str], begun: Iterable[TopicPartition]
     known = {place.topic for place in begun}
     names = list(names)
     return sorted({*wanted(flow, names), *(name for name in homeward(flow, names) if name in known)})
+
+
+def places(
+    flow: FlowConfig, topics: Mapping[str, TopicDescription], begun: Container[TopicPartition]
+) -> list[TopicPartition]:
+    """The partitions that the flow copies, and the homeward ones that it has begun with, in order.
+
+    Args:
+        flow: the flow.
+        topics: of the source.
+        begun: partitions with a position on record.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+    """
+    copied = [TopicPartition(name, number) for name in wanted(flow, topics) for number in topics[name].partitions]
+    home = (TopicPartition(name, number) for name in homeward(flow, topics) for number in topics[name].partitions)
+    return sorted([*copied, *(place for place in home if place in begun)])
 
 
 def is_homeward(flow: FlowConfig, topic: str) -> bool:

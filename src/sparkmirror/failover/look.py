@@ -164,13 +164,7 @@ def source_ends(
     policy = policy_for(flow.policy, flow.source.alias)
     listed = admin.list_topics(sides.source, timeout_ms=timeout_ms)
     begun = sides.store.state.progress if homeward and sides.store is not None else ()
-    chosen = {name: listed[name] for name in topics.read(flow, listed, begun)}
-    places = [
-        TopicPartition(name, number)
-        for name, topic in chosen.items()
-        if not policy.is_heartbeats_topic(name)
-        for number in topic.partitions
-    ]
+    places = [place for place in topics.places(flow, listed, begun) if not policy.is_heartbeats_topic(place.topic)]
     isolation = flow.isolation if committed else Isolation.READ_UNCOMMITTED
     return admin.list_offsets(sides.source, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms)
 

@@ -108,13 +108,8 @@ class _Look:
         timeout_ms = flow.admin_timeout_ms
         known = record(self._sides) if flow.brings_home else None
         listed = admin.list_topics(source, timeout_ms=timeout_ms)
-        chosen = {name: listed[name] for name in topics.read(flow, listed, known.progress if known else ())}
-        places = [
-            TopicPartition(name, number)
-            for name, topic in chosen.items()
-            if not wanted or name in wanted
-            for number in sorted(topic.partitions)
-        ]
+        begun = known.progress if known is not None else ()
+        places = [place for place in topics.places(flow, listed, begun) if not wanted or place.topic in wanted]
         starts = admin.list_offsets(source, places, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
         ends = admin.list_offsets(source, places, OffsetSpec.LATEST, isolation=flow.isolation, timeout_ms=timeout_ms)
         self.ranges = {place: (starts[place], ends[place]) for place in places}

@@ -84,7 +84,9 @@ def starts_of(
     )
     fresh = [p for p in ends.found if _unplaced(p, progress, resumed)]
     starts, misplaced = find_starts(config, source, fresh, oldest.found, ends.found, timeout_ms)
-    starts |= {here: max(at, starts.get(here, 0)) for here, at in _begins(home, ends.found).items() if here in starts}
+    starts |= {
+        here: max(at, starts.get(here, 0)) for here, at in homeward_starts(home, ends.found).items() if here in starts
+    }
     topic_ids, target_ids = (
         ids_of_topics(source, {p.topic for p in sources}),
         ids_of_topics(target, {there.topic for _, there in pairs}),
@@ -106,7 +108,7 @@ def starts_of(
             p.partition: ends.found[p.partition] for p in before if p.leader_epoch < 0 and p.partition in ends.found
         },
         on=config.on,
-        moves={**moves, **_out_of_doubt(config, home, progress, resumed, ends.found)},
+        moves={**moves, **homeward_orders(config, home, progress, resumed, ends.found)},
         floors=floors,
         answers={p: Answer(asked_ms, end) for p, end in ends.found.items()},
     )
@@ -121,14 +123,14 @@ def starts_of(
     return tuple(start for start in decided if isinstance(start, Start)), refused
 
 
-def _begins(home: Verdict, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def homeward_starts(home: Verdict, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Where copies begin that were never begun with; one that was made anew since has less than is on record."""
     return {
         here: ends[here] if at == AT_END else min(at, ends[here]) for here, at in home.begins.items() if here in ends
     }
 
 
-def _out_of_doubt(
+def homeward_orders(
     config: FlowConfig,
     home: Verdict,
     progress: Mapping[TopicPartition, Progress],
