@@ -10,8 +10,11 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkmirror.config import load
+from sparkmirror.events import now_ms
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited
 from tests.failover.clients import due, next_records
 from tests.failover.test_switching import Scene, contents
 from tests.flow.logs import Log, read
@@ -166,6 +169,24 @@ def scene_is_released(scene: Scene) -> bool:
         return state is not None and state.held is None and not state.moves
 
 
+def pass_through_mirror_maker_2(scene: Scene, mirror: Running) -> None:
+    """Puts on record that MirrorMaker 2 had the flow for a while, and writes as it would have."""
+    forth, _ = load([str(scene.file)]).flows
+    with connected(forth, role="test") as sides:
+        assert sides.store is not None
+        sides.store.write([Elsewhere(topic="mm2-offsets", time_ms=now_ms())])
+        until(lambda: "was handed over to MirrorMaker 2" in mirror.output, "the flow back hears of it")
+        produce(scene.target, scene.copy, "in-between", 6)
+        taken_over = [
+            Inherited(partition=TopicPartition(scene.topic, number), spans=((0, 10),), end=end, time_ms=now_ms())
+            for number, end in ends(scene.target, scene.copy).items()
+        ]
+        sides.store.write(taken_over, tombstones=[ELSEWHERE_KEY])
+    produce(scene.target, scene.copy, "after", 3)
+    until(lambda: home(scene, "after-2"), "what others wrote after the takeover goes home")
+    assert "as the record of" in mirror.output, "that a part stays is told"
+
+
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.slow
@@ -196,10 +217,11 @@ def test_a_flow_that_is_stopped_says_that_it_will_tell_writers_and_nothing_older
     assert (back["copied"], "what others wrote to it goes home" in back["rule"]) == (False, True)
     with Running(scene.file, log=tmp_path / "on.log") as mirror:
         until(lambda: home(scene, "plain-8"), "what others wrote goes home while the flow forth is held")
+        pass_through_mirror_maker_2(scene, mirror)
         assert mirror.stop(seconds=60) == 0
     came = values(cluster_a, scene.topic)
     assert marked(came, b"plain") == marked(values(cluster_b, scene.copy), b"plain")
-    assert marked(came, b"unregistered") == {number: [] for number in range(PARTITIONS)}
+    assert marked(came, b"unregistered", b"in-between") == {number: [] for number in range(PARTITIONS)}
     assert once_each(came)
     dry = sparkmirror("failback", scene.file, "--to", stem, "--dry-run")
     assert "others wrote to copies" not in dry.stdout

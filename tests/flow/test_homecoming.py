@@ -86,6 +86,7 @@ def test_a_cluster_that_is_away_changes_nothing_and_admits_nothing(record: Recor
     home.admit(PAIRS)
     record.verdict = Verdict(doubt="away")
     assert home.watch() == (False, False)
+    assert (home.admit(PAIRS), home.watch(), home.problem) == (PAIRS, (False, False), "")
     later = coming(progress={})
     assert (later.admit(PAIRS), later.problem) == ((), "away")
 

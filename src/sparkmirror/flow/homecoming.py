@@ -73,11 +73,11 @@ class Homecoming:
         try:
             seen = self._forth.look([here for here, _ in pairs])
         except SparkmirrorError as failure:
-            seen = Verdict(doubt=str(failure))
-        self._stale = self._stale or self._contradicts(seen)
+            seen = self._seen if self._admitted else Verdict(doubt=str(failure))
+        self._stale, before = self._stale or self._contradicts(seen), self._seen
         self._seen, self.problem = seen, seen.doubt
-        begins = self.verdict.begins
-        self._admitted = {here for here, _ in pairs if here in begins}
+        known = self._admitted if seen is before else self.verdict.begins
+        self._admitted = {here for here, _ in pairs if here in known}
         self._pending = {here for here, _ in pairs} - self._admitted
         return tuple(pair for pair in pairs if pair[0] in self._admitted)
 
