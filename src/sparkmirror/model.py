@@ -64,6 +64,11 @@ class FlowName:
     def __str__(self) -> str:
         return f"{self.source}->{self.target}"
 
+    @property
+    def back(self) -> FlowName:
+        """The flow the other way."""
+        return FlowName(source=self.target, target=self.source)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:

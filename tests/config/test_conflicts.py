@@ -79,6 +79,13 @@ def test_half_of_what_puts_records_aside_gets_a_warning(load_lines, line, told):
     assert load_lines(*both).warnings == ()
 
 
+def test_bringing_home_what_kept_names_bring_anyway_gets_a_warning(load_lines):
+    line = "homeward.enabled = true"
+    (warning,) = load_lines(line, IDENTITY).warnings
+    assert "homeward.enabled of A->B is without effect under IdentityReplicationPolicy" in warning
+    assert load_lines(line).warnings == ()
+
+
 def test_an_empty_list_of_topics_gets_a_warning(load_lines):
     (warning,) = load_lines("A->B.topics =").warnings
     assert "nothing is copied" in warning

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +31,15 @@ epochs = st.none() | st.integers(0, 32_767)
 )
 def test_a_registration_comes_back_as_it_was_written(wanted: Registration):
     assert registration(wanted.key, wanted.value) == wanted
+
+
+def test_a_copy_that_may_hold_what_came_from_the_target_by_another_way_does_not_go_home():
+    carrier = Carrier(source_id="b", target_id="a")
+    other = Registration(producer_id=7, flow="C->B", cluster="b", origin=("c",))
+    assert carrier.refuses_home(other) is None
+    refusal = carrier.refuses_home(replace(other, carried=("a",)))
+    assert refusal is not None
+    assert (refusal.kind, "C->B mirrored it here under identity naming" in refusal.text) == (Kind.LOOP, True)
 
 
 def test_what_earlier_releases_wrote_is_read():

@@ -163,3 +163,34 @@ def test_heartbeats_alone_need_their_topic_on_the_target_and_nothing_at_the_sour
 
 def test_every_right_says_what_it_is_for():
     assert all(right.reason for side in Side for right in rights(replace(BARE, acls=AclSync()), side))
+
+
+def test_bringing_home_needs_to_read_copies_and_to_write_their_originals_and_no_more():
+    flow = replace(BARE, homeward=True)
+    assert of(flow, Side.SOURCE) - of(BARE, Side.SOURCE) == words("READ", "topic B.orders") | words(
+        "READ", "topic sparkmirror.B.A.internal"
+    )
+    assert of(flow, Side.TARGET) - of(BARE, Side.TARGET) == words("READ WRITE DESCRIBE_CONFIGS", "topic orders")
+    assert of(replace(flow, policy=PolicyChoice(kind=PolicyKind.IDENTITY)), Side.SOURCE) == of(
+        replace(BARE, policy=PolicyChoice(kind=PolicyKind.IDENTITY)), Side.SOURCE
+    )
+
+
+@pytest.mark.parametrize(
+    ("topics", "copies", "originals"),
+    [
+        (("or.*",), "B.or…", "or…"),
+        ((r"B\.bills",), "B.bills", "bills"),
+        ((r"B\.bi.*",), "B.bi…", "bi…"),
+        ((".*",), None, "*"),
+        (("B.*",), "B…", "*"),
+    ],
+)
+def test_the_names_of_copies_and_originals_are_as_narrow_as_the_expressions(topics, copies, originals):
+    flow = replace(BARE, topics=topics, homeward=True)
+    reads = {one.removeprefix("READ topic ") for one in of(flow, Side.SOURCE) if one.startswith("READ topic")}
+    assert (copies or "*") in reads
+    assert f"WRITE topic {originals}" in of(flow, Side.TARGET)
+    assert not any(
+        one.startswith(("CREATE", "ALTER")) and one.endswith(f" {originals}") for one in of(flow, Side.TARGET)
+    )

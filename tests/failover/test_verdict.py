@@ -26,13 +26,13 @@ from sparkmirror.offsets.state import JournalState
 from tests.duties.groups import FLOW, HERE
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 1)
-LETTER = {"source_alias": "A", "source_id": "id-a", "target_alias": "B", "target_id": "id-b", "naming": "n"}
+LETTER = FlowRecord(source_alias="A", source_id="id-a", target_alias="B", target_id="id-b", naming="n", generation=1)
 WAITING = RecoveryPoint(records=7, time_ms=900, partitions=(Behind(partition=ORDERS, position=3, records=7),))
 
 
 def known(*records: Record | Later) -> JournalState:
     state = JournalState()
-    for record in (FlowRecord(**LETTER, generation=1), progress(), *records):
+    for record in (LETTER, progress(), *records):
         state.take(record)
     return state
 

@@ -90,6 +90,15 @@ def test_a_topic_that_is_copied_names_the_expression_its_copy_and_how_it_stands(
     assert found.lines == ("partition 0: next is 100, 30 records behind, copied from source offset 40 on",)
 
 
+def test_a_copy_that_others_write_to_names_its_original_and_why_nothing_goes_home():
+    flow, copy = replace(FLOW, homeward=True), "B.orders"
+    going = explain_topic(flow, seen(copy, known=running()))
+    rule = "a copy of the target's topic: what others wrote to it goes home, and nothing else of it"
+    assert (going.copied, going.rule, going.target_topic) == (True, rule, "orders")
+    staying = explain_topic(flow, seen(copy, known=running(), skipped="B->A was handed over to MirrorMaker 2"))
+    assert (staying.copied, staying.lines[0]) == (False, "B->A was handed over to MirrorMaker 2")
+
+
 @pytest.mark.parametrize(
     ("known", "line"),
     [

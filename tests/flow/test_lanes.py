@@ -79,6 +79,7 @@ def lanes(shifts: Shifts) -> Iterator[Lanes]:
         source_id="A",
         target_id="B",
         guarded_ms=1,
+        tells_writers=False,
         control=SimpleNamespace(append=written.append),
         writers=SimpleNamespace(carried=lambda _: ()),
         signs=SimpleNamespace(expect=lambda *_: None),

@@ -198,6 +198,8 @@ def test_a_hand_over_writes_what_mirror_maker_reads_and_a_start_is_refused_once_
     place = TopicPartition(left.topic, 0)
     assert {one.partition: one.offset for one in dry.stored} == {place: 43}
     assert read_stored(lab_cluster("B"), topic, 60_000) == {left.owner: {place: 29}}
+    with pytest.raises(ConfigError, match="what MirrorMaker 2 writes there cannot be told from that"):
+        moving_out.hand_over(replace(left.flow, homeward_back=True), "mm2.properties")
     moving_out.hand_over(left.flow, "mm2.properties")
     assert read_stored(lab_cluster("B"), topic, 60_000) == {left.owner: {place: 43}}
     assert left.known().elsewhere.topic == topic

@@ -50,6 +50,7 @@ records: dict[str, st.SearchStrategy[Record]] = {
         target_id=_texts,
         naming=_texts,
         generation=_numbers,
+        tells_since_ms=_numbers,
     ),
     "segment": st.builds(
         Segment,

@@ -52,6 +52,8 @@ _plans = st.builds(
             anew=st.booleans(),
             reached=_reached,
             recovery_ms=_longs,
+            carried=st.lists(_texts, max_size=3).map(tuple),
+            homeward=st.booleans(),
         ),
         min_size=1,
         max_size=4,

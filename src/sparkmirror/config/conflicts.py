@@ -137,6 +137,11 @@ def cautions(flow: FlowConfig) -> Iterator[str]:
             f"errors.deadletterqueue.topic.name of {flow.name} is without effect while errors.tolerance is none: "
             "set that to all"
         )
+    if flow.homeward and flow.policy.keeps_names:
+        yield (
+            f"homeward.enabled of {flow.name} is without effect under {flow.policy.name}: where topics keep their "
+            "names, what others write goes to the other cluster anyway"
+        )
     separator = flow.policy.separator
     for alias in (flow.source.alias, flow.target.alias):
         if flow.policy.kind is PolicyKind.DEFAULT and separator in alias:

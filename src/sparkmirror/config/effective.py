@@ -81,6 +81,7 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "replication.policy.separator", flow.policy.separator
     yield "replication.policy.internal.topic.separator.enabled", _boolean(flow.policy.internal_separator_follows)
     yield "provenance.header.enabled", _boolean(flow.provenance_header)
+    yield "homeward.enabled", _boolean(flow.homeward)
     yield "replication.factor", str(flow.replication_factor)
     yield "internal.topic.replication.factor", str(flow.internal_replication_factor)
     yield "tasks.max", "as many as Spark has free slots" if flow.tasks_max is None else str(flow.tasks_max)

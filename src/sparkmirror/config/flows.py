@@ -128,11 +128,21 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         groups=_groups(reader),
         on=_policies(reader, reset),
         provenance_header=reader.boolean("provenance.header.enabled", default=False),
+        homeward=homeward(reader),
         start=read_start_places(reader),
         stored_positions=read_stored_positions(reader, name),
         admin_timeout_ms=reader.integer("admin.timeout.ms", 60_000, low=1, high=LONG_MAX),
         origins=_origins(flat),
     )
+
+
+def homeward(reader: Reader) -> bool:
+    """Whether a flow brings home what others wrote to copies; also asked of a flow of which nothing else is read.
+
+    Raises:
+        ConfigError: it is no boolean.
+    """
+    return reader.boolean("homeward.enabled", default=False)
 
 
 def _refuse_code(reader: Reader) -> None:

@@ -6,10 +6,12 @@ Each input format has a file of its own that turns it into the keys of a flow; w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sparkmirror.config.conflicts import cautions, check_flow, check_rings, check_together
-from sparkmirror.config.flows import read_flow
+from sparkmirror.config.entries import Reader
+from sparkmirror.config.flows import homeward, read_flow
 from sparkmirror.config.formats import open_files
 from sparkmirror.config.mirror_maker import flow_prefix
 from sparkmirror.config.notices import shadow_notices
@@ -53,6 +55,7 @@ def settle(
         ConfigError: as ``load``.
     """
     wanted = _select(opened, file, clusters, flow)
+    homewards = _homewards(opened)
     flows: list[FlowConfig] = []
     warnings: dict[str, None] = {}
     for one in opened:
@@ -60,7 +63,7 @@ def settle(
         for name in one.flows:
             if name in wanted:
                 found, told = _read(one, name)
-                flows.append(found)
+                flows.append(replace(found, homeward_back=name.back in homewards))
                 warnings.update(dict.fromkeys(told))
     check_rings(flows, file)
     warnings.update(dict.fromkeys(check_together(flows, file, fan_in=all(one.fan_in for one in opened))))
@@ -98,6 +101,20 @@ def _select(opened: Sequence[Opened], file: str, clusters: Sequence[str], flow: 
         if not chosen:
             raise ConfigError(file=file, key="", reason=f"no flow {flow!r} is enabled here", remedy=listed)
     return frozenset(chosen)
+
+
+def _homewards(opened: Sequence[Opened]) -> frozenset[FlowName]:
+    """The flows that bring home what others wrote to copies, whether or not they are to run from these files.
+
+    Raises:
+        ConfigError: the key of one of them is no boolean.
+    """
+    return frozenset(
+        name
+        for one in opened
+        for name, flat in {**one.idle, **one.flows}.items()
+        if homeward(Reader(entries=flat, resolve=one.providers.resolve))
+    )
 
 
 def _read(one: Opened, name: FlowName) -> tuple[FlowConfig, tuple[str, ...]]:

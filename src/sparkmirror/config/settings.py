@@ -267,6 +267,8 @@ class FlowConfig:
         on: what is done when source or target were changed under the mirror.
         provenance_header: whether each record is given a header that names the clusters it has come through, and those
             that have been on the target are left out.
+        homeward: whether the flow also brings home what others wrote to copies of its target's topics.
+        homeward_back: whether the file says so of the flow back.
         start: where partitions begin that have no position on record.
         stored_positions: where MirrorMaker 2 keeps its own.
         origins: (setting as ``effective`` names it, key as written in the file), for those that the file sets.
@@ -304,10 +306,22 @@ class FlowConfig:
     groups: GroupSettings = field(default_factory=GroupSettings)
     on: Policies = Policies()
     provenance_header: bool = False
+    homeward: bool = False
+    homeward_back: bool = False
     start: StartPlaces = field(default_factory=StartPlaces)
     stored_positions: StoredPositions = field(default_factory=StoredPositions)
     admin_timeout_ms: int = 60_000
     origins: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def brings_home(self) -> bool:
+        """Whether what others wrote to copies of the target's topics goes home; kept names need no such way."""
+        return self.homeward and not self.policy.keeps_names
+
+    @property
+    def tells_writers(self) -> bool:
+        """Whether the topics that are written may have other producers, and only writers tell what is a copy."""
+        return self.policy.keeps_names or self.homeward or self.homeward_back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

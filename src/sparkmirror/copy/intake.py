@@ -18,7 +18,7 @@ from sparkmirror.copy.arrivals import Ticket, arrival
 from sparkmirror.copy.dead_letters import DeadLetterTopic
 from sparkmirror.copy.origins import Origins
 from sparkmirror.copy.partition import PartitionCopy
-from sparkmirror.copy.registrations import Carrier
+from sparkmirror.copy.registrations import Carrier, Refusal
 from sparkmirror.copy.tally import kind_of_batch
 from sparkmirror.errors import BatchError, RecordTooLargeError, SparkmirrorError
 from sparkmirror.events import Event, Kind
@@ -69,7 +69,8 @@ class Intake:
             carrier = Carrier(
                 source_id=lane.plan.source_id, target_id=lane.plan.target_id, headers=config.provenance_header
             )
-            self._origins = Origins(Journal(source, WRITERS_TOPIC), carrier)
+            needed = any(partition.plan.homeward for partition in lane.partitions)
+            self._origins = Origins(Journal(source, WRITERS_TOPIC), carrier, needed=needed)
 
     def take(self, fetched: Fetched) -> None:
         """Takes one partition's part of an answer."""
@@ -102,8 +103,8 @@ class Intake:
             if unknown:
                 self._ask(partition, self._origins.look_up(unknown))
                 return
-            refusal = self._origins.refuses(index, frozenset(partition.plan.carried))
-            if refusal is not None and not self._is_renamed(partition):
+            refusal = self._refusal(self._origins, partition, index)
+            if refusal is not None:
                 partition.fail_after_sending(refusal.text, refusal.kind)
                 return
         try:
@@ -116,10 +117,16 @@ class Intake:
         if index.error is not None and not partition.obstacle and not partition.fetched_all:
             self._stop(partition, index.error)
 
+    def _refusal(self, origins: Origins, partition: PartitionCopy, index: batches.Indexed) -> Refusal | None:
+        if partition.plan.homeward:
+            return origins.refuses_home(index)
+        return None if self._is_renamed(partition) else origins.refuses(index, frozenset(partition.plan.carried))
+
     def _is_renamed(self, partition: PartitionCopy) -> bool:
         """Whether the name of the copy tells its way, as that of heartbeats does under identity naming too."""
+        policy = self._config.policy
         renamed = partition.source.topic != partition.plan.target_topic
-        return renamed and self._config.policy.kind is PolicyKind.IDENTITY
+        return not policy.keeps_names or (renamed and policy.kind is PolicyKind.IDENTITY)
 
     def _queue(self, partition: PartitionCopy, index: batches.Indexed, fetched: Fetched) -> None:
         if self._origins is not None:

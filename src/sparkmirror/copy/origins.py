@@ -48,11 +48,13 @@ class Origins:
     Args:
         registry: of the cluster that is read from.
         carrier: the flow.
+        needed: whether the cluster has a registry for certain, so that without it nothing may be copied.
     """
 
-    def __init__(self, registry: Journal, carrier: Carrier) -> None:
+    def __init__(self, registry: Journal, carrier: Carrier, *, needed: bool = False) -> None:
         self.carrier = carrier
         self._journal = registry
+        self._needed = needed
         self._next = 0
         self._known: set[int] = {NO_PRODUCER}
         self._loops: set[int] = set()
@@ -83,7 +85,12 @@ class Origins:
         """
         topic, cluster = self._journal.topic, self._journal.cluster
         view = (await describe_topics(cluster, [topic]))[topic]
-        end = 0 if view.code == UNKNOWN_TOPIC_OR_PARTITION else self._next + 1
+        absent = view.code == UNKNOWN_TOPIC_OR_PARTITION
+        if absent and self._needed:
+            raise SparkmirrorError(
+                f"cluster {cluster.alias}: {topic} is not there any more: nothing tells copies from what others wrote"
+            )
+        end = 0 if absent else self._next + 1
         while self._next < end:
             entries, self._next, end = await self._journal.read(self._next)
             for entry in entries:
@@ -98,6 +105,14 @@ class Origins:
             self._looked_up[producer_id] = max(epoch, self._looked_up.get(producer_id, NO_PRODUCER))
         self.known = batches.producers(self._known)
         self.loops = batches.producers(self._loops)
+
+    def refuses_home(self, index: batches.Indexed) -> Refusal | None:
+        """As `refuses`, for a partition of which only what others wrote goes home."""
+        for producer_id, columns in _producers(index, self._relayed):
+            refusal = self.carrier.refuses_home(self._relayed[producer_id])
+            if refusal is not None:
+                return refusal._replace(text=f"source offset {int(index.base_offset[columns][0])}: {refusal.text}")
+        return None
 
     def refuses(self, index: batches.Indexed, carried: frozenset[str]) -> Refusal | None:
         """Why batches of other mirrors in ``index`` may not be carried on, with the first of them, if they may not.

@@ -53,6 +53,7 @@ class PartitionPlan:
         reached: how far the target's log is known to go; a leader that has less is not written to.
         recovery_ms: the recovery point so far, see ``offsets.recovery``.
         carried: ids of the clusters whose records, mirrored into the source, this writer epoch may carry on.
+        homeward: whether the source topic is a copy of the target topic, of which only what others wrote goes there.
     """
 
     source: TopicPartition
@@ -74,6 +75,7 @@ class PartitionPlan:
     reached: Reached = UNKNOWN
     recovery_ms: int = UNKNOWN_MS
     carried: tuple[str, ...] = ()
+    homeward: bool = False
 
     @property
     def target(self) -> TopicPartition:
@@ -91,7 +93,7 @@ class ShiftPlan:
         shift: unique within the run, such as ``lane-2.7``.
         generation: the driver's start counter of the flow.
         source_id, target_id: the ids of the clusters.
-        loops_by_writer: drop batches that a mirror wrote and that came from the target (identity naming).
+        loops_by_writer: drop batches that a mirror wrote and that came from the target.
         internal_topic, control_topic: of the flow, on the target.
         control_offset: where in the control topic to begin reading.
         max_ms: milliseconds until the lane hands over by itself; 0 for never.

@@ -11,6 +11,10 @@ Rules, for a flow from S to T that meets batches of a registered flow X to S:
     * Else they are carried on. The flow has to have declared first, under a newer epoch than any that a reader looked
       up before, that it carries what X brings; readers look an id up once for each of its epochs.
 
+Where topics are renamed, names tell what has been on the target, and all of this is not asked; but for two things. A
+flow may bring home what others wrote to copies of its target's topics: there batches with the origin T are dropped as
+above. And the flow that made these copies drops what came home so, or it would copy it once more.
+
 Invariant: what is registered for an id only ever grows, since its old batches stay in the log; ``headers`` holds from
 its epoch on.
 """
@@ -194,6 +198,20 @@ class Carrier:
                 Kind.RELAYED,
             )
         return None
+
+    def refuses_home(self, known: Registration) -> Refusal | None:
+        """Whether batches of ``known`` in a copy may go home; those with its origin in the target are dropped before.
+
+        A flow that carries others' records under identity naming may have them from the target, whoever wrote these.
+        """
+        if not known.carried:
+            return None
+        return Refusal(
+            f"{known.flow} mirrored it here under identity naming, from more than one cluster: nothing tells whether "
+            "it came from the target, where it would be there twice: exclude the topic from one of the two flows with "
+            "topics.exclude",
+            Kind.LOOP,
+        )
 
     def way(self, known: Registration, epoch: int) -> tuple[str, ...]:
         """The clusters that a record of ``known`` has come through, where the record does not tell."""

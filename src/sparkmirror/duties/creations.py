@@ -14,7 +14,7 @@ from dataclasses import replace
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Result, Sides
 from sparkmirror.duties.missing_topics import Action, AddPartitions, CreateTopic, Observed, Skip, decide
-from sparkmirror.duties.topics import choose, remote_topic
+from sparkmirror.duties.topics import choose, homeward, remote_topic
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import TopicDescription
@@ -108,13 +108,15 @@ def observe(flow: FlowConfig, source: Cluster, target: Cluster) -> Observed:
         ConfigError: an expression of the flow cannot be used.
         LinkError: one of the clusters cannot be asked.
     """
-    chosen = choose(flow, admin.list_topics(source, timeout_ms=flow.admin_timeout_ms))
+    listed = admin.list_topics(source, timeout_ms=flow.admin_timeout_ms)
+    chosen = choose(flow, listed)
     existing = admin.list_topics(target, timeout_ms=flow.admin_timeout_ms)
     missing = [topic for topic in chosen if remote_topic(flow, topic) not in existing]
     described = describe_configs(source, missing, flow.admin_timeout_ms)
     return Observed(
         flow=flow,
         source=chosen,
+        homeward={name: listed[name] for name in homeward(flow, listed)},
         target=existing,
         configs=described.found,
         unreadable={topic: str(failure) for topic, failure in described.failed.items()},

@@ -14,11 +14,17 @@ from dataclasses import dataclass, field
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Change, Sign
 from sparkmirror.duties.properties import at_creation
-from sparkmirror.duties.topics import targets
+from sparkmirror.duties.topics import remote_topic, targets
 from sparkmirror.kafka.admin import BROKER_DEFAULT, NewTopic, TopicDescription
 from sparkmirror.kafka.configs import ConfigEntry
-from sparkmirror.model import Alias, TopicPartition
-from sparkmirror.naming import MAX_TOPIC_NAME, ConfigPropertyFilter, config_property_filter
+from sparkmirror.model import Alias, FlowName, TopicPartition
+from sparkmirror.naming import (
+    MAX_TOPIC_NAME,
+    ConfigPropertyFilter,
+    config_property_filter,
+    internal_topic,
+    policy_for,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +34,7 @@ class Observed:
     Attributes:
         flow: the flow.
         source: the topics that it copies, as the source has them.
+        homeward: copies of the target's own topics that it reads for what others wrote to them, as the source has them.
         target: all topics of the target.
         configs: properties of those source topics that the target lacks.
         unreadable: why there are none, for some of them.
@@ -36,6 +43,7 @@ class Observed:
 
     flow: FlowConfig
     source: Mapping[str, TopicDescription] = field(default_factory=dict)
+    homeward: Mapping[str, TopicDescription] = field(default_factory=dict)
     target: Mapping[str, TopicDescription] = field(default_factory=dict)
     configs: Mapping[str, Mapping[str, ConfigEntry]] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
@@ -50,6 +58,18 @@ class Observed:
             if rival is None and target in self.target
             for partition in sorted(self.source[source].partitions)
             if partition in self.target[target].partitions
+        )
+
+    @property
+    def homeward_pairs(self) -> tuple[tuple[TopicPartition, TopicPartition], ...]:
+        """The partitions of copies with their originals, in order: those that exist on both sides."""
+        return tuple(
+            (TopicPartition(copy, partition), TopicPartition(original, partition))
+            for copy in sorted(self.homeward)
+            for original in [remote_topic(self.flow, copy)]
+            if not not_home(self, copy)
+            for partition in sorted(self.homeward[copy].partitions)
+            if partition in self.target[original].partitions
         )
 
 
@@ -138,6 +158,20 @@ def decide(observed: Observed) -> tuple[Action, ...]:
             added = AddPartitions(cluster=cluster, source=source, topic=topic, present=present, partitions=total)
             actions.append(added)
     return tuple(actions)
+
+
+def not_home(observed: Observed, copy: str) -> str:
+    """Why nothing can go home from a copy, as far as the topics of the target tell; "" where something can."""
+    flow = observed.flow
+    original = remote_topic(flow, copy)
+    if original not in observed.target:
+        return f"its original, {original}, is not on {flow.target.alias}, and is not made there for a copy's sake"
+    before = policy_for(flow.policy, flow.source.alias).topic_source(original)
+    if before is not None:
+        maker = FlowName(source=before, target=flow.target.alias)
+        if internal_topic(maker) in observed.target:
+            return f"its original, {original}, is itself a copy, made by {maker}"
+    return ""
 
 
 def creation(cluster: Alias, topic: NewTopic, *, before: Sequence[str] = (), after: Sequence[str] = ()) -> Change:

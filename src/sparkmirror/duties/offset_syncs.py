@@ -21,6 +21,7 @@ from sparkmirror.config import FlowConfig, Side
 from sparkmirror.duties.duty import Result, Sides, each
 from sparkmirror.duties.known_writers import KnownWriters
 from sparkmirror.duties.mirror_topics import NOT_ALLOWED, CreateTopic, create, exists, with_remedy
+from sparkmirror.duties.topics import is_homeward
 from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.journal import Journal
@@ -137,7 +138,8 @@ class OffsetSyncs:
         moved = [
             (partition, progress)
             for partition, progress in state.progress.items()
-            if progress is not self._read.get(partition) or self._unwritten(partition)
+            if (progress is not self._read.get(partition) or self._unwritten(partition))
+            and not is_homeward(self._sides.flow, partition.topic)
         ]
         if not moved or state.flow is None:
             return {}

@@ -10,7 +10,7 @@ right implies is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkmirror.config import Drift, FlowConfig, PolicyKind, Side
 from sparkmirror.duties import heartbeats, offset_syncs, topics
@@ -23,6 +23,8 @@ CLUSTER, TRANSACTIONAL_ID = ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
 READ, WRITE, CREATE = Operation.READ, Operation.WRITE, Operation.CREATE
 DELETE, ALTER, DESCRIBE = Operation.DELETE, Operation.ALTER, Operation.DESCRIBE
 DESCRIBE_CONFIGS, ALTER_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
+
+HOMEWARD = "bringing home what others wrote to copies"
 
 _IMPLIED_BY = {DESCRIBE: frozenset({READ, WRITE, DELETE, ALTER}), DESCRIBE_CONFIGS: frozenset({ALTER_CONFIGS})}
 """What Kafka's authorizer takes for granted with other rights (``AuthorizerData``, ``StandardAuthorizerData``)."""
@@ -71,7 +73,29 @@ def source_topics(flow: FlowConfig) -> tuple[Reach, ...]:
 
 def target_topics(flow: FlowConfig) -> tuple[Reach, ...]:
     """What covers their copies."""
-    return smallest([_copy(flow, each) for each in source_topics(flow)])
+    return smallest([_copy(flow, each) for each in source_topics(flow) if not _is_homeward(flow, each)])
+
+
+def homeward_topics(flow: FlowConfig) -> tuple[Reach, ...]:
+    """What covers the copies of the target's topics that the flow reads for what others wrote to them."""
+    if not flow.brings_home:
+        return ()
+    chosen = reach(flow.topics)
+    return smallest([*(_homeward_copy(flow, each) for each in chosen), *(c for c in chosen if _is_homeward(flow, c))])
+
+
+def originals(flow: FlowConfig) -> tuple[Reach, ...]:
+    """What covers the originals of these copies on the target."""
+    if not flow.brings_home:
+        return ()
+    chosen = reach(flow.topics)
+    if flow.policy.kind is PolicyKind.OWN:
+        return (ALL,)
+    every = topics.copy_of(flow, "")
+    if any(each.pattern is PatternType.PREFIXED and every.startswith(each.name) for each in chosen):
+        return (ALL,)  # it may choose every copy by the copy's name
+    named = [replace(each, name=topics.remote_topic(flow, each.name)) for each in chosen if _is_homeward(flow, each)]
+    return smallest([*chosen, *(each if each.name else ALL for each in named)])
 
 
 def _source(flow: FlowConfig) -> Iterator[Right]:
@@ -80,6 +104,9 @@ def _source(flow: FlowConfig) -> Iterator[Right]:
     yield from _allow(TOPIC, copied, "creating topics with their properties", DESCRIBE_CONFIGS)
     if flow.sync_topic_configs_enabled:
         yield from _allow(TOPIC, copied, "topic configs", DESCRIBE_CONFIGS)
+    if flow.brings_home:
+        yield from _allow(TOPIC, homeward_topics(flow), HOMEWARD, READ, DESCRIBE)
+        yield from _allow(TOPIC, [_named(internal_topic(flow.name.back))], HOMEWARD, READ, DESCRIBE)
     writers = [_named(WRITERS_TOPIC)]
     yield from _allow(TOPIC, writers, "telling batches of other mirrors", READ, DESCRIBE, DESCRIBE_CONFIGS)
     if flow.groups.checkpoints_enabled or flow.groups.sync_enabled:
@@ -94,6 +121,7 @@ def _target(flow: FlowConfig) -> Iterator[Right]:
     copies = target_topics(flow)
     yield from _allow(TOPIC, copies, "copying", READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS)
     yield from _allow(TOPIC, copies, "creating topics and partitions", CREATE, ALTER)
+    yield from _allow(TOPIC, originals(flow), HOMEWARD, READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS)
     if flow.sync_topic_configs_enabled:
         yield from _allow(TOPIC, copies, "topic configs", DESCRIBE_CONFIGS)
         if flow.sync_topic_configs_drift is Drift.MEND:
@@ -136,6 +164,19 @@ def _copy(flow: FlowConfig, of: Reach) -> Reach:
     if flow.policy.kind is PolicyKind.OWN:
         return ALL
     return Reach(topics.remote_topic(flow, "" if of == ALL else of.name), PatternType.PREFIXED)
+
+
+def _is_homeward(flow: FlowConfig, of: Reach) -> bool:
+    """Whether all that is covered are copies of the target's topics."""
+    return of != ALL and topics.is_homeward(flow, of.name)
+
+
+def _homeward_copy(flow: FlowConfig, original: Reach) -> Reach:
+    if original.pattern is PatternType.LITERAL and original != ALL:
+        return _named(topics.copy_of(flow, original.name))
+    if flow.policy.kind is PolicyKind.OWN:
+        return ALL
+    return Reach(topics.copy_of(flow, "" if original == ALL else original.name), PatternType.PREFIXED)
 
 
 def _named(name: str) -> Reach:

@@ -1,15 +1,19 @@
 """Which topics a flow copies, and what their copies are called: for every duty that has to do with topics.
 
+Beside these a flow may read copies of its target's own topics, for what others wrote to them (*homeward* topics). The
+target's topic is the original: whoever creates, configures or deletes copies must not ask for these.
+
 Invariants: no cluster is asked here; a target topic belongs to one source topic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.kafka.admin import TopicDescription
-from sparkmirror.naming import policy_for, should_replicate, topic_filter
+from sparkmirror.model import TopicPartition
+from sparkmirror.naming import Decision, homeward_original, policy_for, should_replicate, topic_filter
 
 
 def choose(flow: FlowConfig, topics: Mapping[str, TopicDescription]) -> dict[str, TopicDescription]:
@@ -30,17 +34,80 @@ def wanted(flow: FlowConfig, names: Iterable[str]) -> list[str]:
     Raises:
         ConfigError: an expression of the flow cannot be used.
     """
-    policy, chosen = policy_for(flow.policy, flow.source.alias), topic_filter(flow)
-    found = [name for name in sorted(set(names)) if should_replicate(name, flow, policy, chosen).replicate]
+    policy = policy_for(flow.policy, flow.source.alias)
+    found = [name for name, decision in _decisions(flow, names) if decision.replicate]
     if flow.dead_letters.active:
         reserved = flow.dead_letters.topic
         found = [name for name in found if policy.format_remote_topic(flow.source.alias, name) != reserved]
     return found
 
 
+def homeward(flow: FlowConfig, names: Iterable[str]) -> list[str]:
+    """Those of the names that the flow reads for what others wrote to them, in order.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+    """
+    if not flow.brings_home:
+        return []
+    reserved = flow.dead_letters.topic if flow.dead_letters.active else ""
+    found = (name for name, decision in _decisions(flow, names) if decision is Decision.HOMEWARD)
+    return [name for name in found if remote_topic(flow, name) != reserved]
+
+
+def read(flow: FlowConfig, names: Iterable[str], begun: Iterable[TopicPartition]) -> list[str]:
+    """Those of the names that the flow copies, and the homeward ones that it has begun with, in order.
+
+    Args:
+        flow: the flow.
+        names: of source topics.
+        begun: partitions with a position on record.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+    """
+    known = {place.topic for place in begun}
+    names = list(names)
+    return sorted({*wanted(flow, names), *(name for name in homeward(flow, names) if name in known)})
+
+
+def places(
+    flow: FlowConfig, topics: Mapping[str, TopicDescription], begun: Container[TopicPartition]
+) -> list[TopicPartition]:
+    """The partitions that the flow copies, and the homeward ones that it has begun with, in order.
+
+    Args:
+        flow: the flow.
+        topics: of the source.
+        begun: partitions with a position on record.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+    """
+    copied = [TopicPartition(name, number) for name in wanted(flow, topics) for number in topics[name].partitions]
+    home = (TopicPartition(name, number) for name in homeward(flow, topics) for number in topics[name].partitions)
+    return sorted([*copied, *(place for place in home if place in begun)])
+
+
+def is_homeward(flow: FlowConfig, topic: str) -> bool:
+    """Whether a source topic that the flow reads is a copy of the target's own."""
+    return homeward_original(topic, flow, policy_for(flow.policy, flow.source.alias)) is not None
+
+
 def remote_topic(flow: FlowConfig, topic: str) -> str:
     """The name on the target of a source topic."""
-    return policy_for(flow.policy, flow.source.alias).format_remote_topic(flow.source.alias, topic)
+    policy = policy_for(flow.policy, flow.source.alias)
+    return homeward_original(topic, flow, policy) or policy.format_remote_topic(flow.source.alias, topic)
+
+
+def copy_of(flow: FlowConfig, topic: str) -> str:
+    """The name on the source of the copy that the flow the other way makes of a topic of the target."""
+    return policy_for(flow.policy, flow.source.alias).format_remote_topic(flow.target.alias, topic)
+
+
+def _decisions(flow: FlowConfig, names: Iterable[str]) -> Iterator[tuple[str, Decision]]:
+    policy, chosen = policy_for(flow.policy, flow.source.alias), topic_filter(flow)
+    return ((name, should_replicate(name, flow, policy, chosen)) for name in sorted(set(names)))
 
 
 def targets(flow: FlowConfig, sources: Iterable[str]) -> Iterator[tuple[str, str, str | None]]:

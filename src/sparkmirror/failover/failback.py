@@ -55,7 +55,7 @@ class Failback:
         self._store: Store = forth.store
         self._operator = operator
         self._tell = tell
-        self._procedure = Procedure(back, file, operator, tell)
+        self._procedure = Procedure(back, file, operator, tell, homeward=True)
         self._own: dict[Step, Callable[[Operation], None]] = {
             Step.COMPARING: self._compare,
             Step.SAVING: self._save,
@@ -84,7 +84,7 @@ class Failback:
             self._tell(f"… and {len(found) - SHOWN} more partitions; the report has all")
         kept = {one.partition.topic: divergence.kept_as(one.partition.topic, operation.began_ms) for one in found}
         self._operator.note(divergent=[one.row for one in found], kept=kept, names=names(self._forth, self._back))
-        if self._forth.flow.policy.keeps_names:
+        if _writes_originals(self._forth, self._back):
             self._let_in(operation)  # the flow back writes to the very topics
 
     def _save(self, operation: Operation) -> None:
@@ -165,7 +165,7 @@ def divergent(forth: Sides, back: Sides) -> tuple[Divergent, ...]:
         one for one in forth.store.state.progress.values() if not policy.is_heartbeats_topic(one.partition.topic)
     ]
     positions = {one.partition: one.position for one in progress}
-    return divergence.find(progress, ends, _mirrored(back, positions) if forth.flow.policy.keeps_names else {})
+    return divergence.find(progress, ends, _mirrored(forth, back, positions) if _writes_originals(forth, back) else {})
 
 
 def decided(forth: Sides, back: Sides, found: Sequence[Divergent]) -> tuple[GroupMove, ...]:
@@ -178,7 +178,11 @@ def decided(forth: Sides, back: Sides, found: Sequence[Divergent]) -> tuple[Grou
     offsets = look.offsets_now(back)
     here = {place for own in offsets.values() for place in own}
     copies = _copies(forth)
-    local = {name: topics.remote_topic(back.flow, name) for name in topics.wanted(back.flow, {p.topic for p in here})}
+    assert back.store is not None
+    begun = back.store.state.progress
+    local = {
+        name: topics.remote_topic(back.flow, name) for name in topics.read(back.flow, {p.topic for p in here}, begun)
+    }
     from_there = {TopicPartition(copies[place.topic], place.partition) for place in here if place.topic in copies}
     from_here = {place for place in here if place.topic in local}
     there = sorted(from_there | {TopicPartition(local[place.topic], place.partition) for place in from_here})
@@ -207,15 +211,17 @@ def names(forth: Sides, back: Sides) -> dict[str, str]:
     return {name: topics.remote_topic(back.flow, name) for name in there} | _copies(forth)
 
 
-def foreign(forth: Sides) -> tuple[str, ...]:
-    """Copies that others have written to, under names that tell the source: no flow brings that anywhere.
+def foreign(forth: Sides, back: Sides) -> tuple[str, ...]:
+    """Copies that others have written to, under names that tell the source, and that the flow back has not begun with.
 
     Raises:
         SparkmirrorError: the target cannot be asked.
     """
     assert forth.store is not None
+    assert back.store is not None
     if forth.flow.policy.keeps_names:
         return ()
+    begun = back.store.state.progress if back.flow.brings_home else {}
     reached = {
         TopicPartition(topics.remote_topic(forth.flow, place.topic), place.partition): progress.reached.end
         for place, progress in forth.store.state.progress.items()
@@ -224,7 +230,7 @@ def foreign(forth: Sides) -> tuple[str, ...]:
     ends = admin.find_offsets(
         forth.target, sorted(reached), OffsetSpec.LATEST, timeout_ms=forth.flow.admin_timeout_ms
     ).found
-    return tuple(str(place) for place, end in sorted(ends.items()) if end > reached[place])
+    return tuple(str(place) for place, end in sorted(ends.items()) if end > reached[place] and place not in begun)
 
 
 def _way(sides: Sides, known: Mapping[str, str], places: set[TopicPartition]) -> Way:
@@ -241,10 +247,19 @@ def _copies(forth: Sides) -> dict[str, str]:
     return {topics.remote_topic(forth.flow, name): name for name in known}
 
 
-def _mirrored(back: Sides, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Under identity naming: where what was mirrored back begins behind these positions."""
+def _writes_originals(forth: Sides, back: Sides) -> bool:
+    """Whether the flow back writes to the topics that the flow forth copies."""
+    return forth.flow.policy.keeps_names or back.flow.brings_home
+
+
+def _mirrored(forth: Sides, back: Sides, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Where what was mirrored back into the very topics begins behind these positions."""
+    copies = {
+        TopicPartition(topics.remote_topic(forth.flow, place.topic), place.partition): place for place in positions
+    }
     found: dict[TopicPartition, int] = {}
-    for place, offsets in KnownMaps(back).of(set(positions)).items():
+    for copy, offsets in KnownMaps(back).of(set(copies)).items():
+        place = copies[copy]
         behind = [stretch.target for stretch in offsets.settled() if stretch.target >= positions[place]]
         if behind:
             found[place] = min(behind)

@@ -172,7 +172,7 @@ def _offset(
 
 def leaves_out(flow: FlowConfig) -> bool:
     """Whether a flow leaves records out on purpose: dead letters, and what was on the target before."""
-    return flow.dead_letters.active or flow.policy.keeps_names or flow.provenance_header
+    return flow.dead_letters.active or flow.tells_writers or flow.provenance_header
 
 
 def _hindrance(flow: FlowConfig, line: GroupLine, ranges: Mapping[TopicPartition, tuple[int, int]]) -> str:

@@ -123,28 +123,37 @@ def _partition(flow: FlowConfig, progress: Progress, asked: int, committed: int,
     )
 
 
-def source(sides: Sides) -> SourceState:
-    """Asks the source, twice, to see whether it takes records; each question has a short deadline."""
+def source(sides: Sides, *, homeward: bool = False) -> SourceState:
+    """Asks the source, twice, to see whether it takes records; each question has a short deadline.
+
+    Args:
+        sides: the flow and its clusters.
+        homeward: as for `source_ends`.
+    """
     timeout_ms = min(ASK_MS, sides.flow.admin_timeout_ms)
     try:
         admin.cluster_id(sides.source, REACH_MS)
-        ends = source_ends(sides, committed=True, timeout_ms=timeout_ms)
-        high = source_ends(sides, committed=False, timeout_ms=timeout_ms)
+        ends = source_ends(sides, committed=True, homeward=homeward, timeout_ms=timeout_ms)
+        high = source_ends(sides, committed=False, homeward=homeward, timeout_ms=timeout_ms)
         listed = chosen_groups(sides, timeout_ms)
         time.sleep(PRODUCING_SECONDS)
-        later = source_ends(sides, committed=False, timeout_ms=timeout_ms)
+        later = source_ends(sides, committed=False, homeward=homeward, timeout_ms=timeout_ms)
     except SparkmirrorError as failure:
         return SourceState(failure=str(failure))
     produced = sum(max(0, later[place] - high.get(place, 0)) for place in later)
     return SourceState(ends=ends, produced=produced, listed=tuple(listed.values()))
 
 
-def source_ends(sides: Sides, *, committed: bool, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
+def source_ends(
+    sides: Sides, *, committed: bool, homeward: bool = False, timeout_ms: int | None = None
+) -> dict[TopicPartition, int]:
     """The ends of all partitions that the flow copies.
 
     Args:
         sides: the flow and its clusters.
         committed: as the flow's readers see them; else with what open transactions have written.
+        homeward: also those of copies that the flow has begun with for what others wrote to them. Only when the flow
+            forth is stopped do they come to rest.
         timeout_ms: of each question; as the flow is configured without.
 
     Raises:
@@ -153,13 +162,9 @@ def source_ends(sides: Sides, *, committed: bool, timeout_ms: int | None = None)
     flow = sides.flow
     timeout_ms = flow.admin_timeout_ms if timeout_ms is None else timeout_ms
     policy = policy_for(flow.policy, flow.source.alias)
-    chosen = topics.choose(flow, admin.list_topics(sides.source, timeout_ms=timeout_ms))
-    places = [
-        TopicPartition(name, number)
-        for name, topic in chosen.items()
-        if not policy.is_heartbeats_topic(name)
-        for number in topic.partitions
-    ]
+    listed = admin.list_topics(sides.source, timeout_ms=timeout_ms)
+    begun = sides.store.state.progress if homeward and sides.store is not None else ()
+    places = [place for place in topics.places(flow, listed, begun) if not policy.is_heartbeats_topic(place.topic)]
     isolation = flow.isolation if committed else Isolation.READ_UNCOMMITTED
     return admin.list_offsets(sides.source, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms)
 

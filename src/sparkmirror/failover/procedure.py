@@ -100,15 +100,19 @@ class Procedure:
         file: the configuration file, for messages.
         operator: who has the operation.
         tell: is given what is being done.
+        homeward: whether what others wrote to copies has to be on the target too; the flow forth is stopped then.
     """
 
-    def __init__(self, sides: Sides, file: str, operator: Operator, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, sides: Sides, file: str, operator: Operator, tell: Callable[[str], None], *, homeward: bool = False
+    ) -> None:
         assert sides.store is not None  # a flow that was never started has no operation
         self._sides = sides
         self._store: Store = sides.store
         self._file = file
         self._operator = operator
         self._tell = tell
+        self._homeward = homeward
         self._maps = KnownMaps(sides)
         self._timeout_ms = sides.flow.admin_timeout_ms
         self._steps: dict[Step, Callable[[Operation], None]] = {
@@ -135,18 +139,18 @@ class Procedure:
         """Keeps producers from the source, and waits until nothing is written any more."""
         options = Options.of(operation.facts)
         if options.fence is Fence.ACL:
-            topics = {place.topic for place in look.source_ends(self._sides, committed=False)}
+            topics = {place.topic for place in self._ends(committed=False)}
             rules = fence.missing(self._sides.source, topics, self._timeout_ms)
             rows = [*operation.facts.get("fence", []), *fence.rows_of(rules)]
             self._operator.note(fence=rows)  # before they are made: whoever takes this back knows them
             fence.put_up(self._sides.source, rules, self._timeout_ms)
             self._tell(f"writing to {len(rows)} topics is denied to everybody on {self._sides.source.alias}")
         deadline = time.monotonic() + options.timeout_s
-        ends = look.source_ends(self._sides, committed=False)
+        ends = self._ends(committed=False)
         still_since = time.monotonic()
         while time.monotonic() - still_since < options.idle_s:
             time.sleep(min(ASK_SECONDS, options.idle_s))
-            now = look.source_ends(self._sides, committed=False)
+            now = self._ends(committed=False)
             if now != ends:
                 busy = sorted(place for place in now if now[place] != ends.get(place))
                 self._tell(f"{len(busy)} partitions are still written to, {busy[0]} among them")
@@ -192,7 +196,10 @@ class Procedure:
         return ""
 
     def _both_ends(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        return look.source_ends(self._sides, committed=True), look.source_ends(self._sides, committed=False)
+        return self._ends(committed=True), self._ends(committed=False)
+
+    def _ends(self, *, committed: bool) -> dict[TopicPartition, int]:
+        return look.source_ends(self._sides, committed=committed, homeward=self._homeward)
 
     def _idle(self, operation: Operation) -> None:
         """Waits until no group has members on the source: what they would still commit there would be read again."""
@@ -245,7 +252,7 @@ class Procedure:
 
     def _check_ends(self) -> None:
         """A planned operation stops behind the last record: the source is asked again when nothing is copied."""
-        late = records_behind(self._sides, self._store.state, look.source_ends(self._sides, committed=False))
+        late = records_behind(self._sides, self._store.state, self._ends(committed=False))
         if late:
             raise SparkmirrorError(
                 f"{sum(late.values())} records of {len(late)} partitions came to the source while the flow was being "

@@ -238,13 +238,14 @@ class BackDesk(Desk):
         """
         failback.check_same(self._sides)
         assert self._back.store is not None
-        source = look.source(self._back)
+        self._back.store.follow()
+        source = look.source(self._back, homeward=True)
         found = failback.divergent(self._sides, self._back)
         only = sum(one.end - one.first for one in found)
         state = self._back.store.state
         self._store.follow()
         stopped = is_stopped(self._store.state)
-        others = failback.foreign(self._sides)
+        others = failback.foreign(self._sides, self._back)
         forth, back = self._sides.flow, self._back.flow
         return plan.decide(
             kind,
@@ -260,11 +261,7 @@ class BackDesk(Desk):
             ),
             notes=(
                 *((f"{only} offsets of {len(found)} partitions are on {forth.source.alias} only",) if found else ()),
-                *(
-                    (f"others wrote to copies of {forth.name}, and no flow brings that back: {plan.some(others)}",)
-                    if others
-                    else ()
-                ),
+                *((_left_behind(forth, back, others),) if others else ()),
             ),
         )
 
@@ -311,6 +308,13 @@ def _elsewhere(flow: str, state: JournalState) -> tuple[str, ...]:
     return (
         f"{flow} was handed over to MirrorMaker 2, whose copies are not on record: run it with --take-over mm2 first",
     )
+
+
+def _left_behind(forth: FlowConfig, back: FlowConfig, others: tuple[str, ...]) -> str:
+    said = f"others wrote to copies of {forth.name}, and no flow brings that back: {plan.some(others)}"
+    if back.brings_home:
+        return f"{said} (the log of {back.name} says why; sparkmirror explain tells of one topic)"
+    return f"{said} ({back.name}.homeward.enabled = true has it brought home)"
 
 
 def _other(unfinished: Operation) -> str:

@@ -106,13 +106,10 @@ class _Look:
         """Asks the source what it has now."""
         flow, source = self._sides.flow, self._sides.source
         timeout_ms = flow.admin_timeout_ms
-        chosen = topics.choose(flow, admin.list_topics(source, timeout_ms=timeout_ms))
-        places = [
-            TopicPartition(name, number)
-            for name, topic in chosen.items()
-            if not wanted or name in wanted
-            for number in sorted(topic.partitions)
-        ]
+        known = record(self._sides) if flow.brings_home else None
+        listed = admin.list_topics(source, timeout_ms=timeout_ms)
+        begun = known.progress if known is not None else ()
+        places = [place for place in topics.places(flow, listed, begun) if not wanted or place.topic in wanted]
         starts = admin.list_offsets(source, places, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
         ends = admin.list_offsets(source, places, OffsetSpec.LATEST, isolation=flow.isolation, timeout_ms=timeout_ms)
         self.ranges = {place: (starts[place], ends[place]) for place in places}

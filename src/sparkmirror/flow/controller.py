@@ -207,7 +207,7 @@ class Controller:
         self._show(FlowState.STARTING)
 
     def _copy(self, opened: Opened, source: Cluster, target: Cluster) -> bool:
-        """Copies until it is told to end; whether that was because the flow is held, and may begin again."""
+        """Copies until it is told to end; whether it may begin again: it is held, or other things may be copied."""
         if not opened.clean:
             log.info(
                 "the last run did not end cleanly: taking its partitions over, from what the target has",
@@ -229,7 +229,7 @@ class Controller:
                 self._begin(copying)
                 for schedule in schedules:
                     schedule.start()
-                while not self._stop.is_set() and not copying.finished and opened.store.state.held is None:
+                while not self._stop.is_set() and not self._ends(copying, opened):
                     copying.tick()
                     self._view = copying.view(self._state.value, tuple(self._events))
                     self._stop.wait(TICK_SECONDS)
@@ -249,7 +249,11 @@ class Controller:
                     schedule.join(max(0.0, deadline - time.monotonic()))
             if held is not None and self._once:
                 raise HeldError(f"{self.name} {held_text(held)}")
-            return held is not None
+            return held is not None or copying.begins_anew
+
+    def _ends(self, copying: Copying, opened: Opened) -> bool:
+        """Whether the copying has come to an end, for good or until the flow is opened again."""
+        return copying.finished or copying.begins_anew or opened.store.state.held is not None
 
     def _taken_by_an_operator(self, copying: Copying, store: Store) -> HoldOrder | None:
         """The hold of an operation that did not wait for this driver; None when it is to end anyway.

@@ -10,6 +10,7 @@ back settled is taken over; a run that has lost the flow to another one writes n
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -63,6 +64,10 @@ class Copying:
         source, target: for the driver's questions.
         desk: what the run gives.
         note: takes events for the operator.
+
+    Attributes:
+        superseded: who has the flow now, or "".
+        begins_anew: whether what may be brought home has changed, so that the flow has to be opened again.
     """
 
     def __init__(
@@ -74,10 +79,10 @@ class Copying:
         self._target = target
         self._desk = desk
         self._note = note
-        self._planning = Planning(config, opened, source, target, once=desk.once)
         self._resting = Resting()
         self._done: set[TopicPartition] = set()
         self._discovery = Discovery(config, opened, source, target, note, once=desk.once)
+        self._planning = Planning(config, opened, source, target, self._discovery.homecoming, once=desk.once)
         self._changed: set[TopicPartition] = set()
         self._relayed = False
         self._telling = Telling(note, opened.store.state.events)
@@ -90,6 +95,7 @@ class Copying:
         self._looked = self._lived = 0.0
         self._began = self._refreshed = self._compared = now
         self.superseded = ""
+        self.begins_anew = False
         self._packed = Packed(at=now)
         self._lanes = Lanes(
             config,
@@ -209,6 +215,7 @@ class Copying:
             if self.superseded:
                 return
             self._follow_orders()
+            self._watch_homecoming()
         if not self._packing:
             self._lanes.succeed()
             self._retry(now)
@@ -219,6 +226,16 @@ class Copying:
         if now - self._lived >= LIFE_SECONDS:
             self._lived = now
             self._live("running")
+
+    def _watch_homecoming(self) -> None:
+        if self._desk.once:
+            return
+        stale, more = self._discovery.homecoming.watch()
+        self.begins_anew = self.begins_anew or stale
+        if more and self._discovery.interval_s is None:
+            self.begins_anew = True
+        elif more:
+            self._refreshed = -math.inf
 
     def _follow_orders(self) -> None:
         """Tells the lanes what an operator orders; partitions that rest go on elsewhere as soon as they go on."""

@@ -11,6 +11,7 @@ from sparkmirror.duties.duty import Sides, do_round
 from sparkmirror.duties.offset_map import bound_offset_map
 from sparkmirror.duties.topics import wanted
 from sparkmirror.events import Event
+from sparkmirror.flow.homecoming import Homecoming
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import Pairs, absent
 from sparkmirror.flow.telling import Note
@@ -31,6 +32,7 @@ class Discovery:
 
     Attributes:
         pairs: source to target partition, as found last.
+        homecoming: knows what may be brought home.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Discovery:
         self._once = once
         self._topics = TopicCreations(Sides(flow=config, source=source, target=target, store=opened.store))
         self._problems: dict[str, str] | None = None
+        self.homecoming = Homecoming(config, opened, source)
         self.pairs: dict[TopicPartition, TopicPartition] = {}
 
     @property
@@ -68,13 +71,17 @@ class Discovery:
             SparkmirrorError: a cluster cannot be asked.
         """
         self._problems = problems(do_round(self._topics))
+        found = self._topics.observed
+        home = self.homecoming.admit(found.homeward_pairs)
+        if self.homecoming.problem and not (self._once and self.homecoming.passing):
+            copies = f"copies of {self._config.name.back}"
+            self._problems[copies] = f"nothing that others wrote to them is brought home: {self.homecoming.problem}"
         for topic, reason in self._problems.items():
             self._note(f"{topic}: {reason}")
-        found = self._topics.observed
         ensure_dead_letter_topic(found, self._source, self._target)
         state = self._opened.store.state
         paused = {order.topic for order in state.paused.values()} if self._once else frozenset[str]()
-        self.pairs = {here: there for here, there in found.pairs if here.topic not in paused}
+        self.pairs = {here: there for here, there in (*found.pairs, *home) if here.topic not in paused}
         return tuple(self.pairs.items())
 
     def absent(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Event]:

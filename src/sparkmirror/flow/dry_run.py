@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.duties import dead_letters, roster
 from sparkmirror.duties.creations import TopicCreations
-from sparkmirror.duties.duty import Change, Sides
+from sparkmirror.duties.duty import Change, Sides, Sign
 from sparkmirror.duties.internal_topics import missing_internal_topics
 from sparkmirror.duties.missing_topics import creation
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.flow.homecoming import left_there
 from sparkmirror.flow.sides import connected, record
 
 AT_ONCE = 16
@@ -70,6 +71,10 @@ def _topic_changes(sides: Sides) -> Iterator[Change]:
         yield creation(alias, topic, before=("of sparkmirror itself",))
     topics = TopicCreations(sides)
     yield from _shown(topics.look())
+    doubt = left_there(sides, topics.observed)
+    if doubt:
+        detail = f"nothing that others wrote to them is brought home: {doubt}"
+        yield Change(cluster=alias, sign=Sign.NOTE, what=f"copies of {flow.name.back}", detail=detail)
     letters = dead_letters.missing_dead_letter_topic(topics.observed, sides.source)
     if letters is not None:
         yield creation(alias, letters, before=("for records that fit nowhere",))

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.config.expressions import compile_list
 from sparkmirror.duties import topics
-from sparkmirror.duties.missing_topics import Observed, Skip, decide
+from sparkmirror.duties.missing_topics import Observed, Skip, decide, not_home
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
+from sparkmirror.flow.homecoming import left_there
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import told
 from sparkmirror.flow.view import FlowStatus, PartitionStatus
@@ -89,8 +90,11 @@ def look(flow: FlowConfig, topic: str) -> Seen:
     with connected(flow, role="explain") as sides:
         found = admin.list_topics(sides.source, timeout_ms=flow.admin_timeout_ms)
         targets = admin.list_topics(sides.target, timeout_ms=flow.admin_timeout_ms)
-        observed = Observed(flow=flow, source=topics.choose(flow, found), target=targets)
+        homeward = {name: found[name] for name in topics.homeward(flow, found)}
+        observed = Observed(flow=flow, source=topics.choose(flow, found), homeward=homeward, target=targets)
         skips = {action.source: action.reason for action in decide(observed) if isinstance(action, Skip)}
+        if topic in homeward:
+            skips[topic] = not_home(observed, topic) or left_there(sides, observed, topic)
         return Seen(
             topic=topic,
             source=found.get(topic),
@@ -106,9 +110,9 @@ def explain_topic(flow: FlowConfig, seen: Seen) -> Explanation:
     policy = policy_for(flow.policy, flow.source.alias)
     decision = should_replicate(seen.topic, flow, policy, topic_filter(flow))
     rule = _rule(flow, seen.topic, decision)
-    if not decision.replicate:
+    if not decision.read:
         return Explanation(flow=str(flow.name), topic=seen.topic, copied=False, rule=rule, lines=_leftovers(flow, seen))
-    target = policy.format_remote_topic(flow.source.alias, seen.topic)
+    target = topics.remote_topic(flow, seen.topic)
     reserved = flow.dead_letters.active and flow.dead_letters.topic == target
     if reserved:
         rule = f"it would be copied onto the flow's dead letters, {target}"

@@ -28,7 +28,8 @@ def check_handed_over(flow: FlowConfig, source: Cluster, target: Cluster, state:
     if state.elsewhere is None:
         return
     timeout_ms = flow.admin_timeout_ms
-    left = {_there(flow, here): reached(progress) for here, progress in state.progress.items()}
+    copied = {here: one for here, one in state.progress.items() if not topics.is_homeward(flow, here.topic)}
+    left = {_there(flow, here): reached(progress) for here, progress in copied.items()}
     chosen = topics.choose(flow, admin.list_topics(source, timeout_ms=timeout_ms))
     here = (TopicPartition(name, number) for name, topic in chosen.items() for number in topic.partitions)
     left = {_there(flow, place): 0 for place in here} | left  # what the flow never copied was empty when it left

@@ -15,6 +15,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.copy.control import drain_key, lost_key, orders_key, spent_keys
 from sparkmirror.copy.orders import Orders
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
+from sparkmirror.duties.topics import is_homeward
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.shift import LaneOfShifts, Receipts, RunShift, Shift, after, submit
@@ -211,10 +212,17 @@ class Lanes:
             run=self._run,
             shift=shift,
             generation=self._opened.generation,
-            partitions=tuple(replace(each, carried=self._opened.writers.carried(each.writer)) for each in plans),
+            partitions=tuple(
+                replace(
+                    each,
+                    carried=self._opened.writers.carried(each.writer),
+                    homeward=is_homeward(self._config, each.source.topic),
+                )
+                for each in plans
+            ),
             source_id=self._opened.source_id,
             target_id=self._opened.target_id,
-            loops_by_writer=self._config.policy.keeps_names,
+            loops_by_writer=self._opened.tells_writers,
             internal_topic=internal_topic(self._config.name),
             control_topic=control_topic(self._config.name),
             control_offset=control_end if control_offset is None else control_offset,

@@ -69,6 +69,7 @@ def hand_over(flow: FlowConfig, file: str, *, topic: str = "", dry_run: bool = F
     """
     with connected(flow, role="hand-over") as sides:
         known = record(sides) or JournalState()
+        _check_told(flow, file)
         check_handed_over(flow, sides.source, sides.target, known, file)
         check_stopped(flow, known, file)
         _check_obeyed(flow, known, file)
@@ -86,6 +87,17 @@ def hand_over(flow: FlowConfig, file: str, *, topic: str = "", dry_run: bool = F
         if not dry_run:
             _write(sides, file, known, name, cluster, stored, create=found is None)
     return HandedOver(flow=str(flow.name), cluster=cluster.alias, topic=name, created=found is None, stored=stored)
+
+
+def _check_told(flow: FlowConfig, file: str) -> None:
+    if flow.homeward_back and not flow.policy.keeps_names:
+        raise ConfigError(
+            file=file,
+            key=f"{flow.name.back}.homeward.enabled",
+            reason=f"{flow.name.back} brings home what others wrote to the copies, and what MirrorMaker 2 writes there "
+            "cannot be told from that",
+            remedy=f"set it to false and start {flow.name.back} anew first",
+        )
 
 
 def _check_obeyed(flow: FlowConfig, known: JournalState, file: str) -> None:

@@ -12,7 +12,7 @@ from sparkmirror.copy.origins import read_registry
 from sparkmirror.copy.registrations import carried_into
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import ConfigError, HeldError
-from sparkmirror.events import wall_time
+from sparkmirror.events import now_ms, wall_time
 from sparkmirror.flow.handed_over import check_handed_over
 from sparkmirror.flow.identities import Identities, to_itself
 from sparkmirror.flow.signs import Signs
@@ -48,6 +48,8 @@ class Opened:
         clean: whether the run before ended cleanly, or there was none.
         signs: what lanes and other runs say on the control topic.
         guarded_ms: how old records may be for the target's brokers to remember who wrote them.
+        tells_writers: whether what mirrors brought from the target is told, and left out, by who wrote it; then
+            others may write the target topics too.
     """
 
     generation: int
@@ -62,6 +64,7 @@ class Opened:
     clean: bool
     signs: Signs
     guarded_ms: int
+    tells_writers: bool
 
     def raise_generation(self) -> None:
         """Says that what comes is newer than all before, which the epochs of another producer id do not tell.
@@ -126,7 +129,8 @@ def open_flow(
     ensure_internal_topics(config, target, source)
     store = Store(target, internal_topic(config.name), timeout_ms)
     store.follow()
-    _flow_record(config, source_id, target_id, store, file)  # whoever may not have the flow disturbs nobody
+    record = _flow_record(config, source_id, target_id, store, file)  # whoever may not have the flow disturbs nobody
+    _tell_while_held(record, store)
     check_held(config, store.state)
     if not elsewhere:
         check_handed_over(config, source, target, store.state, file)
@@ -212,7 +216,17 @@ def _take(
         clean=clean,
         signs=signs,
         guarded_ms=memory_ms(target, timeout_ms) - CLOCKS_MS,
+        tells_writers=bool(record.tells_since_ms),
     )
+
+
+def _tell_while_held(record: FlowRecord, store: Store) -> None:
+    """Puts on record that the flow will tell writers: going back may need that before the flow is released."""
+    known = store.state.flow
+    if store.state.held is None or known is None or known.tells_since_ms or not record.tells_since_ms:
+        return
+    if _ended_cleanly(store.state):  # else a lane of the run before may still copy
+        store.write([replace(known, tells_since_ms=record.tells_since_ms)])
 
 
 def check_held(config: FlowConfig, state: JournalState) -> None:
@@ -253,10 +267,14 @@ def _ended_cleanly(state: JournalState) -> bool:
     return state.stopped.generation == state.flow.generation
 
 
-def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Store, file: str) -> FlowRecord:
+def naming_of(config: FlowConfig) -> str:
+    """The replication policy, for the record."""
     policy = config.policy
-    naming = f"{policy.name} {policy.separator}" if policy.kind is PolicyKind.DEFAULT else policy.name
-    known = store.state.flow
+    return f"{policy.name} {policy.separator}" if policy.kind is PolicyKind.DEFAULT else policy.name
+
+
+def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Store, file: str) -> FlowRecord:
+    naming, known = naming_of(config), store.state.flow
     if store.state.later:
         key, version = next(iter(store.state.later.items()))
         raise ConfigError(
@@ -275,6 +293,7 @@ def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Stor
             ),
             remedy="use other aliases; or, to begin anew without the old positions, delete that topic",
         )
+    since = known.tells_since_ms if known is not None else 0
     return FlowRecord(
         source_alias=config.source.alias,
         source_id=source_id,
@@ -282,4 +301,5 @@ def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Stor
         target_id=target_id,
         naming=naming,
         generation=known.generation + 1 if known is not None else 1,
+        tells_since_ms=since or (now_ms() if config.tells_writers else 0),
     )

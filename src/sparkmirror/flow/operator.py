@@ -107,7 +107,7 @@ def _order_topics(config: MirrorConfig, topics: Iterable[str], *, paused: bool) 
 
 def _copies(flow: FlowConfig, topic: str) -> bool:
     policy = policy_for(flow.policy, flow.source.alias)
-    return should_replicate(topic, flow, policy, topic_filter(flow)).replicate
+    return should_replicate(topic, flow, policy, topic_filter(flow)).read
 
 
 @contextmanager

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
+from sparkmirror.duties.forth import AT_END, NO_WAY_HOME, Verdict
+from sparkmirror.duties.topics import is_homeward
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, TargetFacts, decide_start
@@ -51,6 +53,7 @@ def starts_of(
     resumed: Mapping[TopicPartition, Resumed],
     moves: Mapping[TopicPartition, MoveOrder],
     floors: Mapping[TopicPartition, int],
+    home: Verdict = NO_WAY_HOME,
     once: bool,
 ) -> tuple[tuple[Start, ...], dict[TopicPartition, Event]]:
     """Decides where each pair begins.
@@ -66,6 +69,7 @@ def starts_of(
         resumed: where those go on that were handed out before.
         moves: where an operator wants them to go on.
         floors: recovery points that are known to be later than those on record.
+        home: where what others wrote to copies may begin to go home.
         once: whether the copy ends at the source's present end.
 
     Returns:
@@ -80,6 +84,9 @@ def starts_of(
     )
     fresh = [p for p in ends.found if _unplaced(p, progress, resumed)]
     starts, misplaced = find_starts(config, source, fresh, oldest.found, ends.found, timeout_ms)
+    starts |= {
+        here: max(at, starts.get(here, 0)) for here, at in homeward_starts(home, ends.found).items() if here in starts
+    }
     topic_ids, target_ids = (
         ids_of_topics(source, {p.topic for p in sources}),
         ids_of_topics(target, {there.topic for _, there in pairs}),
@@ -101,7 +108,7 @@ def starts_of(
             p.partition: ends.found[p.partition] for p in before if p.leader_epoch < 0 and p.partition in ends.found
         },
         on=config.on,
-        moves=moves,
+        moves={**moves, **homeward_orders(config, home, progress, resumed, ends.found)},
         floors=floors,
         answers={p: Answer(asked_ms, end) for p, end in ends.found.items()},
     )
@@ -114,6 +121,29 @@ def starts_of(
     refused = {p: replace(e, first=progress[p].position) if p in progress else e for p, e in refused.items()}
     refused |= {stand.source: stand.event for stand in decided if isinstance(stand, Stand)}
     return tuple(start for start in decided if isinstance(start, Start)), refused
+
+
+def homeward_starts(home: Verdict, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Where copies begin that were never begun with; one that was made anew since has less than is on record."""
+    return {
+        here: ends[here] if at == AT_END else min(at, ends[here]) for here, at in home.begins.items() if here in ends
+    }
+
+
+def homeward_orders(
+    config: FlowConfig,
+    home: Verdict,
+    progress: Mapping[TopicPartition, Progress],
+    resumed: Mapping[TopicPartition, Resumed],
+    ends: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, MoveOrder]:
+    """Orders to go on behind what somebody wrote who cannot be told from the copy's own writer."""
+    by, found = f"the record of {config.name.back}, whose copies end there that no registered mirror wrote,", {}
+    for here, floor in home.floors.items():
+        known = resumed.get(here) or progress.get(here)
+        if known is not None and known.position != NO_OFFSET and known.position < floor <= ends.get(here, NO_OFFSET):
+            found[here] = MoveOrder(partition=here, to=floor, topic_id="", time_ms=now_ms(), by=by)
+    return found
 
 
 def _unplaced(
@@ -133,7 +163,10 @@ def absent(config: FlowConfig, source: Cluster, partitions: Iterable[TopicPartit
     partitions = sorted(partitions)
     views = source.run(describe_topics, source, {p.topic for p in partitions}) if partitions else {}
     fate = "goes too, as sync.topic.deletes.enabled says" if config.sync_topic_deletes_enabled else "stays as it is"
-    return {p: _absence(p, views[p.topic], source.alias, fate) for p in partitions}
+    return {
+        p: _absence(p, views[p.topic], source.alias, "stays as it is" if is_homeward(config, p.topic) else fate)
+        for p in partitions
+    }
 
 
 def _absence(partition: TopicPartition, view: TopicView, alias: str, fate: str) -> Event:

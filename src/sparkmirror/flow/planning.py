@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, group_of
 from sparkmirror.events import Event, Kind, now_ms
+from sparkmirror.flow.homecoming import Homecoming
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import Pairs, starts_of
 from sparkmirror.flow.positions import Resumed, Start
@@ -45,14 +46,25 @@ class Planning:
         config: of the flow.
         opened: what its opening gave.
         source, target: for questions.
+        homecoming: knows where what others wrote to copies may begin to go home.
         once: whether the copy ends at the source's present end.
     """
 
-    def __init__(self, config: FlowConfig, opened: Opened, source: Cluster, target: Cluster, *, once: bool) -> None:
+    def __init__(
+        self,
+        config: FlowConfig,
+        opened: Opened,
+        source: Cluster,
+        target: Cluster,
+        homecoming: Homecoming,
+        *,
+        once: bool,
+    ) -> None:
         self._config = config
         self._opened = opened
         self._source = source
         self._target = target
+        self._homecoming = homecoming
         self._once = once
         self._writers = list(opened.first)
         takeover = Takeover(config, target, opened)
@@ -87,6 +99,7 @@ class Planning:
             resumed=resumption.resumed,
             moves=orders,
             floors=floors,
+            home=self._homecoming.verdict,
             once=self._once,
         )
         waiting = {
@@ -155,7 +168,7 @@ class Planning:
         another topic of the name ends here too; one that has come since stays.
         """
         store, begun = self._opened.store, [orders[plan.source] for plan in plans if plan.source in orders]
-        if not begun:
+        if not begun and not any(start.moved for start in starts):
             return
         records: list[Segment | Progress] = []
         for start, plan in zip(starts, plans, strict=True):

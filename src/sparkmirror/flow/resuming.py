@@ -91,7 +91,7 @@ class Resuming:
                     clean=self._opened.clean,
                     end=ends.get(there),
                     target_id=ids.get(there.topic, ""),
-                    sole_writer=not self._config.policy.keeps_names,
+                    sole_writer=not self._opened.tells_writers,
                 )
             )
         }

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from sparkmirror.config import FlowConfig, MirrorConfig
+from sparkmirror.duties.topics import remote_topic
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import Event, Kind, now_ms, wall_time
 from sparkmirror.flow.opening import held_text
@@ -80,9 +81,8 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
         known: the topic, read to its end.
         now_ms: this moment, milliseconds since 1970.
     """
-    policy = policy_for(flow.policy, flow.source.alias)
     partitions = tuple(
-        _partition(progress, policy.format_remote_topic(flow.source.alias, place.topic), now_ms)
+        _partition(progress, remote_topic(flow, place.topic), now_ms)
         for place, progress in sorted(known.progress.items())
     )
     life = known.life

@@ -99,7 +99,7 @@ class Takeover:
         self._store = opened.store
         self._writers = opened.writers
         self._config = config
-        self._sole_writer = not config.policy.keeps_names
+        self._sole_writer = not opened.tells_writers
         self._still: dict[TopicPartition, int] = {}
 
     def take_over(self, pairs: Pairs, target_ids: Mapping[str, str]) -> Resumption:

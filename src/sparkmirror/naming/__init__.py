@@ -20,6 +20,7 @@ from sparkmirror.naming.topics import (
     WRITERS_TOPIC,
     Decision,
     control_topic,
+    homeward_original,
     internal_topic,
     should_replicate,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "config_property_filter",
     "control_topic",
     "group_filter",
+    "homeward_original",
     "hops",
     "internal_topic",
     "lineage",

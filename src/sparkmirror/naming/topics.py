@@ -30,6 +30,7 @@ class Decision(Enum):
     HEARTBEATS = "a heartbeats topic, replicated whatever topics says"
     INTERNAL = "an internal topic of Kafka, MirrorMaker 2 or sparkmirror"
     CYCLE = "its name tells that it came from the target"
+    HOMEWARD = "a copy of the target's topic: what others wrote to it goes home, and nothing else of it"
     NOT_INCLUDED = "not named by topics"
     EXCLUDED = "named by topics.exclude"
 
@@ -37,6 +38,11 @@ class Decision(Enum):
     def replicate(self) -> bool:
         """Whether the topic is copied."""
         return self in (Decision.CHOSEN, Decision.HEARTBEATS)
+
+    @property
+    def read(self) -> bool:
+        """Whether the topic is read, to be copied or for what others wrote to it."""
+        return self.replicate or self is Decision.HOMEWARD
 
 
 def should_replicate(topic: str, flow: FlowConfig, policy: ReplicationPolicy, chosen: TopicFilter) -> Decision:
@@ -51,12 +57,33 @@ def should_replicate(topic: str, flow: FlowConfig, policy: ReplicationPolicy, ch
     if policy.is_internal_topic(topic):
         return Decision.INTERNAL
     if policy.is_cycle(topic, flow.target.alias):
-        return Decision.CYCLE
+        original = homeward_original(topic, flow, policy)
+        return Decision.CYCLE if original is None else _homeward(topic, original, chosen)
     if chosen.matches(topic):
         return Decision.CHOSEN
     if flow.heartbeats_replication and policy.is_heartbeats_topic(topic):
         return Decision.HEARTBEATS
     return Decision.EXCLUDED if chosen.included(topic) else Decision.NOT_INCLUDED
+
+
+def homeward_original(topic: str, flow: FlowConfig, policy: ReplicationPolicy) -> str | None:
+    """The topic of the target of which a source topic is a direct copy, where the flow brings home what others wrote.
+
+    What the source's topics are called on the target is no such original: that is this flow's own copy.
+    """
+    if not flow.brings_home or policy.topic_source(topic) != flow.target.alias or policy.is_heartbeats_topic(topic):
+        return None
+    original = policy.upstream_topic(topic)
+    own = original is None or policy.is_internal_topic(original) or policy.topic_source(original) == flow.source.alias
+    return None if own else original
+
+
+def _homeward(topic: str, original: str, chosen: TopicFilter) -> Decision:
+    """One name of the two has to be chosen, and neither excluded: files name topics as they were born, as a rule."""
+    names = (topic, original)
+    if any(chosen.included(name) for name in names) and not any(chosen.excluded(name) for name in names):
+        return Decision.HOMEWARD
+    return Decision.CYCLE
 
 
 def internal_topic(flow: FlowName) -> str:

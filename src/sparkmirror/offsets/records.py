@@ -52,6 +52,7 @@ class FlowRecord:
         source_alias, source_id, target_alias, target_id: the clusters.
         naming: the replication policy.
         generation: counts the starts of the driver, and its changes of a producer id.
+        tells_since_ms: since when lanes leave out by its writer what came from the target; 0: never. It stays so.
     """
 
     source_alias: str
@@ -60,6 +61,7 @@ class FlowRecord:
     target_id: str
     naming: str
     generation: int
+    tells_since_ms: int = 0
 
     @property
     def key(self) -> str:
@@ -70,6 +72,7 @@ class FlowRecord:
         """The record's value."""
         source = {"alias": self.source_alias, "cluster": self.source_id}
         target = {"alias": self.target_alias, "cluster": self.target_id}
+        tells = {"tells": self.tells_since_ms} if self.tells_since_ms else {}
         return json_text.write(
             {
                 "v": VERSION,
@@ -77,6 +80,7 @@ class FlowRecord:
                 "target": target,
                 "naming": self.naming,
                 "generation": self.generation,
+                **tells,
             }
         )
 
@@ -409,6 +413,7 @@ def _flow(_name: list[Any], data: dict[str, Any]) -> FlowRecord:
         target_id=target["cluster"],
         naming=data["naming"],
         generation=data["generation"],
+        tells_since_ms=int(data.get("tells", 0)),
     )
 
 

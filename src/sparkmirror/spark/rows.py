@@ -48,6 +48,7 @@ PLAN = pa.schema(
         ("reached_end", pa.int64()),
         ("recovery_ms", pa.int64()),
         ("carried", pa.list_(pa.string())),
+        ("homeward", pa.bool_()),
     ]
 )
 
@@ -147,6 +148,7 @@ def _plan_row(shift: str, plan: PartitionPlan) -> dict[str, Any]:
         "anew": plan.anew,
         "recovery_ms": plan.recovery_ms,
         "carried": list(plan.carried),
+        "homeward": plan.homeward,
         **_reached(plan.reached),
     }
 
@@ -158,6 +160,7 @@ def _partition(row: dict[str, Any]) -> PartitionPlan:
         copied=Copied(row["copied_records"], row["copied_bytes"], row["copied_dead_letters"]),
         reached=Reached(row["reached_epoch"], row["reached_end"]),
         carried=tuple(row["carried"]),
+        homeward=row["homeward"],
         **{
             name: row[name]
             for name in (

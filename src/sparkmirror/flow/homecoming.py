@@ -1,0 +1,142 @@
+"""What a flow may bring home of what others wrote to copies of its target's topics, while it runs.
+
+The record of the flow forth is looked at with the topics, and again every few seconds: should forth be handed over to
+MirrorMaker 2, its copies come from a writer that nobody can tell, and nothing more may go home.
+
+Invariants: a partition begins, and goes on, only where `duties.forth` allows it; what was allowed and is not any more
+ends the run's copying, which then begins anew under what holds by then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.forth import AT_END, Forth, Pair, Verdict
+from sparkmirror.duties.missing_topics import Observed
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.flow.opening import Opened, naming_of
+from sparkmirror.flow.planner import Pairs
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.records import Progress
+
+WATCH_SECONDS, AGAIN_SECONDS = 2.0, 15.0
+ASK_MS = 3_000
+"""The flow waits meanwhile."""
+
+
+class Homecoming:
+    """Decides for one flow.
+
+    Args:
+        config: of the flow.
+        opened: what its opening gave.
+        source: where the copies are, and the record of the flow that makes them.
+
+    Attributes:
+        problem: why nothing is brought home, or "".
+    """
+
+    def __init__(self, config: FlowConfig, opened: Opened, source: Cluster) -> None:
+        pair = Pair(source_id=opened.source_id, target_id=opened.target_id, naming=naming_of(config))
+        self._wanted = config.brings_home
+        self._progress = opened.store.state.progress
+        self._forth = Forth(config, source, pair, min(ASK_MS, config.admin_timeout_ms))
+        self._seen = Verdict()
+        self._admitted: set[TopicPartition] = set()
+        self._pending: set[TopicPartition] = set()
+        self._stale = False
+        self._looked = 0.0
+        self.problem = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What holds for partitions that are planned now."""
+        return adjusted(self._seen, self._progress)
+
+    def admit(self, pairs: Pairs) -> Pairs:
+        """Those of the pairs that may be copied now.
+
+        Args:
+            pairs: partitions of copies, and of their originals.
+        """
+        self.problem = ""
+        if not self._wanted or not (pairs or self._admitted):
+            self._pending = set()
+            return ()
+        self._looked = time.monotonic()
+        try:
+            seen = self._forth.look([here for here, _ in pairs])
+        except SparkmirrorError as failure:
+            seen = self._seen if self._admitted else Verdict(doubt=str(failure))
+        self._stale, before = self._stale or self._contradicts(seen), self._seen
+        self._seen, self.problem = seen, seen.doubt
+        known = self._admitted if seen is before else self.verdict.begins
+        self._admitted = {here for here, _ in pairs if here in known}
+        self._pending = {here for here, _ in pairs} - self._admitted
+        return tuple(pair for pair in pairs if pair[0] in self._admitted)
+
+    @property
+    def passing(self) -> bool:
+        """Whether the problem passes by itself."""
+        return self._seen.passing
+
+    def watch(self) -> tuple[bool, bool]:
+        """Looks again when it is time.
+
+        Returns:
+            whether something that was admitted may not go on as it does; and whether more may be admitted.
+        """
+        now = time.monotonic()
+        if self._stale or now - self._looked < WATCH_SECONDS or not (self._admitted or self._pending):
+            return self._stale, False
+        self._looked = now
+        try:
+            seen = self._forth.look(self._pending)
+        except SparkmirrorError:  # where the record cannot be read, the lanes beside it cannot read as a rule
+            self._looked = now + AGAIN_SECONDS
+            return False, False
+        self._stale = self._contradicts(seen)
+        return self._stale, not self._pending.isdisjoint(adjusted(seen, self._progress).begins)
+
+    def _contradicts(self, seen: Verdict) -> bool:
+        before = self._seen
+        if not self._admitted:
+            return False
+        moved = any(seen.floors.get(here) != before.floors.get(here) for here in self._admitted)
+        return moved or bool(seen.doubt) or seen.since_ms != before.since_ms
+
+
+def left_there(sides: Sides, observed: Observed, topic: str = "") -> str:
+    """Why what others wrote to copies, or to one of them, does not go home, for people; "" where it does.
+
+    Raises:
+        SparkmirrorError: a cluster cannot be asked.
+    """
+    copies = [here for here, _ in observed.homeward_pairs if topic in ("", here.topic)]
+    if not copies:
+        return ""
+    flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
+    pair = Pair(
+        source_id=admin.cluster_id(sides.source, timeout_ms),
+        target_id=admin.cluster_id(sides.target, timeout_ms),
+        naming=naming_of(flow),
+    )
+    verdict = Forth(flow, sides.source, pair, timeout_ms).look(copies)
+    lacking = [here for here in copies if here not in verdict.begins]
+    if verdict.doubt or not topic or not lacking:
+        return verdict.doubt
+    return f"the record of {flow.name.back} has nothing of {lacking[0]} yet, so nothing tells who wrote it"
+
+
+def adjusted(verdict: Verdict, progress: Mapping[TopicPartition, Progress]) -> Verdict:
+    """What is on record from before the record of forth began is of another record of that flow: it begins anew."""
+    older = {here for here in verdict.begins if here in progress and progress[here].time_ms < verdict.since_ms}
+    anew = {here: verdict.begins[here] for here in older if verdict.begins[here] != AT_END}
+    begins = {here: at for here, at in verdict.begins.items() if here not in older or here in anew}
+    return replace(verdict, begins=begins, floors={**verdict.floors, **anew})
