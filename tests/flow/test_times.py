@@ -24,7 +24,8 @@ BY_HAND = len(KINDS)
 
 
 def produce(cluster, topic, partition, codec, together):
-    settings = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 1000, "log_level": 0}
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 60_000, "batch.num.messages": together}
+    settings["log_level"] = 0
     producer = Producer(settings | {"compression.type": codec.name.lower()})
     now = int(time.time() * 1000)
     for turn in range(12 // min(together, 4)):

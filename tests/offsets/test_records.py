@@ -159,7 +159,7 @@ def test_what_a_later_release_adds_to_a_value_does_no_harm(record: Record):
 
 
 ADDED: dict[str, dict[str, Any]] = {
-    "flow": {},
+    "flow": {"tells_since_ms": 0},
     "segment": {"unguarded": False, "anew": False},
     "progress": {
         "dead_letters": 0,

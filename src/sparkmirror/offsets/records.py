@@ -72,7 +72,7 @@ class FlowRecord:
         """The record's value."""
         source = {"alias": self.source_alias, "cluster": self.source_id}
         target = {"alias": self.target_alias, "cluster": self.target_id}
-        tells = {"tells": self.tells_since_ms} if self.tells_since_ms else {}
+        tells = {"tells_since_ms": self.tells_since_ms} if self.tells_since_ms else {}
         return json_text.write(
             {
                 "v": VERSION,
@@ -413,7 +413,7 @@ def _flow(_name: list[Any], data: dict[str, Any]) -> FlowRecord:
         target_id=target["cluster"],
         naming=data["naming"],
         generation=data["generation"],
-        tells_since_ms=int(data.get("tells", 0)),
+        tells_since_ms=int(data.get("tells_since_ms", 0)),
     )
 
 
