@@ -41,8 +41,8 @@ def ready(run: Run, source: Side, target: Side, topic: str, partitions: int, rec
     Raises:
         RunFailedError: nothing was copied, the command failed, or a group is at another place.
     """
-    middle = records // partitions // 2
-    _each(lambda group: _commit(source, group, topic, partitions, middle))
+    middles = {number: end // 2 for number, end in source.end_offsets(topic, partitions).items()}
+    _each(lambda group: _commit(source, group, topic, middles))
     wait(run, target, 1, FIRST_RECORD_S)
     wait(run, target, records, SILENCE_S)
     file = Path(run.command[-1])
@@ -68,7 +68,7 @@ def ready(run: Run, source: Side, target: Side, topic: str, partitions: int, rec
         seconds = time.monotonic() - began
         if done.returncode:
             raise RunFailedError(f"failover ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-        wrong = sum(_each(lambda group: _elsewhere(target, group, run.target_topic, partitions, middle)))
+        wrong = sum(_each(lambda group: _elsewhere(target, group, run.target_topic, middles)))
         if wrong:
             raise RunFailedError(f"{wrong} offsets are not where their groups stood")
     finally:
@@ -81,20 +81,26 @@ def _each(deed: Callable[[str], int]) -> list[int]:
         return list(pool.map(deed, [f"bench-{number}" for number in range(GROUPS)]))
 
 
-def _commit(side: Side, group: str, topic: str, partitions: int, offset: int) -> int:
-    places = [TopicPartition(topic, number, offset) for number in range(partitions)]
-    (answer,) = side.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)]).values()
-    answer.result(ANSWER_S)
-    return 0
+def _commit(side: Side, group: str, topic: str, offsets: dict[int, int]) -> int:
+    places = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+    deadline = time.monotonic() + ANSWER_S
+    while True:  # a coordinator that is just being made answers with errors in the places
+        (answer,) = side.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)]).values()
+        refused = [place.error for place in answer.result(ANSWER_S).topic_partitions if place.error]
+        if not refused:
+            return 0
+        if time.monotonic() > deadline:
+            raise RunFailedError(f"{group} cannot commit: {refused[0]}")
+        time.sleep(LOOK_S)
 
 
-def _elsewhere(side: Side, group: str, topic: str, partitions: int, offset: int) -> int:
-    """How many of a group's partitions are not at this offset."""
+def _elsewhere(side: Side, group: str, topic: str, offsets: dict[int, int]) -> int:
+    """How many of a group's partitions are not at these offsets."""
     (answer,) = side.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     found = {
         place.partition: place.offset for place in answer.result(ANSWER_S).topic_partitions if place.topic == topic
     }
-    return sum(found.get(number) != offset for number in range(partitions))
+    return sum(found.get(number) != offset for number, offset in offsets.items())
 
 
 def _until_seen(file: Path) -> None:
@@ -107,5 +113,6 @@ def _until_seen(file: Path) -> None:
         if state is not None and len(state.groups) >= GROUPS:
             return
         if time.monotonic() > deadline:
-            raise RunFailedError(f"the groups are not on record after {SILENCE_S:.0f} s")
+            on_record = 0 if state is None else len(state.groups)
+            raise RunFailedError(f"{on_record} of {GROUPS} groups are on record after {SILENCE_S:.0f} s")
         time.sleep(LOOK_S)
