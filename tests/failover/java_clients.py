@@ -6,14 +6,14 @@ They run in one JVM of their own, driven through the lab's gateway: no Java sour
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.jars import jars
+from sparkmirror.lab.members import Members
 from sparkmirror.spark.gateway import Gateway, JavaFailure
 from tests.flow.logs import Log
 
@@ -22,13 +22,12 @@ PROTOCOLS = ("classic", "consumer")
 
 POLL_MS, COMMIT_MS, CLOSE_MS = 100, 2_000, 3_000
 FIRST_SECONDS = 60.0
-LEAVE_SECONDS = 60.0
 MOST_AT_ONCE = 40
 
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
 
-class JavaReaders:
+class JavaReaders(Members):
     """Members of groups, one each, that read a topic slowly and commit now and then; a context manager.
 
     Args:
@@ -45,29 +44,13 @@ class JavaReaders:
         self.commits = dict.fromkeys(groups, 0)
         self._cluster, self._topic, self._groups = cluster, topic, groups
         self._gateway = Gateway(jars(), options=("-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"))
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._read, args=(group, random.Random(seed + number)), daemon=True)
-            for number, group in enumerate(groups)
-        ]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
+        super().__init__(cluster.bootstrap_servers, [topic], list(groups), seed)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        super().__exit__(kind, error, trace)
         self._gateway.__exit__(kind, error, trace)
-
-    def stop(self) -> None:
-        """Has them leave their groups."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(LEAVE_SECONDS)
-            assert not thread.is_alive(), "a Java consumer does not leave its group"
 
     def first(self, cluster: LabCluster, group: str, topic: str, log: Log) -> dict[int, bytes | None]:
         """The value of the first record that a new member of a group gets, by partition; None where there is none.
@@ -100,11 +83,11 @@ class JavaReaders:
         try:
             while not self._stop.is_set():
                 if consumer.poll(self._ms(POLL_MS)).count() and chance.random() < 0.7:
-                    self._commit(consumer, group)
+                    self._commit_sync(consumer, group)
         finally:
             consumer.close(self._ms(CLOSE_MS))
 
-    def _commit(self, consumer: Any, group: str) -> None:
+    def _commit_sync(self, consumer: Any, group: str) -> None:
         try:
             consumer.commitSync(self._ms(COMMIT_MS))
             self.commits[group] += 1

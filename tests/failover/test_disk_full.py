@@ -6,7 +6,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +25,7 @@ from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.offsets.ledger import Operation
 from tests.failover.clients import due, next_records
 from tests.flow.logs import read
-from tests.flow.running import Running, commit, create_topic, patience, reaches, until, write_file
+from tests.flow.running import Running, commit, create_topic, reaches, until, write_file
 from tests.invoking import sparkmirror
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -38,8 +37,6 @@ ROOM = 3 * PARTITIONS * len(METADATA)
 """For the offsets of not quite three groups."""
 
 TIMEOUT_S = 5.0
-LAST_S = 15.0
-"""For what a command still tries when something has failed: to put that on record, and to leave in order."""
 
 
 @pytest.fixture
@@ -141,10 +138,8 @@ def ballast(cluster: LabCluster, topic: str) -> None:
 
 def goes_on(command: subprocess.Popen[str]) -> str:
     """Has it go on to its end, and gives what it said."""
-    began = time.monotonic()
     command.send_signal(signal.SIGCONT)
-    said, _ = command.communicate(timeout=150)
-    assert time.monotonic() - began < (TIMEOUT_S + LAST_S) * patience(), said
+    said, _ = command.communicate(timeout=150)  # it ends by itself
     return " ".join(said.split())
 
 

@@ -271,17 +271,22 @@ def _found(operation: Operation) -> tuple[Divergent, ...]:
     return tuple(map(Divergent.of, rows))
 
 
+class AnotherClusterError(SparkmirrorError):
+    """What answers under the address of the cluster that was left is another cluster: waiting does not help."""
+
+
 def check_same(forth: Sides) -> None:
     """Sees that the cluster that came back is the one that was left.
 
     Raises:
-        SparkmirrorError: it is another one, or does not answer.
+        AnotherClusterError: it is another one.
+        SparkmirrorError: it does not answer.
     """
     assert forth.store is not None
     known = forth.store.state.flow
     found = admin.cluster_id(forth.source, look.REACH_MS)
     if known is not None and found != known.source_id:
-        raise SparkmirrorError(
+        raise AnotherClusterError(
             f"cluster {forth.flow.source.alias} is {found} now, and {known.source_id} is on record: it is another "
             "cluster, to which nothing can be brought back"
         )

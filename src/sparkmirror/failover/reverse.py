@@ -11,12 +11,11 @@ from collections.abc import Callable
 from sparkmirror.config import FlowConfig
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import look
+from sparkmirror.failover.failback import AnotherClusterError, check_same
 from sparkmirror.failover.operator import operating
 from sparkmirror.failover.procedure import WORKING, Procedure
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import told
-from sparkmirror.kafka import admin
 
 LOOK_SECONDS = 5.0
 
@@ -37,14 +36,15 @@ def wait_for_return(
         whether the flow back has to be started: False when a driver runs it already.
 
     Raises:
-        SparkmirrorError: the cluster is not there in time, or is another one.
+        AnotherClusterError: what answers is another cluster.
+        SparkmirrorError: the cluster is not there in time.
     """
     deadline = time.monotonic() + seconds
     tell(f"cluster {back.target.alias} is waited for, to run {back.name}: {seconds:g} s at most")
     while True:
         try:
             return _opened(forth, back, file, tell)
-        except _AnotherClusterError:
+        except AnotherClusterError:
             raise
         except SparkmirrorError as failure:
             if time.monotonic() + LOOK_SECONDS > deadline:
@@ -55,19 +55,11 @@ def wait_for_return(
         time.sleep(LOOK_SECONDS)
 
 
-class _AnotherClusterError(SparkmirrorError):
-    """Waiting longer would not help."""
-
-
 def _opened(forth: FlowConfig, back: FlowConfig, file: str, tell: Callable[[str], None]) -> bool:
     with connected(forth, role="operator") as sides:
         state = record(sides)
-        found = admin.cluster_id(sides.source, look.REACH_MS)
-        if state is not None and state.flow is not None and found != state.flow.source_id:
-            raise _AnotherClusterError(
-                f"cluster {forth.source.alias} is {found} now, and {state.flow.source_id} is on record: it is another "
-                "cluster, to which nothing can be brought back"
-            )
+        if state is not None:
+            check_same(sides)
         newest = None if state is None else state.ledger.operation
         if forth.policy.keeps_names and newest is not None and newest.facts.get("fence"):
             assert sides.store is not None  # it has a record

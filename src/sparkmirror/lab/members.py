@@ -9,6 +9,7 @@ import random
 import threading
 from collections.abc import Sequence
 from types import TracebackType
+from typing import Self
 
 from confluent_kafka import Consumer, KafkaException
 
@@ -42,7 +43,7 @@ class Members:
             for number, group in enumerate(groups)
         ]
 
-    def __enter__(self) -> Members:
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self

@@ -103,7 +103,20 @@ def id_of(message: Message) -> int:
     Raises:
         LabError: its value has none.
     """
-    number, mark, _ = (message.value() or b"").partition(BEHIND_THE_ID)
+    try:
+        return number_of(message.value() or b"")
+    except ValueError:
+        place = f"{message.topic()}-{message.partition()}"
+        raise LabError(f"{place}: the record at {message.offset()} has no id") from None
+
+
+def number_of(value: bytes) -> int:
+    """The id that a value begins with.
+
+    Raises:
+        ValueError: it has none.
+    """
+    number, mark, _ = value.partition(BEHIND_THE_ID)
     if not mark or not number.isdigit():
-        raise LabError(f"{message.topic()}-{message.partition()}: the record at {message.offset()} has no id")
+        raise ValueError("no id")
     return int(number)

@@ -7,6 +7,8 @@ last, none misses what is there.
 
 from __future__ import annotations
 
+import base64
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +22,7 @@ from sparkmirror.lab.chaos.changes import Round
 from sparkmirror.lab.chaos.ground import GROUPS, TOPICS, Ground
 from sparkmirror.lab.chaos.production import Style
 from sparkmirror.lab.chaos.schedule import Side
-from sparkmirror.lab.tally import Tally
+from sparkmirror.lab.tally import Tally, number_of
 
 SEEN_S = 15.0
 """Groups are looked at every second; a mirror that was just started, or stalls, takes longer."""
@@ -150,7 +152,9 @@ class Books:
                 found = [entry.id for entry in self.ground.log(Side.A, kept_in[topic, number]).get(number, ())]
             elif one.keep is Keep.EXPORT:
                 place = Path(report["directory"]) / f"{report['id']}.{topic}-{number}.jsonl"
-                found = wanted if len(place.read_text().splitlines()) == len(wanted) else []
+                found = [
+                    number_of(base64.b64decode(json.loads(line)["value"])) for line in place.read_text().splitlines()
+                ]
             else:
                 found = wanted
             if found != wanted:
@@ -230,6 +234,9 @@ class Books:
         """Groups were seen shortly before the source was killed."""
         problems = []
         for each in report["groups"]:
+            if each["source_seen"] == "never":
+                problems.append(f"{each['group']} was never seen")
+                continue
             seen = datetime.fromisoformat(each["source_seen"]).timestamp() * 1000
             if killed_ms - seen > SEEN_S * 1000:
                 problems.append(f"{each['group']} was seen last {(killed_ms - seen) / 1000:.1f} s before the end of a")
