@@ -53,9 +53,9 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## two real clusters, real records, a mirror, and the proof
 	@$(BIN)/sparkmirror demo $(ARGS)
 
-# Two processes: one has the tests that start Spark, the other all the rest (tests/conftest.py).
+# Three processes: two have the tests that start Spark, the third all the rest (tests/conftest.py).
 test: $(STAMP) ## every test, on real brokers
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 3 $(ARGS)
 
 lint: $(STAMP) ## lint, format, types, import rules
 	$(BIN)/ruff check .

@@ -41,19 +41,22 @@ def pytest_configure() -> None:
 
 
 class _Dealing(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist is not typed
-    """Deals the tests out to two processes: one mirror at a time is what a small machine can bear.
+    """Deals the tests out to three processes: two mirrors at a time are what a small machine can bear.
 
-    Files with tests that start Spark stay together, in one process; of the others, each file.
+    Files with tests that start Spark are two rows, each in one process; of the others, each file.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return "mirrors" if _starts_spark(self.config.rootpath / file) else file
+        row = _mirrors(self.config.rootpath).get(file)
+        return file if row is None else f"mirrors-{row}"
 
 
 @cache
-def _starts_spark(path: Path) -> bool:
-    return "mark.spark" in path.read_text(encoding="utf-8")
+def _mirrors(root: Path) -> dict[str, int]:
+    """The files with tests that start Spark, dealt out in turn."""
+    files = [path for path in sorted((root / "tests").rglob("test_*.py")) if "mark.spark" in path.read_text("utf-8")]
+    return {path.relative_to(root).as_posix(): number % 2 for number, path in enumerate(files)}
 
 
 @pytest.hookimpl(optionalhook=True)
