@@ -11,6 +11,7 @@ for now; a flow is released only by whoever says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -118,8 +119,11 @@ class Desk:
             SparkmirrorError: the target cannot be asked.
         """
         flow = self._sides.flow
-        source = look.source(self._sides)
-        sight = look.sight(self._sides, KnownMaps(self._sides))
+        with ThreadPoolExecutor(1) as beside:  # a source that is gone is waited for; the target is read meanwhile
+            asked = beside.submit(look.source, self._sides)
+            sight = look.sight(self._sides, KnownMaps(self._sides))
+            source = asked.result()
+        self._store.follow()  # what was copied up to the ends that were asked for is not missing
         state = self._store.state
         return plan.decide(
             kind,
