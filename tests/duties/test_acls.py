@@ -79,6 +79,8 @@ IDENTITY = PolicyChoice(kind=PolicyKind.IDENTITY)
         ("ALLOW ALL alice topic orders", "ALLOW READ alice topic A.orders"),
         ("DENY WRITE alice topic orders", "DENY WRITE alice topic A.orders"),
         ("DENY ALL alice topic orders", "DENY ALL alice topic A.orders"),
+        ("DENY WRITE * topic orders", None),
+        ("DENY READ * topic orders", "DENY READ * topic A.orders"),
         ("ALLOW READ alice topic other", None),
         ("ALLOW READ alice topic __consumer_offsets", None),
         ("ALLOW READ alice topic B.orders", None),

@@ -162,7 +162,14 @@ def failback(
         _operate(desk, Kind.FAILBACK, options, dry_run, yes, force, abandon, report)
 
 
-def release(files: Files, flow: OneFlow = None, yes: Yes = False) -> None:
+def release(
+    files: Files,
+    flow: OneFlow = None,
+    fence_only: Annotated[
+        bool, typer.Option("--fence-only", help="Only let producers write again; the flow stays stopped.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
     """Let a flow copy again that a failover or a switchover has stopped.
 
     What the source has got meanwhile is copied then; what producers were denied by --fence-by-acl they may do again.
@@ -172,8 +179,9 @@ def release(files: Files, flow: OneFlow = None, yes: Yes = False) -> None:
     chosen, file = one_flow(files, flow)
     with prepared(chosen, file) as desk:
         if not yes:
-            typer.confirm(f"Let {chosen.name} copy again?", abort=True)
-        desk.release(_tell)
+            what = f"everybody write to {chosen.source.alias}" if fence_only else f"{chosen.name} copy"
+            typer.confirm(f"Let {what} again?", abort=True)
+        desk.release(_tell, fence_only=fence_only)
 
 
 def _go_over(
@@ -206,7 +214,7 @@ def _operate(
         return
     answers = False
     if dry_run or desk.unfinished is None:
-        plan = desk.plan(kind)
+        plan = desk.plan(kind, options)
         _show(plan)
         if dry_run:
             raise typer.Exit(ExitCode.FAILED if plan.refusals and not force else ExitCode.DONE)

@@ -1,7 +1,9 @@
 """What an ACL binding of the source becomes on the target, by name and by right.
 
 MirrorMaker 2's rules hold for topics: who may write at the source may not write to the copy, who may do all may read
-it, and what is denied stays denied. Ours, behind keys of their own: prefixes, and consumer groups.
+it, and what is denied stays denied. Ours, behind keys of their own: prefixes, and consumer groups. And one that is no
+choice: a denial to write that means everybody is not copied. It would shut out the mirror, which is how the copy comes
+to be written; and a switchover makes just these at the source for a while.
 
 Invariants: nothing is given on the target beyond what came from the source. So a prefix is translated only where every
 topic that it means is renamed to one with the translated prefix, and ``*`` never stays ``*``: that would open all that
@@ -18,7 +20,15 @@ from dataclasses import replace
 
 from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.duties import topics
-from sparkmirror.kafka.acls import EVERYTHING, AclBinding, Operation, PatternType, Permission, ResourceType
+from sparkmirror.kafka.acls import (
+    EVERYBODY,
+    EVERYTHING,
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 from sparkmirror.naming import group_filter
 
 _OF_GROUPS = (Operation.READ, Operation.DESCRIBE)
@@ -63,8 +73,11 @@ def is_wide(binding: AclBinding) -> bool:
 
 def _translated(flow: FlowConfig, binding: AclBinding) -> AclBinding | None:
     renamed = _group(binding) if binding.kind is ResourceType.GROUP else _topic(flow, binding)
-    if renamed is None or renamed.permission is Permission.DENY:
-        return renamed
+    if renamed is None:
+        return None
+    if renamed.permission is Permission.DENY:
+        shuts_out = renamed.operation is Operation.WRITE and renamed.principal == EVERYBODY
+        return None if shuts_out else renamed
     if renamed.operation is Operation.ALL:
         return replace(renamed, operation=Operation.READ)
     return None if renamed.operation is Operation.WRITE else renamed

@@ -1,7 +1,9 @@
 """Keeps producers from a source: a rule that denies writing to the topics of a flow, recorded before it is made.
 
-Invariants: only rules that were not there before are made, and only those are taken away again; a cluster without an
-authorizer cannot be fenced, which is said before anything is done.
+Invariants: only rules that were not there before are made, and only those are taken away again; what cannot be fenced
+is said before anything is done. A topic that no rule is about does not get its first one here: where brokers let
+everybody do everything with such topics (``allow.everyone.if.no.acl.found``), a denial to write would also keep its
+readers out, the flow among them; where they do not, nobody but super users may write there, and those no rule stops.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.acls import (
+    EVERYBODY,
     EVERYTHING,
     AclBinding,
     Operation,
@@ -21,18 +24,21 @@ from sparkmirror.kafka.acls import (
     describe_acls,
 )
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.settings import broker_settings
 
 Rows = Sequence[Sequence[str]]
 """Bindings as they are kept on record: the words of each."""
 
-EVERYBODY = "User:*"
+_OPEN = "allow.everyone.if.no.acl.found"
+"""A setting of Kafka's authorizers; false unless it is set."""
 
 
 def missing(source: Cluster, topics: Iterable[str], timeout_ms: int) -> tuple[AclBinding, ...]:
     """The rules that would keep everybody from writing to these topics, but for those that are there.
 
     Raises:
-        SparkmirrorError: the cluster has no authorizer, or does not tell this user.
+        SparkmirrorError: the cluster has no authorizer, does not tell this user, or lets everybody do everything with
+            one of the topics.
     """
     known = describe_acls(source, [ResourceType.TOPIC], timeout_ms)
     if known is None:
@@ -40,7 +46,28 @@ def missing(source: Cluster, topics: Iterable[str], timeout_ms: int) -> tuple[Ac
             f"cluster {source.alias} has no authorizer, so producers cannot be kept from it by ACLs: stop them, and "
             "leave out --fence-by-acl"
         )
-    return tuple(rule for rule in map(_denial, sorted(set(topics))) if rule not in known)
+    names = set(topics)
+    bare = sorted(name for name in names if not any(_is_about(rule, name) for rule in known))
+    if bare and _is_open(source, timeout_ms):
+        raise SparkmirrorError(
+            f"no ACL of cluster {source.alias} is about topic {bare[0]}"
+            + (f" and {len(bare) - 1} more" if len(bare) > 1 else "")
+            + f", and its brokers may have {_OPEN}: a first one that denies writing would also keep readers out, this "
+            "mirror among them. Stop the producers and leave out --fence-by-acl, or give the topics' readers ACLs first"
+        )
+    return tuple(rule for rule in map(_denial, sorted(names.difference(bare))) if rule not in known)
+
+
+def _is_about(rule: AclBinding, topic: str) -> bool:
+    if rule.pattern is PatternType.PREFIXED:
+        return topic.startswith(rule.name)
+    return rule.name in (topic, EVERYTHING)
+
+
+def _is_open(cluster: Cluster, timeout_ms: int) -> bool:
+    """Whether topics without ACLs may be open to everybody: brokers tell that it is set, and hide to what."""
+    told = broker_settings(cluster, [_OPEN], timeout_ms)
+    return any(settings is None or _OPEN in settings for settings in told.values())
 
 
 def put_up(source: Cluster, rules: Sequence[AclBinding], timeout_ms: int) -> None:

@@ -106,7 +106,7 @@ def as_dict(report: Report) -> dict[str, Any]:
             "topics": report.renamed,
         },
         "divergent": _divergent(operation),
-        "fenced_topics": sorted({row[1] for row in operation.facts.get("fence", [])}),
+        "fenced_topics": _denied(operation),
     }
 
 
@@ -121,6 +121,7 @@ def as_markdown(report: Report) -> str:
         *_losses(report),
         *_section("What did not go as it should", [f"- {text}" for text in report.troubles]),
         *_section("What applications have to change", _applications(report)),
+        *_section(f"Topics of {report.left} that nobody may write to", _fenced(report)),
         *_section("Steps", _table(("step", "seconds"), [(n.lower(), f"{s:.1f}") for n, s in _steps(operation)])),
         *_section("Topics", _table(_TOPIC_HEAD, [_topic_row(name, each) for name, each in _by_topic(report).items()])),
         *_section("Groups", _table(_GROUP_HEAD, [_group_row(move) for move in report.moves])),
@@ -190,6 +191,20 @@ def _applications(report: Report) -> list[str]:
     servers = ",".join(report.flow.target.consumer.bootstrap_servers)
     renamed = [f"- topic `{here}` is called `{there}`" for here, there in report.renamed.items()]
     return [f"- `bootstrap.servers={servers}`", *(renamed or ["- topics keep their names"])]
+
+
+def _fenced(report: Report) -> list[str]:
+    names = _denied(report.operation)
+    if not names or report.operation.step != Step.DONE.name:
+        return []
+    back, release = report.flow.name.back, f"`sparkmirror release --flow '{report.flow.name}' --fence-only`"
+    waits = f"`{back}` cannot write to them either, and waits. " if report.flow.policy.keeps_names else ""
+    return [f"{waits}A failback ends this, or {release}.", "", *(f"- `{name}`" for name in names)]
+
+
+def _denied(operation: Operation) -> list[str]:
+    """The topics that nobody may write to now."""
+    return sorted({row[1] for row in operation.facts.get("fence", [])})
 
 
 def _steps(operation: Operation) -> list[tuple[str, float]]:

@@ -1,7 +1,7 @@
 """The commands' work: plan an operation, carry it out, resume it, take it back; and release a flow again.
 
     with prepared(flow, file) as desk:
-        plan = desk.plan(Kind.FAILOVER)
+        plan = desk.plan(Kind.FAILOVER, Options())
         report = desk.carry_out(Kind.FAILOVER, Options(), tell)
 
 Invariants: a plan changes nothing; an operation that was interrupted is resumed as it was asked for, whatever is asked
@@ -20,11 +20,11 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import failback, look, moves, plan
+from sparkmirror.failover import failback, fence, look, moves, plan
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.failback import Failback
 from sparkmirror.failover.operator import Operator, operating
-from sparkmirror.failover.procedure import Options, Procedure, carry_out
+from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out
 from sparkmirror.failover.report import Report
 from sparkmirror.failover.states import ENDED, REVERSIBLE, Kind, Step
 from sparkmirror.flow.opening import never_started
@@ -112,8 +112,12 @@ class Desk:
         newest = self._store.state.ledger.operation
         return None if newest is None or Step[newest.step] in ENDED else newest
 
-    def plan(self, kind: Kind) -> plan.Plan:
+    def plan(self, kind: Kind, options: Options) -> plan.Plan:
         """What an operation would do, and what speaks against it; changes nothing.
+
+        Args:
+            kind: of it.
+            options: how.
 
         Raises:
             SparkmirrorError: the target cannot be asked.
@@ -132,7 +136,8 @@ class Desk:
             source,
             look.partitions(flow, state, source.ends),
             moves.decide(sight),
-            against=_elsewhere(str(flow.name), state),
+            against=(*_elsewhere(str(flow.name), state), *_unfenceable(self._sides, source, options)),
+            notes=_shut_out(flow, options),
             paused=sorted(order.topic for order in state.paused.values()),
         )
 
@@ -179,21 +184,30 @@ class Desk:
             operator.go_to(Step.UNDOING)
             return self.report(carry_out(operator, self._steps(operator, tell), tell))
 
-    def release(self, tell: Tell) -> None:
+    def release(self, tell: Tell, *, fence_only: bool = False) -> None:
         """Lets the flow copy again, and takes away what an operation has denied on the source.
 
+        Args:
+            tell: is given what is being done.
+            fence_only: the flow stays held. Where names are kept the flow back can write to the source again.
+
         Raises:
-            SparkmirrorError: an operation has not ended, the flow is not held, or the source cannot be asked.
+            SparkmirrorError: an operation has not ended, nothing is to be released, or the source cannot be asked.
         """
         with operating(self._sides.flow, self._store, tell) as operator:
             unfinished, state, flow = self.unfinished, self._store.state, self._sides.flow
             if unfinished is not None:
                 raise SparkmirrorError(_other(unfinished))
             newest = state.ledger.operation
-            if state.held is None and (newest is None or not newest.facts.get("fence")):
+            fenced = newest is not None and bool(newest.facts.get("fence"))
+            if fence_only and not fenced:
+                raise SparkmirrorError(f"{flow.name}: nobody is denied to write to its topics on {flow.source.alias}")
+            if state.held is None and not fenced:
                 raise SparkmirrorError(f"{flow.name} is not held")
             if newest is not None:
                 Procedure(self._sides, self._file, operator, tell).allow(newest)
+            if fence_only:
+                return
             self._store.write([], tombstones=[HOLD_KEY])
             tell(f"{flow.name} is released: it goes on within seconds where it runs, else with sparkmirror run")
 
@@ -234,8 +248,12 @@ class BackDesk(Desk):
         super().__init__(forth, file)
         self._back = back
 
-    def plan(self, kind: Kind) -> plan.Plan:
+    def plan(self, kind: Kind, options: Options) -> plan.Plan:
         """What going back would do, and what speaks against it; changes nothing.
+
+        Args:
+            kind: of it.
+            options: how.
 
         Raises:
             SparkmirrorError: a cluster cannot be asked, or the one that came back is another one.
@@ -262,6 +280,7 @@ class BackDesk(Desk):
             against=(
                 *(() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",)),
                 *_elsewhere(str(forth.name), self._store.state),
+                *_unfenceable(self._back, source, options),
             ),
             notes=(
                 *((f"{only} offsets of {len(found)} partitions are on {forth.source.alias} only",) if found else ()),
@@ -303,6 +322,24 @@ def prepared_back(forth: FlowConfig, back: FlowConfig, file: str) -> Iterator[Ba
             if state is None or state.flow is None:
                 raise never_started(sides.flow, file)
         yield BackDesk(one, other, file)
+
+
+def _unfenceable(sides: Sides, source: look.SourceState, options: Options) -> tuple[str, ...]:
+    """Why producers cannot be kept out as it was asked for; a source that does not answer cannot tell."""
+    if options.fence is not Fence.ACL or not source.answers:
+        return ()
+    try:
+        fence.missing(sides.source, {place.topic for place in source.ends}, sides.flow.admin_timeout_ms)
+    except SparkmirrorError as failure:
+        return (str(failure),)
+    return ()
+
+
+def _shut_out(flow: FlowConfig, options: Options) -> tuple[str, ...]:
+    if options.fence is not Fence.ACL or not flow.policy.keeps_names:
+        return ()
+    denied = f"while everybody is denied to write to {flow.source.alias}, {flow.name.back} cannot either"
+    return (f"{denied}: once no producer is left, sparkmirror release --flow '{flow.name}' --fence-only ends that",)
 
 
 def _elsewhere(flow: str, state: JournalState) -> tuple[str, ...]:

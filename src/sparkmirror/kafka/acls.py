@@ -34,6 +34,9 @@ CLUSTER_NAME = "kafka-cluster"
 EVERYTHING = "*"
 """As a literal name: every resource of the type."""
 
+EVERYBODY = "User:*"
+"""As a principal: all of them."""
+
 CHANGED_BINDINGS = 500
 """Per request. A KRaft controller refuses to create more than 10,000 at once."""
 

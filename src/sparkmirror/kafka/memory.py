@@ -6,20 +6,14 @@ References: ``producer.id.expiration.ms`` (KIP-854, Kafka 3.4); before that ``tr
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Mapping
 
-from kafka.protocol.admin import DescribeConfigsRequest
-from kafka.protocol.metadata import MetadataRequest
-
-from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka.cluster import Cluster
-
-log = logging.getLogger(__name__)
+from sparkmirror.kafka.settings import broker_settings
 
 DAY_MS = 86_400_000
 """Kafka's default, taken where the brokers may not be asked."""
 
-_BROKER_RESOURCE = 4
 _KEYS = ("producer.id.expiration.ms", "transactional.id.expiration.ms")
 
 
@@ -29,19 +23,10 @@ def memory_ms(cluster: Cluster, timeout_ms: int) -> int:
     Raises:
         LinkError: no broker answers.
     """
-    metadata = cluster.call(MetadataRequest(topics=[], max_version=8), timeout_ms=timeout_ms)
-    return min((_memory_of(cluster, broker.node_id, timeout_ms) for broker in metadata.brokers), default=DAY_MS)
+    told = broker_settings(cluster, _KEYS, timeout_ms)
+    return min((_memory(settings or {}) for settings in told.values()), default=DAY_MS)
 
 
-def _memory_of(cluster: Cluster, node: int, timeout_ms: int) -> int:
-    wanted = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=list(_KEYS)
-    )
-    request = DescribeConfigsRequest(resources=[wanted], include_synonyms=False, include_documentation=False)
-    try:
-        (result,) = cluster.call(request, node=node, timeout_ms=timeout_ms).results
-    except (BrokerError, LinkError) as failure:
-        log.debug("broker %d does not tell how long it remembers producers: %s", node, failure)
-        return DAY_MS
-    told = {entry.name: entry.value for entry in result.configs if entry.value}
-    return next((int(told[key]) for key in _KEYS if key in told), DAY_MS)
+def _memory(settings: Mapping[str, str | None]) -> int:
+    values = (settings.get(key) for key in _KEYS)
+    return next((int(value) for value in values if value), DAY_MS)

@@ -1,0 +1,173 @@
+"""A switchover that keeps producers out by ACLs: names are kept, the flow back runs, rights are as users have them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from sparkmirror.lab.cluster import LabCluster, start_all
+from tests.failover.test_switching import contents
+from tests.flow.logs import read
+from tests.flow.rights import GUARDED, allow
+from tests.flow.running import Running, admin_of, commit, committed, create_topic, reaches, until, write_file
+from tests.invoking import sparkmirror
+from tests.lab.test_cluster import client_of
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+PARTITIONS = 2
+NAMES_KEPT = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+DENIED = KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[tuple[LabCluster, ...]]:
+    """Two clusters where one user may do everything that ACLs can allow, and nobody else anything."""
+    both = start_all(["fenced-a", "fenced-b"], security=("SASL_SCRAM",), config=GUARDED)
+    for cluster in both:
+        for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID):
+            allow(cluster, kind, "*", AclOperation.ALL)
+        allow(cluster, ResourceType.BROKER, "kafka-cluster", AclOperation.ALL)
+    yield both
+    for cluster in both:
+        cluster.stop()
+
+
+class Application:
+    """A producer of that user.
+
+    Attributes:
+        written: records that the cluster took.
+        refusals: error codes of the others.
+    """
+
+    def __init__(self, cluster: LabCluster, topic: str) -> None:
+        login = client_of(cluster.client_properties("SASL_SCRAM"))
+        self._producer = Producer({**login, "log_level": 0, "linger.ms": 0})
+        self._topic, self._number = topic, 0
+        self.written = 0
+        self.refusals: list[int] = []
+
+    def write(self, count: int = 1) -> None:
+        for _ in range(count):
+            number, self._number = self._number, self._number + 1
+            try:
+                self._producer.produce(
+                    self._topic, b"%d" % number, partition=number % PARTITIONS, on_delivery=self._delivered
+                )
+            except KafkaException as failure:  # it has been refused before
+                self.refusals.append(failure.args[0].code())
+        assert self._producer.flush(60) == 0
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Writes until the block ends."""
+        stop = threading.Event()
+
+        def run() -> None:
+            while not stop.wait(0.01):
+                self.write()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _delivered(self, error: KafkaError | None, _message: object) -> None:
+        if error is None:
+            self.written += 1
+        else:
+            self.refusals.append(error.code())
+
+
+def denials(cluster: LabCluster) -> list[str]:
+    """The topics that some rule denies something of."""
+    anybody: Any = None
+    some = AclBindingFilter(
+        ResourceType.TOPIC,
+        anybody,
+        ResourcePatternType.ANY,
+        anybody,
+        anybody,
+        AclOperation.ANY,
+        AclPermissionType.DENY,
+    )
+    return [rule.name for rule in admin_of(cluster).describe_acls(some).result(60)]
+
+
+def test_producers_are_kept_out_until_they_are_let_in_and_so_is_the_flow_back(guarded, topic, tmp_path):
+    a, b = guarded
+    stem = topic("fenced")
+    name, group = f"{stem}-t", f"{stem}-g"
+    for cluster in guarded:
+        create_topic(cluster, name, PARTITIONS)
+    users = {alias: cluster.client_properties("SASL_SCRAM") for alias, cluster in (("a", a), ("b", b))}
+    settings = {
+        "replication.policy.class": NAMES_KEPT,
+        "sync.topic.acls.interval.seconds": "1",
+        "sync.group.offsets.interval.seconds": "1",
+        "groups": group,
+    }
+    file = write_file(tmp_path / "mm2.properties", users, {"a->b": name, "b->a": name}, settings)
+    words = ("--from", "a", "--to", "b")
+    report_to = ("--yes", "--report", tmp_path)
+    old, new = Application(a, name), Application(b, name)
+    log = tmp_path / "run.log"
+    with Running(file, log=log):
+        with old.writing():
+            reaches(b, name, 100)
+            commit(a, group, name, {0: 20, 1: 30})
+            dry = sparkmirror("switchover", file, *words, "--dry-run", "--fence-by-acl")
+            assert (dry.returncode, "release --flow 'a->b' --fence-only" in dry.stdout) == (0, True), dry
+            assert denials(a) == []
+            none = sparkmirror("release", file, "--flow", "a->b", "--fence-only", "--yes")
+            assert (none.returncode, "nobody is denied to write" in none.stderr) == (1, True), none
+            over = sparkmirror("switchover", file, *words, "--fence-by-acl", "--wait-for-idle", "3", *report_to)
+            assert over.returncode == 0, over.stdout + over.stderr
+            until(lambda: DENIED in old.refusals, "the producer that was not stopped is refused")
+        assert (denials(a), denials(b)) == ([name], []), "a denial that is copied would shut out the mirror"
+        (path,) = tmp_path.glob("switchover-*.json")
+        report = json.loads(path.read_text())
+        assert (report["lost_records"], report["repeated_records"], report["troubles"]) == (0, 0, [])
+        assert report["fenced_topics"] == [name]
+        assert f"release --flow 'a->b' --fence-only`.\n\n- `{name}`" in path.with_suffix(".md").read_text()
+        moved = contents(read(a, name))
+        assert contents(read(b, name)) == moved
+        assert sum(map(len, moved.values())) == old.written
+        assert committed(b, group, name) == {0: 20, 1: 30}
+
+        new.write(10)
+        until(lambda: "TOPIC_AUTHORIZATION_FAILED" in log.read_text(), "the flow back says that it may not write")
+        assert contents(read(a, name)) == moved
+        opened = sparkmirror("release", file, "--flow", "a->b", "--fence-only", "--yes")
+        assert opened.returncode == 0, opened.stderr
+        until(lambda: contents(read(a, name)) == contents(read(b, name)), "the flow back goes on by itself")
+        assert denials(a) == []
+
+        home = ("--to", "a", "--fence-by-acl", "--wait-for-idle", "1", *report_to)
+        back = sparkmirror("failback", file, *home)
+        assert back.returncode == 0, back.stdout + back.stderr
+        assert (denials(a), denials(b)) == ([], [])
+        for each in (old, new):
+            each.write(10)
+        total = old.written + new.written
+        for cluster in guarded:
+            until(lambda: sum(map(len, read(cluster, name).values())) == total, "both flows go on")  # noqa: B023 - at once
+        assert old.refusals
+        assert not new.refusals
