@@ -77,7 +77,7 @@ def test_every_listener_works_on_both_sides_and_no_secret_is_seen_anywhere(guard
     with Running(file, log=tmp_path / "run.log") as mirror:
         until(lambda: count(target, *copies.values()) >= written, "all is copied")
         seen = shown_by(mirror)
-        mirror.stop_in_time()
+        mirror.stop(seconds=60)  # on a slow machine six flows may not be drained in time, which is no secret
     seen |= {"log at the end": mirror.output} | spark_events(events)
     assert any("mapInArrow" in text or "MapInArrow" in text for text in seen.values()), "Spark's events are looked at"
     tokens = [*source.token_endpoint.issued, *target.token_endpoint.issued]
