@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from kafka.protocol.consumer import FetchRequest
@@ -11,10 +13,13 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 
 ANSWER_BYTES = 1 << 24
+LEADER_SECONDS = 30.0
+NO_LEADER_YET = {3, 5, 6}
+"""UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE and NOT_LEADER_OR_FOLLOWER."""
 
 
 def produce(cluster: Cluster, topic: str, batch: bytes | memoryview, partition: int = 0) -> int:
-    """Writes one batch and returns the offset that it got."""
+    """Writes one batch and returns the offset that it got; a topic that was just made may have to be waited for."""
     data: Any = ProduceRequest.TopicProduceData
     part = data.PartitionProduceData(index=partition, records=bytes(batch))
     request = ProduceRequest(
@@ -24,9 +29,11 @@ def produce(cluster: Cluster, topic: str, batch: bytes | memoryview, partition: 
         topic_data=[data(name=topic, partition_data=[part])],
         max_version=12,
     )
-    (answer,) = cluster.call(request, _leader(cluster, topic, partition)).responses[0].partition_responses
-    assert answer.error_code == 0, f"{topic}-{partition}: error {answer.error_code}, {answer.error_message}"
-    return int(answer.base_offset)
+
+    def ask() -> Any:
+        return cluster.call(request, _leader(cluster, topic, partition)).responses[0].partition_responses[0]
+
+    return int(_answered(ask, f"{topic}-{partition}").base_offset)
 
 
 def fetch(cluster: Cluster, topic: str, partition: int = 0, offset: int = 0) -> bytes:
@@ -46,9 +53,23 @@ def fetch(cluster: Cluster, topic: str, partition: int = 0, offset: int = 0) -> 
         rack_id="",
         max_version=12,
     )
-    (answer,) = cluster.call(request, _leader(cluster, topic, partition)).responses[0].partitions
-    assert answer.error_code == 0, f"{topic}-{partition}: error {answer.error_code}"
-    return bytes(answer.records or b"")
+
+    def ask() -> Any:
+        return cluster.call(request, _leader(cluster, topic, partition)).responses[0].partitions[0]
+
+    return bytes(_answered(ask, f"{topic}-{partition}").records or b"")
+
+
+def _answered(ask: Callable[[], Any], what: str) -> Any:
+    """Asks until the leader takes itself for one."""
+    deadline = time.monotonic() + LEADER_SECONDS
+    while True:
+        answer = ask()
+        if answer.error_code == 0:
+            return answer
+        assert answer.error_code in NO_LEADER_YET, f"{what}: error {answer.error_code}"
+        assert time.monotonic() < deadline, f"{what}: error {answer.error_code} for {LEADER_SECONDS} s"
+        time.sleep(0.1)
 
 
 def _leader(cluster: Cluster, topic: str, partition: int) -> int:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -134,7 +137,7 @@ def test_producers_are_kept_out_until_they_are_let_in_and_so_is_the_flow_back(gu
             reaches(b, name, 100)
             commit(a, group, name, {0: 20, 1: 30})
             dry = sparkmirror("switchover", file, *words, "--dry-run", "--fence-by-acl")
-            assert (dry.returncode, "release --flow 'a->b' --fence-only" in dry.stdout) == (0, True), dry
+            assert (dry.returncode, f"release {file} --flow 'a->b' --fence-only" in dry.stdout) == (0, True), dry
             assert denials(a) == []
             none = sparkmirror("release", file, "--flow", "a->b", "--fence-only", "--yes")
             assert (none.returncode, "nobody is denied to write" in none.stderr) == (1, True), none
@@ -146,7 +149,7 @@ def test_producers_are_kept_out_until_they_are_let_in_and_so_is_the_flow_back(gu
         report = json.loads(path.read_text())
         assert (report["lost_records"], report["repeated_records"], report["troubles"]) == (0, 0, [])
         assert report["fenced_topics"] == [name]
-        assert f"release --flow 'a->b' --fence-only`.\n\n- `{name}`" in path.with_suffix(".md").read_text()
+        assert f"release FILE --flow 'a->b' --fence-only`.\n\n- `{name}`" in path.with_suffix(".md").read_text()
         moved = contents(read(a, name))
         assert contents(read(b, name)) == moved
         assert sum(map(len, moved.values())) == old.written
@@ -171,3 +174,41 @@ def test_producers_are_kept_out_until_they_are_let_in_and_so_is_the_flow_back(gu
             until(lambda: sum(map(len, read(cluster, name).values())) == total, "both flows go on")  # noqa: B023 - at once
         assert old.refusals
         assert not new.refusals
+
+
+def test_a_cluster_that_died_with_a_fence_is_opened_for_the_flow_back_when_it_returns(guarded, topic, tmp_path):
+    """Fenced by a switchover, dead after it, and left again by a failover: the rules are still the operation's."""
+    a, b = guarded
+    name = topic("fenced-dead")
+    for cluster in guarded:
+        create_topic(cluster, name, PARTITIONS)
+    users = {alias: cluster.client_properties("SASL_SCRAM") for alias, cluster in (("x", a), ("y", b))}
+    settings = {"replication.policy.class": NAMES_KEPT}
+    one_way = write_file(tmp_path / "one.properties", users, {"x->y": name}, settings)
+    both_ways = write_file(tmp_path / "both.properties", users, {"x->y": name, "y->x": name}, settings)
+    words = ("--from", "x", "--to", "y", "--yes", "--report", str(tmp_path))
+    old, new = Application(a, name), Application(b, name)
+    old.write(10)
+    with Running(one_way, log=tmp_path / "run.log"):
+        reaches(b, name, 10)
+        over = sparkmirror("switchover", one_way, "--fence-by-acl", "--wait-for-idle", "1", *words)
+        assert (over.returncode, denials(a)) == (0, [name]), over.stdout + over.stderr
+    for broker in a.brokers:
+        broker.kill()
+    new.write(10)
+    log = tmp_path / "back.log"
+    with log.open("w") as out:
+        line = [sys.executable, "-m", "sparkmirror", "failover", str(both_ways), *words, "--reverse"]
+        back = subprocess.Popen(line, stdout=out, stderr=out, text=True)
+        try:
+            until(lambda: "is waited for" in log.read_text(), "it waits")
+            for broker in a.brokers:
+                broker.start()
+            until(lambda: contents(read(a, name)) == contents(read(b, name)), "the flow back has run")
+            assert denials(a) == []
+            back.send_signal(signal.SIGTERM)
+            assert back.wait(60) == 0, log.read_text()
+        finally:
+            back.kill()
+            back.wait()
+    assert (old.written, new.written, old.refusals, new.refusals) == (10, 10, [], [])

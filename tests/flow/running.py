@@ -118,6 +118,7 @@ def write_file(
         "replication.factor": "1",
         "tasks.max": "2",
         "refresh.topics.interval.seconds": "2",
+        "stop.timeout.ms": "30000",  # tests share the machine
         "emit.heartbeats.enabled": "false",
         "emit.offset-syncs.enabled": "false",
         "sync.topic.configs.enabled": "false",  # tests give copies other limits than their sources, on purpose

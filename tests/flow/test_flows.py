@@ -18,10 +18,15 @@ SHIFTS = 4
 
 
 def shifts_of(cluster, internal, topic):
-    """How many shifts its slowest lane had: the newest one of a partition names itself, ``lane-0.7`` is the eighth."""
-    entries = offset_map.journal(cluster, internal)
-    lanes = [value["lane"] for key, value in entries.items() if key[0] == "progress" and key[1] == topic]
-    return min(int(lane.rpartition(".")[2]) + 1 for lane in lanes)
+    """How many shifts its slowest lane had: the newest one of a partition names itself, ``lane-0.7`` is the eighth.
+
+    A partition that was taken over has an older record too, of the writer epoch before.
+    """
+    newest: dict[int, tuple[int, str]] = {}
+    for key, value in offset_map.journal(cluster, internal).items():
+        if key[:2] == ("progress", topic):
+            newest[key[2]] = max(newest.get(key[2], (0, "")), (value["time_ms"], value["lane"]))
+    return min(int(lane.rpartition(".")[2]) + 1 for _, lane in newest.values())
 
 
 def config_of(cluster, topic):

@@ -30,7 +30,8 @@ def test_a_partition_that_stops_is_tried_again_alone_and_a_stop_without_the_targ
     for number in range(20):
         producer.produce(large, b"x" * (50_000 if number == 10 else 50), partition=number % 2)
         producer.flush(60)
-    file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "c": cluster_c}, {"a->c": f"{large},{plain}"})
+    clusters = {"a": cluster_a, "c": cluster_c}
+    file = write_file(tmp_path / "mm2.properties", clusters, {"a->c": f"{large},{plain}"}, {"stop.timeout.ms": "8500"})
     with ExitStack() as stack:
         writing = stack.enter_context(Traffic(cluster_a, plain, 2).small(per_turn=2))
         mirror = stack.enter_context(Running(file, log=tmp_path / "run.log"))

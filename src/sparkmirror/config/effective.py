@@ -89,6 +89,7 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "refresh.topics.interval.seconds", f"{flow.refresh_topics_interval_s:g}"
     yield from _duty_rows(flow)
     yield "shift.max.ms", str(flow.shift_max_ms)
+    yield "stop.timeout.ms", str(flow.stop_timeout_ms)
     yield "lane.memory.bytes", str(flow.memory_per_lane)
     yield "batch.decompression.max.bytes", str(flow.decompression_limit)
     yield "max.bytes.per.second", "no limit" if flow.max_bytes_per_s is None else str(flow.max_bytes_per_s)

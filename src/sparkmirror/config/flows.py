@@ -54,6 +54,7 @@ _MIN_LANE_MEMORY = 1024 * 1024
 _MIN_DECOMPRESSION = 1024 * 1024
 _MIN_RATE = 1024
 _MIN_RPO_LIMIT = 10_000
+_MIN_STOP_MS = 5_000
 """What is known of a source that answers, and has nothing new, is on record within some seconds."""
 _DECOMPRESSION = 256 * 1024 * 1024
 _DECOMPRESSION_TIMES = 10
@@ -112,6 +113,7 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         sync_topic_deletes_enabled=_deletes(reader, policy),
         acls=_acls(reader),
         shift_max_ms=reader.integer("shift.max.ms", 600_000, low=1_000),
+        stop_timeout_ms=reader.integer("stop.timeout.ms", 8_500, low=_MIN_STOP_MS),
         memory_per_lane=reader.integer("lane.memory.bytes", 64 * 1024 * 1024, low=_MIN_LANE_MEMORY, high=LONG_MAX),
         isolation=consumer.choice("isolation.level", _ISOLATION, Isolation.READ_COMMITTED),
         auto_offset_reset=reset,

@@ -211,7 +211,7 @@ FLOW: Mapping[str, Key] = _table(
         errors.tolerance errors.deadletterqueue.topic.name errors.deadletterqueue.topic.replication.factor
         errors.deadletterqueue.context.headers.enable
         provenance.header.enabled shift.max.ms lane.memory.bytes max.bytes.per.second internal.topic.replication.factor
-        rpo.limit.ms homeward.enabled
+        rpo.limit.ms homeward.enabled stop.timeout.ms
         batch.decompression.max.bytes
         on.source.retention on.source.tail.lost on.source.recreated on.target.recreated
         start.position start.positions mm2.connector.name mm2.offsets.topic mm2.group

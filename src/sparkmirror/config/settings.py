@@ -254,6 +254,7 @@ class FlowConfig:
             where the topic may hold other producers' records too.
         acls: which ACL bindings are copied.
         shift_max_ms: how long one Spark job of a lane lasts.
+        stop_timeout_ms: from the request to stop on; what has not ended then is given up.
         memory_per_lane: bytes of batches that a lane holds before it pauses fetching.
         isolation: read_committed unless the file says otherwise. MirrorMaker 2's default is read_uncommitted, which
             copies records of aborted transactions as if they were valid: a default that corrupts is not kept.
@@ -292,6 +293,7 @@ class FlowConfig:
     sync_topic_deletes_enabled: bool = False
     acls: AclSync = AclSync()
     shift_max_ms: int = 600_000
+    stop_timeout_ms: int = 8_500
     memory_per_lane: int = 64 * 1024 * 1024
     isolation: Isolation = Isolation.READ_COMMITTED
     auto_offset_reset: AutoOffsetReset = AutoOffsetReset.EARLIEST

@@ -38,9 +38,9 @@ from sparkmirror.offsets.orders import HOLD_KEY, HoldOrder
 
 LOOK_SECONDS = 0.5
 ASK_SECONDS = 1.0
-OBEY_SECONDS, OBEY_AT_ONCE_SECONDS = 15.0, 2.0
-"""A driver that is told to stop drains for 7 s at most; one that has not ended then has the flow taken from it. With a
-source that is gone there is nothing to drain, but the driver may be waiting for it just then."""
+OBEY_SECONDS, OBEY_AT_ONCE_SECONDS = 6.5, 2.0
+"""A driver that is told to stop has ``stop.timeout.ms`` and this for it; one that has not ended then has the flow taken
+from it. With a source that is gone there is nothing to drain, but the driver may be waiting for it just then."""
 
 SETTLE_SECONDS = 60.0
 WORKING = ("running", "starting", "draining")
@@ -230,7 +230,8 @@ class Procedure:
         reason = f"{operation.kind} to {operation.target} ({operation.id})"
         self._store.write([HoldOrder(operation=operation.id, reason=reason, time_ms=now_ms(), by=operation.by)])
         gone = operation.kind == Kind.FAILOVER.value and not operation.facts.get("answers")
-        deadline = time.monotonic() + (OBEY_AT_ONCE_SECONDS if gone else OBEY_SECONDS)
+        patience = OBEY_AT_ONCE_SECONDS if gone else OBEY_SECONDS + flow.stop_timeout_ms / 1000
+        deadline = time.monotonic() + patience
         while not self._is_clean() and time.monotonic() < deadline:
             self._store.follow()
             if told(flow, self._store.state, now_ms=now_ms()).state not in WORKING:

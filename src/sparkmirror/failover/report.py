@@ -197,7 +197,7 @@ def _fenced(report: Report) -> list[str]:
     names = _denied(report.operation)
     if not names or report.operation.step != Step.DONE.name:
         return []
-    back, release = report.flow.name.back, f"`sparkmirror release --flow '{report.flow.name}' --fence-only`"
+    back, release = report.flow.name.back, f"`sparkmirror release FILE --flow '{report.flow.name}' --fence-only`"
     waits = f"`{back}` cannot write to them either, and waits. " if report.flow.policy.keeps_names else ""
     return [f"{waits}A failback ends this, or {release}.", "", *(f"- `{name}`" for name in names)]
 

@@ -137,7 +137,7 @@ class Desk:
             look.partitions(flow, state, source.ends),
             moves.decide(sight),
             against=(*_elsewhere(str(flow.name), state), *_unfenceable(self._sides, source, options)),
-            notes=_shut_out(flow, options),
+            notes=_shut_out(flow, options, self._file),
             paused=sorted(order.topic for order in state.paused.values()),
         )
 
@@ -335,11 +335,12 @@ def _unfenceable(sides: Sides, source: look.SourceState, options: Options) -> tu
     return ()
 
 
-def _shut_out(flow: FlowConfig, options: Options) -> tuple[str, ...]:
+def _shut_out(flow: FlowConfig, options: Options, file: str) -> tuple[str, ...]:
     if options.fence is not Fence.ACL or not flow.policy.keeps_names:
         return ()
     denied = f"while everybody is denied to write to {flow.source.alias}, {flow.name.back} cannot either"
-    return (f"{denied}: once no producer is left, sparkmirror release --flow '{flow.name}' --fence-only ends that",)
+    release = f"sparkmirror release {file} --flow '{flow.name}' --fence-only"
+    return (f"{denied}: once no producer is left, {release} ends that",)
 
 
 def _elsewhere(flow: str, state: JournalState) -> tuple[str, ...]:

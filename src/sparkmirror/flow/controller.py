@@ -41,7 +41,9 @@ from sparkmirror.offsets.orders import HoldOrder
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.1
-DRAIN_SECONDS = 7.0
+REST_SECONDS = 1.5
+"""Of the time that a stop may take, for what follows the lanes' end: duties that are under way, and the last record."""
+
 OPEN_AGAIN_SECONDS = 5.0
 MOST_OPEN_AGAIN_SECONDS = 30.0
 HELD_SECONDS = 2.0
@@ -296,7 +298,7 @@ class Controller:
     def _finish(self, copying: Copying) -> None:
         if not copying.finished:
             self._state = follow(self._state, FlowState.DRAINING)
-        copying.end(DRAIN_SECONDS)
+        copying.end(self.config.stop_timeout_ms / 1000 - REST_SECONDS)
         self._view = copying.view(self._state.value, tuple(self._events))
         unfinished = copying.errors()
         if self._once and unfinished:

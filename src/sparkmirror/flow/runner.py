@@ -33,9 +33,6 @@ from sparkmirror.spark.settings import SparkOptions
 log = logging.getLogger(__name__)
 
 SPARE_SLOTS = 8
-END_SECONDS = 8.5
-"""From the request to stop on. What has not ended then is given up: the next start takes it over."""
-
 PULSE_SECONDS = 1.0
 """How long the end waits for heartbeats that are under way."""
 
@@ -69,6 +66,7 @@ class Runner:
         self._steady = threading.Event()
         self._stopping = threading.Event()
         self._deadline = float("inf")
+        self._end_s = max(flow.stop_timeout_ms for flow in config.flows) / 1000 if config.flows else 0.0
         self.controllers = tuple(self._controller(flow, once) for flow in config.flows)
         self._troubles = troubles
         self._given_up = given_up(troubles, once=once)
@@ -93,7 +91,7 @@ class Runner:
     def failures(self) -> tuple[SparkmirrorError, ...]:
         """Why flows failed."""
         late = [
-            SparkmirrorError(f"{controller.name} did not stop within {END_SECONDS} s: its next start takes over")
+            SparkmirrorError(f"{controller.name} did not stop within {self._end_s:g} s: its next start takes over")
             for controller in self._unfinished
         ]
         return (*(c.failure for c in self.controllers if c.failure is not None), *late)
@@ -116,7 +114,7 @@ class Runner:
 
     def stop(self) -> None:
         """Asks every flow to drain and end; returns at once."""
-        self._deadline = min(self._deadline, time.monotonic() + END_SECONDS)
+        self._deadline = min(self._deadline, time.monotonic() + self._end_s)
         self._stopping.set()
         for controller in self.controllers:
             controller.stop()
