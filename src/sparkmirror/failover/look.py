@@ -25,6 +25,7 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.state import JournalState
 
 REACH_MS = 3_000
@@ -49,7 +50,7 @@ class PartitionState:
         target: the same on the target.
         position: up to this source offset everything is on the target, or was left out on purpose.
         end: the end of the source as it was seen last, or `NO_OFFSET`.
-        seen_ms: when that was, milliseconds since 1970.
+        seen_ms: what the source had taken by then is known, milliseconds since 1970; 0 where nothing is.
         standing: why it stands still, or "".
     """
 
@@ -102,14 +103,18 @@ def partitions(flow: FlowConfig, state: JournalState, ends: Mapping[TopicPartiti
             place = TopicPartition(seen.topic, number)
             committed[place] = max(offset, committed.get(place, NO_OFFSET))
     now, policy = now_ms(), policy_for(flow.policy, flow.source.alias)
+    point_ms = UNKNOWN_MS if state.life is None else state.life.recovery_ms
     return tuple(
-        _partition(flow, progress, ends.get(place, NO_OFFSET), committed.get(place, NO_OFFSET), now)
+        _partition(flow, progress, ends.get(place, NO_OFFSET), committed.get(place, NO_OFFSET), now, point_ms)
         for place, progress in sorted(state.progress.items())
         if not policy.is_heartbeats_topic(place.topic)
     )
 
 
-def _partition(flow: FlowConfig, progress: Progress, asked: int, committed: int, now: int) -> PartitionState:
+def _partition(
+    flow: FlowConfig, progress: Progress, asked: int, committed: int, now: int, point_ms: int
+) -> PartitionState:
+    """One partition; a record that was written while the source was away already does not say that it was seen."""
     place = progress.partition
     seen = max(progress.end, committed)
     known = max(seen, progress.position) if seen != NO_OFFSET else NO_OFFSET
@@ -118,7 +123,7 @@ def _partition(flow: FlowConfig, progress: Progress, asked: int, committed: int,
         target=TopicPartition(topics.remote_topic(flow, place.topic), place.partition),
         position=progress.position,
         end=asked if asked != NO_OFFSET else known,
-        seen_ms=now if asked != NO_OFFSET else progress.time_ms,
+        seen_ms=now if asked != NO_OFFSET else max(0, progress.recovery_ms, point_ms),
         standing=progress.error,
     )
 

@@ -173,6 +173,8 @@ class Procedure:
             left = self._left(ends)
             open_ones = sorted(place for place, end in ends.items() if high[place] > end)
             line = self._line(left.records, left.partitions, left.trouble, open_ones)
+            if left.partitions:
+                line += self._unknown(ends)
             if not line:
                 before, (ends, high) = (ends, high), self._both_ends()
                 if before == (ends, high):
@@ -194,6 +196,18 @@ class Procedure:
         if open_ones:
             return f"a transaction is open in {open_ones[0]}: its producer, or transaction.timeout.ms, has to end it"
         return ""
+
+    def _unknown(self, ends: Mapping[TopicPartition, int]) -> str:
+        """Which topics the flow has not found yet, since it looks for them at its interval only."""
+        progress, flow = self._store.state.progress, self._sides.flow
+        names = sorted({place.topic for place, end in ends.items() if end and place not in progress})
+        if not names:
+            return ""
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        every = f"every {flow.refresh_topics_interval_s:g} s (refresh.topics.interval.seconds) and"
+        if not flow.refresh_topics_enabled:
+            every = "only"
+        return f"; {flow.name} has not found topic {names[0]}{more} yet: it looks {every} when it is started anew"
 
     def _both_ends(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         return self._ends(committed=True), self._ends(committed=False)
