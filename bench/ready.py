@@ -41,7 +41,7 @@ def ready(run: Run, source: Side, target: Side, topic: str, partitions: int, rec
     Raises:
         RunFailedError: nothing was copied, the command failed, or a group is at another place.
     """
-    middles = {number: end // 2 for number, end in source.end_offsets(topic, partitions).items()}
+    middles = {number: end // 2 for number, end in source.end_offsets(topic, partitions).items() if end}
     _each(lambda group: _commit(source, group, topic, middles))
     wait(run, target, 1, FIRST_RECORD_S)
     wait(run, target, records, SILENCE_S)

@@ -180,7 +180,7 @@ def _losses(report: Report) -> list[str]:
     if unknown:
         lines.append(f"- partitions whose end on the source was never seen: {unknown}")
     if report.operation.kind == Kind.FAILOVER.value and report.partitions:
-        oldest = min(each.seen_ms for each in report.partitions)
+        oldest = min((each.seen_ms for each in report.partitions if each.seen_ms), default=0)
         lines.append(f"- what the source took after it was seen last (from {_moment(oldest)} on) cannot be known")
     twice = _repeated(report.moves)
     lines.append(f"- records that groups read twice: **{'some' if twice is None else twice}**")

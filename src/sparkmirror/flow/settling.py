@@ -95,6 +95,7 @@ def _positions(opened: Opened, resumed: Mapping[TopicPartition, Resumed]) -> lis
                 target_id=before.target_id,
                 newest_ms=before.newest_ms,
                 time_ms=before.time_ms,  # the source was not asked
+                recovery_ms=before.recovery_ms,
             )
         records.append(fresh)
     return records
