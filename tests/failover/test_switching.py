@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,26 @@ def check_a_late_producer(scene: Scene) -> None:
     assert contents(read(scene.target, scene.copy)) == contents(read(scene.source, scene.topic))
 
 
+def test_a_topic_that_the_flow_has_not_found_yet_is_named_with_what_to_do(cluster_a, cluster_b, topic, tmp_path):
+    stem = topic("unfound")
+    old, new = f"{stem}-old", f"{stem}-new"
+    flows, settings = {f"{stem}->b": f"{stem}-.*"}, {"refresh.topics.enabled": "false"}
+    file = write_file(tmp_path / "mm2.properties", {stem: cluster_a, "b": cluster_b}, flows, settings)
+    create_topic(cluster_a, old, 1)
+    Traffic(cluster_a, old, 1).some("small", 5)
+    words = ("--from", stem, "--to", "b", "--yes", "--report", tmp_path)
+    with Running(file, log=tmp_path / "run.log"):
+        reaches(cluster_b, f"{stem}.{old}", 5)
+        create_topic(cluster_a, new, 1)
+        missing = Traffic(cluster_a, new, 1).some("small", 5)
+        waited = sparkmirror("switchover", file, *words, "--wait-for-idle", "1", "--timeout", "3")
+        assert waited.returncode == 1
+        said = " ".join(waited.stderr.split())
+        assert f"{missing} records of 1 partitions are missing; " in said
+        assert f"has not found topic {new} yet: it looks only when it is started anew" in said
+        assert sparkmirror("switchover", file, *words, "--abandon").returncode == 0
+
+
 @pytest.fixture
 def doomed() -> Iterator[LabCluster]:
     with start("doomed") as cluster:
@@ -231,6 +252,7 @@ def test_when_the_source_and_its_mirror_die_groups_go_on_where_they_were_seen_la
                 mirror.kill()
         if seed == 1:
             Traffic(doomed, scene.topic, PARTITIONS, nulls=False, mark="lost-").some("small", 30)
+        killed = datetime.now(UTC).isoformat()
         for broker in doomed.brokers:
             broker.kill()
         for step in ORDER[Kind.FAILOVER][:-1] if seed == 1 else ():
@@ -252,6 +274,7 @@ def test_when_the_source_and_its_mirror_die_groups_go_on_where_they_were_seen_la
         here, there = read(doomed, scene.topic), read(cluster_b, scene.copy)
         report = scene.report()
         copied = {each["partition"]: each["copied_up_to"] for each in report["partitions"]}
+        assert all("2" <= each["source_seen"] < killed for each in report["partitions"]), "seen, and while it was there"
         for number, records in there.items():
             arrived = [each for each in here[number] if each.offset < copied[number]]
             assert [(each.key, each.value) for each in records] == [(each.key, each.value) for each in arrived]

@@ -54,8 +54,9 @@ _MIN_LANE_MEMORY = 1024 * 1024
 _MIN_DECOMPRESSION = 1024 * 1024
 _MIN_RATE = 1024
 _MIN_RPO_LIMIT = 10_000
-_MIN_STOP_MS = 5_000
 """What is known of a source that answers, and has nothing new, is on record within some seconds."""
+_MIN_STOP_MS = 5_000
+"""Lanes drain for 3 s, and what they were at is put on record after that."""
 _DECOMPRESSION = 256 * 1024 * 1024
 _DECOMPRESSION_TIMES = 10
 """The decompression limit's default: so many bytes, or so many times what a partition is fetched with."""

@@ -180,8 +180,13 @@ def _losses(report: Report) -> list[str]:
     if unknown:
         lines.append(f"- partitions whose end on the source was never seen: {unknown}")
     if report.operation.kind == Kind.FAILOVER.value and report.partitions:
-        oldest = min((each.seen_ms for each in report.partitions if each.seen_ms), default=0)
-        lines.append(f"- what the source took after it was seen last (from {_moment(oldest)} on) cannot be known")
+        moments = [each.seen_ms for each in report.partitions if each.seen_ms]
+        if moments:
+            since = _moment(min(moments))
+            lines.append(f"- what the source took after it was seen last (from {since} on) cannot be known")
+        if len(moments) < len(report.partitions):
+            count = len(report.partitions) - len(moments)
+            lines.append(f"- partitions of which it is not known when the source was seen last: {count}")
     twice = _repeated(report.moves)
     lines.append(f"- records that groups read twice: **{'some' if twice is None else twice}**")
     return lines
