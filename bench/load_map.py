@@ -1,6 +1,6 @@
 """How long a driver needs to read the positions and the map of many partitions from a real broker.
 
-    load_map.py fill SERVERS TOPIC PARTITIONS     one progress and two segments for each partition
+    load_map.py fill SERVERS TOPIC PARTITIONS     one progress and the map for each partition
     load_map.py load SERVERS TOPIC PARTITIONS     reads them as a driver does, and prints what it took, as JSON
 
 Loading is a process of its own: its memory is nobody else's.
@@ -17,7 +17,8 @@ from sparkmirror.config import ClientSettings
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition, Writer
-from sparkmirror.offsets.records import Progress, Record, Segment
+from sparkmirror.offsets.records import Progress, Record
+from sparkmirror.offsets.segments import Opening, segments_of, targets_of
 
 TIMEOUT_MS = 120_000
 PER_TOPIC, GROUPS, AT_A_TIME = 100, 8, 10_000
@@ -28,8 +29,10 @@ def records_of(number: int) -> list[Record]:
     """What is on record of one partition: a hole in the middle of what was copied."""
     place = TopicPartition(f"topic-{number // PER_TOPIC:05}", number % PER_TOPIC)
     writer = Writer(producer_id=1_000 + number % GROUPS, epoch=3)
+    openings = [Opening(0, 0), Opening(HOLE, 2 * HOLE)]
     pieces: list[Record] = [
-        Segment(partition=place, writer=writer, sequence=at, source=2 * at, target=at) for at in (0, HOLE)
+        segments_of(place, writer, openings, unguarded=False, anew=False),
+        targets_of(place, writer, openings[:1]),
     ]
     progress = Progress(
         partition=place,

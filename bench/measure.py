@@ -56,13 +56,15 @@ class Progress:
     cpu_s: float
 
 
-def rate(run: Run, target: Side, workload: Workload, size: float) -> Figures:
+def rate(run: Run, target: Side, workload: Workload, size: float, records: int = 0) -> Figures:
     """Waits until all records are on the target, or the time is over; figures of the copying.
+
+    ``records`` is how many were written, if not as many as the workload says.
 
     ``whole`` is 1 when all are there. ``line_share`` is the bytes that went into the target's log each second, by what
     full batches could bring over the link.
     """
-    records = workload.scaled_records
+    records = records or workload.scaled_records
     first = wait(run, target, 1, FIRST_RECORD_S)
     start_s = first.at - run.tree.started
     last = wait(run, target, records, SILENCE_S, until=first.at + (workload.at_most_s or FOREVER_S))

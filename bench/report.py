@@ -42,6 +42,10 @@ FIGURES = {
     **{f"repeated_{share}": (f"read twice by a group at {share} %", "{:,.0f}") for share in (10, 50, 90, 100)},
     "groups_ready_s": ("groups ready, s", "{:.2f}"),
     "map_mib": ("memory of the map, MiB", "{:,.0f}"),
+    "map_log_mib": ("internal topic on disk, MiB", "{:,.1f}"),
+    "restart_s": ("next start, s", "{:.2f}"),
+    "restart_cpu_s": ("next start, CPU s", "{:.2f}"),
+    "restart_mib": ("memory after it, MiB", "{:,.0f}"),
 }
 LIMITED = ("records_per_s", "mb_per_s", "cpu_s_per_gb", "p50_ms", "p99_ms", "p999_ms", "max_ms", "cores_used")
 """The figures of which the raw limit is a limit; its start and memory say nothing."""

@@ -28,12 +28,13 @@ from peers import Run, again, launch
 from ready import ready
 from recovery import recovery
 from sparkmirror.lab.referee import compare
+from transactions import fill_transactions, transactions, written
 from workloads import SCALE, WORKLOADS, Kind, Peer, Workload, write_json_lines
 
 RESULTS = Path(__file__).parent / "results"
 START_RECORDS = 1_000
 KERNELS, KERNELS_S = "kernels", 600.0
-WRITES_WHILE_IT_RUNS = (Kind.LATENCY, Kind.MEMORY, Kind.RECOVERY)
+WRITES_WHILE_IT_RUNS = (Kind.LATENCY, Kind.MEMORY, Kind.RECOVERY, Kind.TRANSACTIONS)
 
 
 class Bench:
@@ -72,6 +73,9 @@ class Bench:
             self.console.print(f"[dim]{workload.title}: writing {workload.scaled_records:,} records", highlight=False)
             fill(self.source, topic, workload, workload.scaled_records, payload)
             return size
+        if workload.kind is Kind.TRANSACTIONS:
+            self.console.print(f"[dim]{workload.title}: writing {written(workload):,} records", highlight=False)
+            fill_transactions(self.source, topic, workload)
         if workload.kind is Kind.START:
             fill(self.source, topic, workload, START_RECORDS, None)
         return float(workload.size)
@@ -87,7 +91,7 @@ class Bench:
         run = launch(peer, workload, topic, self.source, self.target, self.directory)
         with run.tree:
             try:
-                figures = self._measure(workload, run, topic, size)
+                figures = self._measure(workload, run, topic, size, ours=peer is Peer.SPARKMIRROR)
             except measure.RunFailedError as failure:
                 return {}, str(failure)
         if check and figures.get("whole"):
@@ -96,7 +100,7 @@ class Bench:
                 return {}, f"the copy differs: {verdict.difference}"
         return figures, ""
 
-    def _measure(self, workload: Workload, run: Run, topic: str, size: float) -> measure.Figures:
+    def _measure(self, workload: Workload, run: Run, topic: str, size: float, *, ours: bool) -> measure.Figures:
         match workload.kind:
             case Kind.RATE:
                 return measure.rate(run, self.target, workload, size)
@@ -112,6 +116,8 @@ class Bench:
                 return groups(run, self.source, self.target, topic, workload.scaled_records, workload.checkpoints_s)
             case Kind.FAILOVER:
                 return ready(run, self.source, self.target, topic, workload.partitions, workload.scaled_records)
+            case Kind.TRANSACTIONS:
+                return transactions(run, lambda: again(run), self.source, self.target, topic, workload, ours=ours)
             case Kind.MAP:
                 raise ValueError("the map is loaded without a peer")
 

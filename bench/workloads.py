@@ -34,6 +34,7 @@ class Kind(Enum):
     RECOVERY = "recovery"
     GROUPS = "groups"
     FAILOVER = "failover"
+    TRANSACTIONS = "transactions"
 
 
 class Peer(Enum):
@@ -214,6 +215,13 @@ WORKLOADS = (
         partitions=100,
         peers=(Peer.SPARKMIRROR,),
         settings=GROUPS,
+    ),
+    Workload(
+        name="transactions",
+        title="100 B, a transaction's marker per 10 records",
+        kind=Kind.TRANSACTIONS,
+        records=50_000_000,
+        peers=ALL[:2],
     ),
     Workload(
         name="map",

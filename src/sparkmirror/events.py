@@ -31,6 +31,8 @@ class Kind(Enum):
     TARGET_DELETED = "target-deleted"
     TARGET_RECREATED = "target-recreated"
     TARGET_TAIL_LOST = "target-tail-lost"
+    TARGET_CHANGED = "target-changed"
+    TARGET_NOT_EMPTY = "target-not-empty"
     FOREIGN_WRITER = "foreign-writer"
     RELAYED = "relayed"
     LOOP = "loop"
@@ -38,6 +40,7 @@ class Kind(Enum):
     DEAD_LETTER = "dead-letter"
     UNAUTHORIZED = "unauthorized"
     THROTTLED = "throttled"
+    TAKEN_OVER = "taken-over"
     MAY_REPEAT = "may-repeat"
     STOPPED = "stopped"
     GOES_ON = "goes-on"
@@ -54,6 +57,7 @@ ANEW = frozenset(
         Kind.SOURCE_SHRANK,
         Kind.TARGET_DELETED,
         Kind.TARGET_RECREATED,
+        Kind.TARGET_NOT_EMPTY,
         Kind.MOVED,
         Kind.RELAYED,
     }

@@ -67,6 +67,11 @@ def test_without_a_lab_down_is_content_and_status_is_not(lab: Lab) -> None:
     assert "sparkmirror lab up" in shown.stderr
 
 
+def test_without_a_lab_nothing_is_started_again(lab: Lab) -> None:
+    started = lab("start")
+    assert (started.returncode, "sparkmirror lab up" in started.stderr) == (1, True)
+
+
 def test_a_setting_that_is_none_is_refused(lab: Lab) -> None:
     assert lab("up", "--config", "nonsense").returncode == 2
 
@@ -83,12 +88,25 @@ def test_a_detached_lab_is_seen_and_ended_from_other_shells(lab: Lab, tmp_path: 
     assert "a lab is running already" in second.stderr
     written = tmp_path / "mm2.properties"
     written.write_text(lab("status", "--properties", "--listener", "SASL_SSL").stdout)
-    (flow,) = config.load([written]).flows
-    assert str(flow.name) == "x->y"
+    assert [str(flow.name) for flow in config.load([written]).flows] == ["x->y", "y->x"]
     assert lab("status", "--properties", "--listener", "MTLS").returncode == 1
+    check_a_dead_broker_is_started_again(lab)
     assert lab("down").stdout == "the lab is down\n"
     wait_until_gone(ports)
     assert lab("status").returncode == 1
+
+
+def check_a_dead_broker_is_started_again(lab: Lab) -> None:
+    assert lab("start").stdout == "all brokers run\n"
+    (broker,) = state_of(lab)["clusters"][0]["brokers"]  # type: ignore[index]  # read from JSON
+    os.kill(broker["pid"], signal.SIGKILL)
+    wait_until_gone([broker["port"]])
+    again = lab("start")
+    assert (again.returncode, again.stdout) == (0, "broker 1 of cluster x answers again\n"), again.stderr
+    (now,) = state_of(lab)["clusters"][0]["brokers"]  # type: ignore[index]  # read from JSON
+    assert known_brokers((HOST, broker["port"]))
+    assert now["port"] == broker["port"]
+    assert now["pid"] not in (0, broker["pid"])
 
 
 @pytest.mark.kafka

@@ -11,7 +11,9 @@ from io import StringIO
 
 import pytest
 
+from sparkmirror.cli.app import show_error
 from sparkmirror.cli.logs import LIBRARIES, ROOT, LogFormat, configure
+from sparkmirror.errors import SparkmirrorError
 
 
 @pytest.fixture(autouse=True)
@@ -106,3 +108,12 @@ def test_warnings_of_libraries_are_log_lines(capsys: Captured):
         logging.captureWarnings(True)
         warnings.warn("old", DeprecationWarning, stacklevel=1)
     assert "old" in json.loads(capsys.readouterr().err)["message"]
+
+
+def test_an_error_that_ends_a_command_is_a_json_line_where_json_was_asked_for(capsys: Captured) -> None:
+    configure(LogFormat.JSON)
+    show_error(SparkmirrorError("it broke"), with_traceback=True)
+    (line,) = capsys.readouterr().err.splitlines()
+    told = json.loads(line)
+    assert (told["level"], told["source"], told["message"]) == ("error", "cli.app", "it broke")
+    assert "SparkmirrorError: it broke" in told["traceback"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kafka.protocol.consumer import FetchResponse, OffsetForLeaderEpochResponse
 from kafka.protocol.producer import ProduceResponse
 
 from sparkmirror import batches
@@ -24,7 +25,7 @@ from sparkmirror.kafka.fetching import Fetched
 from sparkmirror.kafka.producing import BatchesRequest
 from sparkmirror.kafka.producing import Load as Sent
 from sparkmirror.model import NO_OFFSET, Alias, FlowName, TopicPartition, Writer
-from sparkmirror.offsets.records import Segment
+from sparkmirror.offsets.segments import Segments
 from tests.batches.building import Rec, Written, log
 
 WRITER = Writer(producer_id=4_000, epoch=3)
@@ -151,7 +152,67 @@ class WillingTarget(Cluster):
         return [load.payload for sent in self.requests for load in sent if load.partition.partition == partition]
 
 
+class SlowSource(Cluster):
+    """A source that keeps the requests that are sent to it; nothing is connected.
+
+    Attributes:
+        asked: (request, broker, what takes the answer), oldest first.
+        brokers: those that the metadata has.
+    """
+
+    def __init__(self, alias: str, settings: ClientSettings, *, role: str, loop: Any = None) -> None:
+        super().__init__(alias, settings, role=role, loop=loop)
+        self.asked: list[tuple[Any, int, Callable[[Any], None]]] = []
+        self.brokers = {1, 2, 3}
+
+    def can_send(self, node: int) -> bool:  # noqa: ARG002 - as of any cluster
+        return True
+
+    def knows(self, node: int) -> bool:
+        return node in self.brokers
+
+    def send(
+        self,
+        request: Any,
+        node: int,
+        done: Callable[[Any], None],
+        timeout_ms: int | None = None,  # noqa: ARG002 - as of any cluster
+    ) -> None:
+        self.asked.append((request, node, done))
+
+
 BEGIN = 10
+SESSION = 77
+
+
+def told(records: bytes) -> Any:
+    """An answer of the source with these records of partition 0 and nothing of others."""
+    topic = FetchResponse.FetchableTopicResponse
+    part = topic.PartitionData(
+        partition_index=0,
+        error_code=0,
+        high_watermark=1 << 40,
+        last_stable_offset=1 << 40,
+        log_start_offset=0,
+        aborted_transactions=None,
+        preferred_read_replica=-1,
+        records=records,
+    )
+    responses = [topic(topic="orders", partitions=[part])]
+    return FetchResponse(throttle_time_ms=0, error_code=0, session_id=SESSION, responses=responses)
+
+
+def log_end(request: Any, end: int, code: int = 0) -> Any:
+    """A leader's answer to where an epoch ends in the log of one partition: the epoch asked for, up to ``end``."""
+    (topic,) = request.topics
+    (one,) = topic.partitions
+    wire = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+    told = wire.EpochEndOffset(error_code=code, partition=one.partition, leader_epoch=one.leader_epoch, end_offset=end)
+    return OffsetForLeaderEpochResponse(topics=[wire(topic=topic.topic, partitions=[told])])
+
+
+TURNS = 50
+"""More turns of a loop than anything takes that waits for nobody."""
 
 
 class Bench:
@@ -160,7 +221,7 @@ class Bench:
     def __init__(self, partitions: int, **settings: int) -> None:
         client = ClientSettings(bootstrap_servers=("127.0.0.1:1",), **settings)  # type: ignore[arg-type]  # its numbers
         self._loop = new_loop("bench")
-        self._source = Cluster("A", client, role="test", loop=self._loop)
+        self.source = SlowSource("A", client, role="test", loop=self._loop)
         self.target = WillingTarget(client, self._loop)
         config = FlowConfig(
             name=FlowName(source=Alias("A"), target=Alias("B")),
@@ -171,7 +232,7 @@ class Bench:
             plan(source=TopicPartition("orders", number), max_message_bytes=64 << 20) for number in range(partitions)
         )
         shift = ShiftPlan(flow="A->B", run="run", shift="lane-0.0", generation=1, partitions=plans)
-        self.lane = Lane(shift, config, self._source, self.target)
+        self.lane = Lane(shift, config, self.source, self.target)
         self.lane.lease.renew(now() + 1e9)
         self.lane.watch.write_ahead = self._put_on_record  # type: ignore[method-assign]  # no internal topic is there
         for partition in self.lane.partitions:
@@ -179,7 +240,7 @@ class Bench:
             partition.guard, partition.remembered_ms = EVERY_AGE, NOW_MS
             partition.source_node = partition.target_leader = 1
 
-    def _put_on_record(self, partition: PartitionCopy, segments: Sequence[Segment], ticket: Ticket) -> None:
+    def _put_on_record(self, partition: PartitionCopy, segments: Sequence[Segments], ticket: Ticket) -> None:
         ticket.acknowledged = bool(segments)
         self.lane.appender.offer(partition)
 
@@ -204,7 +265,17 @@ class Bench:
         """Sends whatever waits."""
         self.lane.appender.send_ready()
 
+    def run(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Runs a coroutine function on the lane's loop, and whatever else is on it meanwhile."""
+        return self._loop.run(work, *args)
+
+    async def rest(self) -> None:
+        """Lets what was begun on the loop come to its end, also on a machine so busy that 0.01 s are nothing."""
+        await self._loop.sleep(0.01)
+        for _ in range(TURNS):
+            await self._loop.sleep(0)
+
     def close(self) -> None:
-        self._source.close()
+        self.source.close()
         self.target.close()
         self._loop.close()

@@ -23,7 +23,9 @@ from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.producer_ids import acquire_writer
 from sparkmirror.model import TopicPartition, Writer
-from sparkmirror.offsets.records import Progress, Segment, parse
+from sparkmirror.offsets.records import Progress, parse
+from sparkmirror.offsets.segments import Segments, Targets
+from tests.offsets.segments import Segment, told
 
 PARTITIONS = 3
 WAIT_SECONDS = 60.0
@@ -165,14 +167,14 @@ class Stage:
         cluster = self.clusters("B")
         entries, _ = cluster.run(Journal(cluster, self.internal).read_all)
         progress: dict[TopicPartition, Progress] = {}
-        segments: dict[TopicPartition, list[Segment]] = {}
+        segments: dict[TopicPartition, list[Segments | Targets]] = {}
         for entry in entries.values():
             record = parse(entry.key, entry.value)
             if isinstance(record, Progress):
                 progress[record.partition] = record
-            elif isinstance(record, Segment):
+            elif isinstance(record, Segments | Targets):
                 segments.setdefault(record.partition, []).append(record)
-        return progress, segments
+        return progress, {place: told(records) for place, records in segments.items()}
 
     def assert_equal(self) -> dict[TopicPartition, list[tuple[int, int]]]:
         """Compares record by record, order, keys, headers and times; gives the (source, target) offsets."""

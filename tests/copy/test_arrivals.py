@@ -16,10 +16,11 @@ from sparkmirror.batches import Codec
 from sparkmirror.copy.arrivals import Arrival, Place, Prepared, Run, arrival
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.pieces import STRIDE
-from sparkmirror.offsets.records import SEQUENCES
+from sparkmirror.offsets.segments import SEQUENCES
 from tests.batches.building import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, Rec, Written, logs, read, sealed
 from tests.batches.old_messages import Old, old_logs, wrapper
 from tests.copy.making import LARGE, NOW_MS, SOURCE, WRITER, answer, batch, partition, place, rules, take
+from tests.offsets.segments import points
 
 PRODUCER = (900, 1, 0)
 ABORT, COMMIT = 0, 1
@@ -32,7 +33,8 @@ def marker(offset: int, kind: int, producer_id: int = 900) -> Written:
 
 
 def segments(arrived: Arrival) -> list[tuple[int, int]]:
-    return [(segment.sequence, segment.source) for segment in arrived.segments]
+    assert (arrived.segments is None) == (not arrived.openings)
+    return [(opening.sequence, opening.offset) for opening in arrived.openings]
 
 
 def test_consecutive_batches_are_one_run_and_one_segment():
@@ -46,7 +48,7 @@ def test_consecutive_batches_are_one_run_and_one_segment():
 
 def test_what_continues_the_last_answer_opens_no_segment():
     arrived = answer([batch(40, 3)], place(40, next_sequence=9, continues_at=40))
-    assert arrived.segments == []
+    assert segments(arrived) == []
     assert arrived.next_sequence == 12
 
 
@@ -92,7 +94,7 @@ def test_batches_that_came_from_the_target_are_dropped():
 
 def test_an_answer_of_nothing_but_dropped_batches_moves_the_place():
     arrived = answer([marker(0, COMMIT), marker(1, COMMIT)], place())
-    assert (arrived.items, arrived.segments, arrived.end, arrived.next_sequence) == ([], [], 2, 0)
+    assert (arrived.items, arrived.openings, arrived.end, arrived.next_sequence) == ([], [], 2, 0)
 
 
 def test_an_empty_answer_moves_nothing():
@@ -198,10 +200,10 @@ def test_items_and_segments_account_for_every_record(written: Sequence[Written],
     arrived = answer(written, place(position, until=until, next_sequence=began))
     taken = [b for b in written if b.last_offset >= position and (until == NO_OFFSET or b.base_offset < until)]
     wanted = [r.offset for b in taken for r in b.seen() if r.offset >= position]
-    points = {(s.sequence - began) % SEQUENCES: s.source for s in arrived.segments}
+    begun = {(opening.sequence - began) % SEQUENCES: opening.offset for opening in arrived.openings}
     translated, source = [], NO_OFFSET
     for count in range((arrived.next_sequence - began) % SEQUENCES):
-        source = points.get(count, source + 1)
+        source = begun.get(count, source + 1)
         translated.append(source)
     assert translated == wanted
     sequence = began
@@ -210,7 +212,12 @@ def test_items_and_segments_account_for_every_record(written: Sequence[Written],
         counts = item.index.count[item.at : item.stop].sum() if isinstance(item, Run) else item.count
         sequence = (sequence + int(counts)) % SEQUENCES
     assert sequence == arrived.next_sequence
-    assert all(s.partition == SOURCE and s.writer == WRITER and s.target == NO_OFFSET for s in arrived.segments)
+    if arrived.segments is not None:
+        assert (arrived.segments.partition, arrived.segments.writer) == (SOURCE, WRITER)
+        behind = (arrived.segments.sequence - began) % SEQUENCES
+        there = dict(points(replace(arrived.segments, sequence=behind), arrived.segments.source))
+        for count, source in enumerate(translated[behind:], behind):
+            assert source == there.get(count, source if count == behind else translated[count - 1] + 1)
     if until == NO_OFFSET:
         assert arrived.end == last + 1
     else:
@@ -319,9 +326,9 @@ def test_items_and_segments_account_for_every_old_record(log: list[Old], data: s
     position = data.draw(st.integers(log[0].base_offset, log[-1].last_offset))
     arrived = old_answer(log, replace(place(position), batch_bytes=data.draw(st.integers(62, 500))))
     wanted = [r.offset for old in log for r in old.seen() if r.offset >= position]
-    points, translated, source = dict(segments(arrived)), [], NO_OFFSET
+    begun, translated, source = dict(segments(arrived)), [], NO_OFFSET
     for count in range(arrived.next_sequence):
-        source = points.get(count, source + 1)
+        source = begun.get(count, source + 1)
         translated.append(source)
     assert translated == wanted
     assert [item.sequence for item in arrived.items] == [0, *itertools.accumulate(i.count for i in prepared(arrived))][

@@ -133,10 +133,12 @@ def test_whatever_is_put_aside_the_rest_arrives_once_and_the_position_waits_for_
     copy = making.partition()
     copy.rules = NARROW
     target, aside = Target(copy), []
+    openings: list[tuple[int, int]] = []
     while copy.fetch_offset < end:
         rest = [part for part in parts if part.last_offset >= copy.fetch_offset]
         came = making.answer(rest, copy.place(), wanted=NARROW)
         copy.take(came, Ticket(acknowledged=True))
+        openings += came.openings
         if came.obstacle is not None:
             assert isinstance(came.obstacle, RecordTooLargeError)
             for offset in came.obstacle.offsets:
@@ -154,10 +156,10 @@ def test_whatever_is_put_aside_the_rest_arrives_once_and_the_position_waits_for_
     assert target.keys == wanted
     assert (copy.position, copy.idle, copy.error, copy.tally.dead_letters) == (end, True, "", len(aside))
     assert aside == [offset for offset, is_large in enumerate(flat) if is_large]
-    pieces = sorted((segment.source, segment.target) for segment in copy.ahead.settled)
+    assert copy.ahead.settled == [(0, 0)] * bool(wanted)
     for there, key in enumerate(wanted):
-        source, first = max(piece for piece in pieces if piece[0] <= int(key))
-        assert first + int(key) - source == there
+        sequence, source = max(opening for opening in openings if opening[0] <= there)
+        assert source + there - sequence == int(key)
 
 
 def test_what_lies_below_the_position_is_forgotten() -> None:

@@ -21,7 +21,7 @@ def test_attempts_are_as_far_apart_as_the_settings_say():
 
     async def fetch() -> None:
         deadline = time.monotonic() + 60
-        fetcher.want(wanted)
+        fetcher.update(wanted)
         while len(source.asked) <= len(PAUSES) and time.monotonic() < deadline:
             fetcher.request_more(0)
             assert list(fetcher.answers()) == []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.copy.footing import Footing
+from sparkmirror.copy.footing import PAUSE_SECONDS, Footing
+from sparkmirror.copy.lease import now
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.model import UNKNOWN, Reached
 from tests.copy.making import LARGE, batch, partition, take
@@ -36,24 +37,24 @@ def test_a_leader_of_another_epoch_is_doubted_where_both_are_known(reached, lead
 )
 def test_only_a_log_with_that_epoch_and_all_of_it_holds(epoch, end, holds):
     known = footing(Reached(4, 100), 5)
-    assert known.holds(epoch, end) is holds
+    assert known.holds(epoch, end, 0.0) is holds
     assert known.doubted is not holds
 
 
 def test_each_further_election_is_doubted_anew():
     known = footing(Reached(4, 100), 5)
-    assert known.holds(4, 100)
+    assert known.holds(4, 100, 0.0)
     known.leader_epoch = 6
     assert known.doubted
 
 
 def test_an_answer_that_comes_late_counts_for_the_leader_that_gave_it():
     known = footing(Reached(4, 100), 5)
-    assert known.holds(4, 100)
-    known.acknowledged(4, 120)
+    assert known.holds(4, 100, 0.0)
+    known.acknowledged(4, 120, 0.0)
     assert known.reached == Reached(4, 120)
     assert known.doubted, "that the new leader has what was acknowledged meanwhile is not known"
-    known.acknowledged(5, 140)
+    known.acknowledged(5, 140, 0.0)
     assert not known.doubted
 
 
@@ -74,7 +75,7 @@ def test_nothing_is_sent_to_a_leader_in_doubt():
     copy = sent_before_an_election()
     assert not copy.has_more()
     assert copy.next_batch() is None
-    copy.check(4, 71)
+    copy.check(4, 71, now())
     following = copy.next_batch()
     assert following is not None
     assert (following.source, following.leader_epoch) == (1, 5)
@@ -88,14 +89,14 @@ def test_nothing_is_sent_again_to_a_leader_in_doubt():
     copy.footing.leader_epoch = 5
     copy.refused(lost, NOT_LEADER, "")
     assert copy.next_batch() is None
-    copy.check(4, 80)
+    copy.check(4, 80, now())
     assert copy.next_batch() is lost
     assert lost.leader_epoch == 5
 
 
 def test_a_leader_that_lacks_what_was_acknowledged_gets_nothing_and_the_partition_is_given_back():
     copy = sent_before_an_election()
-    copy.check(4, 70)
+    copy.check(4, 70, now())
     assert copy.next_batch() is None
     assert copy.unsettled
     assert "had offset 70 in leader epoch 4, and now epoch 4 ends at 70" in copy.error
@@ -112,3 +113,53 @@ def test_an_answer_below_what_was_acknowledged_gives_the_partition_back_and_coun
     assert not copy.all_acknowledged
     assert "it came to lie at offset 60 of a log that had acknowledged all below 71" in copy.error
     assert (copy.position, copy.footing.reached.end) == (1, 71)
+
+
+# ------------------------------------------------------------------------------------------------------ after a pause
+
+
+def test_a_leader_is_asked_again_when_it_was_not_heard_for_a_while():
+    known = footing(Reached(4, 100), 4)
+    assert known.stale(0.0)
+    assert known.holds(4, 130, 50.0)
+    assert not known.stale(50.0 + PAUSE_SECONDS)
+    assert known.stale(50.1 + PAUSE_SECONDS)
+    known.acknowledged(4, 140, 60.0)
+    assert (known.stale(60.5), known.stale(61.5)) == (False, True)
+    known.acknowledged(4, 150, 55.0)
+    assert not known.stale(60.5), "an answer to what was sent before tells nothing newer"
+
+
+@pytest.mark.parametrize(("reached", "leader_epoch"), [(UNKNOWN, 4), (Reached(4, 100), -1), (Reached(-1, 100), 4)])
+def test_nobody_is_asked_where_there_is_nothing_to_ask(reached, leader_epoch):
+    assert not footing(reached, leader_epoch).stale(1e9)
+
+
+def test_the_first_batch_after_a_pause_waits_for_the_leaders_answer():
+    copy = partition(sequence=10)
+    copy.footing = footing(Reached(4, 71), 4)
+    take(copy, batch(0, 1, size=LARGE), batch(1, 1, size=LARGE))
+    assert copy.must_verify
+    assert copy.next_batch() is None
+    copy.check(4, 71, now())
+    first = copy.next_batch()
+    assert first is not None
+    copy.acknowledged(first, 71)
+    assert not copy.must_verify, "its acknowledgement has told that the leader has all"
+    assert copy.next_batch() is not None
+
+
+def test_while_batches_are_in_flight_nobody_is_asked():
+    copy = partition(sequence=10)
+    copy.footing = footing(Reached(4, 71), 4)
+    assert copy.footing.holds(4, 71, now())
+    take(copy, batch(0, 1, size=LARGE), batch(1, 1, size=LARGE))
+    assert copy.next_batch() is not None
+    copy.footing._known_at = 0.0
+    assert copy.next_batch() is not None
+
+
+def test_an_idle_partition_asks_nobody():
+    copy = partition(sequence=10)
+    copy.footing = footing(Reached(4, 71), 4)
+    assert not copy.must_verify

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from dataclasses import replace
 
 import pytest
@@ -11,9 +10,10 @@ import pytest
 from sparkmirror.copy.arrivals import Ticket
 from sparkmirror.copy.guard import FORGOTTEN, LEAD_MS, Guard
 from sparkmirror.copy.partition import PartitionCopy
-from sparkmirror.offsets.records import Segment
+from sparkmirror.offsets.segments import Segments
 from tests.batches.building import Written
 from tests.copy.making import LARGE, NOW_MS, batch, partition, take
+from tests.offsets.segments import points
 
 DAY_MS = 86_400_000
 NETWORK, NO_REPLICAS, TOO_LARGE = 13, 19, 10
@@ -36,7 +36,7 @@ def guarded(**more: object) -> PartitionCopy:
 
 
 def flags(copy: PartitionCopy) -> list[tuple[int, bool]]:
-    return [(segment.source, segment.unguarded) for segment in copy.ahead.unreached(deque())]
+    return [(opening.offset, ahead.unguarded) for ahead in copy.ahead._waiting for opening in ahead.openings]
 
 
 @pytest.mark.parametrize("newest_ms", [-1, FORGOTTEN, NOW_MS - 30 * DAY_MS])
@@ -79,6 +79,23 @@ def test_an_old_batch_goes_alone_and_so_does_the_one_behind_it():
     copy.acknowledged(first, 0)
     assert copy.next_batch() is not None
     assert copy.next_batch() is None
+
+
+def test_behind_an_old_batch_a_young_one_goes_alone_until_it_is_acknowledged():
+    """The broker's memory of the writer is as old as the last batch, however young those before it were."""
+    copy = guarded()
+    take(copy, batch(0, 1, size=LARGE), old(batch(1, 1, size=LARGE)), *(batch(n, 1, size=LARGE) for n in (2, 3, 4)))
+    first, second = copy.next_batch(), copy.next_batch()
+    assert first is not None
+    assert second is not None
+    copy.acknowledged(first, 0)
+    copy.acknowledged(second, 1)
+    young = copy.next_batch()
+    assert young is not None
+    assert copy.next_batch() is None, "the broker may not know the writer"
+    copy.acknowledged(young, 2)
+    assert copy.next_batch() is not None
+    assert copy.next_batch() is not None
 
 
 def test_the_first_batch_of_a_shift_goes_alone_whatever_is_on_record():
@@ -124,9 +141,9 @@ def test_a_refusal_for_good_leaves_the_partition_settled_and_a_lost_answer_does_
     assert not lost.all_acknowledged
 
 
-def waited(copy: PartitionCopy) -> list[tuple[list[Segment], Ticket]]:
+def waited(copy: PartitionCopy) -> list[tuple[list[Segments], Ticket]]:
     """The partition stood still for so long that its batches are old now; what it then puts on record."""
-    written: list[tuple[list[Segment], Ticket]] = []
+    written: list[tuple[list[Segments], Ticket]] = []
     copy.guard = guard(-DAY_MS)
     copy.write_ahead = lambda segments, ticket: written.append((segments, ticket))
     return written
@@ -139,14 +156,14 @@ def test_what_turned_old_while_it_waited_is_put_on_record_first():
     assert copy.next_batch() is None
     assert not copy.has_more(), "it waits"
     ((segments, ticket),) = written
-    assert [(s.sequence, s.source, s.unguarded) for s in segments] == [(0, 0, True), (2, 5, True)]
+    assert [(points(one, one.source), one.unguarded) for one in segments] == [([(0, 0), (2, 5)], True)]
     assert flags(copy) == [(0, True), (5, True)]
     ticket.acknowledged = True
     sent = copy.next_batch()
     assert sent is not None
     assert sent.count == 4
     copy.acknowledged(sent, 7)
-    assert [(s.target, s.unguarded) for s in copy.ahead.settled] == [(7, True), (9, True)]
+    assert copy.ahead.settled == [(0, 7)]
 
 
 def test_what_turned_old_in_the_middle_of_a_segment_opens_another_one():
@@ -158,8 +175,12 @@ def test_what_turned_old_in_the_middle_of_a_segment_opens_another_one():
     written = waited(copy)
     assert copy.next_batch() is None
     ((segments, _),) = written
-    assert [(s.sequence, s.source) for s in segments] == [(1, 1)]
-    assert flags(copy) == [(1, True), (8, False)]
+    assert [(one.sequence, one.source, one.unguarded) for one in segments] == [
+        (2, 8, False),
+        (1, 1, True),
+        (0, 0, False),
+    ]
+    assert flags(copy) == [(0, False), (1, True), (8, False)]
 
 
 def test_what_turned_old_since_its_answer_was_lost_gives_the_partition_back():

@@ -25,8 +25,9 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.producer_ids import acquire_writer
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.records import Segment
+from sparkmirror.offsets.segments import Segments
 from tests.copy.staging import PARTITIONS, WAIT_SECONDS, Stage, moved_or_done, read, wait_until
+from tests.offsets.segments import Segment
 
 pytestmark = pytest.mark.kafka
 
@@ -265,10 +266,10 @@ def test_over_a_far_line_holes_of_several_partitions_go_on_record_together(
     stage: Stage, far: FlowConfig, monkeypatch: pytest.MonkeyPatch
 ):
     """Each write takes a round trip, and a connection carries few requests at a time."""
-    writes: list[list[Segment]] = []
+    writes: list[list[Segments]] = []
     write_ahead = Publisher.write_ahead
 
-    async def counted(self: Publisher, segments: Iterable[Segment], timeout_ms: int) -> None:
+    async def counted(self: Publisher, segments: Iterable[Segments], timeout_ms: int) -> None:
         writes.append(list(segments))
         await write_ahead(self, writes[-1], timeout_ms)
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from sparkmirror.config import ClientSettings
 from sparkmirror.copy.leaders import Leaders
+from sparkmirror.errors import LinkError
 from sparkmirror.kafka.cluster import Cluster, new_loop
 from sparkmirror.kafka.metadata import NO_LEADER, Leader, TopicView
-from tests.copy.making import partition
+from sparkmirror.model import Reached
+from tests.copy.making import log_end, partition
 
 FIRST, SECOND = uuid.UUID(int=11), uuid.UUID(int=12)
-NO_SUCH_TOPIC, NO_LEADER_NOW, NOT_ALLOWED = 3, 5, 29
+NO_SUCH_TOPIC, NO_LEADER_NOW, NOT_LEADER, NOT_ALLOWED, FENCED_EPOCH, UNKNOWN_EPOCH = 3, 5, 6, 29, 74, 75
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +39,8 @@ def source_view(identity: uuid.UUID | None = FIRST, code: int = 0, node: int = 4
     return TopicView(name="orders", code=code, topic_id=identity, leaders={} if code else {2: Leader(node, 9)})
 
 
-def target_view(identity: uuid.UUID | None = FIRST, code: int = 0, node: int = 5) -> TopicView:
-    return TopicView(name="A.orders", code=code, topic_id=identity, leaders={} if code else {2: Leader(node, 1)})
+def target_view(identity: uuid.UUID | None = FIRST, code: int = 0, node: int = 5, epoch: int = 1) -> TopicView:
+    return TopicView(name="A.orders", code=code, topic_id=identity, leaders={} if code else {2: Leader(node, epoch)})
 
 
 def test_leaders_epochs_and_ids_are_learnt(clusters: tuple[Cluster, Cluster]):
@@ -80,6 +83,61 @@ def test_a_partition_without_a_leader_waits(clusters: tuple[Cluster, Cluster]):
     lane._learn_source(copy, source_view(code=NO_LEADER_NOW))
     assert copy.lost_leader
     assert not copy.error
+
+
+def test_a_partition_without_a_leader_is_not_in_doubt_since_there_is_nobody_to_ask(clusters: tuple[Cluster, Cluster]):
+    copy = partition()
+    copy.footing.reached = Reached(leader_epoch=1, end=50)
+    lane = leaders(clusters)
+    lane._learn_target(copy, target_view())
+    lane._learn_target(copy, target_view(node=NO_LEADER, epoch=2))
+    assert (copy.footing.leader_epoch, copy.footing.doubted) == (1, False)
+    lane._learn_target(copy, target_view(epoch=3))
+    assert (copy.footing.leader_epoch, copy.footing.doubted) == (3, True)
+
+
+class Asked(Cluster):
+    """A target whose leader answers how far its log goes with ``code``, or not at all where that is None."""
+
+    code: int | None = 0
+
+    async def exchange(
+        self,
+        request: Any,
+        node: int | None = None,  # noqa: ARG002 - as of any cluster
+        timeout_ms: int = 0,  # noqa: ARG002 - as of any cluster
+        patience_ms: int = 0,  # noqa: ARG002 - as of any cluster
+    ) -> Any:
+        if self.code is None:
+            raise LinkError(cluster=self.alias, address="b:5", reason="no answer")
+        return log_end(request, 50, self.code)
+
+
+@pytest.mark.parametrize(
+    ("code", "lost", "stopped"),
+    [
+        (0, False, False),
+        (None, True, False),
+        (NOT_LEADER, True, False),
+        (FENCED_EPOCH, True, False),
+        (UNKNOWN_EPOCH, True, False),
+        (NOT_ALLOWED, False, True),
+    ],
+)
+def test_a_leader_that_does_not_tell_how_far_its_log_goes_is_learnt_anew(code: int | None, lost: bool, stopped: bool):
+    loop = new_loop("asked")
+    target = Asked("B", ClientSettings(bootstrap_servers=("127.0.0.1:1",)), role="test", loop=loop)
+    target.code = code
+    copy = partition()
+    copy.target_leader, copy.footing.leader_epoch = 5, 2
+    copy.footing.reached = Reached(leader_epoch=1, end=50)
+    try:
+        loop.run(Leaders(target, target).verify, [copy])
+        assert (copy.lost_leader, bool(copy.error)) == (lost, stopped)
+        assert copy.footing.doubted is (code != 0), "without an answer it stays in doubt"
+    finally:
+        target.close()
+        loop.close()
 
 
 def test_a_topic_that_is_gone_is_waited_for_and_then_named(

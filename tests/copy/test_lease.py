@@ -20,6 +20,7 @@ from sparkmirror.copy.control import RUN_KEY, lost_key, run_value
 from sparkmirror.copy.lease import LEASE_SECONDS, Lease, now
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.kafka.journal import Journal
+from sparkmirror.offsets.recovery import RecoveryPoint
 from tests.batches.building import log
 from tests.copy.making import BEGIN, Bench, batch
 from tests.copy.staging import PARTITIONS, WAIT_SECONDS, Stage, wait_until
@@ -54,6 +55,34 @@ def test_nothing_is_sent_without_the_lease():
         bench.lane.lease.renew(now())
         bench.send()
         assert len(bench.target.requests) == 1
+    finally:
+        bench.close()
+
+
+def test_a_round_that_took_long_counts_from_its_beginning(monkeypatch: pytest.MonkeyPatch):
+    """What the driver said after the sign was given may not have been read."""
+    clock = 1_000.0
+    monkeypatch.setattr("sparkmirror.copy.lease.now", lambda: clock)
+    monkeypatch.setattr("sparkmirror.copy.watch.now", lambda: clock)
+    bench = Bench(1)
+    lane = bench.lane
+    lane.lease.renew(clock - LEASE_SECONDS)
+    took = 5.0
+
+    async def give_sign(point: RecoveryPoint | None) -> str:
+        nonlocal clock
+        clock += took
+        return ""
+
+    lane.handover.give_sign = give_sign  # type: ignore[method-assign]  # there is no target
+    try:
+        bench.run(lane.watch._sign)
+        assert lane.lease.holds
+        clock += LEASE_SECONDS - took
+        assert not lane.lease.holds
+        took = LEASE_SECONDS + 1
+        bench.run(lane.watch._sign)
+        assert not lane.lease.holds, "it was over before the round was"
     finally:
         bench.close()
 

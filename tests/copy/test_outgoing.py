@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sparkmirror import batches
 from sparkmirror.copy.arrivals import Rules, Ticket
 from sparkmirror.copy.outgoing import Outgoing, Waiting, next_outgoing
-from sparkmirror.offsets.records import SEQUENCES
+from sparkmirror.offsets.segments import SEQUENCES
 from tests.batches.building import Rec, Written, logs, read
 from tests.copy.making import LARGE, NOW_MS, WRITER, answer, batch, place, rules
 

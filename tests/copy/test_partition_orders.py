@@ -21,7 +21,7 @@ from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
 from sparkmirror.copy.guard import FORGOTTEN, Guard
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.retries import Retry, decide
-from sparkmirror.offsets.records import SEQUENCES, Segment
+from sparkmirror.offsets.segments import SEQUENCES, Opening
 from tests.batches.building import CONTROL, Written, read
 from tests.copy.making import LARGE, NOW_MS, WRITER, batch, partition, take
 
@@ -247,15 +247,16 @@ class Copying(RuleBasedStateMachine):
     def segments_translate_exactly(self) -> None:
         self.check_segments(self.copy.ahead.settled)
 
-    def check_segments(self, settled: Sequence[Segment]) -> None:
-        """From each segment to the next, target minus source is what the broker's log says."""
-        points = sorted(settled, key=lambda segment: segment.source)
-        for offset, record in enumerate(self.broker.log):
-            if record is None or record[0] >= self.copy.position:
-                continue
-            here = [point for point in points if point.source <= record[0]]
-            assert here, "every acknowledged record lies in a segment"
-            assert offset - record[0] == here[-1].target - here[-1].source
+    def check_segments(self, settled: Sequence[Opening]) -> None:
+        """From each point to the next, target minus count is what the broker's log says."""
+        first = (self.broker.expected - len(self.mirrored())) % SEQUENCES
+        points = [((opening.sequence - first) % SEQUENCES, opening.offset) for opening in settled]
+        lies = [(offset, record[0]) for offset, record in enumerate(self.broker.log) if record is not None]
+        for count, (offset, source) in enumerate(lies):
+            if source < self.copy.position:
+                here = [point for point in points if point[0] <= count]
+                assert here, "every acknowledged record lies behind a point"
+                assert offset - count == here[-1][1] - here[-1][0]
 
 
 Copying.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

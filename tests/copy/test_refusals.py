@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.offsets.records import SEQUENCES
+from sparkmirror.offsets.segments import SEQUENCES
 from tests.copy.making import batch, partition, take
 
 INVALID_RECORD = 87

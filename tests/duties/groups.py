@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.duties.groups import Observed
 from sparkmirror.kafka.groups import Committed, GroupListing, Offsets
 from sparkmirror.model import Alias, FlowName, TopicPartition
 from sparkmirror.offsets.map import OffsetMap
+from tests.offsets.segments import offset_map
 
 _NOWHERE = ClientSettings(bootstrap_servers=("localhost:1",))
 
@@ -26,8 +25,7 @@ HERE, THERE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 
 def straight(start: int, records: int, target: int, *, behind: int = 0) -> OffsetMap:
     """A map without a hole: so many records from ``start`` on lie from ``target`` on; the position may be behind."""
-    one = [np.array([number], np.int64) for number in (start, target, records)]
-    return OffsetMap(one[0], one[1], one[2], start + records + behind)
+    return offset_map([(start, target, records)], start + records + behind)
 
 
 MAP = straight(100, 50, 10)

@@ -12,10 +12,11 @@ from sparkmirror.duties.topics import homeward, is_homeward, places, read, remot
 from sparkmirror.flow.homecoming import adjusted
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.inherited import Elsewhere, Inherited
-from sparkmirror.offsets.records import FlowRecord, Later, Progress, Record, Segment
+from sparkmirror.offsets.records import FlowRecord, Later, Progress, Record
 from sparkmirror.offsets.state import JournalState
 from tests.duties.groups import FLOW
 from tests.duties.test_topics import topic_of
+from tests.offsets.segments import Segment, records_of
 
 # FLOW, A->B, is the flow back: it reads on A the copies B.orders that the flow forth, B->A, has made there.
 BACK = replace(FLOW, topics=("orders",), homeward=True)
@@ -52,7 +53,7 @@ def segment(source: int, target: int) -> Segment:
 
 
 COPIED: tuple[Record, ...] = (
-    segment(10, 4),
+    *records_of([segment(10, 4)]),
     replace(progress(20, 20), next_sequence=10, sequence=9, source=19, target=13),
 )
 
@@ -102,7 +103,7 @@ def test_lanes_that_do_not_tell_writers_yet_are_waited_for():
         ((progress(0, 9),), None),
         ((progress(5, 5),), AT_END),
         ((progress(0, NO_OFFSET),), None),
-        ((segment(10, NO_OFFSET), progress(10, 20)), None),
+        ((segment(10, NO_OFFSET).segments, progress(10, 20)), None),
         ((), None),
     ],
     ids=[

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.duties.group_records import Remember, decide, records_of
+from sparkmirror.duties.group_records import Remember, decide, records_of, upstream_on_record
 from sparkmirror.duties.groups import Unreadable
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen
+from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen, UpstreamOffset
 from sparkmirror.offsets.records import parse
 from sparkmirror.offsets.state import JournalState, state_of
 
@@ -16,6 +16,12 @@ OFFSETS: Offsets = {
     TopicPartition("orders", 1): Committed(7, "note"),
     TopicPartition("orders", 0): Committed(5),
     TopicPartition("payments", 0): Committed(0),
+}
+
+
+UPSTREAM = {
+    TopicPartition("orders", 0): UpstreamOffset(50, "RECORD"),
+    TopicPartition("orders", 1): UpstreamOffset(-1, "NOT_EXACT", exact=False),
 }
 
 
@@ -29,7 +35,7 @@ def test_a_group_has_a_record_for_each_topic():
     assert payments == GroupSeen(group="g", topic="payments", offsets={0: (0, "")}, time_ms=9)
 
 
-@pytest.mark.parametrize("one", [*records_of("größe", OFFSETS, 9), GroupsSeen(time_ms=4)])
+@pytest.mark.parametrize("one", [*records_of("größe", OFFSETS, 9, UPSTREAM), GroupsSeen(time_ms=4)])
 def test_records_are_read_as_they_were_written(one):
     assert parse(one.key, one.value()) == one
 
@@ -61,3 +67,44 @@ def test_the_state_has_the_newest_of_each_and_forgets_what_is_gone():
     state.forget(payments.key)
     assert list(state.groups.values()) == [orders]
     assert state.groups_seen == GroupsSeen(time_ms=9)
+
+
+def test_a_group_whose_offset_leads_elsewhere_on_the_target_now_is_written_anew():
+    first = known(*records_of("g", OFFSETS, 9))
+    (remember,) = decide(first, {"g": OFFSETS}, {}, 20, {"g": UPSTREAM})
+    assert isinstance(remember, Remember)
+    assert [(one.topic, dict(one.upstream)) for one in remember.seen] == [
+        ("orders", {0: UpstreamOffset(50, "RECORD"), 1: UpstreamOffset(-1, "NOT_EXACT", exact=False)})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("now", "kept"),
+    [(5, UpstreamOffset(50, "RECORD")), (6, UpstreamOffset(50, "RECORD", exact=False)), (4, None)],
+)
+def test_what_is_on_record_of_the_flow_back_holds_for_a_group_that_went_on_but_not_for_one_that_was_set_back(now, kept):
+    place = TopicPartition("orders", 0)
+    found = upstream_on_record(known(*records_of("g", OFFSETS, 9, UPSTREAM)), {"g": {place: Committed(now)}})
+    assert found.get("g", {}).get(place) == kept
+
+
+def test_where_the_map_may_be_thinned_the_place_on_the_target_is_put_on_record_and_kept():
+    places = {("orders", 0): 50, ("orders", 1): 70}
+
+    def translate(place: TopicPartition, offset: int) -> int | None:
+        return places.get((place.topic, place.partition))
+
+    (first,) = decide({}, {"g": OFFSETS}, {}, 9, {}, translate)
+    assert isinstance(first, Remember)
+    orders, payments = first.seen
+    assert (orders.targets, payments.targets) == ({0: 50, 1: 70}, {})
+    assert parse(orders.key, orders.value()) == orders
+    places.clear()
+    moved = {**OFFSETS, TopicPartition("orders", 0): Committed(6)}
+    (later,) = decide(known(orders, payments), {"g": moved}, {}, 20, {}, translate)
+    assert isinstance(later, Remember)
+    (seen,) = later.seen
+    assert seen.targets == {1: 70}, "that of the offset that it still stands at"
+    (nothing,) = decide(known(orders, payments), {"g": OFFSETS}, {}, 30, {}, translate)
+    assert isinstance(nothing, Remember)
+    assert nothing.seen == ()

@@ -10,9 +10,13 @@ from sparkmirror.config import GroupSettings
 from sparkmirror.duties.groups import GroupPlace, Known, Observed, Standing, explain_group, remembered, translations
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.map import OffsetMap
 from tests.duties.groups import FLOW, HERE, MAP, READERS, THERE, at, straight, with_target
 
 PLACE = GroupPlace("readers", HERE)
+
+EMPTY = OffsetMap((), 90)
+"""Nothing was mirrored, and the source looked through up to 90."""
 
 
 def listed(**attributes: object) -> Observed:
@@ -36,8 +40,13 @@ SHARE_THERE = replace(READERS, target={"readers": GroupListing(name="readers", k
         (replace(READERS, offsets={"readers": {}}), Standing.NO_OFFSETS),
         (replace(READERS, renamed={}), Standing.NOT_COPIED),
         (replace(READERS, maps={}), Standing.NOTHING_MIRRORED),
-        (replace(READERS, maps={HERE: straight(100, 0, 0)}), Standing.AHEAD),
+        (replace(READERS, maps={HERE: straight(100, 10, 0)}), Standing.AHEAD),
         (replace(READERS, maps={HERE: straight(100, 50, NO_OFFSET)}), Standing.UNSETTLED),
+        (replace(at(90), maps={HERE: EMPTY}, empty={HERE: 3}), Standing.TRANSLATED),
+        (replace(with_target(3, observed=at(90)), maps={HERE: EMPTY}, empty={HERE: 3}), Standing.LEVEL),
+        (replace(at(91), maps={HERE: EMPTY}, empty={HERE: 3}), Standing.NOTHING_MIRRORED),
+        (replace(at(90), maps={HERE: EMPTY}), Standing.NOTHING_MIRRORED),
+        (replace(at(120), empty={HERE: 3}), Standing.TRANSLATED),
         (at(151), Standing.AHEAD),
         (at(150), Standing.TRANSLATED),
         (READERS, Standing.TRANSLATED),

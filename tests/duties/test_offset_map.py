@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 
 import pytest
 
 from sparkmirror.duties import offset_map
-from sparkmirror.duties.offset_map import bound_offset_map
+from sparkmirror.duties.offset_map import bound_offset_map, condense_offset_map
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.store import Store
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import TopicPartition, Writer
-from sparkmirror.offsets.records import Segment
 from sparkmirror.offsets.state import state_of
+from tests.offsets.segments import Segment, records_of
+from tests.offsets.test_condensing import IDS, PLACE, Copy
 
 WRITER = Writer(producer_id=7, epoch=0)
 
@@ -58,5 +61,30 @@ def test_segments_below_the_sources_log_start_are_removed(
 
     monkeypatch.setattr(offset_map, "CHUNK", 1)
     here = [TopicPartition(name, partition) for partition in range(3)]
-    assert bound_offset_map(state_of([*segments, *elsewhere]), here, (7,), source, remove, 60_000) == 2
-    assert removed == [segment(0, 0).key, segment(0, 10).key]
+    assert bound_offset_map(state_of(records_of([*segments, *elsewhere])), here, (7,), source, remove, 60_000) == 4
+    gone = [segment(0, 0), segment(0, 10)]
+    assert sorted(removed) == sorted(record.key for record in records_of(gone))
+
+
+@pytest.mark.kafka
+def test_records_that_were_joined_are_read_as_the_map_that_they_were(
+    lab_cluster: Callable[[str], Cluster], topic: Callable[[str], str]
+) -> None:
+    target, name = lab_cluster("B"), topic("joined")
+    admin.create_topics(target, [NewTopic(name=name, partitions=1)]).complete()
+    admin.wait_for_leaders(target, {name: 1}).complete()
+    copy = Copy(Random(7))
+    store, reader = Store(target, name, 60_000), Store(target, name, 60_000)
+    answers = [copy.answer() for _ in range(60)]
+    store.write([record for answer in answers for record in answer])
+    store.write([copy.progress(len(copy.lies))])
+    store.follow()
+    before = len(store.state.map_of(PLACE))
+    written = condense_offset_map("A->B", store.state, IDS, 1 << 20, store.write)
+    assert 0 < written < before // 4
+    for each in (store, reader):
+        each.follow()
+        assert len(each.state.map_of(PLACE)) < before // 4
+        copy.state = each.state
+        copy.check()
+    assert condense_offset_map("A->B", store.state, IDS, 1 << 20, store.write) == 0

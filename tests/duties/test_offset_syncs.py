@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -33,10 +34,11 @@ from sparkmirror.mm2.offset_syncs import OffsetSync, read_offset_sync
 from sparkmirror.model import Alias, FlowName, TopicPartition
 from sparkmirror.naming import WRITERS_TOPIC, internal_topic
 from sparkmirror.offsets.map import OffsetMap
-from sparkmirror.offsets.records import FlowRecord, Segment
+from sparkmirror.offsets.records import FlowRecord
 from sparkmirror.spark.gateway import Gateway
 from tests.flow.rights import GUARDED
 from tests.flow.running import ends, until, write_file
+from tests.offsets.segments import Segment, records_of
 from tests.offsets.test_map import WRITER, piece_map, progress
 
 PLACE = TopicPartition("orders", 1)
@@ -195,7 +197,7 @@ class Site:
         """One stretch of records that are copied and acknowledged."""
         self.store.write(
             [
-                Segment(partition=PLACE, writer=WRITER, sequence=sequence, source=source, target=target),
+                *records_of([Segment(partition=PLACE, writer=WRITER, sequence=sequence, source=source, target=target)]),
                 progress(sequence + records - 1, source + records - 1, target + records - 1, source + records),
             ]
         )
@@ -347,3 +349,15 @@ def test_mm2_translates_with_them_and_never_too_far(jvm: Any) -> None:
     assert last == (1119, 1104)
     assert (answers[1119], answers[0]) == (1104, 0)
     assert (exact[1000] or 0) - answers[1000] <= 2 * LAG
+
+
+def test_a_past_of_very_many_stretches_is_told_by_points_spread_over_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(offset_syncs, "MOST_STRETCHES", 500)
+    line = mapped(*((11 * n, 10 * n, 10) for n in range(2_000)))
+    told = points(line)
+    assert len(told) == MOST_AT_ONCE
+    assert told[-1] == (11 * 1_999 + 9, 10 * 1_999 + 9)
+    assert told == sorted(told)
+    assert all(line.source_to_target(upstream) == downstream for upstream, downstream in told)
+    steps = [b[0] - a[0] for a, b in itertools.pairwise(told)]
+    assert max(steps) < 2 * 11 * 2_000 / MOST_AT_ONCE

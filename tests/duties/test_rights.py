@@ -101,12 +101,12 @@ WRITER_OF = "READ WRITE CREATE"
         ),
         (
             {"groups": GroupSettings(include=("team-.*",))},
-            {"DESCRIBE group team-…"},
+            {"DESCRIBE group team-…", "READ topic sparkmirror.B.A.internal"},
             words(WRITER_OF, "topic A.checkpoints.internal"),
         ),
         (
             {"groups": GroupSettings(checkpoints_enabled=False, sync_enabled=True)},
-            {"DESCRIBE group *"},
+            {"DESCRIBE group *", "READ topic sparkmirror.B.A.internal"},
             {"READ group *"},
         ),
         ({"acls": AclSync()}, {"DESCRIBE cluster kafka-cluster"}, {"ALTER cluster kafka-cluster"}),

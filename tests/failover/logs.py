@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
 
 from sparkmirror.failover.verifying import Aim, Finding, Logs, Question, Seen, begin, judge
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -14,12 +12,6 @@ from sparkmirror.offsets.map import OffsetMap
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 SOURCE_ID = "the-source"
-
-
-def offset_map(stretches: Sequence[tuple[int, int, int]], position: int) -> OffsetMap:
-    """A map of (source, target, length)."""
-    sources, targets, lengths = (np.array(column, np.int64) for column in zip(*stretches, strict=True))
-    return OffsetMap(sources, targets, lengths, position)
 
 
 def record(offset: int, value: bytes | None = None, **attributes: object) -> Seen:

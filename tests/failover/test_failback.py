@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -14,12 +15,17 @@ from sparkmirror.failover.states import ORDER, Kind, Step
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 from tests.failover.clients import due, next_records
+from tests.failover.test_homeward_copies import transact
 from tests.failover.test_switching import Scene, begun, contents, told
 from tests.flow.logs import read
-from tests.flow.running import Running, commit, create_topic, ends, reaches, until, write_file
+from tests.flow.running import Running, admin_of, commit, create_topic, ends, reaches, until, write_file
 from tests.invoking import sparkmirror
 
 PARTITIONS = 3
+COPIED = 8
+"""Records that `transact` leaves in each partition; its markers and what it aborts lie between them."""
+BOTH = {0: 0, 1: 6, 2: COPIED}
+"""Offsets of a group in the copy of what `transact` wrote."""
 
 
 def progress(number: int, position: int) -> Progress:
@@ -62,24 +68,23 @@ def test_groups_go_home_and_what_nobody_else_has_is_put_aside(cluster_a, cluster
         tmp_path / "mm2.properties",
         {stem: cluster_a, "b": cluster_b},
         {f"{stem}->b": f"{stem}-.*", f"b->{stem}": f"{stem}-.*"},
-        {"groups": f"{stem}-.*", "sync.group.offsets.interval.seconds": "1", "topics.exclude": ".*divergent.*"},
+        {"groups": f"{stem}-.*", "sync.group.offsets.interval.seconds": "1"},
     )
     create_topic(cluster_b, local, PARTITIONS)
     middle, end = f"{stem}-middle", f"{stem}-end"
     with ExitStack() as stack:
         mirror = stack.enter_context(Running(scene.file, log=tmp_path / "run.log"))
         write(cluster_a, scene.topic, "first", 60)
+        read_copies(scene, local)
         reaches(cluster_b, scene.copy, 60)
         commit(cluster_a, middle, scene.topic, dict.fromkeys(range(PARTITIONS), 7), "kept")
         commit(cluster_a, end, scene.topic, dict.fromkeys(range(PARTITIONS), 20))
-        over = scene.command("failover", "--force")
-        said, _ = over.communicate(timeout=150)
-        assert over.returncode == 0, said
+        fail_over(scene, local)
         write(cluster_a, scene.topic, "only-here", 9)  # a producer that had not heard of it
         write(cluster_b, local, "meanwhile", 30)
         commit(cluster_b, middle, scene.copy, dict.fromkeys(range(PARTITIONS), 12), "kept")
         commit(cluster_b, middle, local, dict.fromkeys(range(PARTITIONS), 4), "kept")
-        reaches(cluster_a, f"b.{local}", 30)
+        reaches(cluster_a, f"b.{local}", 30 + COPIED * PARTITIONS)
 
         dry = sparkmirror("failback", scene.file, "--to", stem, "--dry-run")
         assert (dry.returncode, "9 offsets of 3 partitions are on" in dry.stdout) == (0, True), dry.stdout + dry.stderr
@@ -94,6 +99,7 @@ def test_groups_go_home_and_what_nobody_else_has_is_put_aside(cluster_a, cluster
         assert {(one["partition"], one["first"], one["last"]) for one in report["divergent"]} == {
             (number, 20, 22) for number in range(PARTITIONS)
         }
+        check_interruptions(report)
         (kept,) = {one["kept_in"] for one in report["divergent"]}
         here = read(cluster_a, scene.topic)
         assert contents(read(cluster_a, kept)) == {number: records[20:23] for number, records in contents(here).items()}
@@ -111,9 +117,83 @@ def test_groups_go_home_and_what_nobody_else_has_is_put_aside(cluster_a, cluster
         assert there == {
             number: [*records[:20], *records[23:]] for number, records in contents(read(cluster_a, scene.topic)).items()
         }
-        state = scene.state()
-        assert (state.held, state.moves) == (None, {})
+        check_what_was_put_aside_stays(scene, kept)
+        switch_over(scene, local)
         assert mirror.stop(seconds=60) == 0
+
+
+def read_copies(scene: Scene, local: str) -> None:
+    """A group reads the copy of a topic of the cluster that is failed over to, and that is put on record."""
+    group, copy = f"{scene.stem}-both", f"b.{local}"
+    transact(scene.target, local, "there", 12, f"{scene.stem}-transactions")
+    reaches(scene.source, copy, COPIED * PARTITIONS)
+    commit(scene.source, group, copy, BOTH, "kept")
+    key = f'["group","{group}","{copy}"]'
+    until(lambda: key in scene.state().groups and scene.state().groups[key].upstream, "offsets of copies are on record")
+
+
+def check_interruptions(report: dict[str, Any]) -> None:
+    """It was killed in every step, and resumed."""
+    steps = [step.name.lower() for step in ORDER[Kind.FAILBACK][:-1]]
+    assert [(one["step"], one["done_before"]) for one in report["interruptions"]] == [
+        (step, steps[:number]) for number, step in enumerate(steps)
+    ]
+
+
+def fail_over(scene: Scene, local: str) -> None:
+    until(lambda: len({seen.group for seen in scene.state().groups.values()}) == 3, "all groups are on record")
+    planned = sparkmirror("failover", scene.file, *scene.between, "--dry-run").stdout
+    over = scene.command("failover", "--force")
+    said = told(over)
+    assert over.returncode == 0, said
+    check_counts(scene, planned, said)
+    check_in_originals(scene, f"{scene.stem}-both", local, BOTH)
+
+
+def check_counts(scene: Scene, planned: str, said: str) -> None:
+    """Plan, screen and report tell the same of how many groups are moved."""
+    moved = scene.report()["moved"]
+    figures = f"{moved['groups']} of {moved['of_groups']} groups, with {moved['offsets']} offsets"
+    assert (moved["groups"], moved["offsets"]) == (3, 3 * PARTITIONS)
+    assert f"to be moved   {figures}" in planned
+    assert f"moved: {figures}\n" in said
+    assert f": {figures} on b, " in said
+    (written,) = scene.directory.glob("failover-*.md")
+    assert f"**{figures}**" in written.read_text()
+
+
+def check_what_was_put_aside_stays(scene: Scene, kept: str) -> None:
+    """No flow copies it, and that is told."""
+    assert f"{scene.stem}.{kept}" not in admin_of(scene.target).list_topics(timeout=30).topics
+    for command in (("explain", scene.file, "--topic", kept), ("plan", scene.file)):
+        told_of = " ".join(sparkmirror(*command).stdout.split())
+        assert "it keeps what a failback put aside" in told_of, told_of
+
+
+def switch_over(scene: Scene, local: str) -> None:
+    """A planned one leads groups to the originals as well; the failback before has left nothing behind."""
+    state = scene.state()
+    assert (state.held, state.moves) == (None, {})
+    group, offsets = f"{scene.stem}-then", {0: 2, 1: COPIED, 2: COPIED + 4}
+    commit(scene.source, group, f"b.{local}", offsets)
+    switched = scene.command("switchover", "--wait-for-idle", "1")
+    said = told(switched)
+    assert switched.returncode == 0, said
+    check_in_originals(scene, group, local, offsets)
+
+
+def check_in_originals(scene: Scene, group: str, local: str, committed: dict[int, int]) -> None:
+    """A group that read a copy of the flow back goes on in its original, at the very record."""
+    there = read(scene.target, local)
+    expected = {
+        number: records[committed[number]].value if committed[number] < len(records) else None
+        for number, records in there.items()
+    }
+    assert next_records(scene.target, group, local, there) == expected
+    report = scene.report()
+    assert (report["repeated_records"], report["offsets_without_place"], report["troubles"]) == (0, 0, [])
+    (found,) = [each for each in report["groups"] if each["group"] == group]
+    assert {each["target_topic"] for each in found["partitions"]} == {local}
 
 
 @pytest.mark.kafka

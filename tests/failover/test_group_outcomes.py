@@ -15,7 +15,7 @@ from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.translation import Place
 from tests.duties.groups import FLOW, HERE, READERS, THERE, at, with_target
-from tests.failover.logs import offset_map
+from tests.offsets.segments import offset_map
 
 SYNCED = replace(FLOW, groups=GroupSettings(sync_enabled=True))
 NAMES = ("readers",)

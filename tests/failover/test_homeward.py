@@ -89,6 +89,12 @@ def test_what_cannot_be_moved_has_a_reason():
     assert "members" in active.hindrance
 
 
+def test_where_nothing_was_ever_mirrored_a_group_goes_to_the_end_of_an_empty_partition():
+    new = TopicPartition("orders", 7)
+    (move,) = decide(sight({new: 2}, empty={TopicPartition("b.orders", 7): 5}))
+    assert move.wanted == {TopicPartition("b.orders", 7): Committed(5, "note")}
+
+
 def test_a_record_that_is_gone_there_becomes_the_oldest_that_is_left():
     (move,) = decide(sight({COPY: 105}, oldest={ORDERS: 18}, there=Standing(offsets={"g": {ORDERS: Committed(3)}})))
     assert move.wanted == {ORDERS: Committed(18, "note")}

@@ -80,7 +80,6 @@ def scene_of(source: LabCluster, target: LabCluster, stem: str, directory: Path,
         {
             "groups": f"{stem}-.*",
             "sync.group.offsets.interval.seconds": "1",
-            "topics.exclude": ".*divergent.*",
             **settings,
         },
     )
@@ -203,7 +202,7 @@ def test_a_flow_that_is_stopped_says_that_it_will_tell_writers_and_nothing_older
     cluster_a, cluster_b, topic, tmp_path
 ):
     stem = topic("later")
-    scene = scene_of(cluster_a, cluster_b, stem, tmp_path)
+    scene = scene_of(cluster_a, cluster_b, stem, tmp_path, **{"topics.append": ".*"})
     create_topic(cluster_b, scene.copy, PARTITIONS)
     produce(cluster_b, scene.copy, "unregistered", 6)  # as MirrorMaker 2 would have, before
     with Running(scene.file, log=tmp_path / "off.log") as mirror:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkmirror.config import load
-from sparkmirror.failover.look import partitions
+from sparkmirror.failover.look import SourceState, partitions
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.records import Life, Progress
 from sparkmirror.offsets.state import JournalState
@@ -34,8 +34,11 @@ def test_a_record_that_was_written_while_the_source_was_away_is_no_sight_of_it(t
     )
     if of_flow is not None:
         state.life = Life(generation=1, time_ms=9_000, state="running", lanes=1, recovery_ms=of_flow)
-    (found,) = partitions(flow, state, {})
+    (found,) = partitions(flow, state, SourceState(failure="away"))
     assert (found.end, found.missing, found.seen_ms) == (9, 2, seen)
-    (asked,) = partitions(flow, state, {PLACE: 12})
+    new = TopicPartition("orders", 1)
+    there = SourceState(ends={PLACE: 12, new: 9}, starts={PLACE: 0, new: 4})
+    asked, unfound = partitions(flow, state, there)
     assert asked.missing == 5
     assert asked.seen_ms > 9_000
+    assert (unfound.partition, unfound.missing, unfound.found) == (new, 5, False)

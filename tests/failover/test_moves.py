@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from sparkmirror.failover.moves import Sight, Standing, decide, landed
+from sparkmirror.failover.moves import Count, Sight, Standing, count, decide, landed
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.group_records import UpstreamOffset
 from sparkmirror.offsets.map import OffsetMap
+from tests.offsets.segments import offset_map
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
 
 
 def mapped(*rows: tuple[int, int, int], position: int) -> OffsetMap:
-    sources, targets, lengths = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-    return OffsetMap(sources, targets, lengths, position)
+    return offset_map(rows, position)
 
 
 def sight(committed: int, *, there: int = NO_OFFSET, state: str = "", kind=GroupKind.CLASSIC, oldest: int = 0) -> Sight:
@@ -54,6 +54,15 @@ def test_a_group_goes_on_at_the_record_that_it_would_have_read_next(committed, o
     assert place.text.startswith(text)
     assert move.wanted == {THERE: Committed(offset, "note")}
     assert (move.left_out, move.uncopied, move.seen_ms) == ((), (), 7)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("empty", "wanted"), [({}, {}), ({THERE: 4}, {THERE: Committed(4, "note")})])
+def test_where_nothing_was_ever_mirrored_a_group_goes_to_the_end_of_an_empty_partition(known, empty, wanted):
+    maps = {HERE: OffsetMap((), 20)} if known else {}
+    (move,) = decide(replace(sight(15), maps=maps, empty=empty))
+    assert move.wanted == wanted
+    assert len(move.left_out) == (not wanted)
 
 
 def test_a_group_that_is_further_on_the_target_stays_there():
@@ -100,6 +109,61 @@ def test_topics_that_are_not_copied_and_partitions_without_a_copy_are_named():
     assert move.uncopied == ("payments",)
     assert [place.partition for place in move.left_out] == [new]
     assert list(move.wanted) == [THERE]
+
+
+def test_groups_are_counted_once_for_plan_screen_and_report():
+    other = TopicPartition("payments", 0)
+    offsets = {
+        "moved": {HERE: Committed(15)},
+        "there": {HERE: Committed(15)},
+        "uncopied": {other: Committed(1)},
+        "active": {HERE: Committed(15)},
+        "late": {HERE: Committed(15)},
+    }
+    listed = {"active": GroupListing(name="active", state="Stable")}
+    there = Standing(listed=listed, offsets={"there": {THERE: Committed(105)}})
+    found = decide(replace(sight(15), offsets=offsets, seen_ms=dict.fromkeys(offsets, 7), there=there))
+    assert count(found) == Count(groups=3, offsets=3, known=5)
+    assert count(found, {"late"}).text == "2 of 5 groups, with 2 offsets"
+
+
+COPY, ORIGINAL = TopicPartition("b.orders", 0), TopicPartition("orders", 0)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "offset", "exact", "text"),
+    [
+        (UpstreamOffset(7, "RECORD"), 7, True, "the record itself"),
+        (UpstreamOffset(9, "END"), 9, True, "behind the last record that was mirrored"),
+        (UpstreamOffset(9, "END", exact=False), 9, False, "as far as b->a is on record: some records before it"),
+        (UpstreamOffset(2, "RECORD"), 3, True, "the first record that is left"),
+        (UpstreamOffset(NO_OFFSET, "NOT_EXACT", exact=False), NO_OFFSET, False, "MirrorMaker 2 copied it"),
+        (None, NO_OFFSET, False, "a copy that b->a made, of which no offsets are on record"),
+    ],
+)
+def test_a_group_in_a_copy_of_the_flow_back_goes_on_in_the_original(upstream, offset, exact, text):
+    seen = replace(
+        sight(15, oldest=0),
+        offsets={"g": {COPY: Committed(7, "note")}},
+        oldest={ORIGINAL: 3},
+        originals={"b.orders": "orders"},
+        upstream={} if upstream is None else {"g": {COPY: upstream}},
+        back="b->a",
+    )
+    (move,) = decide(seen)
+    (place,) = move.places
+    assert (place.target, place.offset, place.exact) == (ORIGINAL, offset, exact)
+    assert text in place.text
+    assert move.wanted == ({} if offset == NO_OFFSET else {ORIGINAL: Committed(offset, "note")})
+    assert move.inexact == (() if exact else (place,))
+    assert move.uncopied == ()
+
+
+@pytest.mark.parametrize(("committed", "offset"), [(15, 105), (20, 250), (31, 250)])
+def test_a_record_that_the_flow_back_brought_here_is_gone_on_at_itself(committed, offset):
+    """Where names are kept, or what others wrote to copies is brought home, one topic has records of both clusters."""
+    (move,) = decide(replace(sight(committed), upstream={"g": {HERE: UpstreamOffset(250, "RECORD")}}, back="b->a"))
+    assert move.wanted == {THERE: Committed(offset, "note")}
 
 
 @pytest.mark.parametrize(

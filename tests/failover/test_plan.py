@@ -51,6 +51,15 @@ def test_what_speaks_against_it(made: Plan, words: list[str]):
     ("made", "words"),
     [
         (plan(Kind.FAILOVER, GONE), ""),
+        (
+            plan(Kind.SWITCHOVER, IDLE, replace(BEHIND, found=False)),
+            "the flow has not found topics yet: orders (it is told to look",
+        ),
+        (
+            plan(Kind.FAILOVER, IDLE, replace(BEHIND, found=False)),
+            "the flow has not found topics yet: orders (nothing of them is on the target)",
+        ),
+        (plan(Kind.SWITCHOVER, IDLE, replace(LEVEL, found=False)), ""),
         (plan(Kind.FAILOVER, GONE, replace(LEVEL, end=NO_OFFSET)), "the end of the source was never seen of orders-0"),
         (
             plan(

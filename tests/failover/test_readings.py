@@ -14,8 +14,8 @@ from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.translation import Place
 from tests.duties.groups import FLOW, HERE, MAP, THERE
-from tests.failover.logs import offset_map
 from tests.flow.running import ANSWER_SECONDS, create_topic
+from tests.offsets.segments import offset_map
 
 TIME_MS = 1_790_000_000_000
 

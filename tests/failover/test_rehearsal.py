@@ -25,7 +25,8 @@ from sparkmirror.lab.cluster import LabCluster, start_all
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import WRITERS_TOPIC
 from sparkmirror.offsets.orders import TopicOrder
-from sparkmirror.offsets.records import FlowRecord, Segment, parse
+from sparkmirror.offsets.records import FlowRecord, parse
+from sparkmirror.offsets.segments import Segments, Targets
 from tests.flow.logs import Log, read
 from tests.flow.running import (
     ANSWER_SECONDS,
@@ -41,6 +42,7 @@ from tests.flow.running import (
 )
 from tests.flow.test_groups import CLEANED, PLAIN, TRANSACTIONS, Scene, member, staged
 from tests.invoking import sparkmirror
+from tests.offsets.segments import told as segments
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -104,12 +106,12 @@ def of_flow(file: Path) -> Iterator[Sides]:
         yield sides
 
 
-def segments_of(sides: Sides, topic: str, partition: int) -> list[Segment]:
-    """The segments on record of a partition, in order."""
+def map_of(sides: Sides, topic: str, partition: int) -> list[Segments | Targets]:
+    """The map of a partition as it is on record."""
     entries, _ = sides.target.run(Journal(sides.target, INTERNAL).read_all, 60_000)
     records = [parse(entry.key, entry.value) for entry in entries.values() if entry.value is not None]
-    own = [each for each in records if isinstance(each, Segment) and each.partition == TopicPartition(topic, partition)]
-    return sorted(own, key=lambda each: each.source)
+    ours = (each for each in records if isinstance(each, Segments | Targets))
+    return [each for each in ours if each.partition == TopicPartition(topic, partition)]
 
 
 def check_while_it_runs(scene: Scene) -> None:
@@ -200,15 +202,17 @@ def check_a_wrong_map(scene: Scene, walks: list[str]) -> None:
         assert known.flow is not None
         store = sides.store
         assert store is not None
-        for number, place, shift in ((PLAIN, 0, 1), (CLEANED, 0, 1), (TRANSACTIONS, -2, -1)):
-            own = segments_of(sides, scene.topic, number)
+        for number, place, shift in ((PLAIN, 0, 1), (CLEANED, -1, -1), (TRANSACTIONS, -2, -1)):
+            before = map_of(sides, scene.topic, number)
+            own = segments(before)
             segment = own[place]
-            until_source = min(
-                (each.source for each in own if each.source > segment.source), default=scene.last[number]
-            )
-            store.write([replace(segment, target=segment.target + shift)])
+            following = next((each for each in own if each.source > segment.source), None)
+            until_source = scene.last[number] if following is None else following.source
+            wrong = [replace(segment, target=segment.target + shift).targets]
+            wrong += [] if following is None else [following.targets]
+            store.write(wrong)
             _, found = told(scene.file, *named(walks))
-            store.write([segment])
+            store.write(before, tombstones=[each.key for each in wrong if each.key not in {one.key for one in before}])
             pairs = {group: compared(here, there, number, scene.walks[group][number]) for group in walks}
             by_it = {group for group in walks if segment.source <= pairs[group]["source"] < until_source}
             verdicts = {(group, n): each["verdict"] for group in walks for n, each in of_group(found, group).items()}

@@ -10,20 +10,24 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
 from sparkmirror.config import load
 from sparkmirror.failover.states import ORDER, Kind, Step
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.lab.members import Members
+from sparkmirror.naming import HEARTBEATS_TOPIC
 from tests.failover.clients import due, next_records
 from tests.failover.java_clients import PROTOCOLS, JavaReaders
 from tests.flow.logs import Log, read
-from tests.flow.running import Running, commit, committed, create_topic, ends, reaches, until, write_file
+from tests.flow.running import Running, admin_of, commit, committed, create_topic, ends, reaches, until, write_file
 from tests.flow.traffic import Traffic
 from tests.invoking import sparkmirror
 
@@ -206,24 +210,74 @@ def check_a_late_producer(scene: Scene) -> None:
     assert contents(read(scene.target, scene.copy)) == contents(read(scene.source, scene.topic))
 
 
-def test_a_topic_that_the_flow_has_not_found_yet_is_named_with_what_to_do(cluster_a, cluster_b, topic, tmp_path):
+def test_a_topic_that_the_flow_has_not_found_yet_is_looked_for_at_once(cluster_a, cluster_b, topic, tmp_path):
     stem = topic("unfound")
     old, new = f"{stem}-old", f"{stem}-new"
-    flows, settings = {f"{stem}->b": f"{stem}-.*"}, {"refresh.topics.enabled": "false"}
+    flows = {f"{stem}->b": f"{stem}-.*", f"b->{stem}": f"{stem}-.*"}
+    settings = {
+        "refresh.topics.interval.seconds": "86400",
+        "groups": f"{stem}-.*",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+        "emit.heartbeats.enabled": "true",
+        "emit.heartbeats.interval.seconds": "1",
+        "heartbeats.topic.replication.factor": "1",
+    }
     file = write_file(tmp_path / "mm2.properties", {stem: cluster_a, "b": cluster_b}, flows, settings)
     create_topic(cluster_a, old, 1)
     Traffic(cluster_a, old, 1).some("small", 5)
-    words = ("--from", stem, "--to", "b", "--yes", "--report", tmp_path)
-    with Running(file, log=tmp_path / "run.log"):
+    delete_heartbeats(cluster_a, cluster_b)
+    read_to_the_end_of_nothing(cluster_a, f"{stem}-void", f"{stem}-g")
+    words = ("--from", stem, "--to", "b", "--report", tmp_path)
+    with Running(file, log=tmp_path / "run.log") as mirror:
         reaches(cluster_b, f"{stem}.{old}", 5)
+        for cluster in (cluster_a, cluster_b):
+            reaches(cluster, HEARTBEATS_TOPIC, 1)
+        in_void = partial(committed, cluster_b, f"{stem}-g", f"{stem}.{stem}-void")
+        until(lambda: in_void() == {0: 0, 1: 0}, "a group has its places in partitions without a record")
+        waited = sparkmirror("wait", file, "--caught-up", "--timeout", "60")
+        assert waited.returncode == 0, waited.stdout + waited.stderr
+        rehearsed = sparkmirror("rehearse", file)
+        assert rehearsed.returncode == 0, rehearsed.stdout + rehearsed.stderr
         create_topic(cluster_a, new, 1)
         missing = Traffic(cluster_a, new, 1).some("small", 5)
-        waited = sparkmirror("switchover", file, *words, "--wait-for-idle", "1", "--timeout", "3")
-        assert waited.returncode == 1
-        said = " ".join(waited.stderr.split())
-        assert f"{missing} records of 1 partitions are missing; " in said
-        assert f"has not found topic {new} yet: it looks only when it is started anew" in said
-        assert sparkmirror("switchover", file, *words, "--abandon").returncode == 0
+        planned = sparkmirror("switchover", file, *words, "--dry-run").stdout
+        assert f"missing now   {missing} records of 4 partitions" in planned
+        assert f"{new}-0: not found yet, {missing} records" in planned
+        assert f"the flow has not found topics yet: {new}" in planned
+        done = sparkmirror("switchover", file, *words, "--yes", "--wait-for-idle", "1")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"has not found topic {new} yet and is told to look now" in " ".join(done.stdout.split())
+        assert len(read(cluster_b, f"{stem}.{new}")[0]) == missing
+        (report,) = [json.loads(path.read_text()) for path in tmp_path.glob("*.json")]
+        assert (report["moved"]["offsets"], report["offsets_without_place"], in_void()) == (2, 0, {0: 0, 1: 0})
+        assert mirror.stop(seconds=60) == 0
+
+
+def read_to_the_end_of_nothing(cluster: LabCluster, topic: str, group: str) -> None:
+    """A group has committed where there never was a record, and behind records that are all gone."""
+    create_topic(cluster, topic, 2)
+    gone = Traffic(cluster, topic, 2).some("small", 6)
+    behind = ends(cluster, topic)[1]
+    assert 0 < behind <= gone
+    for done in (
+        admin_of(cluster).delete_records([Place(topic, n, end) for n, end in ends(cluster, topic).items()]).values()
+    ):
+        done.result(30)
+    commit(cluster, group, topic, {0: 0, 1: behind})
+
+
+def delete_heartbeats(*clusters: LabCluster) -> None:
+    """So that they are made after the flows' first look, as at a first start."""
+    for cluster in clusters:
+        admin = admin_of(cluster)
+        if not has_no_heartbeats(admin):
+            admin.delete_topics([HEARTBEATS_TOPIC])[HEARTBEATS_TOPIC].result(30)
+        until(partial(has_no_heartbeats, admin), "heartbeats are gone")
+
+
+def has_no_heartbeats(admin: AdminClient) -> bool:
+    return HEARTBEATS_TOPIC not in admin.list_topics(timeout=30).topics
 
 
 @pytest.fixture

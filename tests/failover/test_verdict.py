@@ -157,8 +157,9 @@ def test_a_topic_that_the_target_does_not_have_is_told_once():
         (
             replace(WELL, flow=FLOW, groups=(group(Verdict.VERIFIED),)),
             (
-                "no offsets are committed on the target (sync.group.offsets.enabled is false): groups go on there only "
-                "with offsets that their clients translate, or that sparkmirror offsets --apply has committed"
+                "no offsets are committed on the target meanwhile (sync.group.offsets.enabled is false): sparkmirror "
+                "failover and switchover commit them; groups that start there without these need sparkmirror offsets "
+                "--apply, or clients that translate"
             ),
         ),
         (

@@ -15,7 +15,8 @@ from sparkmirror.failover.verifying import Aim, Finding, Question, Seen, Verdict
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import Place, Translated, translate
-from tests.failover.logs import HERE, SOURCE_ID, THERE, Side, answer, copied, offset_map, record
+from tests.failover.logs import HERE, SOURCE_ID, THERE, Side, answer, copied, record
+from tests.offsets.segments import offset_map
 
 MAP = offset_map([(100, 10, 5), (110, 15, 5), (120, 25, 5)], 130)
 """Source 100-104 lies at 10-14, 110-114 at 15-19, 120-124 at 25-29: others wrote 20-24. Nothing lies behind 124."""

@@ -18,7 +18,7 @@ def check_entries(topic: str, entries: Entries, here: OffsetsOf, runs: int) -> N
     old = Counter(
         key[2]
         for key, value in entries.items()
-        if key[0] == "segment" and key[1] == topic and value.get("unguarded", False)
+        if key[0] == "segments" and key[1] == topic and value.get("unguarded", False)
     )
     for partition, offsets_here in here.items():
         wanted = [b for a, b in zip([None, *offsets_here], offsets_here, strict=False) if a is None or b != a + 1]

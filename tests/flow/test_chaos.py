@@ -1,4 +1,4 @@
-"""The fault laboratory, short: one seed, five faults. `make chaos` is the long form."""
+"""The fault laboratory, short: one seed, six faults. `make chaos` is the long form."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-KINDS = ("kill_worker", "kill_driver", "unclean", "cut", "hold")
+KINDS = ("kill_worker", "kill_driver", "unclean", "cut", "hold", "healed_stop")
 
 
-def test_five_faults_lose_repeat_and_reorder_nothing(tmp_path):
+def test_six_faults_lose_repeat_and_reorder_nothing(tmp_path):
     only = [word for kind in KINDS for word in ("--only", kind)]
-    wanted = ["--seed", "4", "--faults", str(len(KINDS)), "--minutes", "0.2", "--results", str(tmp_path)]
+    wanted = ["--seed", "8", "--faults", str(len(KINDS)), "--minutes", "0.2", "--results", str(tmp_path)]
     command = [sys.executable, "-m", "sparkmirror.lab.chaos", *wanted, *only]
     run = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -1,26 +1,34 @@
-"""The driver's look at a flow that it copies, with one part of the look failing."""
+"""What a driver takes from its lanes and gives to them, and its look at a flow with one part of the look failing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import math
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
 from threading import Event
-from typing import NoReturn
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 
-from sparkmirror.config import FlowConfig
-from sparkmirror.copy.receipt import Receipt
+from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
+from sparkmirror.copy.plan import PartitionPlan
+from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.errors import LinkError
 from sparkmirror.flow.copying import Copying
 from sparkmirror.flow.desk import Desk
+from sparkmirror.flow.facts import Facts
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, open_flow
+from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.room import Room
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.model import Alias, FlowName
+from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
+from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.state import JournalState
 from tests.flow.running import until
 
 
@@ -30,6 +38,103 @@ def looked(copying: Copying, condition: Callable[[], bool], what: str) -> None:
         return condition()
 
     until(look, what, 15)
+
+
+HERE, THERE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+WRITER = Writer(producer_id=1, epoch=2)
+STOPPED = Receipt(
+    source=HERE, outcome=Outcome.STOPPED, position=500, sequence=77, writer=WRITER, settled=True, error="refused"
+)
+
+
+class OneLane:
+    """A driver with one lane of two partitions, whose shift lasts until `hand_back`; no cluster is there."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        client = ClientSettings(bootstrap_servers=("localhost:1",))
+        ends = [Endpoint(alias=Alias(a), consumer=client, producer=client, admin=client) for a in ("a", "b")]
+        flow = FlowConfig(name=FlowName(source=Alias("a"), target=Alias("b")), source=ends[0], target=ends[1])
+        self.state = JournalState()
+        self._receipts: Future[tuple[Receipt, ...]] = Future()
+        opened: Any = SimpleNamespace(
+            generation=1,
+            source_id="A",
+            target_id="B",
+            first=(WRITER,) * 8,
+            facts=Facts({}),
+            tells_writers=False,
+            store=SimpleNamespace(state=self.state, write=lambda *_, **__: None),
+            control=SimpleNamespace(append=lambda _: None),
+            writers=SimpleNamespace(carried=lambda _: ()),
+            signs=SimpleNamespace(haunted=False, expect=lambda *_: None, forget=lambda _: None),
+            is_mine=lambda _: True,
+        )
+        desk = Desk(
+            run="run",
+            opening=0,
+            once=False,
+            room=lambda: Room(lanes=1, most=1),
+            run_shift=lambda _: self._receipts.result(60),
+            cancel_shift=lambda _: None,
+            pool=pool,
+        )
+        nobody: Any = None
+        self.copying = Copying(flow, opened, nobody, nobody, desk, lambda _: None)
+        lanes = self.copying._lanes
+        lanes._control_end = lambda: 0
+        self.copying._start(
+            [PartitionPlan(source=p, target_topic="t", topic_id="", position=0, writer=WRITER) for p in (HERE, THERE)]
+        )
+        (self.lane,) = lanes
+
+    def read(self, **change: Any) -> None:
+        """The driver reads progress of `HERE`."""
+        known = Progress(
+            partition=HERE, writer=WRITER, generation=1, position=500, next_sequence=77, sequence=76, settled=True
+        )
+        self.state.take(replace(known, lane=self.lane.current.plan.shift, **change))
+        self.copying._take_progress(time.monotonic())
+
+    def hand_back(self, *receipts: Receipt) -> None:
+        """The shift ends."""
+        self._receipts.set_result(receipts)
+        wait([self.lane.current.job], 60)
+        for ended in self.copying._lanes.ended():
+            self.copying._settle(ended, time.monotonic())
+
+
+@pytest.fixture
+def driver() -> Iterator[OneLane]:
+    with ThreadPoolExecutor(1) as pool:
+        made = OneLane(pool)
+        yield made
+        if not made._receipts.done():
+            made._receipts.set_result(())
+
+
+def test_a_stopped_partition_is_given_to_another_lane_only_when_its_own_has_released_it(driver: OneLane) -> None:
+    resting = driver.copying._resting
+    driver.read(error="refused")
+    assert (driver.lane.partitions, len(resting)) == ({HERE, THERE}, 0)
+    driver.read(error="refused", released=True)
+    assert (driver.lane.partitions, resting.errors()) == ({THERE}, {HERE: "refused"})
+    assert resting.settled(HERE) == Resumed(position=500, writer=WRITER, sequence=77, opened=True)
+
+
+def test_what_was_released_is_not_taken_back_at_the_end_of_the_shift(driver: OneLane) -> None:
+    """Another lane may have gone on with it since."""
+    driver.read(error="refused", released=True)
+    resting = driver.copying._resting
+    assert resting.take_due(math.inf) == (HERE,)
+    driver.hand_back(STOPPED)
+    assert len(resting) == 0
+
+
+def test_what_stopped_unreleased_rests_when_its_shift_has_ended(driver: OneLane) -> None:
+    driver.read(error="refused")
+    driver.hand_back(STOPPED)
+    assert driver.copying._resting.errors() == {HERE: "refused"}
+    assert driver.lane.partitions == {THERE}
 
 
 @pytest.mark.kafka

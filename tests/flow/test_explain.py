@@ -15,11 +15,12 @@ from sparkmirror.kafka.admin import TopicDescription
 from sparkmirror.kafka.leaders import Leader
 from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
 from sparkmirror.offsets.orders import TopicOrder
-from sparkmirror.offsets.records import FlowRecord, Life, Progress, Segment
+from sparkmirror.offsets.records import FlowRecord, Life, Progress
 from sparkmirror.offsets.state import JournalState, state_of
 from tests.flow.running import Running, create_topic, reaches, write_file
 from tests.flow.test_once import produce
 from tests.invoking import sparkmirror
+from tests.offsets.segments import Segment, records_of
 
 NOW_MS = 1_700_000_000_000
 WRITER = Writer(producer_id=1, epoch=0)
@@ -84,7 +85,7 @@ def test_a_topic_that_the_rules_leave_out_names_the_rule(topic, flow, rule):
 
 def test_a_topic_that_is_copied_names_the_expression_its_copy_and_how_it_stands():
     segment = Segment(partition=TopicPartition("orders", 0), writer=WRITER, sequence=0, source=40, target=0)
-    known = running(segment, progress(0, 100, 130))
+    known = running(*records_of([segment]), progress(0, 100, 130))
     found = explain_topic(FLOW, seen(known=known))
     assert (found.copied, found.rule, found.target_topic) == (True, "chosen by topics: orders.*", "A.orders")
     assert found.lines == ("partition 0: next is 100, 30 records behind, copied from source offset 40 on",)

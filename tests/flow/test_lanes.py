@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from sparkmirror.copy.orders import NO_ORDERS
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.flow.facts import Facts
 from sparkmirror.flow.lanes import Lanes
 from sparkmirror.flow.shift import Receipts
 from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
@@ -78,7 +80,7 @@ def lanes(shifts: Shifts) -> Iterator[Lanes]:
         generation=1,
         source_id="A",
         target_id="B",
-        guarded_ms=1,
+        facts=Facts({}),
         tells_writers=False,
         control=SimpleNamespace(append=written.append),
         writers=SimpleNamespace(carried=lambda _: ()),
@@ -126,6 +128,23 @@ def test_every_shift_of_a_lane_gets_a_successor_that_takes_over_from_it(lanes: L
     lanes.start([PLAN])
     for number in range(1, 5):
         succeed_once(lanes, shifts, number)
+
+
+def test_every_shift_goes_by_what_the_target_asks_when_it_is_submitted(lanes: Lanes, shifts: Shifts) -> None:
+    facts: Facts = lanes._opened.facts
+    small = replace(PLAN.facts, max_message_bytes=500)
+    lanes.start([PLAN])
+    facts.take({PLAN.target_topic: small}, 1.0)
+    facts.guarded_ms = 77
+    assert [plan.facts for plan in lanes.plans] == [PLAN.facts]
+    succeed_once(lanes, shifts, 1)
+    assert [plan.facts for plan in lanes.plans] == [small]
+    assert [(shift.guarded_ms, shift.partitions[0].facts) for shift in shifts.plans[1:]] == [(77, small)]
+    (lane,) = lanes
+    facts.take({PLAN.target_topic: PLAN.facts}, 2.0)
+    lanes.go_on(lane, list(lanes.plans))
+    until(lambda: len(shifts.plans) == 3)
+    assert shifts.plans[2].partitions[0].facts == PLAN.facts
 
 
 def test_a_successor_that_gave_up_is_replaced(lanes: Lanes, shifts: Shifts) -> None:

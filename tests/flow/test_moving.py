@@ -32,7 +32,7 @@ class Move:
             create_topic(source, name, partitions)
         self.copies = [f"{alias}.{name}" for name in self.topics]
         flows = {f"{alias}->b": f"{alias}-.*"}
-        self.flow = f"{alias}->b"
+        self.flow, self.offsets = f"{alias}->b", f"mm2-offsets.{alias}.internal"
         self.file = write_file(directory / "mm2.properties", {alias: source, "b": target}, flows, SETTINGS)
 
     def command(self, name: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -59,8 +59,15 @@ class Move:
     def named(self) -> dict[tuple[str, int], range]:
         """Which source offsets may be there twice, as the flow's record says."""
         (flow,) = json.loads(self.command("status", "--json").stdout)["flows"]
-        assert {event["kind"] for event in flow["events"]} <= {"may-repeat"}
-        return {(one["topic"], one["partition"]): range(one["first"], one["last"] + 1) for one in flow["events"]}
+        assert {event["kind"] for event in flow["events"]} <= {"may-repeat", "taken-over"}
+        named = [event for event in flow["events"] if event["kind"] == "may-repeat"]
+        return {(one["topic"], one["partition"]): range(one["first"], one["last"] + 1) for one in named}
+
+    def taken_over(self) -> str:
+        """What the flow's record tells of its takeover."""
+        (flow,) = json.loads(self.command("status", "--json").stdout)["flows"]
+        (event,) = (event for event in flow["events"] if event["kind"] == "taken-over")
+        return str(event["text"])
 
     def refusal(self) -> str:
         """Why it cannot be taken over now, or ""."""
@@ -92,10 +99,19 @@ def test_after_a_clean_stop_nothing_is_lost_or_twice_on_the_way_in_and_out(move:
     with Production(move.source, move.topics) as production:
         with move.mirror_maker("first") as mirror_maker:
             move.goes_on()
+            refused = move.command("run")
+            assert refused.returncode == 2, refused.stderr
+            assert "MirrorMaker 2 runs: its group of workers" in " ".join(refused.stderr.split())
             mirror_maker.stop()
-        with move.run("in", "--take-over", "mm2") as mirror:
+        assert "6 partitions of 3 topics" in move.command("plan").stdout
+        with move.run("in") as mirror:
             move.goes_on()
             assert mirror.stop(seconds=60) == 0, mirror.tail()
+        told = (
+            f"6 partitions of 3 topics were taken over from MirrorMaker 2, at its positions in the topic {move.offsets}"
+        )
+        assert told in mirror.output
+        assert told in move.taken_over()
         handed = move.command("hand-over")
         assert handed.returncode == 0, handed.stderr
         assert "6 positions written to mm2-offsets." in handed.stdout

@@ -9,15 +9,28 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as Place
 
-from sparkmirror.config import FlowConfig, OffsetSyncSettings, Side, StoredPositions
+from sparkmirror.config import (
+    Beginning,
+    FlowConfig,
+    OffsetSyncSettings,
+    PolicyChoice,
+    PolicyKind,
+    Side,
+    StartPlace,
+    StartPlaces,
+    StoredPositions,
+)
 from sparkmirror.duties.group_look import GroupLook
 from sparkmirror.duties.groups import Standing, explain_group
 from sparkmirror.errors import ConfigError
 from sparkmirror.events import Kind
 from sparkmirror.flow import moving_in, moving_out
 from sparkmirror.flow.comparing import compare
+from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.inheriting import Arrived
+from sparkmirror.flow.opening import open_flow
 from sparkmirror.flow.sides import connected, record
+from sparkmirror.flow.unasked import Unasked, find
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import Committed, commit_offsets
 from sparkmirror.kafka.stored_offsets import read_stored
@@ -25,12 +38,15 @@ from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.mm2.offset_syncs import OffsetSync
 from sparkmirror.mm2.stored_offsets import Owner, StoredOffset
 from sparkmirror.model import Alias, FlowName, TopicPartition
+from sparkmirror.offsets.inherited import Elsewhere
 from sparkmirror.offsets.records import Progress
 from tests.flow.running import admin_of, create_topic
 
 pytestmark = pytest.mark.kafka
 
 WHEN = 1_700_000_000_000
+KEPT = {"retention.ms": "-1"}
+"""Records of that time would be gone as soon as the broker looks."""
 
 
 class Left:
@@ -53,7 +69,7 @@ class Left:
             (target, f"mm2-offset-syncs.{alias}.internal", 1),
             (target, f"mm2-offsets.{alias}.internal", 5),
         ):
-            create_topic(cluster, name, partitions)
+            create_topic(cluster, name, partitions, KEPT)
 
     def write(self, cluster: LabCluster, topic: str, partition: int, numbers: Sequence[int], value: str = "") -> None:
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 3})
@@ -82,6 +98,17 @@ class Left:
     def take_over(self) -> dict[int, Arrived]:
         found = moving_in.take_over(self.flow, "mm2.properties")
         return {one.copied.here.partition: one for one in found.arrived}
+
+    def start(self, flow: FlowConfig | None = None) -> dict[int, int]:
+        """As a flow's start opens it; where its partitions go on then."""
+        flow = flow or self.flow
+        with connected(flow, role="test") as sides:
+            ours = (flow, sides.source, sides.target, "mm2.properties", "run", Identities("mm2.properties"))
+            unasked = Unasked(flow, sides.source, sides.target, "mm2.properties")
+            opened = open_flow(*ours, elsewhere=unasked.look)
+            if unasked.take_over(opened) is not None:
+                opened = open_flow(*ours)
+            return {place.partition: one.position for place, one in opened.store.state.progress.items()}
 
     def known(self):
         with connected(self.flow, role="test") as sides:
@@ -130,7 +157,8 @@ def test_what_cannot_be_told_is_repeated_and_named(left: Left) -> None:
         assert event is not None
         assert (event.kind, event.first, event.last) == (Kind.MAY_REPEAT, 30, 49)
         assert reason in event.text
-    assert {one.partition.partition for one in left.known().events.values()} == {0, 1}
+    repeated = [one for one in left.known().events.values() if one.event.kind is Kind.MAY_REPEAT]
+    assert {one.partition.partition for one in repeated} == {0, 1}
 
 
 def test_a_position_that_the_source_never_reached_begins_anew_and_says_so(left: Left) -> None:
@@ -139,6 +167,67 @@ def test_a_position_that_the_source_never_reached_begins_anew_and_says_so(left: 
     assert arrived[0].position == 0
     assert arrived[0].event is not None
     assert "MirrorMaker 2 stood at source offset 30, and the source ends at 10" in arrived[0].event.text
+
+
+def test_a_first_start_takes_over_unasked_and_says_so_once(left: Left) -> None:
+    left.copied(0, written=50, copied=30, stored=29)
+    left.copied(1, written=50, copied=44, stored=29)
+    assert left.start() == {0: 30, 1: 44}
+    state = left.known()
+    (event,) = (one.event for one in state.events.values())
+    assert event.kind is Kind.TAKEN_OVER
+    assert event.text.startswith(
+        "2 partitions of 1 topics were taken over from MirrorMaker 2, at its positions in the "
+    )
+    assert left.flow.stored_positions.topic in event.text
+    assert state.elsewhere is None
+    with connected(left.flow, role="test") as sides:
+        assert find(sides, state, "mm2.properties") is None  # it has positions of its own now
+    assert left.start() == {0: 30, 1: 44}
+
+
+def test_a_first_start_takes_over_only_what_is_certainly_this_flows(left: Left) -> None:
+    left.copied(0, written=50, copied=0, stored=29)  # the target was deleted since
+    assert left.start(replace(left.flow, stored_positions=replace(left.flow.stored_positions, takeover=False))) == {}
+    assert left.start() == {}
+    left.copied(1, written=50, copied=44, stored=29)
+    chosen = StartPlaces(position=StartPlace(kind=Beginning.LATEST))
+    assert left.start(replace(left.flow, start=chosen)) == {}
+    assert left.start(replace(left.flow, topics=("another",))) == {}
+    assert left.start() == {1: 44}
+
+
+def test_under_kept_names_records_of_applications_are_not_taken_for_mirror_makers(left: Left) -> None:
+    flow = replace(left.flow, policy=PolicyChoice(kind=PolicyKind.IDENTITY))
+    create_topic(left.target, left.topic, 2, KEPT)
+    left.copied(0, written=50, copied=44, stored=29)  # under another name, as the policy was then
+    left.write(left.target, left.topic, 0, range(1000, 1010))
+    assert left.start(flow) == {}
+    left.write(left.target, left.topic, 0, range(44))
+    assert set(left.start(flow)) == {0}
+
+
+def test_a_takeover_that_did_not_end_is_finished_by_the_next_start(left: Left) -> None:
+    left.copied(0, written=50, copied=30, stored=29)
+    left.copied(1, written=50, copied=44, stored=29)
+    left.start()
+    with connected(left.flow, role="test") as sides:
+        assert sides.store is not None
+        sides.store.follow()
+        last = sides.store.state.progress[TopicPartition(left.topic, 1)]
+        topic = left.flow.stored_positions.topic
+        sides.store.write([Elsewhere(topic=topic, time_ms=WHEN, pending=True, unasked=True)], tombstones=[last.key])
+    assert left.start() == {0: 30, 1: 44}
+    assert left.known().elsewhere is None
+
+
+def test_a_flow_that_has_copied_takes_over_what_it_has_no_position_of(left: Left) -> None:
+    left.copied(0, written=50, copied=30, stored=29)
+    assert left.start() == {0: 30}
+    left.copied(1, written=50, copied=44, stored=29)
+    left.write(left.target, left.copy, 0, [1])  # the flow's own, for a takeover of all would see it
+    assert {number: one.position for number, one in left.take_over().items()} == {1: 44}
+    assert left.start() == {0: 30, 1: 44}
 
 
 def test_offset_syncs_decide_among_equal_records_and_translate_what_was_before(

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.copy.orders import NO_ORDERS, Orders, read
+from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.errors import LinkError
 from sparkmirror.flow.ordering import LEAST_PART, Ordering, decide, is_news, shares
 from sparkmirror.model import TopicPartition
@@ -99,17 +100,27 @@ def test_what_could_not_be_told_is_told_at_the_next_look():
 
     ordering = Ordering(None, tell)
     with pytest.raises(LinkError):
-        ordering.follow(state(PAUSED), {})
+        ordering.follow(state(PAUSED), {}, {}, 7)
     assert ordering.orders == NO_ORDERS
-    ordering.follow(state(PAUSED), {})
-    ordering.follow(state(PAUSED), {})
-    assert told == [Orders(paused=frozenset({"t"}))]
+    ordering.follow(state(PAUSED), {}, {}, 7)
+    ordering.follow(state(PAUSED), {}, {}, 7)
+    assert told == [Orders(paused=frozenset({"t"}), guarded_ms=7)]
+
+
+def test_lanes_are_told_what_has_changed_at_the_target_and_once_more_when_plans_know_it():
+    told: list[Orders] = []
+    ordering = Ordering(None, told.append)
+    ordering.expect(state(), 1, 7)
+    facts = {"a.t": TargetFacts(max_message_bytes=5, log_append_time=True)}
+    for known, guarded_ms in (({}, 7), (facts, 7), (facts, 7), (facts, 8), ({}, 8)):
+        ordering.follow(state(), {}, known, guarded_ms)
+    assert told == [Orders(facts=facts, guarded_ms=7), Orders(facts=facts, guarded_ms=8), Orders(guarded_ms=8)]
 
 
 def test_lanes_that_are_about_to_start_share_the_limit():
     ordering = Ordering(900, lambda _: None)
-    ordering.expect(state(PAUSED), 3)
-    assert ordering.orders == Orders(paused=frozenset({"t"}), share=300.0)
+    ordering.expect(state(PAUSED), 3, 7)
+    assert ordering.orders == Orders(paused=frozenset({"t"}), share=300.0, guarded_ms=7)
 
 
 PLACE = TopicPartition("t", 3)
@@ -122,8 +133,8 @@ def test_lanes_give_a_partition_back_that_is_to_be_moved_until_it_was():
     obeyed.forget(MOVE.key)
     assert not decide(obeyed, None, {}).moving
     told: list[Orders] = []
-    Ordering(None, told.append, moves=False).follow(state(MOVE), {})
-    assert not told, "a copy for once moves partitions only when it begins"
+    Ordering(None, told.append, moves=False).follow(state(MOVE), {}, {}, 7)
+    assert told == [Orders(guarded_ms=7)], "a copy for once moves partitions only when it begins"
 
 
 @given(
@@ -131,9 +142,16 @@ def test_lanes_give_a_partition_back_that_is_to_be_moved_until_it_was():
     st.frozensets(st.builds(TopicPartition, st.text(max_size=5), st.integers(0, 99))),
     st.none() | st.floats(0, 1e9),
     st.dictionaries(_names, st.floats(0, 1e9)),
+    st.dictionaries(
+        st.text(max_size=5),
+        st.builds(
+            TargetFacts, max_message_bytes=st.integers(0), log_append_time=st.booleans(), codec=st.text(max_size=4)
+        ),
+    ),
+    st.none() | st.integers(),
 )
-def test_orders_come_back_as_they_were_told(paused, moving, share, of_lanes):
-    orders = Orders(paused=paused, moving=moving, share=share, shares=of_lanes)
+def test_orders_come_back_as_they_were_told(paused, moving, share, of_lanes, facts, guarded_ms):
+    orders = Orders(paused=paused, moving=moving, share=share, shares=of_lanes, facts=facts, guarded_ms=guarded_ms)
     assert read(orders.text()) == orders
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from sparkmirror.config import GoOn, Policies, Refill
 from sparkmirror.copy.plan import group_of
+from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.events import Event, Kind
-from sparkmirror.flow.positions import Known, Resumed, Stand, Start, TargetFacts, decide_start
+from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start
 from sparkmirror.kafka.epochs import EpochEnd
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkmirror.flow.positions import Resumed
-from sparkmirror.flow.rest import FORGIVEN_SECONDS, LONGEST_SECONDS, Resting
+from sparkmirror.flow.rest import FORGIVEN_SECONDS, LONGEST_SECONDS, PLANNED_AGAIN, Resting
 from sparkmirror.model import TopicPartition, Writer
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -79,13 +79,21 @@ def test_a_settled_stop_is_kept_until_the_next_failure():
     assert resting.settled(ONE) == where
     resting.rest(ONE, "killed", 2.0)
     assert resting.settled(ONE) is None
-    resting.settle(ONE, where)
-    assert (resting.settled(ONE), resting.failures(ONE), resting.failures(OTHER)) == (where, 2, 0)
+    assert (resting.failures(ONE), resting.failures(OTHER)) == (2, 0)
 
 
-def test_what_does_not_rest_any_more_is_not_settled_afterwards():
-    resting, where = Resting(), Resumed(position=5, writer=Writer(producer_id=1, epoch=2), sequence=7)
-    resting.rest(ONE, "no", 0.0)
-    resting.take_due(1.0)
-    resting.settle(ONE, where)
-    assert resting.settled(ONE) is None
+def test_what_only_waits_to_be_planned_again_does_not_stand_still():
+    resting = Resting()
+    assert resting.rest(ONE, "its topic was changed", 0, changed=True)
+    resting.rest(OTHER, "no", 0)
+    assert resting.errors() == {ONE: "its topic was changed", OTHER: "no"}
+    assert resting.standing() == {OTHER: "no"}
+    resting.rest(ONE, "no", 1)
+    assert set(resting.standing()) == {ONE, OTHER}
+
+
+def test_a_topic_that_is_changed_again_and_again_is_an_error():
+    resting = Resting()
+    passing = [resting.rest(ONE, "its topic was changed", now, changed=True) for now in range(PLANNED_AGAIN + 2)]
+    assert passing == [True] * PLANNED_AGAIN + [False] * 2
+    assert resting.rest(ONE, "its topic was changed", 2 * FORGIVEN_SECONDS, changed=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from sparkmirror.duties.duty import Change, Result, Sides, Sign, each
+from sparkmirror.duties.duty import Action, Change, Result, Sides, Sign, each
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.schedule import MOST_RETRY_SECONDS, RETRY_SECONDS, Schedule, _pause
@@ -119,6 +119,30 @@ def test_each_duty_comes_round_at_its_interval_and_one_that_fails_stops_no_other
     assert (on_record["rarely"].changed, on_record["rarely"].problems) == (1, ("no right to",))
     assert (on_record["broken"].changed, on_record["broken"].problems) == (0, ())
     assert on_record["rarely"].interval_s == 600.0
+
+
+@pytest.mark.kafka
+def test_whoever_hears_of_what_a_duty_did_can_have_another_one_look_before_its_time(flow, started):
+    heard: list[Action] = []
+    looks = Rehearsed("looks", 600.0, [[]])
+    second = scheduled(flow, [looks], [])
+
+    def hear(deed: Action) -> None:
+        heard.append(deed)
+        second.hurry()
+
+    changes = Rehearsed("changes", 600.0, [[Deed("one"), Deed("two", fails="no right to"), Deed("")]])
+    first = Schedule(flow, lambda _: [changes], name="test", note=lambda _: None, heed=hear)
+    second.start()
+    until(lambda: looks.at, "the first look")
+    first.start()
+    until(lambda: len(looks.at) == 2, "the second look")
+    assert looks.at[1] > changes.at[0]
+    for schedule in (first, second):
+        schedule.stop()
+        assert schedule.join(30)
+    assert heard == [Deed("one"), Deed("")]
+    assert (len(looks.at), len(changes.at)) == (2, 1)
 
 
 @pytest.mark.kafka

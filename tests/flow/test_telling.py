@@ -60,6 +60,13 @@ def test_why_a_partition_stands_still_goes_on_record_and_is_said_by_whoever_lets
     assert told == ["orders-3: offsets 5 to 9 are gone"]
 
 
+def test_a_changed_target_topic_is_told_though_its_partition_stopped_for_it():
+    subject, told = telling()
+    subject.tell(HERE, [Event(kind=Kind.TARGET_CHANGED, text="a.orders was changed")], "a.orders was changed")
+    assert len(subject.speak()) == 1
+    assert told == ["orders-3: a.orders was changed"]
+
+
 def test_many_partitions_of_a_topic_with_the_same_kind_are_one_line():
     happened = [Happened(partition=TopicPartition("orders", number), event=GAP) for number in range(1_000)]
     other = Happened(partition=TopicPartition("payments", 0), event=GAP)

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import pytest
 from kafka.protocol.admin import DescribeTransactionsRequest
 
 from sparkmirror import batches
-from sparkmirror.config import ClientSettings
+from sparkmirror.config import ClientSettings, FlowConfig
+from sparkmirror.copy.plan import group_of
 from sparkmirror.copy.registrations import ids_of_flow, of_flow
 from sparkmirror.errors import FencedError, LinkError
+from sparkmirror.flow.homecoming import Homecoming
+from sparkmirror.flow.identities import Identities
+from sparkmirror.flow.opening import Opened, open_flow
+from sparkmirror.flow.planning import Planning
+from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.writers import GROUPS, Fenced, Writers
 from sparkmirror.kafka.admin import NewTopic, create_topics, wait_for_leaders
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.tails import last_batches
 from sparkmirror.lab.cluster import LabCluster, start
-from sparkmirror.model import Writer
+from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
 from sparkmirror.naming import WRITERS_TOPIC
+from sparkmirror.offsets.orders import MoveOrder
+from sparkmirror.offsets.segments import Segments
 from sparkmirror.offsets.writers import KEEP_ALIVE_SECONDS, LAST_EPOCH, ROTATE_FROM, Unfenceable, WayToFence
 from tests.batches.building import Rec, Written
-from tests.flow.running import until
+from tests.flow.running import create_topic, until
 from tests.kafka.writing import INVALID_PRODUCER_EPOCH, TIMEOUT_MS, new_topic, write
 
 pytestmark = pytest.mark.kafka
@@ -90,6 +99,12 @@ def ids(writers: tuple[Writer, ...]) -> dict[int, int]:
     return {group: writer.producer_id for group, writer in enumerate(writers)}
 
 
+def renewed(writers: Writers, group: int) -> Writer:
+    writer = writers.renew(group)
+    assert isinstance(writer, Writer)
+    return writer
+
+
 def test_each_start_raises_the_epochs_and_registers_an_id_once(target: Cluster, topic_name: str):
     first = driver(target, topic_name)
     before = first.acquire_all()
@@ -113,8 +128,7 @@ def test_what_a_writer_carries_is_on_record_before_its_epoch_and_never_taken_bac
     assert (told(), writers.carried(first[2])) == ({((), None)}, ())
     writers.declare(frozenset("yx"))
     assert (told(), writers.carried(first[2])) == ({(("x", "y"), None)}, ())
-    renewed = writers.renew(2)
-    assert (writers.carried(renewed), writers.carried(first[3])) == (("x", "y"), ())
+    assert (writers.carried(renewed(writers, 2)), writers.carried(first[3])) == (("x", "y"), ())
 
     later = driver(target, topic_name, headers=True)
     anew = later.acquire_all()
@@ -144,7 +158,7 @@ def test_what_could_not_be_declared_for_every_group_is_declared_again(
         writers.declare(frozenset("x"))
     writers.declare(frozenset("x"))
     assert {writers.carried(writer) for writer in first} == {()}
-    assert {writers.carried(writers.renew(group)) for group in range(GROUPS)} == {("x",)}
+    assert {writers.carried(renewed(writers, group)) for group in range(GROUPS)} == {("x",)}
 
 
 def test_a_driver_hears_when_it_renews_that_another_one_has_the_flow(target: Cluster, topic_name: str):
@@ -204,10 +218,11 @@ def test_an_id_that_the_coordinator_forgot_under_a_writer_is_named_until_its_lan
         nonlocal written
         assert write(target, partition, lanes[0], written).code == 0, "writing is no sign of life to the coordinator"
         written += 1
-        request = DescribeTransactionsRequest(transactional_ids=[running.transactional_id(0)])
-        return bool(target.call(request).transaction_states[0].error_code == TRANSACTIONAL_ID_NOT_FOUND)
+        return is_forgotten(target, running.transactional_id(0))
 
     until(forgotten, "the transactional id expires", EXPIRATION_SECONDS + 60)
+    assert running.renew(0) == Unfenceable(old=lanes[0].producer_id)
+    assert on_record(target, topic_name)[0] == lanes[0].producer_id, "what may not be written with is not registered"
     running.keep_alive((0,))
     assert running.unfenceable == {0: Unfenceable(old=lanes[0].producer_id)}
     assert running.take_over(0, [partition], TIMEOUT_MS) == Unfenceable(old=lanes[0].producer_id)
@@ -281,3 +296,57 @@ def set_epochs(lab: LabCluster, wanted: Mapping[str, tuple[int, int]]) -> None:
     with log.open("ab") as file:
         file.write(written.encode())
     broker.start()
+
+
+def test_a_settled_partition_that_begins_anew_waits_for_the_id_that_took_the_place_of_a_forgotten_one(
+    lab: LabCluster, lab_flow: FlowConfig, cluster_a: LabCluster, target: Cluster, topic: Callable[[str], str]
+):
+    name = topic("forgotten")
+    flow = replace(lab_flow, name=FlowName(source=Alias(name), target=Alias("B")), topics=(name,))
+    here, there = TopicPartition(name, 0), TopicPartition(f"{name}.{name}", 0)
+    for cluster, each in ((cluster_a, here), (lab, there)):
+        create_topic(cluster, each.topic)
+    source = Cluster(name, flow.source.admin, role="test")
+    try:
+        opened = open_flow(flow, source, target, "file", "run", Identities("file"))
+        planning = Planning(flow, opened, source, target, Homecoming(flow, opened, source), once=False)
+        (plan,) = planning.plan([(here, there)], {}, {}).plans
+        planning.resuming.hand_out([here])
+        old, group = plan.writer, group_of(here, GROUPS)
+        opened.store.write([Segments(partition=here, writer=old, sequence=0, source=0)])
+        assert write(target, there, old, 0, 3).code == 0
+        opened.store.write([MoveOrder(partition=here, to=0, topic_id="", time_ms=1, by="a test")])
+        opened.store.follow()
+        until(
+            lambda: is_forgotten(target, opened.writers.transactional_id(group)), "it expires", EXPIRATION_SECONDS + 60
+        )
+
+        settled = Resumed(position=3, writer=old, sequence=3, opened=True)
+        planned = planning.plan([(here, there)], {here: settled}, {})
+        assert not planned.plans
+        assert planned.to_take_over == frozenset(planned.waiting) == {here}
+        registered = on_record_of(target, str(flow.name), opened)
+        assert registered[group] == old.producer_id, "nothing may be written with the new id yet"
+        generation = opened.generation
+
+        planned = planning.plan([(here, there)], {}, {})
+        assert "waits for old lanes to end" in planned.waiting[here][0].text
+        (plan,) = planning.plan([(here, there)], {}, {}).plans
+        assert plan.writer.producer_id != old.producer_id
+        assert on_record_of(target, str(flow.name), opened)[group] == plan.writer.producer_id
+        assert (plan.position, plan.sequence, plan.opened) == (0, 0, False)
+        assert opened.generation > generation
+    finally:
+        source.close()
+
+
+def is_forgotten(target: Cluster, transactional_id: str) -> bool:
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    return bool(target.call(request).transaction_states[0].error_code == TRANSACTIONAL_ID_NOT_FOUND)
+
+
+def on_record_of(target: Cluster, flow: str, opened: Opened) -> dict[int | None, int]:
+    entries, _ = target.run(Journal(target, WRITERS_TOPIC).read_all, TIMEOUT_MS)
+    in_order = sorted(entries.values(), key=lambda entry: entry.offset)
+    known = ids_of_flow(in_order, flow, opened.target_id, (opened.source_id,))
+    return {group: producer_id for producer_id, group in known.items()}

@@ -18,7 +18,7 @@ from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.journal import BATCH_BYTES, Entry, Journal, _batches, decode
+from sparkmirror.kafka.journal import BATCH_BYTES, Entry, Journal, decode, encode, split
 from sparkmirror.lab.cluster import LabCluster, start
 from tests.batches.building import CONTROL, Rec, Written
 from tests.kafka.unreachable import Unreachable, assert_paused
@@ -34,22 +34,22 @@ def opened(entries: list[Entry]) -> list[tuple[str, str | None]]:
 @given(_pairs)
 def test_pairs_come_back_as_they_were_written(pairs: list[tuple[str, str | None]]):
     """More than four are compressed."""
-    entries = [entry for batch in _batches(pairs) for entry in decode(batch, 0)[0]]
+    entries = [entry for some in split(pairs) for entry in decode(encode(some), 0)[0]]
     assert opened(entries) == pairs
 
 
 @given(st.lists(st.tuples(st.binary(max_size=30), st.none() | st.binary(max_size=30)), max_size=20))
 def test_bytes_are_written_as_they_are(pairs: list[tuple[bytes, bytes | None]]):
     records = []
-    for batch in _batches(pairs):
-        opened_batch = MemoryRecords(batch).next_batch()
+    for some in split(pairs):
+        opened_batch = MemoryRecords(encode(some)).next_batch()
         records += [(record.key, record.value) for record in opened_batch]
     assert records == pairs
 
 
 def test_large_writes_are_cut_into_batches_that_topics_take():
     pairs: list[tuple[str, str | None]] = [(f"key {n}", "v" * 50_000) for n in range(60)]
-    batches = _batches(pairs)
+    batches = [encode(some) for some in split(pairs)]
     assert len(batches) > 1
     assert [pair for batch in batches for pair in opened(decode(batch, 0)[0])] == pairs
     for batch in batches:

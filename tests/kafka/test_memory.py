@@ -3,36 +3,54 @@
 from __future__ import annotations
 
 import pytest
-from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from sparkmirror.config.settings import ClientSettings
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.memory import DAY_MS, memory_ms
+from sparkmirror.kafka.memory import DAY_MS, Memory, memories_ms
 from tests.flow.running import until
+from tests.kafka.remembering import remember
 
-pytestmark = pytest.mark.kafka
-
-BROKERS, SET, DELETE = 4, 0, 1
-
-
-def change(cluster, operation):
-    """Changes the setting of all brokers while they run."""
-    wire = IncrementalAlterConfigsRequest.AlterConfigsResource
-    config = wire.AlterableConfig(name="producer.id.expiration.ms", config_operation=operation, value="3600000")
-    resource = wire(resource_type=BROKERS, resource_name="", configs=[config])
-    answer = cluster.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
-    assert [result.error_code for result in answer.responses] == [0]
+HOUR_MS = 3_600_000
 
 
+def memory_ms(cluster):
+    memory = Memory()
+    memory.take(memories_ms(cluster, 60_000))
+    return memory.shortest_ms
+
+
+@pytest.mark.kafka
 def test_brokers_tell_their_own_setting_also_when_it_is_changed_while_they_run(cluster_b):
     settings = ClientSettings(bootstrap_servers=tuple(cluster_b.bootstrap_servers.split(",")))
     cluster = Cluster("b", settings, role="test")
     try:
-        assert memory_ms(cluster, 60_000) == DAY_MS
-        change(cluster, SET)
+        assert memory_ms(cluster) == DAY_MS
+        remember(cluster, HOUR_MS)
         try:
-            until(lambda: memory_ms(cluster, 60_000) == 3_600_000, "the new setting")
+            until(lambda: memory_ms(cluster) == HOUR_MS, "the new setting")
         finally:
-            change(cluster, DELETE)
+            remember(cluster, None)
     finally:
         cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("told", "shortest_ms"),
+    [
+        ([], DAY_MS),
+        ([{1: None}], DAY_MS),
+        ([{1: 2 * DAY_MS, 2: 3 * DAY_MS}], 2 * DAY_MS),
+        ([{1: 2 * DAY_MS, 2: None}], DAY_MS),
+        ([{1: HOUR_MS, 2: None}], HOUR_MS),
+        ([{1: HOUR_MS, 2: DAY_MS}, {1: 2 * DAY_MS, 2: 2 * DAY_MS}], 2 * DAY_MS),
+        ([{1: HOUR_MS, 2: DAY_MS}, {2: 2 * DAY_MS}], HOUR_MS),
+        ([{1: HOUR_MS, 2: DAY_MS}, {1: None, 2: 2 * DAY_MS}], HOUR_MS),
+        ([{1: DAY_MS}, {1: HOUR_MS}], HOUR_MS),
+        ([{1: None}, {1: 2 * DAY_MS}], 2 * DAY_MS),
+    ],
+)
+def test_the_shortest_memory_counts_also_that_of_a_broker_that_is_down_now(told, shortest_ms):
+    memory = Memory()
+    for one in told:
+        memory.take(one)
+    assert memory.shortest_ms == shortest_ms

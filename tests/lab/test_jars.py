@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -59,6 +60,19 @@ def coordinates(module: str = "top", revision: str = "1.0") -> Coordinates:
 def test_jars_come_with_what_they_depend_on(repository: Path) -> None:
     directory = fetch(coordinates())
     assert {jar.name for jar in directory.iterdir()} == {"top-1.0.jar", "bottom-1.0.jar"}
+
+
+def test_one_sees_that_jars_are_fetched(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sparkmirror.lab.jars.TELL_SECONDS", 0.01)
+    fetch(coordinates())
+    first, *progress = capsys.readouterr().err.splitlines()
+    assert first == "fetching x, once for this user"
+    assert progress
+    assert all(re.fullmatch(r"  \d+ MB after \d+ s", line) for line in progress)
+    fetch(coordinates())
+    assert capsys.readouterr().err == ""
 
 
 def test_what_was_fetched_is_not_fetched_again(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,11 @@ def test_settings_of_the_caller_win() -> None:
     assert (settings["num.partitions"], settings["node.id"]) == ("7", "9")
 
 
+def test_a_setting_of_the_caller_can_differ_from_broker_to_broker() -> None:
+    racks = [server_settings(layout(2, **{"broker.rack": "rack-{node}"}), node, Path("/d")) for node in (1, 2)]
+    assert [settings["broker.rack"] for settings in racks] == ["rack-1", "rack-2"]
+
+
 def test_addresses_of_all_brokers_are_given_to_clients() -> None:
     assert layout(2).bootstrap_servers(Listener.SASL_PLAIN) == "127.0.0.1:22001,127.0.0.1:22002"
 

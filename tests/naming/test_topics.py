@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig, PolicyChoice, PolicyKind
+from sparkmirror.failover.divergence import kept_as
 from sparkmirror.model import Alias, FlowName
 from sparkmirror.naming import (
     WRITERS_TOPIC,
@@ -52,6 +53,9 @@ def _decision(topic: str, flow: FlowConfig = FLOW) -> Decision:
         ("__consumer_offsets", Decision.INTERNAL),
         ("mm2-offset-syncs.B.internal", Decision.INTERNAL),
         ("C.checkpoints.internal", Decision.INTERNAL),
+        ("orders.divergent.20261122-031502", Decision.DIVERGENT),
+        ("C.orders.divergent.20261122-031502", Decision.NOT_INCLUDED),
+        ("orders.divergent", Decision.CHOSEN),
         (WRITERS_TOPIC, Decision.INTERNAL),
         (internal_topic(FLOW.name), Decision.INTERNAL),
         (control_topic(FLOW.name), Decision.INTERNAL),
@@ -60,6 +64,14 @@ def _decision(topic: str, flow: FlowConfig = FLOW) -> Decision:
 def test_decides_as_mirror_maker_2_does(topic: str, decision: Decision) -> None:
     assert _decision(topic) is decision
     assert decision.replicate is (decision in (Decision.CHOSEN, Decision.HEARTBEATS))
+
+
+def test_what_a_failback_put_aside_is_copied_only_where_topics_means_it() -> None:
+    name = kept_as("orders", 1_764_000_000_000)
+    assert _decision(name) is Decision.DIVERGENT
+    assert _decision(name, IDENTITY) is Decision.DIVERGENT
+    for meant in (r"orders\.divergent\..*", name):
+        assert _decision(name, replace(FLOW, topics=("or.*", meant))) is Decision.CHOSEN
 
 
 def test_heartbeats_are_left_out_when_their_replication_is_off() -> None:

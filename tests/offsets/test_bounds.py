@@ -6,8 +6,8 @@ import pytest
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.bounds import bound
-from sparkmirror.offsets.records import Segment
 from sparkmirror.offsets.state import JournalState, state_of
+from tests.offsets.segments import Segment, records_of
 
 PLACE = TopicPartition("orders", 1)
 
@@ -21,9 +21,9 @@ ONE_EPOCH = [segment(0, 0, 0, 0), segment(0, 10, 20, 10), segment(0, 20, 40, 20)
 
 
 def gone(segments: list[Segment], log_start: int, ids: tuple[int, ...] = (7,)) -> list[tuple[int, int]]:
-    state = state_of(segments)
+    state = state_of(records_of(segments))
     keys = bound(state, {PLACE: log_start}, ids)
-    return sorted((s.writer.epoch, s.sequence) for s in segments if s.key in keys)
+    return sorted((s.writer.epoch, s.sequence) for s in segments if s.segments.key in keys)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,6 @@ def test_epochs_of_an_older_producer_id_are_older_whatever_their_number():
 
 
 def test_partitions_whose_log_start_is_unknown_and_unknown_partitions_keep_everything():
-    state = state_of(ONE_EPOCH)
+    state = state_of(records_of(ONE_EPOCH))
     assert bound(state, {}, (7,)) == ()
     assert bound(JournalState(), {PLACE: 100}, (7,)) == ()

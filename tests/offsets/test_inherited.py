@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.inherited import NEWEST, SPREAD, Elsewhere, Inherited, joined, points_of
 from sparkmirror.offsets.map import PartitionMap
-from sparkmirror.offsets.records import Progress, Segment, parse
+from sparkmirror.offsets.records import Progress, parse
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.translation import NotYet, Place, Reason, Translated, translate
+from tests.offsets.segments import Segment, records_of
 
 PLACE = TopicPartition("orders", 0)
 WRITER = Writer(producer_id=7, epoch=1)
@@ -49,7 +50,10 @@ def offsets(*stretches: tuple[int, int], position: int):
     known = PartitionMap()
     for number, (source, target) in enumerate(stretches):
         sequence = source - stretches[0][0] - number
-        known.take(Segment(partition=PLACE, writer=WRITER, sequence=sequence, source=source, target=target))
+        for record in records_of(
+            [Segment(partition=PLACE, writer=WRITER, sequence=sequence, source=source, target=target)]
+        ):
+            known.take(record)
     last = stretches[-1] if stretches else (0, 0)
     progress = Progress(
         partition=PLACE,

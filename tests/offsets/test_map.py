@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap, PartitionMap
-from sparkmirror.offsets.pieces import Pieces
-from sparkmirror.offsets.records import SEQUENCES, Progress, Segment
+from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.segments import SEQUENCES
+from tests.offsets.segments import Segment, records_of
 
 PLACE = TopicPartition("orders", 1)
 WRITER = Writer(producer_id=7, epoch=1)
@@ -20,7 +19,10 @@ def piece_map(
 ) -> PartitionMap:
     made = into or PartitionMap()
     for sequence, source, target in segments:
-        made.take(Segment(partition=PLACE, writer=writer, sequence=sequence, source=source, target=target))
+        for record in records_of(
+            [Segment(partition=PLACE, writer=writer, sequence=sequence, source=source, target=target)]
+        ):
+            made.take(record)
     return made
 
 
@@ -116,40 +118,3 @@ def test_an_empty_map_knows_nothing():
         None,
         None,
     )
-
-
-_segments = st.lists(st.tuples(st.integers(1, 500), st.integers(0, 500), st.booleans()), min_size=1, max_size=300)
-
-
-@given(_segments, st.integers(0, SEQUENCES - 1), st.randoms(use_true_random=False))
-def test_pieces_come_back_in_order_whatever_the_order_of_the_log(steps, first, chance):
-    """As a plain list says it: counts grow by each length, sources by the length and the hole behind it."""
-    count, source = first, 0
-    plain: list[tuple[int, int, int, bool, bool]] = []
-    for length, hole, unguarded in steps:
-        plain.append((count, source, count + 3, unguarded, length % 2 == 0))
-        count, source = count + length, source + length + hole
-    log = plain * 2
-    chance.shuffle(log)
-    pieces = Pieces()
-    for begin, at, _, unguarded, anew in plain:
-        pieces.take(begin % SEQUENCES, at, NO_OFFSET, unguarded=unguarded, anew=anew)
-    for begin, at, target, unguarded, anew in log:
-        pieces.take(begin % SEQUENCES, at, target, unguarded=unguarded, anew=anew)
-    assert [tuple(pieces.at(place)) for place in range(len(pieces))] == plain
-    begin, at, *_ = chance.choice(plain)
-    assert pieces.source_of(begin) == at
-    assert pieces.count_at(at) == begin
-    assert pieces.count_of(begin % SEQUENCES, begin + 17) == begin
-    pieces.forget(begin % SEQUENCES)
-    assert len(pieces) == len(plain) - 1
-
-
-def test_a_million_segments_stay_small():
-    pieces = Pieces()
-    for number in range(1_000_000):
-        pieces.take(number * 3, number * 4, number * 3)
-    assert len(pieces) == 1_000_000
-    assert pieces.source_of(2_999_998) == 4 * 999_999 + 1
-    held = pieces._words.itemsize * len(pieces._words) + sum(column.nbytes for column in pieces.columns)
-    assert held < 64 << 20

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
 from sparkmirror.offsets.duty_records import ACL_WORDS, AclRecord, DutyRound
+from sparkmirror.offsets.holes import NO_HOLES, pack
 from sparkmirror.offsets.json_text import VERSION
-from sparkmirror.offsets.orders import MoveOrder, RateOrder, TopicOrder
+from sparkmirror.offsets.orders import DiscoverOrder, MoveOrder, RateOrder, TopicOrder
 from sparkmirror.offsets.records import (
     FLOW_KEY,
-    SEQUENCES,
     STOPPED_KEY,
     FlowRecord,
     Happened,
@@ -26,11 +26,11 @@ from sparkmirror.offsets.records import (
     Life,
     Progress,
     Record,
-    Segment,
     Stopped,
     parse,
 )
 from sparkmirror.offsets.recovery import UNKNOWN_MS
+from sparkmirror.offsets.segments import SEQUENCES, Opening, Segments, Targets, segments_of, targets_of
 
 _offsets = st.integers(-1, 2**62)
 _numbers = st.integers(0, 2**53)
@@ -40,6 +40,17 @@ _writers = st.builds(Writer, producer_id=_numbers, epoch=st.integers(0, 32_767))
 _rates = st.integers(0, 10**10).map(lambda tenths: tenths / 10)
 _happenings = st.builds(Event, kind=st.sampled_from(Kind), text=_texts, first=_offsets, last=_offsets, time_ms=_numbers)
 _events = st.lists(_texts, max_size=3).map(tuple)
+
+_steps = st.lists(st.tuples(st.integers(1, 2**20), st.integers(1, 2**20)), max_size=5)
+_holes = st.builds(
+    lambda steps, thinned: pack(
+        [sum(records for records, _ in steps[:n]) for n in range(len(steps) + 1)],
+        [sum(map(sum, steps[:n])) for n in range(len(steps) + 1)],
+        thinned=thinned,
+    ),
+    _steps,
+    st.booleans(),
+)
 
 records: dict[str, st.SearchStrategy[Record]] = {
     "flow": st.builds(
@@ -52,15 +63,23 @@ records: dict[str, st.SearchStrategy[Record]] = {
         generation=_numbers,
         tells_since_ms=_numbers,
     ),
-    "segment": st.builds(
-        Segment,
+    "segments": st.builds(
+        Segments,
         partition=_partitions,
         writer=_writers,
         sequence=st.integers(0, SEQUENCES - 1),
         source=_numbers,
-        target=_offsets,
+        holes=_holes,
         unguarded=st.booleans(),
         anew=st.booleans(),
+    ),
+    "targets": st.builds(
+        Targets,
+        partition=_partitions,
+        writer=_writers,
+        sequence=st.integers(0, SEQUENCES - 1),
+        target=_offsets,
+        holes=_holes,
     ),
     "progress": st.builds(
         Progress,
@@ -109,6 +128,7 @@ records: dict[str, st.SearchStrategy[Record]] = {
     ),
     "stopped": st.builds(Stopped, generation=_numbers, time_ms=_numbers),
     "paused": st.builds(TopicOrder, topic=_texts, time_ms=_numbers, by=_texts),
+    "discover": st.builds(DiscoverOrder, time_ms=_numbers, by=_texts),
     "rate": st.builds(RateOrder, bytes_per_s=st.none() | _numbers, time_ms=_numbers, by=_texts),
     "move": st.builds(
         MoveOrder,
@@ -160,7 +180,8 @@ def test_what_a_later_release_adds_to_a_value_does_no_harm(record: Record):
 
 ADDED: dict[str, dict[str, Any]] = {
     "flow": {"tells_since_ms": 0},
-    "segment": {"unguarded": False, "anew": False},
+    "segments": {"unguarded": False, "anew": False, "holes": NO_HOLES},
+    "targets": {"holes": NO_HOLES},
     "progress": {
         "dead_letters": 0,
         "target_id": "",
@@ -170,6 +191,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "recovery_ms": UNKNOWN_MS,
     },
     "event": {},
+    "discover": {},
     "life": {"recovery_ms": UNKNOWN_MS, "behind": "", "waiting": -1},
     "duty": {},
     "acl": {},
@@ -189,17 +211,20 @@ def test_a_field_that_was_added_to_this_version_may_be_missing(kind: str, data: 
     assert parse(record.key, json.dumps(value)) == replace(record, **ADDED[kind])
 
 
-def test_a_segment_says_that_it_is_unguarded_or_anew_only_where_it_is():
-    here = Segment(partition=TopicPartition("t", 0), writer=Writer(producer_id=1, epoch=0), sequence=4, source=9)
-    assert json.loads(here.value()).keys() == {"v", "source", "target"}
+def test_segments_say_that_they_are_unguarded_anew_or_have_holes_only_where_it_is_so():
+    here = Segments(partition=TopicPartition("t", 0), writer=Writer(producer_id=1, epoch=0), sequence=4, source=9)
+    assert json.loads(here.value()).keys() == {"v", "source"}
     assert json.loads(replace(here, unguarded=True).value())["unguarded"] is True
     assert json.loads(replace(here, anew=True).value())["anew"] is True
+    holes = pack([0, 3, 5], [0, 4, 8])
+    assert json.loads(replace(here, holes=holes).value()).keys() == {"v", "source", "last", "holes"}
+    assert json.loads(replace(here, holes=holes._replace(thinned=True)).value())["thinned"] is True
 
 
 @given(_any, st.data())
 def test_a_value_that_lacks_something_is_an_error(record: Record, data: st.DataObject):
     value = json.loads(record.value())
-    del value[data.draw(st.sampled_from(sorted(value.keys() - ADDED[json.loads(record.key)[0]].keys())))]
+    del value[data.draw(st.sampled_from(sorted(value.keys() - {"thinned", *ADDED[json.loads(record.key)[0]]})))]
     with pytest.raises(ValueError, match="not a record of an internal topic"):
         parse(record.key, json.dumps(value))
 
@@ -216,8 +241,10 @@ def test_a_value_that_lacks_something_is_an_error(record: Record, data: st.DataO
         ('["flow"]', "hello"),
         ('["flow"]', "[1]"),
         ('["flow"]', '{"v":1}'),
-        ('["segment","t",0]', '{"v":1,"source":1,"target":null}'),
-        ('["segment","t",0,1,1,1,1]', '{"v":1,"source":1,"target":null}'),
+        ('["segments","t",0]', '{"v":1,"source":1}'),
+        ('["segments","t",0,1,1,1,1]', '{"v":1,"source":1}'),
+        ('["segments","t",0,1,1,1]', '{"v":1,"source":1,"last":[1,2],"holes":"no base64"}'),
+        ('["segments","t",0,1,1,1]', '{"v":1,"source":1,"holes":"AAAA"}'),
         ('["progress","t",0,1,1]', '{"v":1,"last":[1]}'),
         ('["acl","TOPIC","t"]', '{"v":1,"time_ms":1}'),
     ],
@@ -236,17 +263,12 @@ def test_garbage_is_a_value_error_and_nothing_else(key: str, value: str):
         assert "not a record of an internal topic" in str(failure)  # noqa: PT017  # most garbage is one, some is a later kind
 
 
-def test_a_target_that_is_not_known_is_null():
-    here = Segment(
-        partition=TopicPartition("t", 0), writer=Writer(producer_id=1, epoch=0), sequence=4, source=9, target=NO_OFFSET
+def test_the_end_of_an_epoch_is_a_target_of_null():
+    here = Targets(
+        partition=TopicPartition("t", 0), writer=Writer(producer_id=1, epoch=0), sequence=4, target=NO_OFFSET
     )
-    assert json.loads(here.value())["target"] is None
+    assert json.loads(here.value()) == {"v": 1, "target": None}
     assert parse(here.key, here.value()) == here
-
-
-def test_a_segment_whose_target_becomes_known_replaces_itself():
-    ahead = Segment(partition=TopicPartition("t", 0), writer=Writer(producer_id=1, epoch=0), sequence=4, source=9)
-    assert replace(ahead, target=77).key == ahead.key
 
 
 @given(records["progress"], records["progress"])
@@ -259,7 +281,7 @@ def test_progress_of_two_writers_or_partitions_never_shares_a_key(one: Progress,
 def test_topics_that_look_like_keys_stay_apart():
     names = ['a","0', "a", "a,0", "ä", "\\u00e4", ""]
     keys = {
-        Segment(partition=TopicPartition(n, 0), writer=Writer(producer_id=1, epoch=0), sequence=0, source=0).key
+        Segments(partition=TopicPartition(n, 0), writer=Writer(producer_id=1, epoch=0), sequence=0, source=0).key
         for n in names
     }
     assert len(keys) == len(names)
@@ -290,10 +312,13 @@ def test_fixed_keys_are_what_the_records_have():
 
 def test_the_format_on_the_topic_does_not_change():
     """Other releases read it: a change needs a new version."""
-    here = Segment(
-        partition=TopicPartition("größen", 2), writer=Writer(producer_id=7, epoch=1), sequence=5, source=40, target=41
-    )
-    assert (here.key, here.value()) == ('["segment","größen",2,7,1,5]', '{"v":1,"source":40,"target":41}')
+    place, writer = TopicPartition("größen", 2), Writer(producer_id=7, epoch=1)
+    openings = [Opening(5, 40), Opening(15, 51), Opening(25, 62), Opening(28, 70)]
+    here = segments_of(place, writer, openings, unguarded=False, anew=False)
+    assert here.key == '["segments","größen",2,7,1,5]'
+    assert here.value() == '{"v":1,"source":40,"last":[23,30],"holes":"AikOBQI="}'
+    there = targets_of(place, writer, openings[:1])
+    assert (there.key, there.value()) == ('["targets","größen",2,7,1,5]', '{"v":1,"target":40}')
     progress = Progress(
         partition=TopicPartition("t", 0),
         writer=Writer(producer_id=7, epoch=1),

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.duty_records import AclRecord
-from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Later, Life, Progress, Segment, Stopped
+from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Later, Life, Progress, Stopped
+from sparkmirror.offsets.segments import Segments
 from sparkmirror.offsets.state import JournalState, state_of
 
 PLACE = TopicPartition("orders", 1)
@@ -92,7 +93,7 @@ def test_a_record_of_an_old_lane_does_not_count():
 
 def test_flow_life_and_segments_are_kept_as_written_last():
     life = Life(generation=2, time_ms=5, state="running", lanes=1)
-    segment = Segment(partition=PLACE, writer=WRITER, sequence=0, source=0)
+    segment = Segments(partition=PLACE, writer=WRITER, sequence=0, source=0)
     state = state_of([replace(FLOW, generation=1), FLOW, replace(life, time_ms=1), life, segment, segment])
     assert (state.flow, state.life) == (FLOW, life)
     assert len(state.map_of(PLACE)) == 1
@@ -107,12 +108,12 @@ def test_a_clean_end_holds_until_it_is_tombstoned():
 
 
 def test_a_tombstone_removes_a_segment():
-    kept, gone = (Segment(partition=PLACE, writer=WRITER, sequence=n, source=n) for n in (0, 5))
+    kept, gone = (Segments(partition=PLACE, writer=WRITER, sequence=n, source=n) for n in (0, 5))
     state = state_of([kept, gone])
     state.forget(gone.key)
     pieces = state.maps[PLACE].pieces(WRITER)
     assert pieces is not None
-    assert [pieces.at(place) for place in range(len(pieces))] == [(0, 0, NO_OFFSET, False, False)]
+    assert [block.offset for _, block in pieces.sources.blocks()] == [0]
 
 
 def test_a_tombstone_removes_the_progress_of_its_writer_only():
@@ -124,7 +125,9 @@ def test_a_tombstone_removes_the_progress_of_its_writer_only():
     assert state.progress == {}
 
 
-@pytest.mark.parametrize("key", ['["segment"]', '["progress","t",0,1]', "no key", '["segment","t",0,1,1,1]', "[]", "7"])
+@pytest.mark.parametrize(
+    "key", ['["segments"]', '["progress","t",0,1]', "no key", '["segments","t",0,1,1,1]', "[]", "7"]
+)
 def test_a_tombstone_of_what_is_not_there_does_nothing(key: str):
     state = JournalState()
     state.forget(key)

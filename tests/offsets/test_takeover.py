@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from sparkmirror.events import Kind
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.records import SEQUENCES, Progress, Segment
+from sparkmirror.model import NO_OFFSET, Reached, TopicPartition, Writer
+from sparkmirror.offsets.holes import pack
+from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.segments import SEQUENCES, Segments
 from sparkmirror.offsets.state import state_of
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.takeover import Begin, Decision, Last, Observed, ReadFrom, Resume, Stuck, decide
+from tests.offsets.segments import Segment, end, records_of
 
 PLACE = TopicPartition("orders", 3)
 OLD, NEW = Writer(producer_id=7, epoch=4), Writer(producer_id=7, epoch=5)
@@ -60,7 +63,7 @@ def taken_over(
         batches=batches,
         since=start if since is None else since,
     )
-    state = state_of([*segments, *([known] if known else [])])
+    state = state_of([*records_of(segments), *([known] if known else [])])
     return decide(Observed(partition=PLACE, progress=known, map=state.map_of(PLACE), tail=tail, **facts))
 
 
@@ -86,11 +89,7 @@ def test_the_segment_that_holds_the_last_record_counts_behind_holes():
     )
     assert went_on(decision) == (172, Last(sequence=17, source=171, target=17), "")
     assert isinstance(decision, Resume)
-    assert [(s.sequence, s.source, s.target) for s in decision.segments] == [
-        (12, 140, 12),
-        (16, 170, 16),
-        (18, 172, NO_OFFSET),
-    ]
+    assert decision.targets == (end(PLACE, OLD, 18),), "the others lie where their numbers say"
 
 
 def test_a_target_that_lost_its_tail_is_copied_again_and_the_event_says_how_much():
@@ -103,11 +102,29 @@ def test_a_target_that_lost_its_tail_is_copied_again_and_the_event_says_how_much
     assert (decision.event.kind, decision.event.first, decision.event.last) == (Kind.TARGET_TAIL_LOST, 5, 9)
 
 
+def test_a_loss_that_was_found_and_not_yet_copied_again_is_not_forgotten():
+    """A takeover found 9 lost and gave position 109; its driver died before anything of the new epoch was on record."""
+    newest = replace(NEW, epoch=6)
+    before = progress(9, 109, 9)
+    begun = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, writer=NEW, position=110)
+    known = state_of([before, begun]).progress[PLACE]
+    decision = taken_over(own(0, 0, 9), marker(9, NEW), marker(10, newest), known=known, fence=newest)
+    assert went_on(decision)[0] == 109
+    earlier = state_of([progress(7, 107, 7), begun]).progress[PLACE]
+    state = state_of([*records_of([segment(0, 100, 0)]), end(PLACE, OLD, 10), end(PLACE, OLD, 9)])
+    tail = Tail(start=0, high_watermark=11, batches=(own(0, 0, 9), marker(9, NEW), marker(10, newest)), since=0)
+    facts = Observed(
+        partition=PLACE, progress=earlier, map=state.map_of(PLACE), ids=(7,), tail=tail, start=50, fence=newest
+    )
+    decision = decide(facts)
+    assert went_on(decision)[0] == 109, "the progress did not know of 9, and the map does"
+
+
 def test_without_progress_the_segments_written_ahead_suffice():
     decision = taken_over(own(0, 0, 4), marker(4), segments=(segment(0, 100),))
     assert went_on(decision) == (104, Last(sequence=3, source=103, target=3), "")
     assert isinstance(decision, Resume)
-    assert decision.segments[0] == segment(0, 100, 0)
+    assert decision.targets == (segment(0, 100, 0).targets, end(PLACE, OLD, 4))
 
 
 def test_nothing_on_record_and_nothing_in_the_log_begins_at_the_configured_start():
@@ -164,7 +181,7 @@ def test_where_others_wrote_in_between_the_map_gets_a_new_segment():
         own(0, 0, 4), foreign(4, 3), own(7, 4, 2), marker(9), known=progress(3, 103, 3), sole_writer=False
     )
     assert isinstance(decision, Resume)
-    assert decision.segments == (segment(4, 104, 7), segment(6, 106))
+    assert decision.targets == (segment(4, 104, 7).targets, end(PLACE, OLD, 6))
 
 
 def test_a_batch_that_the_cleaner_thinned_ends_where_it_ended():
@@ -264,7 +281,7 @@ def test_a_target_topic_that_was_made_anew_gets_what_the_configuration_says_and_
         Observed(
             partition=PLACE,
             progress=known,
-            map=state_of([segment(0, 100, 0)]).map_of(PLACE),
+            map=state_of(records_of([segment(0, 100, 0)])).map_of(PLACE),
             ids=(7,),
             tail=Tail(start=0, high_watermark=1, batches=(marker(0),), since=0),
             start=start,
@@ -292,18 +309,25 @@ def test_a_newer_epoch_that_began_anew_has_another_history_of_the_source(by_segm
 def test_a_former_leader_that_comes_back_has_what_the_newer_epoch_copied_once_more():
     """Nobody acknowledged sequences 5 to 9; the leader that had them was away while epoch 5 copied them elsewhere."""
     newest = replace(NEW, epoch=6)
-    segments = (segment(0, 100, 0), segment(5, 105), segment(0, 105, 6, writer=NEW, unguarded=True))
+    there = segment(0, 105, 6, writer=NEW, unguarded=True)
+    records = [*records_of([segment(0, 100, 0), there]), end(PLACE, OLD, 5)]
     known = progress(7, 112, 13, writer=NEW)
-    decision = taken_over(own(0, 0, 10), marker(10, newest), segments=segments, known=known, fence=newest)
+    state = state_of([*records, known])
+    tail = Tail(start=0, high_watermark=11, batches=(own(0, 0, 10), marker(10, newest)), since=0)
+    map_ = state.map_of(PLACE)
+    decision = decide(Observed(partition=PLACE, progress=known, map=map_, ids=(7,), tail=tail, start=50, fence=newest))
     position, last, event = went_on(decision)
     assert (position, last) == (110, Last(sequence=9, source=109, target=9))
     assert "source offsets 110 to 112, are copied again" in event
     assert isinstance(decision, Resume)
     assert not decision.anew
-    assert segment(0, 105, writer=NEW, unguarded=True) in decision.segments, "nothing of it is there any more"
-    assert segment(5, 105, 5) in decision.segments
-    later = state_of([*segments, *decision.segments, progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, newest, position=110)])
-    assert [*later.map_of(PLACE).offsets(later.progress[PLACE], (7,))] == [(100, 0, 5), (105, 5, 5)]
+    assert decision.targets == (end(PLACE, OLD, 10),)
+    assert decision.void == (end(PLACE, OLD, 5).key, there.targets.key), "nothing of the newer one is there any more"
+    nothing = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, newest, position=110)
+    later = state_of([*records, *decision.targets, nothing])
+    for key in decision.void:
+        later.forget(key)
+    assert [*later.map_of(PLACE).offsets(later.progress[PLACE], (7,))] == [(100, 0, 10)]
 
 
 def test_what_was_taken_over_a_gap_is_copied_again_with_all_that_is_missing():
@@ -318,6 +342,49 @@ def test_what_was_taken_over_a_gap_is_copied_again_with_all_that_is_missing():
     assert decision.anew, "a later takeover must not take the end of the old epoch for the position"
     assert taken_over(over_the_gap, marker(6), known=known, since=4) == ReadFrom(offset=0)
     assert went_on(taken_over(own(0, 10, 2), marker(2), known=known))[0] == 100, "nothing else is left"
+
+
+IDLE = progress(NO_OFFSET, 109, 9, writer=NEW, position=110, next_sequence=0)
+"""The newer epoch has sent nothing yet; the one before has all up to target offset 9 acknowledged."""
+
+
+@pytest.mark.parametrize("known", [IDLE, replace(IDLE, source=NO_OFFSET, target=NO_OFFSET, reached=Reached(3, 10))])
+def test_the_first_batch_of_an_epoch_over_a_torn_log_has_what_the_epoch_before_lost_copied_again(known):
+    """Offsets 6 to 9 are lost; any leader takes the first batch of an epoch, here at offset 6."""
+    segments, over_the_gap = (segment(0, 100, 0), segment(0, 110, writer=NEW)), own(6, 0, 2, writer=NEW)
+    facts: dict[str, Any] = {"segments": segments, "known": known, "fence": NEWEST}
+    decision = taken_over(own(0, 0, 6), over_the_gap, marker(8, NEWEST), **facts)
+    position, last, event = went_on(decision)
+    assert (position, last) == (106, None)
+    assert "offsets from 6 on that it had acknowledged" in event
+    assert "from target offset 6 to 8 will be there twice" in event
+    assert isinstance(decision, Resume)
+    assert decision.anew, "a later takeover must not take the end of the old epochs for the position"
+    assert isinstance(taken_over(over_the_gap, marker(8, NEWEST), since=6, **facts), ReadFrom)
+    assert went_on(taken_over(own(0, 0, 2, writer=NEW), marker(2, NEWEST), **facts))[0] == 100, "nothing else is left"
+
+
+def test_headers_are_read_back_to_the_last_record_that_the_epoch_before_had_acknowledged():
+    """Others have filled the gap: only what lies at that offset tells."""
+    segments, newest = (segment(0, 100, 0), segment(0, 110, writer=NEW)), own(10, 0, 2, writer=NEW)
+    facts: dict[str, Any] = {"segments": segments, "known": IDLE, "fence": NEWEST, "sole_writer": False}
+    assert taken_over(newest, marker(12, NEWEST), since=10, **facts) == ReadFrom(offset=9)
+    torn = taken_over(own(0, 0, 6), foreign(6, 4), newest, marker(12, NEWEST), **facts)
+    assert went_on(torn)[:2] == (106, None)
+
+
+@pytest.mark.parametrize("known", [IDLE, replace(IDLE, reached=Reached(3, 10))])
+def test_the_first_batch_of_an_epoch_behind_all_of_the_epoch_before_is_no_gap(known):
+    decision = taken_over(
+        own(7, 7, 3),
+        own(10, 0, 2, writer=NEW),
+        marker(12, NEWEST),
+        segments=(segment(0, 100, 0), segment(0, 110, writer=NEW)),
+        known=known,
+        fence=NEWEST,
+        since=7,
+    )
+    assert went_on(decision) == (112, Last(sequence=1, source=111, target=11), "")
 
 
 def test_what_others_wrote_in_between_is_no_gap():
@@ -336,6 +403,23 @@ def test_late_batches_of_old_data_do_not_hide_those_of_a_newer_epoch():
     assert went_on(taken_over(*everything, segments=segments, fence=newest))[0] == 115
 
 
+def test_a_target_that_fell_back_to_where_the_map_is_thinned_gets_records_twice_rather_than_none():
+    holes = pack([0, 10, 20], [0, 40, 60], thinned=True)
+    segments = Segments(partition=PLACE, writer=OLD, sequence=0, source=100, holes=holes)
+    state = state_of([segments, segment(0, 100, 0).targets, progress(29, 169, 29)])
+    for count, position in ((5, 105), (10, 110), (11, 141), (15, 145), (20, 150), (25, 165)):
+        tail = Tail(start=0, high_watermark=count + 1, batches=(own(0, 0, count), marker(count)), since=0)
+        progressed, known = state.progress[PLACE], state.map_of(PLACE)
+        decision = decide(
+            Observed(partition=PLACE, progress=progressed, map=known, ids=(7,), tail=tail, start=50, fence=NEW)
+        )
+        assert went_on(decision)[0] == position
+        assert isinstance(decision, Resume)
+        assert decision.event is not None
+        assert decision.event.kind is Kind.TARGET_TAIL_LOST
+        assert ("the offset map is thinned" in decision.event.text) == (position not in (141, 165))
+
+
 def test_what_the_source_has_lost_too_is_told():
     decision = taken_over(own(0, 0, 5), marker(5), segments=(segment(20, 140, 20),), known=progress(25, 145, 25))
     assert isinstance(decision, Resume)
@@ -347,8 +431,8 @@ def test_what_the_source_has_lost_too_is_told():
 def test_a_partition_that_was_moved_and_whose_new_epoch_has_sent_nothing(known, to, position):
     moved = Progress(partition=PLACE, writer=NEW, generation=6, position=to, next_sequence=0, settled=True, anew=True)
     before = progress(known, 100 + known, known)
-    segments = (segment(0, 100, 0), segment(10, 110), segment(0, to, writer=NEW, anew=True))
-    state = state_of([*segments, before, moved])
+    segments = (segment(0, 100, 0), segment(0, to, writer=NEW, anew=True))
+    state = state_of([*records_of(segments), end(PLACE, OLD, 10), before, moved])
     tail = Tail(start=0, high_watermark=12, batches=(own(7, 7, 3), marker(10), marker(11, NEWEST)), since=7)
     decision = decide(
         Observed(

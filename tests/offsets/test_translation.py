@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap, PartitionMap
-from sparkmirror.offsets.records import Progress, Segment
+from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.translation import (
     NotYet,
     Place,
@@ -20,6 +20,7 @@ from sparkmirror.offsets.translation import (
     translate,
     translate_back,
 )
+from tests.offsets.segments import Segment, records_of
 
 PLACE = TopicPartition("orders", 0)
 WRITER = Writer(producer_id=7, epoch=1)
@@ -29,7 +30,10 @@ def mapped(segments: list[tuple[int, int, int]], last: tuple[int, int, int], pos
     """A map of segments (sequence, source, target) whose last acknowledged record is ``last``."""
     made = PartitionMap()
     for sequence, source, target in segments:
-        made.take(Segment(partition=PLACE, writer=WRITER, sequence=sequence, source=source, target=target))
+        for record in records_of(
+            [Segment(partition=PLACE, writer=WRITER, sequence=sequence, source=source, target=target)]
+        ):
+            made.take(record)
     progress = Progress(
         partition=PLACE,
         writer=WRITER,
@@ -114,11 +118,8 @@ def test_where_nothing_is_mirrored_there_is_no_translation():
 
 
 def test_a_place_that_the_target_has_not_told_yet_is_not_guessed():
-    offsets = mapped([(0, 100, 10), (5, 110, NO_OFFSET)], (9, 114, NO_OFFSET), 120)
-    assert translate(offsets, 104) == Translated(14, Place.RECORD)
-    assert [translate(offsets, committed) for committed in (105, 112, 120)] == [NotYet(Reason.UNSETTLED)] * 3
-    begun = mapped([(0, 100, NO_OFFSET)], (4, 104, NO_OFFSET), 105)
-    assert translate(begun, 99) == NotYet(Reason.UNSETTLED)
+    begun = mapped([(0, 100, NO_OFFSET), (5, 110, NO_OFFSET)], (9, 114, NO_OFFSET), 120)
+    assert [translate(begun, committed) for committed in (99, 104, 105, 112, 120)] == [NotYet(Reason.UNSETTLED)] * 5
 
 
 def plainly(lies: list[tuple[int, int]], position: int, committed: int) -> Translation:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.records import SEQUENCES, Progress, Segment
+from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
+from sparkmirror.offsets.records import Progress, part_of
+from sparkmirror.offsets.segments import SEQUENCES, Opening, segments_of, targets_of
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.takeover import Begin, Decision, Observed, ReadFrom, Resume, Stuck, decide
@@ -60,6 +61,10 @@ class World:
     anew: bool = False
     continues_at: int = NO_OFFSET
     last: tuple[int, int, int] = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
+    reached: int = NO_OFFSET
+    asks: bool = False
+    torn: bool = False
+    settled: list[Opening] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     budget: int = 0
     readings: int = 0
@@ -86,6 +91,7 @@ class World:
         self.position, self.sequence, self.continues_at = position, self.first_sequence, NO_OFFSET
         self.anew = anew
         self.last = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
+        self.settled = []
 
     def copy(self, budget: int) -> bool:
         """Copies to the source's end; False if the writer died after ``budget`` effects."""
@@ -99,6 +105,25 @@ class World:
             return False
         return True
 
+    def copy_some(self, answers: int) -> bool:
+        """Copies so many answers and publishes; False if the log is torn and the lane asks first, or notices."""
+        self.budget = -1
+        if self.asks and self.torn:
+            return False
+        try:
+            for _ in range(answers):
+                if self.position < len(self.kept):
+                    self._answer()
+            self._publish()
+        except Crash:
+            return False
+        return True
+
+    def restart_cleanly(self) -> None:
+        """Another run goes on where the one before ended in order: with the next epoch, and without a fence."""
+        self.writer = replace(self.writer, epoch=self.writer.epoch + 1)
+        self.begin(self.position, anew=self.anew and self.last[0] == NO_OFFSET)
+
     def _spend(self) -> None:
         if self.budget == 0:
             raise Crash
@@ -108,28 +133,26 @@ class World:
         """One fetch answer: segments ahead, then batches, some of which are acknowledged in between."""
         stop = min(len(self.kept), self.position + self.chance.randint(1, 12))
         sources = [offset for offset in range(self.position, stop) if self.kept[offset]]
-        ahead: dict[int, Segment] = {}
+        openings = []
         for number, source in enumerate(sources):
             if source != self.continues_at:
-                sequence = (self.sequence + number) % SEQUENCES
-                ahead[number] = Segment(
-                    partition=PLACE, writer=self.writer, sequence=sequence, source=source, anew=self.anew
-                )
-                self._spend()
-                self.state.take(ahead[number])
+                openings.append(Opening((self.sequence + number) % SEQUENCES, source))
             self.continues_at = source + 1
-        unacknowledged: list[tuple[int, int, list[int], int]] = []
+        if openings:
+            self._spend()
+            self.state.take(segments_of(PLACE, self.writer, openings, unguarded=False, anew=self.anew))
+        unacknowledged: list[tuple[int, list[int], int]] = []
         number = 0
         while number < len(sources):
             count = min(len(sources) - number, self.chance.randint(1, 4))
             self._spend()
             base = self._append(self.sequence + number, sources[number : number + count])
-            unacknowledged.append((number, base, sources[number : number + count], self.sequence + number))
+            unacknowledged.append((base, sources[number : number + count], self.sequence + number))
             number += count
             while unacknowledged and self.chance.random() < 0.5:
-                self._acknowledge(*unacknowledged.pop(0), ahead)
+                self._acknowledge(*unacknowledged.pop(0))
         for batch in unacknowledged:
-            self._acknowledge(*batch, ahead)
+            self._acknowledge(*batch)
         self.sequence = (self.sequence + len(sources)) % SEQUENCES
         self.position = stop
         if self.chance.random() < 0.5:
@@ -146,31 +169,23 @@ class World:
         self.log.append(Entry(header, sources))
         return base
 
-    def _acknowledge(
-        self, number: int, base: int, sources: list[int], sequence: int, ahead: dict[int, Segment]
-    ) -> None:
+    def _acknowledge(self, base: int, sources: list[int], sequence: int) -> None:
         self._spend()
-        _, source, target = self.last
-        opened = number in ahead
-        for place in range(len(sources)):
-            if number + place in ahead:
-                self.state.take(replace(ahead[number + place], target=base + place))
-        if not opened and target != NO_OFFSET and base - target != sources[0] - source:
-            here = Segment(
-                partition=PLACE,
-                writer=self.writer,
-                sequence=sequence % SEQUENCES,
-                source=sources[0],
-                target=base,
-                anew=self.anew,
-            )
-            self.state.take(here)
+        if base < self.reached:
+            raise Crash  # a lane gives the partition back, and nothing of the answer goes on record
+        self.reached = base + len(sources)
+        if base != self.last[2] + 1 or self.last[2] == NO_OFFSET:
+            self.settled.append(Opening(sequence % SEQUENCES, base))
         self.last = ((sequence + len(sources) - 1) % SEQUENCES, sources[-1], base + len(sources) - 1)
         self.position = sources[-1] + 1
         if self.chance.random() < 0.3:
             self._publish()
 
     def _publish(self) -> None:
+        if self.settled:
+            self._spend()
+            self.state.take(targets_of(PLACE, self.writer, self.settled))
+            self.settled = []
         self._spend()
         sequence, source, target = self.last
         self.state.take(
@@ -184,6 +199,7 @@ class World:
                 source=source,
                 target=target,
                 anew=self.anew,
+                reached=UNKNOWN if self.reached == NO_OFFSET else Reached(1, self.reached),
             )
         )
 
@@ -199,6 +215,7 @@ class World:
         while batches and self.log and self.log[-1].header.base_offset >= self.start:
             self.log.pop()
             batches -= 1
+        self.torn = self.torn or self.end < self.reached
 
     def come_back(self, log: list[Entry]) -> None:
         """An unclean election brings a former leader back, with the log that it had."""
@@ -234,10 +251,14 @@ class World:
             self.readings += 1
             tail = self._tail(decision.offset)
         if isinstance(decision, Resume):
-            for segment in decision.segments:
-                self.state.take(segment)
+            for targets in decision.targets:
+                self.state.take(targets)
+            for key in decision.void:
+                assert part_of(key) is not None
+                self.state.forget(key)
         if isinstance(decision, Resume | Begin):
             self.begin(decision.position, anew=decision.anew)
+            self.reached, self.torn = tail.reached.end, False
             self.told += [str(decision.event)] if decision.event else []
         return decision
 

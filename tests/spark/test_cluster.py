@@ -25,7 +25,7 @@ from sparkmirror.lab.ports import HOST
 from sparkmirror.lab.spark_cluster import SparkCluster
 from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
 from sparkmirror.spark.job import cancel_flow, cancel_shift, packed, run_shift
-from sparkmirror.spark.session import Session, has_ended, open_session, slots_of
+from sparkmirror.spark.session import Session, close_session, has_ended, open_session, slots_of
 from sparkmirror.spark.settings import parse_options
 from tests.flow.running import patience, until
 from tests.spark.clusters import QUICK_SECONDS, START_SECONDS, executors, lanes, spark
@@ -69,7 +69,7 @@ def whole(spark: SparkCluster, events: Path) -> Iterator[Session]:
     try:
         yield session
     finally:
-        session.stop()
+        close_session(session)
         # PySpark changes how py4j reads every answer, and cannot do it without its own JVM.
         py4j.java_gateway.get_return_value = py4j.protocol.get_return_value
     assert has_ended(session)

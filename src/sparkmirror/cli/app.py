@@ -10,6 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from sparkmirror.cli import logs
 from sparkmirror.cli.exits import exit_code
 from sparkmirror.cli.options import spread_clusters
 from sparkmirror.errors import SparkmirrorError
@@ -170,7 +172,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def show_error(error: SparkmirrorError, *, with_traceback: bool = False) -> None:
-    """Prints an error as one red line on standard error, after its traceback if that is wanted."""
+    """Prints an error as one red line on standard error, after its traceback if that is wanted; or logs it as JSON."""
+    if logs.speaks_json():
+        logging.getLogger(__name__).error("%s", error, exc_info=error if with_traceback else None)
+        return
     console = Console(stderr=True)
     if with_traceback:
         import traceback

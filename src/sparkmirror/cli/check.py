@@ -58,8 +58,9 @@ def check(
 
 def _connections(found: MirrorConfig) -> tuple[Connection, ...]:
     from sparkmirror.flow import connections
+    from sparkmirror.flow.first_look import LOOK_MS
 
-    return connections.connect(found)
+    return connections.connect(found, LOOK_MS)
 
 
 def _show(found: MirrorConfig, connections: Sequence[Connection], *, everything: bool) -> None:

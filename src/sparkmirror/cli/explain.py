@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sparkmirror.cli import figures
+from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Clusters, Files, Flow
 
 if TYPE_CHECKING:
@@ -50,11 +51,15 @@ def explain(
 
         topics = of_topic(loaded, topic)
         _print([asdict(one) for one in topics]) if as_json else _show(topics)
-    elif group is not None:
+        unknown = any(one.copied is None for one in topics)
+    else:
         from sparkmirror.flow.explain_groups import explain as of_group
 
-        groups = of_group(loaded, group)
+        groups = of_group(loaded, group or "")
         _print([_as_dict(one) for one in groups]) if as_json else _show_groups(groups)
+        unknown = any(one.failure for one in groups)
+    if unknown:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _print(flows: Sequence[dict[str, object]]) -> None:

@@ -230,7 +230,8 @@ def _carried_out(desk: Desk, kind: Kind, options: Options, directory: Path, *, a
         with suppress(SparkmirrorError, OSError):  # why it did not end says more than that it has no report
             interrupted = desk.unfinished
             if interrupted is not None and interrupted.kind == kind.value:
-                _write(desk.report(interrupted), directory)
+                paths = _write(desk.report(interrupted), directory)
+                _tell(f"report of what was done so far: {paths[0]} and {paths[1]}")
         raise
 
 
@@ -255,15 +256,21 @@ def _consent(plan: Plan, *, yes: bool, force: bool) -> None:
 
 
 def _show(plan: Plan) -> None:
-    places = sum(len(move.wanted) for move in plan.moves)
+    from sparkmirror.failover.moves import count
+
     typer.echo(f"{plan.kind.value} of flow {plan.flow} ({plan.state})")
     typer.echo(f"  source        {'answers' if plan.source.answers else plan.source.failure}")
-    typer.echo(f"  to be moved   {len(plan.moves)} groups with {places} offsets")
+    typer.echo(f"  to be moved   {count(plan.moves).text}")
     typer.echo(f"  missing now   {plan.missing} records of {len(plan.partitions)} partitions, as far as is known")
     typer.echo(f"  takes         about {plan.seconds:.0f} s, and what others are waited for")
     for each in sorted(plan.partitions, key=lambda each: -each.missing)[:10]:
         if each.missing:
-            typer.echo(f"    {each.partition}: copied up to {each.position} of {each.end}")
+            at = (
+                f"copied up to {each.position} of {each.end}"
+                if each.found
+                else f"not found yet, {each.missing} records"
+            )
+            typer.echo(f"    {each.partition}: {at}")
     for text in plan.warnings:
         typer.echo(f"  note: {text}")
     for text in plan.refusals:
@@ -273,7 +280,7 @@ def _show(plan: Plan) -> None:
 def _end(report: Report, directory: Path) -> None:
     paths = _write(report, directory)
     typer.echo(
-        f"{report.operation.id}: {len(report.moved)} groups on {report.taken}, "
+        f"{report.operation.id}: {report.count.text} on {report.taken}, "
         f"{report.missing} records known to be missing, {report.seconds:.1f} s; report: {paths[0]} and {paths[1]}"
     )
     for text in report.troubles:
@@ -285,7 +292,7 @@ def _end(report: Report, directory: Path) -> None:
 def _write(report: Report, directory: Path) -> tuple[Path, Path]:
     from sparkmirror.failover.report import as_dict, as_markdown
 
-    markdown, machine = (directory / f"{report.operation.id}.{end}" for end in ("md", "json"))
+    markdown, machine = (directory / f"{report.name}.{end}" for end in ("md", "json"))
     markdown.write_text(as_markdown(report), encoding="utf-8")
     machine.write_text(json.dumps(as_dict(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return markdown, machine

@@ -1,7 +1,8 @@
-"""``sparkmirror lab up|down|status``: real local Kafka clusters to try things on.
+"""``sparkmirror lab up|start|down|status``: real local Kafka clusters to try things on.
 
 The clusters belong to the process of ``lab up`` and end with it, however it ends: it stays in the foreground until
-Ctrl-C, or goes to the background with ``--detach``. ``down`` and ``status`` work from any other shell of the user.
+Ctrl-C, or goes to the background with ``--detach``. ``start``, ``down`` and ``status`` work from any other shell of the
+user.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sparkmirror.cli.exits import ExitCode
 from sparkmirror.errors import LabError
 from sparkmirror.lab import state as lab_state
 from sparkmirror.lab.cluster import LabCluster, start_all
-from sparkmirror.lab.jars import KAFKA_VERSION, OLDER_KAFKA_VERSION, OLDEST_KAFKA_VERSION
+from sparkmirror.lab.jars import KAFKA_VERSION, OLDER_KAFKA_VERSION, OLDEST_KAFKA_VERSION, jars
 from sparkmirror.lab.jvm import Load
 from sparkmirror.lab.listeners import Listener
 from sparkmirror.lab.ports import HOST
@@ -77,13 +78,14 @@ def up(
     """
     names, listeners, settings = _split(clusters) or ("a", "b"), _split(security), _settings(config or ())
     if detach:
+        jars(version)  # here, where one sees how far the first use is
         options = {"--clusters": names, "--security": listeners, "--config": config or ()}
         arguments = [word for option, values in options.items() for value in values for word in (option, value)]
         arguments += ["--directory", str(directory.resolve())] if directory else []
         _detach(["lab", "up", "--brokers", str(brokers), "--version", version, *arguments])
         _show(_running())
         return
-    stopped = threading.Event()
+    stopped, again = threading.Event(), threading.Event()
     with lab_state.the_lab():
         for number in _STOPPING:
             # While the clusters start there is nothing to save: their watchers end the brokers and remove the data.
@@ -99,9 +101,25 @@ def up(
         )
         for number in _STOPPING:
             signal.signal(number, lambda *_: stopped.set())
+        signal.signal(lab_state.START_SIGNAL, lambda *_: again.set())
         lab_state.publish(started)
         _show(_running())
-        _keep(started, stopped)
+        _keep(started, stopped, again)
+
+
+@app.command()
+def start() -> None:
+    """Start brokers again that have ended, with their data: kill one by its process id to see a cluster die."""
+    state = lab_state.read()
+    if state is None:
+        raise LabError("no lab is running: `sparkmirror lab up` starts one")
+    ended = lab_state.ended(state)
+    if not ended:
+        typer.echo("all brokers run")
+        return
+    lab_state.start_again(state)
+    for cluster, broker in ended:
+        typer.echo(f"broker {broker.node} of cluster {cluster.name} answers again")
 
 
 @app.command()
@@ -135,7 +153,7 @@ def status(
 
 
 def properties_of(state: lab_state.LabState, listener: str = Listener.PLAINTEXT) -> str:
-    """An mm2.properties for the clusters of a lab: the first is mirrored to each of the others.
+    """An mm2.properties for the clusters of a lab: flows from the first to each of the others, and back.
 
     Raises:
         LabError: the lab was started without this listener.
@@ -147,7 +165,8 @@ def properties_of(state: lab_state.LabState, listener: str = Listener.PLAINTEXT)
             raise LabError(f"the lab has no listener {listener}: it has {', '.join(cluster.listeners)}")
         lines += [f"{cluster.name}.{key} = {value}" for key, value in cluster.listeners[listener].items()]
     for target in names[1:]:
-        lines += [f"{names[0]}->{target}.enabled = true", f"{names[0]}->{target}.topics = .*"]
+        for flow in (f"{names[0]}->{target}", f"{target}->{names[0]}"):
+            lines += [f"{flow}.enabled = true", f"{flow}.topics = .*"]
     replicas = min((3, *(len(cluster.brokers) for cluster in state.clusters)))
     kinds = ("", "heartbeats.topic.", "offset-syncs.topic.", "checkpoints.topic.")
     return "\n".join([*lines, *(f"{kind}replication.factor = {replicas}" for kind in kinds), ""])
@@ -181,12 +200,16 @@ def _show(state: lab_state.LabState, listener: str = Listener.PLAINTEXT) -> None
     console.out(properties_of(state, listener), highlight=False)
 
 
-def _keep(clusters: Sequence[LabCluster], stopped: threading.Event) -> None:
-    """Until a signal comes; says once of each broker when it has ended by itself."""
+def _keep(clusters: Sequence[LabCluster], stopped: threading.Event, again: threading.Event) -> None:
+    """Until a signal comes; says once of each broker when it has ended, and starts those again when it is told to."""
     ended: set[Path] = set()
     if sys.stdout.isatty():
         typer.echo("Ctrl-C stops the clusters")
     while not stopped.wait(LOOK_SECONDS):
+        if again.is_set():
+            again.clear()
+            _start_again(clusters)
+            ended.clear()
         for cluster in clusters:
             for broker in cluster.brokers:
                 if not broker.running and broker.log not in ended:
@@ -194,6 +217,17 @@ def _keep(clusters: Sequence[LabCluster], stopped: threading.Event) -> None:
                     typer.echo(f"broker {broker.node} of cluster {cluster.name} has ended: see {broker.log}", err=True)
     for cluster in clusters:
         cluster.stop()
+
+
+def _start_again(clusters: Sequence[LabCluster]) -> None:
+    """Starts what has ended, all at once: brokers of one cluster need each other."""
+    for cluster in clusters:
+        for broker in cluster.brokers:
+            try:
+                broker.begin()
+            except LabError as failure:
+                typer.echo(str(failure), err=True)
+    lab_state.publish(clusters)
 
 
 def _detach(arguments: Sequence[str]) -> None:

@@ -104,6 +104,11 @@ def configure(log_format: LogFormat = LogFormat.PLAIN, *, debug: bool = False) -
     logging.captureWarnings(True)
 
 
+def speaks_json() -> bool:
+    """Whether this process logs JSON lines, so that nothing else may go to standard error."""
+    return any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers)
+
+
 def _time(record: logging.LogRecord) -> str:
     moment = datetime.fromtimestamp(record.created, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -64,8 +64,11 @@ def _show(found: Sequence[Preview]) -> None:
     for one in found:
         made = sum(change.sign is not Sign.NOTE for change in one.changes)
         counted = f"{made} change{'' if made == 1 else 's'}" if made else "nothing to change"
-        console.print(Text(f"{one.flow}: {counted}", style="bold"), soft_wrap=True)
+        if one.failure:
+            known = "not known in full" if one.changes else "not known"
+            said = f"{one.flow}: what a start would change is {known}: {one.failure}"
+            console.print(Text(said, style="bold red"), soft_wrap=True)
+        else:
+            console.print(Text(f"{one.flow}: {counted}", style="bold"), soft_wrap=True)
         for change in one.changes:
             console.print(Text(f"  {change.text}", style=_STYLES[change.sign]), soft_wrap=True)
-        if one.failure:
-            console.print(Text(f"  not known in full: {one.failure}", style="bold red"), soft_wrap=True)

@@ -84,6 +84,7 @@ def _verified(look: Look) -> str:
     for verdict, words in (
         (Verdict.GONE, "at records that are gone"),
         (Verdict.INEXACT, "that MirrorMaker 2 copied"),
+        (Verdict.THINNED, "where the offset map is thinned"),
         (Verdict.WRONG, "WRONG"),
         (Verdict.UNREADABLE, "that could not be read"),
         (Verdict.LATE, "not verified in time"),

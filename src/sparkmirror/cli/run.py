@@ -44,6 +44,7 @@ class TakeOver(Enum):
     """Whose positions a flow can begin with."""
 
     MM2 = "mm2"
+    NONE = "none"
 
 
 def run(
@@ -57,7 +58,12 @@ def run(
     archive: Archive = None,
     log_format: LogFormatOption = LogFormat.PLAIN,
     take_over: Annotated[
-        TakeOver | None, typer.Option("--take-over", help="Begin where MirrorMaker 2 left off; it must be stopped.")
+        TakeOver | None,
+        typer.Option(
+            "--take-over",
+            help="mm2: begin where MirrorMaker 2 left off, which must be stopped. none: never do; by default a flow "
+            "that has never run does so where it finds MirrorMaker 2's positions.",
+        ),
     ] = None,
     offsets_topic: Annotated[
         str,
@@ -70,10 +76,12 @@ def run(
     signals = Signals()
     spark = prepare(context, master, conf, archive, log_format)
     loaded = config.load(files, clusters=clusters or (), flow=flow)
-    if take_over is not None:
+    if take_over is TakeOver.MM2:
         _unless_stopped(partial(_take_over, loaded, offsets_topic), signals)
     elif offsets_topic:
         raise typer.BadParameter("--offsets-topic belongs to --take-over mm2")
+    if take_over is TakeOver.NONE:
+        loaded = config.without_takeover(loaded)
     run_flows(loaded, spark, once=once, signals=signals)
 
 

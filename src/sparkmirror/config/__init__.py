@@ -5,7 +5,7 @@ from sparkmirror.config.convert import SECRETS_FILE, as_properties
 from sparkmirror.config.effective import Row, effective, origin_of
 from sparkmirror.config.formats import open_files
 from sparkmirror.config.groups import GroupSettings
-from sparkmirror.config.load import load, settle
+from sparkmirror.config.load import load, settle, without_takeover
 from sparkmirror.config.mirror_maker_1 import COMMAND, Command, open_command
 from sparkmirror.config.mirror_topics import HeartbeatSettings, OffsetSyncSettings, Side
 from sparkmirror.config.opened import Opened
@@ -92,4 +92,5 @@ __all__ = [
     "open_files",
     "origin_of",
     "settle",
+    "without_takeover",
 ]

@@ -67,6 +67,11 @@ class StartPlaces:
         by_partition = {(name, number): place for name, number, place in self.partitions}
         return by_partition.get((topic, partition)) or dict(self.topics).get(topic) or self.position
 
+    def chosen(self, topic: str, partition: int) -> bool:
+        """Whether the file names a place other than the oldest record, which only its author can have computed."""
+        place = self.of(topic, partition)
+        return place is not None and place.kind is not Beginning.EARLIEST
+
     @property
     def shown(self) -> tuple[str, str]:
         """As a file would say it: ``start.position`` and ``start.positions``."""
@@ -83,11 +88,13 @@ class StoredPositions:
         connector: the name of its MirrorSourceConnector.
         topic: Kafka Connect's topic of offsets; "" where the file does not tell.
         group: Kafka Connect's group of workers; "" where the file does not tell.
+        takeover: whether the first start of a flow goes on from them without an order.
     """
 
     connector: str = CONNECTOR
     topic: str = ""
     group: str = ""
+    takeover: bool = True
 
 
 def read_stored_positions(reader: Reader, flow: FlowName) -> StoredPositions:
@@ -98,6 +105,7 @@ def read_stored_positions(reader: Reader, flow: FlowName) -> StoredPositions:
         connector=connector,
         topic=reader.text("mm2.offsets.topic") or (f"mm2-offsets.{flow.source}.internal" if by_itself else ""),
         group=reader.text("mm2.group") or (f"{flow.source}-mm2" if by_itself else ""),
+        takeover=reader.boolean("mm2.takeover.enabled", default=True),
     )
 
 

@@ -76,6 +76,7 @@ def origin_of(flow: FlowConfig, side: Side, role: str, setting: str) -> str:
 def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "topics", ", ".join(flow.topics)
     yield "topics.exclude", ", ".join(flow.topics_exclude)
+    yield "topics.append", ", ".join(flow.topics_append)
     yield "config.properties.exclude", ", ".join(flow.config_properties_exclude)
     yield "replication.policy.class", flow.policy.name
     yield "replication.policy.separator", flow.policy.separator
@@ -91,6 +92,7 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "shift.max.ms", str(flow.shift_max_ms)
     yield "stop.timeout.ms", str(flow.stop_timeout_ms)
     yield "lane.memory.bytes", str(flow.memory_per_lane)
+    yield "offset.map.max.bytes", str(flow.offset_map_bytes)
     yield "batch.decompression.max.bytes", str(flow.decompression_limit)
     yield "max.bytes.per.second", "no limit" if flow.max_bytes_per_s is None else str(flow.max_bytes_per_s)
     yield "rpo.limit.ms", "no limit" if flow.rpo_limit_ms is None else str(flow.rpo_limit_ms)
@@ -106,6 +108,7 @@ def _flow_rows(flow: FlowConfig) -> Iterator[tuple[str, str]]:
     yield "mm2.connector.name", flow.stored_positions.connector
     yield "mm2.offsets.topic", flow.stored_positions.topic
     yield "mm2.group", flow.stored_positions.group
+    yield "mm2.takeover.enabled", _boolean(flow.stored_positions.takeover)
     yield "admin.timeout.ms", str(flow.admin_timeout_ms)
 
 

@@ -51,6 +51,7 @@ _DEFAULTS_FROM = {side.value: side for side in DefaultsFrom}
 _DRIFT = {choice.value: choice for choice in Drift}
 _TOLERANCE = {tolerance.value: tolerance for tolerance in Tolerance}
 _MIN_LANE_MEMORY = 1024 * 1024
+_MIN_OFFSET_MAP = 1024 * 1024
 _MIN_DECOMPRESSION = 1024 * 1024
 _MIN_RATE = 1024
 _MIN_RPO_LIMIT = 10_000
@@ -101,6 +102,7 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         target=_endpoint(name.target, "target", reader, file),
         topics=_expressions(reader, "topics", (".*",)),
         topics_exclude=_expressions(reader, "topics.exclude", TOPICS_EXCLUDE),
+        topics_append=_expressions(reader, "topics.append", ()),
         config_properties_exclude=_expressions(reader, "config.properties.exclude", CONFIG_PROPERTIES_EXCLUDE),
         policy=policy,
         tasks_max=reader.optional_integer("tasks.max", low=1),
@@ -116,6 +118,7 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         shift_max_ms=reader.integer("shift.max.ms", 600_000, low=1_000),
         stop_timeout_ms=reader.integer("stop.timeout.ms", 8_500, low=_MIN_STOP_MS),
         memory_per_lane=reader.integer("lane.memory.bytes", 64 * 1024 * 1024, low=_MIN_LANE_MEMORY, high=LONG_MAX),
+        offset_map_bytes=reader.integer("offset.map.max.bytes", 32 * 1024 * 1024, low=_MIN_OFFSET_MAP, high=LONG_MAX),
         isolation=consumer.choice("isolation.level", _ISOLATION, Isolation.READ_COMMITTED),
         auto_offset_reset=reset,
         heartbeats_replication=reader.boolean("heartbeats.replication.enabled", default=True),

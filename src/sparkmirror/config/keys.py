@@ -204,17 +204,18 @@ FLOW: Mapping[str, Key] = _table(
     (_active("refused unless empty"), "transforms predicates"),
     (
         _active(),
-        """enabled topics topics.exclude config.properties.exclude tasks.max replication.factor
+        """enabled topics topics.exclude topics.append config.properties.exclude tasks.max replication.factor
         replication.policy.separator replication.policy.internal.topic.separator.enabled refresh.topics.enabled
         refresh.topics.interval.seconds heartbeats.replication.enabled admin.timeout.ms
         source.cluster.alias target.cluster.alias exactly.once.source.support exactly.once.support
         errors.tolerance errors.deadletterqueue.topic.name errors.deadletterqueue.topic.replication.factor
         errors.deadletterqueue.context.headers.enable
         provenance.header.enabled shift.max.ms lane.memory.bytes max.bytes.per.second internal.topic.replication.factor
+        offset.map.max.bytes
         rpo.limit.ms homeward.enabled stop.timeout.ms
         batch.decompression.max.bytes
         on.source.retention on.source.tail.lost on.source.recreated on.target.recreated
-        start.position start.positions mm2.connector.name mm2.offsets.topic mm2.group
+        start.position start.positions mm2.connector.name mm2.offsets.topic mm2.group mm2.takeover.enabled
         emit.heartbeats.enabled emit.heartbeats.interval.seconds heartbeats.topic.replication.factor
         emit.offset-syncs.enabled offset-syncs.topic.location offset-syncs.topic.replication.factor offset.lag.max
         sync.topic.acls.enabled sync.topic.acls.interval.seconds sync.topic.acls.prefixed sync.topic.acls.remove
@@ -259,7 +260,10 @@ FILE: Mapping[str, Key] = _table(
 """Keys of the file as a whole."""
 
 WORKER: Mapping[str, Key] = _table(
-    (_active("where `--take-over mm2` and `hand-over` find MirrorMaker 2's positions"), "offset.storage.topic"),
+    (
+        _active("where a flow's first start, `--take-over mm2` and `hand-over` find MirrorMaker 2's positions"),
+        "offset.storage.topic",
+    ),
     (
         _no_meaning("the Connect worker; there is none here"),
         """group.id config.storage.topic config.storage.replication.factor offset.storage.partitions

@@ -77,6 +77,12 @@ def settle(
     )
 
 
+def without_takeover(loaded: MirrorConfig) -> MirrorConfig:
+    """The same, where no flow takes over from MirrorMaker 2 by itself."""
+    flows = (replace(flow, stored_positions=replace(flow.stored_positions, takeover=False)) for flow in loaded.flows)
+    return replace(loaded, flows=tuple(flows))
+
+
 def _select(opened: Sequence[Opened], file: str, clusters: Sequence[str], flow: str | None) -> frozenset[FlowName]:
     """The enabled flows that were asked for.
 

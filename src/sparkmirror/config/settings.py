@@ -246,6 +246,7 @@ class FlowConfig:
     Attributes:
         topics: regular expressions, each of which must match a whole topic name.
         topics_exclude: the same; an exclude wins.
+        topics_append: the same, of source topics that may be copied behind records that others wrote to the copy.
         tasks_max: lanes at most, or None where the file does not say: as many as Spark has free slots.
         replication_factor: of topics created on the target; -1 means the broker's default.
         use_defaults_from: whose default holds where the source topic has none of its own.
@@ -256,6 +257,7 @@ class FlowConfig:
         shift_max_ms: how long one Spark job of a lane lasts.
         stop_timeout_ms: from the request to stop on; what has not ended then is given up.
         memory_per_lane: bytes of batches that a lane holds before it pauses fetching.
+        offset_map_bytes: of the holes that the offset map may hold before old ones are thinned.
         isolation: read_committed unless the file says otherwise. MirrorMaker 2's default is read_uncommitted, which
             copies records of aborted transactions as if they were valid: a default that corrupts is not kept.
         internal_replication_factor: of sparkmirror's own topics; ``replication_factor`` unless set.
@@ -280,6 +282,7 @@ class FlowConfig:
     target: Endpoint
     topics: tuple[str, ...] = (".*",)
     topics_exclude: tuple[str, ...] = TOPICS_EXCLUDE
+    topics_append: tuple[str, ...] = ()
     config_properties_exclude: tuple[str, ...] = CONFIG_PROPERTIES_EXCLUDE
     policy: PolicyChoice = PolicyChoice()
     tasks_max: int | None = None
@@ -295,6 +298,7 @@ class FlowConfig:
     shift_max_ms: int = 600_000
     stop_timeout_ms: int = 8_500
     memory_per_lane: int = 64 * 1024 * 1024
+    offset_map_bytes: int = 32 * 1024 * 1024
     isolation: Isolation = Isolation.READ_COMMITTED
     auto_offset_reset: AutoOffsetReset = AutoOffsetReset.EARLIEST
     heartbeats_replication: bool = True

@@ -1,101 +1,147 @@
 """The segments of one partition that were written ahead of their batches, and where those batches came to lie. Pure.
 
-Invariants: segments wait in the order of their sequence numbers, and leave when the batch that holds their first record
-is acknowledged; a segment that was never reached is void once the partition is handed on.
+Invariants: segments wait in the order of their sequence numbers, and leave when the batch that holds the last one of
+their record is acknowledged; one that was never reached is void once the partition is handed on.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.plan import PartitionPlan
-from sparkmirror.offsets.records import SEQUENCES, Segment
+from sparkmirror.offsets.pieces import STRIDE
+from sparkmirror.offsets.segments import SEQUENCES, Opening, Segments, SegmentsKey, segments_of
+
+
+class Ahead(NamedTuple):
+    """The segments of one record: where they begin, and whether they say that they hold unguarded batches."""
+
+    openings: Sequence[Opening]
+    unguarded: bool
+
+
+class Unreached(NamedTuple):
+    """What takes back segments that were never reached: records without them, and keys of records with nothing else."""
+
+    shortened: tuple[Segments, ...]
+    void: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class SegmentsAhead:
-    """What waits for its target offset.
+    """What was written ahead.
 
     Attributes:
         plan: of the partition.
-        settled: segments whose target offset became known, to be written with the next progress.
+        settled: where pieces begin on the target, to be written with the next progress.
     """
 
     plan: PartitionPlan
-    settled: list[Segment] = field(default_factory=list)
-    _waiting: deque[Segment] = field(default_factory=deque)
+    settled: list[Opening] = field(default_factory=list)
+    _waiting: deque[Ahead] = field(default_factory=deque)
+    _reached: int | None = None
 
-    def add(self, segments: Iterable[Segment]) -> None:
+    def add(self, openings: Sequence[Opening], *, unguarded: bool) -> None:
         """Adds what is being put on record, behind the others."""
-        self._waiting.extend(segments)
+        self._waiting.append(Ahead(openings, unguarded))
 
     def source_of(self, batch: Outgoing, record: int) -> int:
         """The source offset of a record of a batch that is not acknowledged: from the newest hole before it on."""
         offset = batch.source + record
-        for segment in self._waiting:
-            before = (segment.sequence - batch.sequence) % SEQUENCES
-            if before <= record:
-                offset = segment.source + record - before
+        for ahead in self._waiting:
+            for opening in ahead.openings:
+                before = (opening.sequence - batch.sequence) % SEQUENCES
+                if before <= record:
+                    offset = opening.offset + record - before
         return offset
 
-    def flag(self, batch: Outgoing) -> list[Segment]:
-        """Says of ``batch`` that it is unguarded; gives the segments that have to be put on record before it goes."""
-        before, inside, behind = _around(self._waiting, batch)
-        if not inside or inside[0].sequence != batch.sequence:
-            inside = [self._segment_of(batch), *inside]
-        inside = [replace(segment, unguarded=True) for segment in inside]
-        self._waiting, batch.flagged = deque([*before, *inside, *behind]), True
-        return inside
+    def flag(self, batch: Outgoing) -> list[Segments]:
+        """Says of ``batch`` that it is unguarded; gives the records that have to be written before it goes.
 
-    def unreached(self, unacknowledged: deque[Outgoing]) -> list[Segment]:
-        """Those for records that were never sent. Those of batches without an answer stay: the target may have them."""
-        if not unacknowledged:
-            return list(self._waiting)
-        first, last = unacknowledged[0], unacknowledged[-1]
-        sent = (last.sequence - first.sequence) % SEQUENCES + last.count
-        return [ahead for ahead in self._waiting if (ahead.sequence - first.sequence) % SEQUENCES >= sent]
+        A record that holds more than the batch is divided: first what begins later is written, and at last what is
+        left of it, so that no segment is missing at any time.
+        """
+        batch.flagged = True
+        start = Opening(batch.sequence, batch.source)
+        kept: deque[Ahead] = deque()
+        made: list[Ahead] = []
+        opened = False
+        for ahead in self._waiting:
+            before, inside, behind = _around(ahead.openings, batch)
+            if not inside and not behind:
+                kept.append(ahead)
+                continue
+            if not opened and (not inside or inside[0].sequence != batch.sequence):
+                if before:
+                    inside = [start, *inside]
+                else:
+                    kept.append(Ahead([start], unguarded=True))
+                    made.append(kept[-1])
+            opened = True
+            if not inside:
+                kept.append(ahead)
+                continue
+            parts = (Ahead(before, ahead.unguarded), Ahead(inside, unguarded=True), Ahead(behind, ahead.unguarded))
+            kept.extend(part for part in parts if part.openings)
+            made += [part for part in reversed(parts) if part.openings]
+        if not opened:
+            kept.append(Ahead([start], unguarded=True))
+            made.append(kept[-1])
+        self._waiting = kept
+        return [self._record(ahead) for ahead in made]
 
-    def place(self, batch: Outgoing, offset: int, shift: int | None) -> None:
-        """The target has ``batch`` at ``offset``: so its segments begin there, and one more if others write there too.
+    def unreached(self, unacknowledged: Sequence[Outgoing]) -> Unreached:
+        """Those for records that the target does not have; ``unacknowledged`` are the batches that it may have."""
+        limit = self._reached
+        if unacknowledged:
+            last = unacknowledged[-1]
+            limit = (last.sequence + last.count) % SEQUENCES
+        shortened, void = [], []
+        for ahead in self._waiting:
+            reached = [opening for opening in ahead.openings if limit is not None and _is_before(opening, limit)]
+            if not reached:
+                void.append(SegmentsKey(self.plan.source, self.plan.writer, ahead.openings[0].sequence).text)
+            elif len(reached) < len(ahead.openings):
+                shortened.append(self._record(Ahead(reached, ahead.unguarded)))
+        return Unreached(tuple(shortened), tuple(void))
+
+    def place(self, batch: Outgoing, offset: int, expected: int | None) -> None:
+        """The target has ``batch`` at ``offset``.
 
         Args:
             batch: with the next records.
             offset: of its first record on the target.
-            shift: target minus source offset of the record before it, or None if there is none.
+            expected: the offset after the record before it, or None if there is none.
         """
-        placed = False
-        while self._waiting and (self._waiting[0].sequence - batch.sequence) % SEQUENCES < batch.count:
-            ahead = self._waiting.popleft()
-            distance = (ahead.sequence - batch.sequence) % SEQUENCES
-            self.settled.append(replace(ahead, target=offset + distance))
-            placed = placed or distance == 0
-        if not placed and shift is not None and offset - batch.source != shift:
-            self.settled.append(replace(self._segment_of(batch), target=offset))
+        end = batch.sequence + batch.count
+        self._reached = end % SEQUENCES
+        while self._waiting and _is_before(self._waiting[0].openings[-1], self._reached):
+            self._waiting.popleft()
+        if offset != expected or batch.sequence // STRIDE != end // STRIDE:
+            self.settled.append(Opening(batch.sequence, offset))
 
-    def _segment_of(self, batch: Outgoing) -> Segment:
-        """A segment that begins with ``batch``."""
-        return Segment(
-            partition=self.plan.source,
-            writer=self.plan.writer,
-            sequence=batch.sequence,
-            source=batch.source,
-            unguarded=batch.flagged,
-            anew=self.plan.anew,
-        )
+    def _record(self, ahead: Ahead) -> Segments:
+        plan = self.plan
+        return segments_of(plan.source, plan.writer, ahead.openings, unguarded=ahead.unguarded, anew=plan.anew)
 
 
-def _around(ahead: Iterable[Segment], batch: Outgoing) -> tuple[list[Segment], list[Segment], list[Segment]]:
-    """Segments that begin before ``batch``, in it, and behind it; all of them in order."""
+def _is_before(opening: Opening, sequence: int) -> bool:
+    return (opening.sequence - sequence) % SEQUENCES >= SEQUENCES // 2
+
+
+def _around(openings: Sequence[Opening], batch: Outgoing) -> tuple[list[Opening], list[Opening], list[Opening]]:
+    """Those before ``batch``, in it, and behind it; all of them in order."""
     before, inside, behind = [], [], []
-    for segment in ahead:
-        distance = (segment.sequence - batch.sequence) % SEQUENCES
+    for opening in openings:
+        distance = (opening.sequence - batch.sequence) % SEQUENCES
         if distance < batch.count:
-            inside.append(segment)
+            inside.append(opening)
         elif distance < SEQUENCES // 2:
-            behind.append(segment)
+            behind.append(opening)
         else:
-            before.append(segment)
+            before.append(opening)
     return before, inside, behind

@@ -21,6 +21,7 @@ from sparkmirror.copy.lease import Lease
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.tally import kind_of_batch
+from sparkmirror.copy.target_changes import acknowledge
 from sparkmirror.copy.throttling import Throttling, request_bytes
 from sparkmirror.errors import BatchError, LinkError
 from sparkmirror.kafka.cluster import IN_FLIGHT, Cluster
@@ -64,6 +65,7 @@ class Appender:
 
     Attributes:
         throttling: how long the target's brokers held us back.
+        to_verify: partitions with something to send whose leaders have to be asked first.
     """
 
     def __init__(self, cluster: Cluster, wake: Callable[[], None], lease: Lease) -> None:
@@ -73,6 +75,7 @@ class Appender:
         self._request_bytes = cluster.settings.max_request_size or REQUEST_BYTES
         self._brokers: dict[int, _Broker] = defaultdict(lambda: _Broker(self._request_bytes))
         self.throttling = Throttling(cluster.alias, "writing")
+        self.to_verify: dict[TopicPartition, PartitionCopy] = {}
         self._ahead: deque[PartitionCopy] = deque()
         self._defect: Exception | None = None
 
@@ -111,6 +114,8 @@ class Appender:
                 continue
             batch = _next(partition)
             if batch is None:
+                if partition.must_verify and not partition.error:
+                    self.to_verify[target] = partition
                 continue
             size += len(batch.payload)
             if not requests or size > broker.request_bytes:
@@ -184,7 +189,7 @@ class Appender:
             partition, batch = sent[result.partition]
             told.add(result.partition)
             if result.code == 0:
-                partition.acknowledged(batch, result.base_offset)
+                acknowledge(partition, batch, result.base_offset, broker_time=result.stamped_ms >= 0)
             else:
                 partition.refused(batch, result.code, result.message, result.record)
         for target in _missing(sent, told):

@@ -22,7 +22,7 @@ from sparkmirror.copy.guard import FORGOTTEN
 from sparkmirror.errors import BatchError
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.pieces import STRIDE
-from sparkmirror.offsets.records import SEQUENCES, Segment
+from sparkmirror.offsets.segments import SEQUENCES, Opening, Segments, segments_of
 
 BATCH_BYTES = 1 << 20
 SMALL_BYTES = 32 << 10
@@ -105,17 +105,19 @@ class Arrival:
 
     Attributes:
         items: to be sent, in order.
-        segments: pieces of the offset map that begin in it, to be written ahead.
+        openings: where pieces of the offset map begin in it, in order.
+        segments: the record that says so, to be written ahead; None without any.
         end: the source offset to fetch from next.
         next_sequence: after the last item.
         continues_at: the source offset that continues the last segment.
-        flagged: whether that segment says that it holds unguarded batches.
+        flagged: whether that segment says that it holds unguarded batches, as do all that begin in it.
         dropped: batches not copied, on purpose.
         obstacle: why the batch at ``end`` cannot be copied, or None.
     """
 
     items: list[Item] = field(default_factory=list)
-    segments: list[Segment] = field(default_factory=list)
+    openings: list[Opening] = field(default_factory=list)
+    segments: Segments | None = None
     end: int = NO_OFFSET
     next_sequence: int = 0
     continues_at: int = NO_OFFSET
@@ -225,6 +227,10 @@ def arrival(
             arrived.obstacle = error
             arrived.end = max(place.position, int(index.base_offset[made.column]))
             break
+    if arrived.openings:
+        arrived.segments = segments_of(
+            place.partition, place.writer, arrived.openings, unguarded=arrived.flagged, anew=place.anew
+        )
     return arrived
 
 
@@ -359,13 +365,4 @@ class _Making:
         made = self.arrival
         if source != made.continues_at or (self._old and not made.flagged):
             made.flagged = self._old
-            made.segments.append(
-                Segment(
-                    partition=self._place.partition,
-                    writer=self._place.writer,
-                    sequence=sequence,
-                    source=source,
-                    unguarded=self._old,
-                    anew=self._place.anew,
-                )
-            )
+            made.openings.append(Opening(sequence, source))

@@ -9,7 +9,7 @@ and the run.
     ["handover", run, shift, part]   where this shift left its partitions; ``parts`` says how many records there are
     ["alive", run, shift]            this shift lives; each second, also when it is idle. ``recovery`` is the earliest
                                      recovery point of its partitions, and whose, once one was published
-    ["orders", run, "*"]             topics to leave alone and how fast to copy, see `orders`
+    ["orders", run, "*"]             topics to leave alone, how fast to copy, what the target asks, see `orders`
     ["lost", run, shift]             this shift may send nothing more and will hand over nothing: its partitions are
                                      taken over
 

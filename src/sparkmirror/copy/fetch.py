@@ -4,13 +4,14 @@ One incremental fetch session per broker; while the batches of one answer are ap
 Fetching pauses when the lane holds enough, and for a single partition when it holds more than its share.
 
 Invariants: one request in flight per broker; a partition is in at most one session; what an answer brings is handed out
-once, in the order in which answers came.
+once, in the order in which answers came, and not at all where the partition is fetched from another broker by then; a
+partition that stopped is in no session, from the moment at which it stopped.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -68,43 +69,60 @@ class Fetcher:
         self._answers: deque[tuple[FetchSession, Any]] = deque()
         self._crowded: dict[TopicPartition, PartitionCopy] = {}
         self._failures: Counter[int] = Counter()
+        self._belongs: dict[TopicPartition, int] = {}
+        self._leader_only: defaultdict[int, float] = defaultdict(float)
         self.unreachable: dict[int, LinkError] = {}
         self.throttling = Throttling(cluster.alias, "reading")
         self.pace = Pace()
 
-    def want(self, partition: PartitionCopy) -> None:
-        """Fetches the partition from where it stands; call it again whenever that moves."""
-        session = self._sessions.get(partition.source_node)
-        if session is None:
-            session = self._sessions[partition.source_node] = FetchSession(partition.source_node, self._limits)
-        wanted = Wanted(partition.fetch_offset, partition.source_epoch, partition.leader_epoch)
-        session.want(partition.source, partition.source_id, wanted)
-
-    def forget(self, partition: PartitionCopy) -> None:
-        """Stops fetching the partition."""
-        for session in self._sessions.values():
-            session.forget(partition.source)
-
     def update(self, partition: PartitionCopy) -> None:
-        """Fetches, or stops fetching, as the partition's state says."""
+        """Fetches, or stops fetching, as the partition's state says; whoever changes that state calls it.
+
+        An error or an obstacle does so by itself (`Load.on_stop`).
+        """
+        self._belongs[partition.source] = partition.read_from
         crowded = partition.held > self._memory // 2
         if crowded:
             self._crowded[partition.source] = partition
         stopped = partition.error or partition.obstacle or partition.asked or partition.paused
-        stopped = stopped or partition.source_node == NO_LEADER
+        stopped = stopped or partition.read_from == NO_LEADER
         if stopped or crowded or partition.fetched_all:
-            self.forget(partition)
+            self._forget(partition)
         else:
-            self.want(partition)
+            self._want(partition)
+
+    def _want(self, partition: PartitionCopy) -> None:
+        node = partition.read_from
+        session = self._sessions.get(node)
+        if session is None:
+            session = self._sessions[node] = FetchSession(node, self._limits)
+        if partition.source not in session:
+            self._forget(partition)
+        if partition.replica.leader_only_until:
+            self._leader_only[node] = max(self._leader_only[node], partition.replica.leader_only_until)
+        wanted = Wanted(partition.fetch_offset, partition.source_epoch, partition.leader_epoch)
+        session.want(partition.source, partition.source_id, wanted)
+
+    def _forget(self, partition: PartitionCopy) -> None:
+        for session in self._sessions.values():
+            session.forget(partition.source)
+
+    def has_told(self, partition: PartitionCopy) -> bool:
+        """Whether the broker that the partition is fetched from has answered since."""
+        session = self._sessions.get(partition.read_from)
+        return session is not None and session.has_told(partition.source)
 
     def answered_ms(self, partition: PartitionCopy) -> int:
-        """When the newest request left whose answer tells of the partition, or -1; -1 too while it is not fetched."""
+        """When the newest request left that the partition's leader answered with what it knows of it, or -1.
+
+        It is -1 too while the leader is not fetched from: a follower does not know where the log ends.
+        """
         session = self._sessions.get(partition.source_node)
-        return -1 if session is None else session.answered_ms(partition.source)
+        return -1 if session is None or partition.replica.followed else session.answered_ms(partition.source)
 
     def refetch(self, partition: PartitionCopy) -> None:
         """Fetches the same offset again, which an answer brought but nobody took."""
-        self.forget(partition)
+        self._forget(partition)
         self.update(partition)
 
     def request_more(self, held: int) -> None:
@@ -122,7 +140,8 @@ class Fetcher:
     def _request(self, session: FetchSession) -> None:
         session.busy = True
         timeout_ms = self._limits.max_wait_ms + self._cluster.settings.request_timeout_ms
-        request = session.request(self.pace.most(self._limits.max_bytes), now_ms())
+        near = time.monotonic() >= self._leader_only[session.node]
+        request = session.request(self.pace.most(self._limits.max_bytes), now_ms(), near=near)
         self._cluster.send(request, session.node, lambda answer: self._answered(session, answer), timeout_ms)
 
     def _answered(self, session: FetchSession, answer: Any) -> None:
@@ -131,7 +150,10 @@ class Fetcher:
         self._wake()
 
     def answers(self) -> Iterator[Fetched]:
-        """What has come since the last call, partition by partition."""
+        """What has come since the last call, partition by partition.
+
+        What is still told of a partition that is fetched no more does not count against the pace.
+        """
         while self._answers:
             session, answer = self._answers.popleft()
             if isinstance(answer, LinkError):
@@ -145,8 +167,10 @@ class Fetcher:
                 del self._failures[session.node]
                 self.unreachable.pop(session.node, None)
                 for fetched in session.accept(answer):
-                    self.pace.take(len(fetched.records))
-                    yield fetched
+                    if self._belongs.get(fetched.partition) == session.node:
+                        if fetched.partition in session:
+                            self.pace.take(len(fetched.records))
+                        yield fetched
 
     def _release(self, session: FetchSession) -> None:
         session.busy = False

@@ -6,8 +6,13 @@ batches or their records are old, accepts it over the gap. The first batch of an
 anything goes to a leader of another epoch, that leader is asked where the epoch of the last acknowledged batch ends in
 its log.
 
+A lane learns of an election by the answers to what it sends. While a partition is idle there are none, and a broker can
+lose the leadership, truncate its log, and lead again, or lose power and come back. So the leader is asked as well
+before the first batch after a pause, with the leader epoch that the lane believes in: one that was elected meanwhile
+refuses the question.
+
 Invariants:
-    * Nothing is sent while `doubted`.
+    * Nothing is sent while `doubted`, and nothing first after a pause while `stale`.
     * What an answer adds counts for the leader epoch in which the batch was sent, however late the answer comes.
     * An epoch that is not the one asked for, or ends too early, is a log that lost something. Where a broker has raised
       the epoch without an election that may be wrong: then the takeover finds everything, and goes on.
@@ -17,11 +22,16 @@ References: KIP-101, KIP-320 (log truncation detection); ``LeaderEpochFileCache.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sparkmirror.model import UNKNOWN, Reached
 
 NO_EPOCH = UNKNOWN.leader_epoch
+
+PAUSE_SECONDS = 1.0
+"""For so long a leader that had everything surely still leads, or cannot be reached: an election that loses something
+needs a broker to be fenced, another one to be elected, and the first to come back."""
 
 
 @dataclass(slots=True)
@@ -36,6 +46,7 @@ class Footing:
     reached: Reached = UNKNOWN
     leader_epoch: int = NO_EPOCH
     _verified: tuple[Reached, int] | None = None
+    _known_at: float = -math.inf
 
     @property
     def doubted(self) -> bool:
@@ -45,18 +56,31 @@ class Footing:
             return False
         return self._verified != (self.reached, epoch)
 
-    def acknowledged(self, leader_epoch: int, end: int) -> None:
-        """A batch that was sent in ``leader_epoch`` is in the log, up to the offset ``end``."""
+    def stale(self, now: float) -> bool:
+        """Whether the leader has to be asked before the first batch after a pause.
+
+        Args:
+            now: seconds on the clock of ``copy.lease``, which a sleeping machine does not stop.
+        """
+        known = NO_EPOCH not in (self.reached.leader_epoch, self.leader_epoch)
+        return known and now - self._known_at > PAUSE_SECONDS
+
+    def acknowledged(self, leader_epoch: int, end: int, sent_at: float) -> None:
+        """A batch that was sent in ``leader_epoch``, at ``sent_at``, is in the log, up to the offset ``end``."""
+        self._known_at = max(self._known_at, sent_at)
         if end > self.reached.end:
             self.reached = Reached(leader_epoch, end)
 
-    def holds(self, leader_epoch: int, end: int) -> bool:
+    def holds(self, leader_epoch: int, end: int, answered_at: float) -> bool:
         """Takes the leader's answer: the epoch that it has, and where that ends.
+
+        What counts is when the answer came, since a broker that takes longer than a pause to answer would be asked for
+        ever. `sparkmirror.copy.leaders` takes no answer that needed more than some seconds.
 
         Returns:
             whether its log has everything; if so it is not doubted any more.
         """
         if leader_epoch != self.reached.leader_epoch or end < self.reached.end:
             return False
-        self._verified = (self.reached, self.leader_epoch)
+        self._verified, self._known_at = (self.reached, self.leader_epoch), answered_at
         return True

@@ -25,7 +25,8 @@ class Guard:
 
     Attributes:
         age_ms: how old the newest record may be.
-        broker_time: whether the target topic sets its own timestamps.
+        broker_time: whether the target topic sets its own timestamps. Whoever relies on it looks at each answer, which
+            tells: the topic may be changed.
     """
 
     age_ms: int

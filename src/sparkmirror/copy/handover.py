@@ -4,8 +4,9 @@ A successor starts while its predecessor still copies: it connects, says that it
 then stops fetching, lets what is in flight be acknowledged, and writes where it left each partition. The pause is two
 round trips to the target.
 
-Invariant: a partition is begun only from its plan's position or from a complete handover; without either the shift ends
-with nothing started, and the driver decides.
+Invariants: a partition is begun only from its plan's position or from a complete handover; without either the shift
+ends with nothing started, and the driver decides. A shift hands over when its last progress is on record, and publishes
+nothing afterwards; a partition that stopped is released by that progress, and the next shift leaves it alone.
 """
 
 from __future__ import annotations
@@ -124,7 +125,9 @@ class Handover:
             partition.begin(handed.position, handed.sequence, handed.last, opened=handed.opened)
             partition.unsettled = not handed.settled
             if handed.error:
+                # The shift before has released it: only the driver may say where it goes on.
                 partition.stop(handed.error)
+                partition.released = True
 
     async def hand_on(self, partitions: Sequence[PartitionCopy], publisher: Publisher) -> None:
         """Puts the last progress on record, then writes where each partition was left."""

@@ -20,13 +20,14 @@ from sparkmirror.copy.origins import Origins
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.registrations import Carrier, Refusal
 from sparkmirror.copy.tally import kind_of_batch
-from sparkmirror.errors import BatchError, RecordTooLargeError, SparkmirrorError
+from sparkmirror.errors import BatchError, BrokerError, LinkError, RecordTooLargeError, SparkmirrorError
 from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, Advice, advice, broker_error, kind_of
 from sparkmirror.kafka.fetching import Fetched
 from sparkmirror.kafka.journal import Journal
-from sparkmirror.kafka.log_range import log_range
+from sparkmirror.kafka.leaders import Leader
+from sparkmirror.kafka.log_range import log_range, passes
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.naming import WRITERS_TOPIC
 from sparkmirror.offsets.recovery import Answer
@@ -77,7 +78,9 @@ class Intake:
         partition = self._by_source.get(fetched.partition)
         if partition is None or partition.error or partition.obstacle or self._lane.watch.draining:
             return
-        if fetched.code != 0:
+        if partition.replica.followed and (fetched.code != 0 or fetched.diverging is not None):
+            self._lane.followers.refused(partition, fetched)
+        elif fetched.code != 0:
             self._refused(partition, fetched)
         elif fetched.diverging is not None:
             self._ask(partition, self._diverged(partition, *fetched.diverging))
@@ -89,12 +92,15 @@ class Intake:
 
     def _note(self, partition: PartitionCopy, fetched: Fetched) -> None:
         committed = self._config.isolation is Isolation.READ_COMMITTED and fetched.last_stable >= 0
-        partition.end = fetched.last_stable if committed else fetched.high_watermark
+        end = fetched.last_stable if committed else fetched.high_watermark
         partition.log_start = fetched.log_start
-        partition.recovery.answered(Answer(self._lane.fetcher.answered_ms(partition), partition.end))
-        if fetched.preferred_node >= 0:
-            self._lane.fetcher.forget(partition)
-            partition.source_node = fetched.preferred_node
+        if partition.replica.followed:
+            partition.end = max(partition.end, end)  # the follower may be behind: only the leader knows the end
+            return
+        partition.end = end
+        partition.recovery.answered(Answer(self._lane.fetcher.answered_ms(partition), end))
+        if fetched.preferred_node not in (NO_LEADER, partition.source_node):
+            self._lane.followers.follow(partition, fetched.preferred_node)
 
     def _arrived(self, partition: PartitionCopy, fetched: Fetched) -> None:
         index = batches.index(fetched.records)
@@ -139,8 +145,8 @@ class Intake:
             self._meet(partition, came.obstacle, index)
         if len(index):
             partition.leader_epoch = _last_epoch(index, partition)
-        if came.segments:
-            self._lane.watch.write_ahead(partition, came.segments, ticket)
+        if came.segments is not None:
+            self._lane.watch.write_ahead(partition, [came.segments], ticket)
         self._lane.appender.offer(partition)
 
     def _meet(self, partition: PartitionCopy, obstacle: BatchError, index: batches.Indexed) -> None:
@@ -180,7 +186,6 @@ class Intake:
             )
             partition.fail_after_sending(str(error), kind_of(fetched.code))
         else:
-            self._lane.fetcher.forget(partition)
             partition.source_node = NO_LEADER
 
     def _ask(self, partition: PartitionCopy, question: Question) -> None:
@@ -207,10 +212,19 @@ class Intake:
         self._source.loop.call_soon(ask)
 
     async def _find_range(self, partition: PartitionCopy) -> None:
-        """The position is outside the source's log, or its leader cannot tell the epoch of what was fetched."""
-        first, end = await log_range(
-            self._source, partition.source_node, partition.source, partition.source_epoch, self._config.isolation.value
-        )
+        """The position is outside the source's log, or its leader cannot tell the epoch of what was fetched.
+
+        A question that fails in passing decides nothing: the leader is learnt anew, and fetched from again.
+        """
+        leader = Leader(partition.source_node, partition.source_epoch)
+        try:
+            first, end = await log_range(self._source, leader, partition.source, self._config.isolation)
+        except (BrokerError, LinkError) as failure:
+            if not passes(failure):
+                raise
+            log.info("%s: where %s-%d begins and ends: %s", self._lane.plan.shift, *partition.source, failure)
+            partition.source_node = NO_LEADER
+            return
         at = partition.fetch_offset
         await self._settle(partition)
         if first <= at <= end:

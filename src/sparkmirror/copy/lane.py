@@ -20,15 +20,19 @@ from functools import partial
 
 from sparkmirror import batches
 from sparkmirror.config.settings import FlowConfig, Isolation
+from sparkmirror.copy import target_changes
 from sparkmirror.copy.append import Appender
 from sparkmirror.copy.arrivals import Rules
 from sparkmirror.copy.fetch import Fetcher, limits_of
+from sparkmirror.copy.followers import Followers
 from sparkmirror.copy.guard import Guard
 from sparkmirror.copy.handover import Handover
 from sparkmirror.copy.intake import Intake
 from sparkmirror.copy.leaders import Leaders
 from sparkmirror.copy.lease import Lease
-from sparkmirror.copy.partition import Load, PartitionCopy
+from sparkmirror.copy.load import Load
+from sparkmirror.copy.orders import Orders
+from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Receipt, receipts
 from sparkmirror.copy.watch import Watch
@@ -64,6 +68,8 @@ class Lane:
             config.memory_per_lane,
             self.signal.set,
         )
+        self.load.on_stop = self.fetcher.update
+        self.followers = Followers(source, self.fetcher, self.partitions, config.isolation, plan.shift)
         self.lease = Lease()
         target.batches_only_while(lambda: self.lease.holds)
         self.appender = Appender(target, self.signal.set, self.lease)
@@ -127,6 +133,7 @@ class Lane:
         for fetched in self.fetcher.answers():
             self.intake.take(fetched)
         self.appender.send_ready()
+        self.watch.verify_leaders()
         if not self.watch.draining:
             self.fetcher.request_more(self.load.bytes)
 
@@ -137,14 +144,23 @@ class Lane:
         if rate != self.fetcher.pace.rate:
             self.fetcher.pace.change(rate, now)
         for partition in self.partitions:
+            if orders.guarded_ms is not None and orders.guarded_ms != partition.guard.age_ms:
+                target_changes.remember(partition, orders.guarded_ms)
             paused = partition.source.topic in orders.paused
             if paused != partition.paused:
                 partition.paused = paused
                 if partition.fetch_offset != NO_OFFSET:  # it has begun
                     self.fetcher.update(partition)
-            if partition.source in orders.moving and partition.fetch_offset != NO_OFFSET and not partition.error:
-                partition.stop("it is moved to another offset, as its operator has ordered", Kind.MOVED)
-                self.fetcher.update(partition)
+            if partition.fetch_offset != NO_OFFSET and not partition.error:
+                self._give_back(partition, orders)
+
+    def _give_back(self, partition: PartitionCopy, orders: Orders) -> None:
+        """Stops a partition that is to go on elsewhere, or for a target topic that was changed."""
+        facts = orders.facts.get(partition.target.topic)
+        if partition.source in orders.moving:
+            partition.stop("it is moved to another offset, as its operator has ordered", Kind.MOVED)
+        elif facts is not None:
+            target_changes.compare(partition, facts)
 
     @property
     def _owed(self) -> bool:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sparkmirror.copy.distance import is_far
+from sparkmirror.copy.lease import now
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.errors import LinkError
 from sparkmirror.events import Kind
@@ -50,9 +51,21 @@ class Leaders:
         if not alive:
             return
         source = await describe_topics(self.source, {p.source.topic for p in alive})
-        target = await describe_topics(self.target, {p.target.topic for p in alive})
         for partition in alive:
             self._learn_source(partition, source[partition.source.topic])
+        await self.learn_target(alive)
+
+    async def learn_target(self, partitions: Sequence[PartitionCopy]) -> None:
+        """Asks the target alone.
+
+        Raises:
+            LinkError: it does not answer.
+        """
+        alive = [p for p in partitions if not p.error]
+        if not alive:
+            return
+        target = await describe_topics(self.target, {p.target.topic for p in alive})
+        for partition in alive:
             self._learn_target(partition, target[partition.target.topic])
 
     async def measure(self, partitions: Sequence[PartitionCopy]) -> None:
@@ -68,9 +81,18 @@ class Leaders:
         for partition in partitions:
             partition.round_trip = self.target.round_trip(partition.target_leader)
 
-    async def verify(self, partitions: Sequence[PartitionCopy]) -> None:
-        """Asks leaders of the target that are in doubt how far their logs go; without an answer they stay so."""
-        doubted = {p.target: p for p in partitions if p.footing.doubted and p.target_leader != NO_LEADER}
+    async def verify(self, partitions: Sequence[PartitionCopy], *, ahead: bool = False) -> None:
+        """Asks leaders of the target that are in doubt how far their logs go; without an answer they stay so.
+
+        Args:
+            partitions: which.
+            ahead: also those that would have to be asked if there was something to send.
+        """
+        doubted = {
+            p.target: p
+            for p in partitions
+            if p.target_leader != NO_LEADER and (p.must_verify or (ahead and p.footing.stale(now())))
+        }
         if not doubted:
             return
         answers = await ask_leaders_of_epochs(
@@ -82,7 +104,7 @@ class Leaders:
         for answer in answers:
             partition = doubted[answer.key]
             if answer.value is not None and answer.code == 0:
-                partition.check(answer.value.epoch, answer.value.end)
+                partition.check(answer.value.epoch, answer.value.end, now())
             elif answer.link is None and advice(answer.code) is Advice.GIVE_UP:
                 place = partition.target
                 error = broker_error(answer.code, self.target.alias, topic=place.topic, partition=place.partition)

@@ -1,4 +1,4 @@
-"""What the driver orders of running lanes: topics to leave alone, and how fast to copy.
+"""What the driver orders of running lanes: topics to leave alone, how fast to copy, what the target asks by now.
 
 Invariant: orders are told as a whole, so a lane that missed some knows all with the newest.
 """
@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.model import TopicPartition
 
 
@@ -21,12 +22,17 @@ class Orders:
         moving: source partitions that go on elsewhere: whoever copies them gives them back.
         share: bytes per second for a lane that `shares` does not name; None for no limit.
         shares: bytes per second, by the lane's name.
+        facts: target topics that ask for something else than some running plan says: whoever copies to them under
+            another plan gives the partitions back, to be planned again.
+        guarded_ms: as in a `ShiftPlan`, by now; None where nobody has looked since.
     """
 
     paused: frozenset[str] = frozenset()
     moving: frozenset[TopicPartition] = frozenset()
     share: float | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, TargetFacts] = field(default_factory=dict)
+    guarded_ms: int | None = None
 
     def rate(self, shift: str) -> float | None:
         """Bytes per second for the lane of a shift; None for no limit."""
@@ -40,6 +46,8 @@ class Orders:
             "moving": [[each.topic, each.partition] for each in sorted(self.moving)],
             "share": self.share,
             "shares": dict(self.shares),
+            "facts": {topic: [f.max_message_bytes, f.log_append_time, f.codec] for topic, f in self.facts.items()},
+            "guarded_ms": self.guarded_ms,
         }
         return json.dumps(said, separators=(",", ":"))
 
@@ -55,4 +63,9 @@ def read(text: str) -> Orders:
         moving=frozenset(TopicPartition(topic, partition) for topic, partition in said["moving"]),
         share=said["share"],
         shares=said["shares"],
+        facts={
+            topic: TargetFacts(max_message_bytes=size, log_append_time=stamps, codec=codec)
+            for topic, (size, stamps, codec) in said["facts"].items()
+        },
+        guarded_ms=said["guarded_ms"],
     )

@@ -15,8 +15,9 @@ from sparkmirror.batches.layout import CODEC_MASK
 from sparkmirror.copy import distance
 from sparkmirror.copy.arrivals import Item, Prepared, Rules, Run, Ticket
 from sparkmirror.model import NO_OFFSET, Writer
-from sparkmirror.offsets.records import SEQUENCES
+from sparkmirror.offsets.segments import SEQUENCES
 
+NO_PAYLOAD = memoryview(b"")
 LEAST_USE = 4
 """Of batches of one small record, no more than a fourth may be left when they are merged; the rest were headers."""
 
@@ -39,7 +40,7 @@ class Outgoing:
         ticket: what must be acknowledged first, or None: a segment that says that it is unguarded.
         flagged: whether the segments that it lies in say that they hold unguarded batches.
         open: whether it was sent and may have been appended, though nothing acknowledged it.
-        leader_epoch: of the leader that it was sent to last.
+        leader_epoch: of the leader that it was sent to last, and when, in seconds on the clock of ``copy.lease``.
     """
 
     payload: memoryview
@@ -60,15 +61,26 @@ class Outgoing:
     flagged: bool = False
     open: bool = False
     leader_epoch: int = -1
+    sent_at: float = 0.0
 
     @property
     def surely_missing(self) -> bool:
         """Whether the target does not have it, for sure."""
         return not self.sent and not self.open and self.base_offset == NO_OFFSET
 
+    def release(self) -> int:
+        """Lets its bytes go, since it is never sent again; how many bytes it held."""
+        held, self.held, self.payload = self.held, 0, NO_PAYLOAD
+        return held
+
 
 Waiting: TypeAlias = Item | Outgoing
 """What waits in a queue; only its head may be a batch that was made ahead."""
+
+
+def on_record(waiting: Waiting) -> bool:
+    """Whether the segments that a batch waits for are."""
+    return waiting.ticket is None or waiting.ticket.acknowledged
 
 
 def next_outgoing(

@@ -15,49 +15,44 @@ Invariants:
       appended: the partition is given back, which means that nothing more is sent and that it is not settled.
     * After a refusal nothing new is sent until every answer is in; then the same bytes go again, oldest first.
     * Nothing goes to a leader that may lack what was acknowledged, see `footing`.
+    * A partition whose target topic is seen to ask for something else than its plan says sends nothing more. Where the
+      guard rests on the broker's time, a batch goes beside others only while answers show that the broker sets it.
     * A stopped partition sends nothing more; its position stays exact.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import dropwhile
 
 from sparkmirror.copy import distance
-from sparkmirror.copy.ahead import SegmentsAhead
+from sparkmirror.copy.ahead import SegmentsAhead, Unreached
 from sparkmirror.copy.arrivals import Arrival, Place, Rules, Run, Ticket
 from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
 from sparkmirror.copy.footing import Footing
 from sparkmirror.copy.guard import FORGOTTEN, Guard
-from sparkmirror.copy.outgoing import LEAST_USE, Outgoing, Waiting, next_outgoing
+from sparkmirror.copy.lease import now
+from sparkmirror.copy.load import Load
+from sparkmirror.copy.outgoing import LEAST_USE, Outgoing, Waiting, next_outgoing, on_record
 from sparkmirror.copy.plan import GUARDED_MS, PartitionPlan
+from sparkmirror.copy.read_replica import ReadReplica
 from sparkmirror.copy.recovery import Recovery
 from sparkmirror.copy.retries import Retry, decide
 from sparkmirror.copy.tally import Tally
+from sparkmirror.copy.target_facts import STAMPED_SECONDS, refusal
 from sparkmirror.errors import BatchError
 from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.codes import Advice, advice, broker_error, kind_of, may_be_appended
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition
-from sparkmirror.offsets.records import SEQUENCES, Segment
-
-
-@dataclass(slots=True)
-class Load:
-    """What the partitions of a lane have together.
-
-    Attributes:
-        bytes: of batches that they hold.
-        limited: how many of them have as many batches in flight as they may.
-    """
-
-    bytes: int = 0
-    limited: int = 0
+from sparkmirror.offsets.segments import SEQUENCES, Segments
 
 
 @dataclass(slots=True)
@@ -77,7 +72,8 @@ class PartitionCopy:
         last: (sequence, source offset, target offset) of the last acknowledged record, or `NO_OFFSET` each.
         opened: whether the segment that opens the writer's epoch is on record.
         fetch_offset: the next source offset to fetch.
-        source_node, target_leader: brokers, or -1 while unknown.
+        source_node, target_leader: the leaders, or -1 while unknown.
+        replica: the follower that is fetched from instead of the source's leader, if any.
         source_id, target_id: topic ids, or None before Kafka 2.8.
         end, log_start: of the source, as seen last.
         error: why it stands still, or "".
@@ -88,12 +84,14 @@ class PartitionCopy:
         base: what the run did before this shift.
         left_out: source offsets, from the position on, of records that became dead letters.
         held: bytes of batches that wait or are in flight.
-        ahead: segments that wait for their target offset, and those that have it.
+        ahead: segments that are not reached yet, and where pieces begin on the target.
         lost_leader: the target's leader must be learnt anew.
         unsettled: it was given back, or the shift before left it so: only the target's log tells what is there.
+        released: its last progress is on record: this lane publishes and hands over nothing of it any more.
         footing: whether the target's log is still the one that was written.
         guard: tells which batches the target's brokers remember the writer of.
         remembered_ms: the time of the state that the broker has of the writer, as far as is known.
+        stamped_at: when an answer told last whether the topic sets its own timestamps, on the monotonic clock.
         write_ahead: puts a segment on record that was not known when its batches came.
         round_trip: seconds to the target's leader and back.
         recovery: up to when the target surely has all that the source took.
@@ -112,6 +110,7 @@ class PartitionCopy:
     opened: bool = False
     fetch_offset: int = NO_OFFSET
     source_node: int = NO_LEADER
+    replica: ReadReplica = field(default_factory=ReadReplica)
     source_epoch: int = -1
     source_id: uuid.UUID | None = None
     target_leader: int = NO_LEADER
@@ -129,10 +128,12 @@ class PartitionCopy:
     held: int = 0
     lost_leader: bool = False
     unsettled: bool = False
+    released: bool = False
     footing: Footing = field(default_factory=Footing)
     guard: Guard = field(default_factory=lambda: Guard(age_ms=GUARDED_MS))
     remembered_ms: int = FORGOTTEN
-    write_ahead: Callable[[list[Segment], Ticket], None] | None = None
+    stamped_at: float = -math.inf
+    write_ahead: Callable[[list[Segments], Ticket], None] | None = None
     round_trip: float = 0.0
     recovery: Recovery = field(default_factory=Recovery)
     tally: Tally = field(default_factory=Tally)
@@ -165,6 +166,11 @@ class PartitionCopy:
         return self.plan.target
 
     @property
+    def read_from(self) -> int:
+        """The broker that it is fetched from, or -1 while unknown."""
+        return self.replica.node if self.replica.followed else self.source_node
+
+    @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing is in flight."""
         return not self._waiting and not self._unacknowledged
@@ -173,6 +179,19 @@ class PartitionCopy:
     def all_acknowledged(self) -> bool:
         """Whether the target has all below ``position`` and nothing beyond it, for sure."""
         return not self.unsettled and all(batch.surely_missing for batch in self._unacknowledged)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether it has stopped, and no answer can change any more what is to be said of it.
+
+        What was given back is taken over from the target's log, whatever answers still come.
+        """
+        return bool(self.error) and (self.unsettled or not self.in_flight)
+
+    @property
+    def last_sent(self) -> int:
+        """The last source offset that is on its way, or `NO_OFFSET`."""
+        return self._unacknowledged[-1].last_source if self._unacknowledged else NO_OFFSET
 
     @property
     def in_flight(self) -> bool:
@@ -230,11 +249,12 @@ class PartitionCopy:
     def take(self, arrival: Arrival, ticket: Ticket) -> None:
         """Queues what an answer brought; ``ticket`` stands for its segments."""
         for item in arrival.items:
-            if arrival.segments:
+            if arrival.openings:
                 item.ticket = ticket
             self._hold(item.held)
             self._waiting.append(item)
-        self.ahead.add(arrival.segments)
+        if arrival.openings:
+            self.ahead.add(arrival.openings, unguarded=arrival.flagged)
         self._next_sequence, self._continues_at = arrival.next_sequence, arrival.continues_at
         self._flagged = arrival.flagged
         self.fetch_offset = arrival.end
@@ -243,19 +263,26 @@ class PartitionCopy:
 
     def has_more(self) -> bool:
         """Whether `next_batch` would give one."""
-        if self.error or self.footing.doubted:
+        if self.error or self.must_verify:
             return False
         if self._retrying:
-            return not self.in_flight and time.monotonic() >= self._retry_at and _on_record(self._unsent()[0])
+            return not self.in_flight and time.monotonic() >= self._retry_at and on_record(self._unsent()[0])
         if not self._waiting or len(self._unacknowledged) >= self._most:
             return False
-        return _on_record(self._waiting[0])
+        return on_record(self._waiting[0])
+
+    @property
+    def must_verify(self) -> bool:
+        """Whether the target's leader has to be asked for its log before anything more is sent."""
+        return self.footing.doubted or bool(not self._unacknowledged and self._waiting and self.footing.stale(now()))
 
     @property
     def _most(self) -> int:
         """How many batches may be unacknowledged."""
         newest = self._unacknowledged[-1].newest_ms if self._unacknowledged else self.remembered_ms
         beside = self.guard.remembers(self.remembered_ms) and self.guard.holds(newest)
+        if self.guard.broker_time:
+            beside = beside and time.monotonic() - self.stamped_at < STAMPED_SECONDS
         return IN_FLIGHT_PER_PARTITION if beside else 1
 
     @property
@@ -277,7 +304,7 @@ class PartitionCopy:
         if not self._may_go(batch):
             self._waiting.appendleft(batch)
             return None
-        batch.leader_epoch = self.footing.leader_epoch
+        batch.leader_epoch, batch.sent_at = self.footing.leader_epoch, now()
         self._unacknowledged.append(batch)
         self._mark_limited()
         return batch
@@ -328,14 +355,14 @@ class PartitionCopy:
             return None
         if not self._may_go(oldest):
             return None
-        oldest.sent, oldest.leader_epoch = True, self.footing.leader_epoch
+        oldest.sent, oldest.leader_epoch, oldest.sent_at = True, self.footing.leader_epoch, now()
         self._retrying = bool(others)
         return oldest
 
-    def check(self, epoch: int, end: int) -> None:
+    def check(self, epoch: int, end: int, answered_at: float) -> None:
         """Takes what the target's leader has of the epoch that was written to last: its end, or an older epoch's."""
         known = self.footing.reached
-        if not self.footing.holds(epoch, end):
+        if not self.footing.holds(epoch, end, answered_at):
             self._give_back(
                 f"the target's leader has not all of the log: it had offset {known.end - 1} in leader epoch "
                 f"{known.leader_epoch}, and now epoch {epoch} ends at {end}"
@@ -365,6 +392,8 @@ class PartitionCopy:
             self._refused_since, self._refusals = 0.0, 0
         self._mark_limited()
         self._retrying = self._retrying and bool(self._unsent())
+        if self.error:
+            self._let_go()
         self._settle_position()
 
     def refused(self, batch: Outgoing, code: int, message: str, record: int = 0) -> None:
@@ -386,7 +415,7 @@ class PartitionCopy:
         if what is Retry.GIVE_BACK:
             self._give_back(self._explain(batch, code, message, record), kind_of(code))
         elif what is Retry.GIVE_UP:
-            self.stop(self._explain(batch, code, message, record), kind_of(code))
+            self.stop(*refusal(code, self._explain(batch, code, message, record), batch.payload, self.plan))
         elif now - self._refused_since > self.patience_s:
             self.stop(f"{self._explain(batch, code, message, record)}; refused for {self.patience_s:.0f} s")
         else:
@@ -398,20 +427,23 @@ class PartitionCopy:
         offset = self.ahead.source_of(batch, record)
         return f"source offset {offset}: {error}" + (f" [{message}]" if message else "")
 
-    def stop(self, error: str, kind: Kind = Kind.STOPPED, last: int = NO_OFFSET) -> None:
+    def stop(self, error: str, kind: Kind = Kind.STOPPED, last: int = NO_OFFSET, *, first: int | None = None) -> None:
         """Stands still from here on; what is in flight may still be acknowledged.
 
         Args:
             error: why.
             kind: of event.
             last: the last source offset concerned, if more are than the one at the position.
+            first: the first one, if that is not the position.
         """
         if not self.error:
             self.error = error
-            self.tally.note(error, kind, self.position, max(self.position, last))
+            first = self.position if first is None else first
+            self.tally.note(error, kind, first, max(first, last))
             self._mark_limited()
         self._let_go()
         self.abandon()
+        self.load.on_stop(self)
 
     def lose(self, reason: str) -> None:
         """The lane was given up: whoever takes the partition over looks for itself what is there."""
@@ -419,15 +451,15 @@ class PartitionCopy:
         self.stop(reason)
 
     def _let_go(self) -> None:
-        """Gives the memory of a stopped partition's refused batches back to the lane: the others need it."""
-        for batch in self._unsent():
-            self._hold(-batch.held)
-            batch.held = 0
+        """Gives the memory of a stopped partition back: of refused batches, and of what is acknowledged behind one."""
+        dead = dropwhile(lambda batch: batch.sent or batch.base_offset != NO_OFFSET, self._unacknowledged)
+        self._hold(-sum(batch.release() for batch in dead if not batch.sent))
 
     def fail_after_sending(self, error: str, kind: Kind = Kind.STOPPED) -> None:
         """Stops once all that waits has been acknowledged: a batch behind it cannot be copied."""
         self.obstacle, self._obstacle_kind = error, kind
         self._settle_position()
+        self.load.on_stop(self)
 
     def put_aside(self, offset: int, event: str) -> None:
         """Leaves out a record that has become a dead letter, when its batch is taken again."""
@@ -451,12 +483,13 @@ class PartitionCopy:
             self._waiting.clear()
             self.fetch_offset = self._unacknowledged[-1].end if self._unacknowledged else self.position
 
-    def unreached(self) -> list[Segment]:
-        """Segments written ahead for records that were never sent: void once the partition is handed on.
+    def unreached(self) -> Unreached:
+        """What takes back segments for records that the target does not have, once the partition goes on elsewhere.
 
-        Those of batches without an answer stay, since the target may have them.
+        Those of batches without an answer stay, since the target may have them; those of batches that were refused for
+        sure do not: whoever goes on may find fewer records in the source, and number them otherwise.
         """
-        return self.ahead.unreached(self._unacknowledged)
+        return self.ahead.unreached(() if self.all_acknowledged else self._unacknowledged)
 
     def go_to(self, offset: int, event: Event) -> None:
         """Moves on to a later source offset, with an event that says why. Only while `idle`."""
@@ -474,13 +507,13 @@ class PartitionCopy:
 
     def _count(self, batch: Outgoing) -> None:
         offset = batch.base_offset
-        self.ahead.place(batch, offset, None if self.last[2] == NO_OFFSET else self.last[2] - self.last[1])
+        self.ahead.place(batch, offset, None if self.last[2] == NO_OFFSET else self.last[2] + 1)
         self._notice_others(offset)
         self._hold(-batch.held)
         self.position = batch.end
         self.sequence = (batch.sequence + batch.count) % SEQUENCES
         self.last = ((self.sequence - 1) % SEQUENCES, batch.last_source, offset + batch.count - 1)
-        self.footing.acknowledged(batch.leader_epoch, offset + batch.count)
+        self.footing.acknowledged(batch.leader_epoch, offset + batch.count, batch.sent_at)
         self.opened = True
         self.remembered_ms = self.guard.state_ms(batch.newest_ms)
         self.tally.count(batch, time.monotonic())
@@ -492,8 +525,3 @@ class PartitionCopy:
             return
         self._noticed = True
         self.tally.meet_others(self.target.topic, expected, offset - 1)
-
-
-def _on_record(waiting: Waiting) -> bool:
-    """Whether the segments that a batch waits for are."""
-    return waiting.ticket is None or waiting.ticket.acknowledged

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkmirror.copy.orders import NO_ORDERS, Orders
+from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.model import (
     MAX_MESSAGE_BYTES,
     NO_OFFSET,
@@ -81,6 +82,22 @@ class PartitionPlan:
     def target(self) -> TopicPartition:
         """The target topic and partition."""
         return TopicPartition(self.target_topic, self.source.partition)
+
+    @property
+    def facts(self) -> TargetFacts:
+        """What the target topic asked of a batch when this was planned."""
+        return TargetFacts(
+            max_message_bytes=self.max_message_bytes, log_append_time=self.log_append_time, codec=self.codec
+        )
+
+    def with_facts(self, facts: TargetFacts) -> PartitionPlan:
+        """The same partition, for a target topic that asks for something else by now."""
+        return replace(
+            self,
+            max_message_bytes=facts.max_message_bytes,
+            log_append_time=facts.log_append_time,
+            codec=facts.codec,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,13 @@
 """What a lane publishes while it runs: segments ahead of holes at once, the progress of its partitions every second.
 
 Both go to the flow's internal topic; only partitions that moved are written. See ``offsets.records`` for the bytes.
+
+Invariants:
+    * A partition has one holder at a time. A stopped partition is released by its last progress, behind the tombstones
+      for all segments that the target did not reach; the driver gives it to another lane only when it has read that.
+      After it, this lane writes nothing of the partition. The journal keeps earlier requests from arriving later, so
+      whatever the next holder writes lies behind everything that this one wrote.
+    * What was not begun here, or is without the lease, is not published.
 """
 
 from __future__ import annotations
@@ -12,11 +19,12 @@ from dataclasses import dataclass
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.kafka.cluster import CALL_MS
-from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.signal import Signal
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition
-from sparkmirror.offsets.records import Progress, Segment
+from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import Answer, RecoveryPoint
+from sparkmirror.offsets.segments import Segments, targets_of
 
 EVERY_SECONDS = 1.0
 TURN_SECONDS = 60.0
@@ -70,7 +78,7 @@ class Publisher:
     """Writes for all partitions of one shift, one publication at a time: a later one never overtakes an earlier one.
 
     Args:
-        journal: the flow's internal topic.
+        journal: the flow's internal topic; idempotent, so that what was published last lies last in the log.
         plan: the shift.
         answered_ms: when the newest request left whose answer tells of a partition, or -1.
 
@@ -79,7 +87,9 @@ class Publisher:
             error is on record: whoever reads that knows their own.
     """
 
-    def __init__(self, journal: Journal, plan: ShiftPlan, answered_ms: Callable[[PartitionCopy], int]) -> None:
+    def __init__(
+        self, journal: IdempotentJournal, plan: ShiftPlan, answered_ms: Callable[[PartitionCopy], int]
+    ) -> None:
         self.recovery: RecoveryPoint | None = None
         self._journal = journal
         self._plan = plan
@@ -88,16 +98,16 @@ class Publisher:
         self._turn = Signal(journal.cluster.loop)
         self._turn.set()
 
-    async def write_ahead(self, segments: Iterable[Segment], timeout_ms: int = CALL_MS) -> None:
+    async def write_ahead(self, segments: Iterable[Segments], timeout_ms: int = CALL_MS) -> None:
         """Writes segments and returns when they are acknowledged."""
         await self._journal.append([(segment.key, segment.value()) for segment in segments], timeout_ms)
 
     async def publish(self, partitions: Iterable[PartitionCopy], *, final: bool = False) -> None:
-        """Writes the progress of what moved, and the target offsets of segments that became known.
+        """Writes the progress of what moved, and where on the target pieces of it begin.
 
         Args:
             partitions: of the shift.
-            final: also what did not move, and tombstones for segments that nothing will reach.
+            final: the shift ends: also what did not move; and segments that nothing will reach are taken back.
         """
         await self._turn.wait(TURN_SECONDS)
         try:
@@ -108,28 +118,37 @@ class Publisher:
     async def _publish(self, partitions: Sequence[PartitionCopy], final: bool) -> None:
         entries: list[tuple[str, str | None]] = []
         moved: dict[TopicPartition, _Mark] = {}
-        settled = [len(partition.ahead.settled) for partition in partitions]
-        for partition in partitions:
+        held = [partition for partition in partitions if partition.position != NO_OFFSET and not partition.released]
+        settled = [len(partition.ahead.settled) for partition in held]
+        leaving = [partition for partition in held if partition.error and (final or partition.at_rest)]
+        for partition in held:
             follow(partition, self._answered_ms(partition))
-            entries += [(segment.key, segment.value()) for segment in partition.ahead.settled]
-            if final:
-                entries += [(segment.key, None) for segment in partition.unreached()]
+            if partition.ahead.settled:
+                targets = targets_of(partition.source, partition.plan.writer, partition.ahead.settled)
+                entries.append((targets.key, targets.value()))
+            release = partition in leaving
+            if final or release:
+                unreached = partition.unreached()
+                entries += [(segments.key, segments.value()) for segments in unreached.shortened]
+                entries += [(key, None) for key in unreached.void]
             mark = _mark(partition)
             before = self._published.get(partition.source)
-            if final or before is None or before.moves != mark.moves or before.flowing:
-                progress = self._progress(partition, before)
+            if final or release or before is None or before.moves != mark.moves or before.flowing:
+                progress = self._progress(partition, before, release=release)
                 mark.flowing = progress.rate != (0.0, 0.0)
-                entries.append((progress.key, progress.value()))
+                entries.append((progress.key, progress.value()))  # behind its segments: a release is acted upon
                 moved[partition.source] = mark
         recovery = earliest(partitions)
         if entries:
             await self._journal.append(entries)
             self._published.update(moved)
-            for partition, count in zip(partitions, settled, strict=True):
+            for partition, count in zip(held, settled, strict=True):
                 del partition.ahead.settled[:count]
+            for partition in leaving:
+                partition.released = True
         self.recovery = recovery or self.recovery
 
-    def _progress(self, partition: PartitionCopy, before: _Mark | None) -> Progress:
+    def _progress(self, partition: PartitionCopy, before: _Mark | None, *, release: bool) -> Progress:
         sequence, source, target = partition.last
         copied = partition.copied
         return Progress(
@@ -146,6 +165,7 @@ class Publisher:
             topic_id=partition.plan.topic_id,
             target_id=partition.target_id.hex if partition.target_id is not None else partition.plan.target_id,
             settled=partition.all_acknowledged,
+            released=release,
             anew=partition.plan.anew,
             reached=partition.footing.reached,
             records=copied.records,

@@ -88,7 +88,7 @@ def tell(partitions: Iterable[PartitionCopy], source: Throttling, target: Thrott
 
 
 def _source_node(partition: PartitionCopy) -> int:
-    return partition.source_node
+    return partition.read_from
 
 
 def _target_node(partition: PartitionCopy) -> int:

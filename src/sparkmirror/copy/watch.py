@@ -21,9 +21,9 @@ from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.progress import EVERY_SECONDS, Publisher
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.metadata import NO_LEADER
-from sparkmirror.offsets.records import Segment
+from sparkmirror.offsets.segments import Segments
 
 if TYPE_CHECKING:
     from sparkmirror.copy.lane import Lane
@@ -32,10 +32,12 @@ log = logging.getLogger(__name__)
 
 CONTROL_SECONDS = 1.0
 LEADER_SECONDS = 0.2
+TARGET_SECONDS = 30.0
+"""So soon it is seen that a target has lost the end of a log to which nothing is being written."""
 WRITES_AT_ONCE = 2
 NEVER = 1e9
 
-Ahead: TypeAlias = tuple[list[Segment], Ticket, PartitionCopy]
+Ahead: TypeAlias = tuple[list[Segments], Ticket, PartitionCopy]
 """Segments to be written ahead, what waits for them, and whose they are."""
 
 
@@ -50,12 +52,14 @@ class Watch:
     def __init__(self, lane: Lane, target: Cluster) -> None:
         self._lane = lane
         self._loop = target.loop
-        self.publisher = Publisher(Journal(target, lane.plan.internal_topic), lane.plan, lane.fetcher.answered_ms)
+        journal = IdempotentJournal(target, lane.plan.internal_topic)
+        self.publisher = Publisher(journal, lane.plan, lane.fetcher.answered_ms)
         self._began = 0.0
         self._parent = os.getppid()
         self._stopped = self._silent = False
         self._ahead: list[Ahead] = []
         self._writing = 0
+        self._verifying = False
         self.draining = False
 
     @property
@@ -79,9 +83,12 @@ class Watch:
     def start(self) -> None:
         """Starts to watch; ends with `stop`."""
         self._began = time.monotonic()
+        self._loop.call_soon(self._verify_at_the_start)
         self._repeat(self._publish, EVERY_SECONDS)
         self._repeat(self._look_at_quotas, EVERY_SECONDS)
         self._repeat(self._find_leaders, LEADER_SECONDS)
+        self._repeat(self._look_at_the_target, TARGET_SECONDS)
+        self._repeat(self._lane.followers.ask_for_ends, EVERY_SECONDS)
 
     def give_signs(self) -> None:
         """Says from here on that the lane lives, the first time at once; ends with `fall_silent`."""
@@ -95,7 +102,7 @@ class Watch:
         """Ends the signs of life."""
         self._silent = True
 
-    def write_ahead(self, partition: PartitionCopy, segments: list[Segment], ticket: Ticket) -> None:
+    def write_ahead(self, partition: PartitionCopy, segments: list[Segments], ticket: Ticket) -> None:
         """Puts segments on record, then lets the batches behind them go.
 
         What comes while others are being written waits for its turn, and goes in one record batch: to a far target a
@@ -106,11 +113,43 @@ class Watch:
             self._writing += 1
             self._loop.call_soon(self._write)
 
+    def verify_leaders(self) -> None:
+        """Asks the leaders of partitions that have something to send after a pause; see ``footing``."""
+        if self._lane.appender.to_verify and not self._verifying:
+            self._verifying = True
+            self._loop.call_soon(self._verify)
+
+    async def _verify_at_the_start(self) -> None:
+        """While the first records are fetched, so that they need not wait for it."""
+        await self._ask_leaders([p for p in self._lane.partitions if not p.error], ahead=True)
+
+    async def _verify(self) -> None:
+        appender = self._lane.appender
+        partitions = list(appender.to_verify.values())
+        appender.to_verify.clear()
+        try:
+            await self._ask_leaders(partitions)
+        finally:
+            self._verifying = False
+        for partition in partitions:
+            appender.offer(partition)
+
+    async def _ask_leaders(self, partitions: list[PartitionCopy], *, ahead: bool = False) -> None:
+        try:
+            await self._lane.leaders.verify(partitions, ahead=ahead)
+        except RuntimeError:
+            if not self._stopped:  # what was on its way when the lane ended meets a closed loop
+                raise
+        self._lane.signal.set()
+
     async def _write(self) -> None:
         try:
             while self._ahead:
                 ahead, self._ahead = self._ahead, []
-                await self._put_on_record(ahead)
+                # A stopped partition's account may be closed already: nothing of it goes on record any more.
+                ahead = [each for each in ahead if not each[2].error]
+                if ahead:
+                    await self._put_on_record(ahead)
         finally:
             self._writing -= 1
 
@@ -178,15 +217,23 @@ class Watch:
         self._lane.signal.set()
 
     async def _publish(self) -> None:
-        await self.publisher.publish(self._lane.partitions)
+        if self._lane.lease.holds:
+            await self.publisher.publish(self._lane.partitions)
 
     async def _look_at_quotas(self) -> None:
         """By itself, since a publication is held back too."""
         lane = self._lane
         throttling.tell(lane.partitions, lane.fetcher.throttling, lane.appender.throttling, time.monotonic())
 
+    async def _look_at_the_target(self) -> None:
+        """Finds elections on the target while nothing is sent, and verifies the logs of new leaders."""
+        await self._lane.leaders.learn_target(self._lane.partitions)
+        await self._lane.leaders.verify(self._lane.partitions)
+        self._lane.signal.set()
+
     async def _find_leaders(self) -> None:
         """Learns leaders anew where one is lost, and offers again what was refused."""
+        self._lane.followers.ask_for_better()
         lost = self._lost()
         if lost:
             await self._lane.leaders.learn(lost)
@@ -206,6 +253,7 @@ class Watch:
         for failure in unreachable.values():
             log.warning("%s: %s", self._lane.plan.shift, failure)
         silent = {NO_LEADER, *unreachable}
+        self._lane.followers.leave_unreachable(set(unreachable))
         unreachable.clear()
         return [
             p

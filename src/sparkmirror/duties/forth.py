@@ -150,10 +150,10 @@ def _begin(state: JournalState, here: TopicPartition, ids: tuple[int, ...]) -> i
     """From which offset of the copy on whatever forth did not write was written by others; None: not known yet."""
     progress, inherited = state.progress.get(here), state.inherited.get(here)
     offsets = state.maps[here].offsets(progress, ids) if here in state.maps else None
-    copies = () if offsets is None else tuple(stretch.target for stretch in offsets.settled())
+    first = None if offsets is None else next(offsets.settled(), None)
     floor = 0 if inherited is None else inherited.end
-    if copies or inherited is not None:
-        return max(min(copies, default=floor), floor)
+    if first is not None or inherited is not None:
+        return floor if first is None else max(first.target, floor)
     if progress is None or offsets or progress.end == NO_OFFSET or progress.position < progress.end:
         return None
     return 0 if _never_had(progress) else AT_END

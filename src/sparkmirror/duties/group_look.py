@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
 from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.topics import remote_topic, wanted
@@ -39,6 +40,7 @@ class GroupLook:
         self._listed: dict[str, GroupListing] = {}
         self._listed_at: float | None = None
         self._earlier: dict[GroupPlace, Committed] = {}
+        self._empty: dict[TopicPartition, int] = {}
         self._still: frozenset[tuple[GroupPlace, int, int]] = frozenset()
 
     def look(self, *, target: bool) -> Observed:
@@ -66,7 +68,7 @@ class GroupLook:
             inherited=self._inherited(),
             earlier=self._earlier,
         )
-        observed = self._patiently(observed)
+        observed = replace(self._patiently(observed), empty=self._find_empty(observed))
         self._earlier, self._still = remembered(observed), _ahead(observed)
         return self._with_target(observed, chosen) if target else observed
 
@@ -89,6 +91,13 @@ class GroupLook:
             behind = self._maps.of({place.partition for place in remembered(observed)})
             observed = replace(observed, maps={**observed.maps, **behind})
         return observed
+
+    def _find_empty(self, observed: Observed) -> dict[TopicPartition, int]:
+        """Partitions in which groups have committed and of which neither side has anything."""
+        flow = self._sides.flow
+        copies = {TopicPartition(observed.renamed[p.topic], p.partition): p for p in never_mirrored(observed.maps)}
+        self._empty = ends_of_empty(self._sides.target, copies, flow.admin_timeout_ms, self._empty)
+        return {copies[copy]: end for copy, end in self._empty.items()}
 
     def _with_target(self, observed: Observed, chosen: Iterable[str]) -> Observed:
         target, timeout_ms = self._sides.target, self._sides.flow.admin_timeout_ms

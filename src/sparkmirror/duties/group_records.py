@@ -9,14 +9,23 @@ cannot be read keeps what is known of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from sparkmirror.duties.duty import Result, Sides
 from sparkmirror.duties.groups import Unreadable, refusal
+from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.upstream_offsets import Upstream, UpstreamOffsets
+from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.kafka.groups import Offsets, fetch_offsets, list_groups
-from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets import condensing
+from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen, UpstreamOffset
+from sparkmirror.offsets.translation import exact
+
+NO_UPSTREAM: Upstream = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +48,27 @@ class Remember:
         return
 
 
-Action = Remember | Unreadable
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoUpstream:
+    """The record of the flow back cannot be read: offsets of groups in its copies keep the translation they had."""
+
+    reason: str
+
+    @property
+    def change(self) -> None:
+        """Nothing is changed."""
+        return
+
+
+Action = Remember | Unreadable | NoUpstream
+
+Translate: TypeAlias = Callable[[TopicPartition, int], int | None]
+"""What an offset of the source is on the target, where that is known exactly."""
+
+
+def untold(_place: TopicPartition, _offset: int) -> int | None:
+    """Nothing is put on record beside what is there."""
+    return None
 
 
 class GroupRecords:
@@ -51,6 +80,8 @@ class GroupRecords:
         told = sides.flow.groups
         self.interval_s = told.sync_interval_s if told.sync_enabled or told.checkpoints_enabled else None
         self._sides = sides
+        self._upstream = UpstreamOffsets(sides)
+        self._maps = KnownMaps(sides)
 
     def look(self) -> Sequence[Action]:
         """Asks the source, and compares with what is on record.
@@ -68,7 +99,22 @@ class GroupRecords:
             sides.store.follow()
             known = sides.store.state.groups
         unreadable = {name: str(failure) for name, failure in fetched.failed.items()}
-        return decide(known, fetched.found, unreadable, at)
+        translate = self._translate(fetched.found)
+        try:
+            upstream = self._upstream.of(fetched.found)
+        except SparkmirrorError as failure:
+            kept = upstream_on_record(known, fetched.found)
+            decided = decide(known, fetched.found, unreadable, at, kept, translate)
+            return (*decided, NoUpstream(reason=str(failure)))
+        return decide(known, fetched.found, unreadable, at, upstream, translate)
+
+    def _translate(self, found: Mapping[str, Offsets]) -> Translate:
+        """Where committed offsets lie on the target, while the offset map is exact there; only once it grows large."""
+        store = self._sides.store
+        if store is None or condensing.size_of(store.state) < self._sides.flow.offset_map_bytes // 2:
+            return untold
+        maps = self._maps.of({place for own in found.values() for place in own})
+        return lambda place, offset: exact(maps[place], offset) if place in maps else None
 
     def apply(self, actions: Sequence[Action]) -> Sequence[Result]:
         """Writes what is new.
@@ -82,13 +128,21 @@ class GroupRecords:
             if isinstance(action, Remember):
                 self._sides.store.write([*action.seen, action.at], tombstones=action.gone)
                 results.append(Result(action=action))
+            elif isinstance(action, NoUpstream):
+                failure = f"the record of {self._sides.flow.name.back} cannot be read: {action.reason}"
+                results.append(Result(action=action, failure=failure))
             else:
                 results.append(Result(action=action, failure=f"group {action.group}: {action.reason}"))
         return results
 
 
 def decide(
-    known: Mapping[str, GroupSeen], found: Mapping[str, Offsets], unreadable: Mapping[str, str], at_ms: int
+    known: Mapping[str, GroupSeen],
+    found: Mapping[str, Offsets],
+    unreadable: Mapping[str, str],
+    at_ms: int,
+    upstream: Upstream = NO_UPSTREAM,
+    translate: Translate = untold,
 ) -> tuple[Action, ...]:
     """What is to be written.
 
@@ -97,23 +151,84 @@ def decide(
         found: what the source answered, by group.
         unreadable: why it did not, by group.
         at_ms: when it was asked, milliseconds since 1970.
+        upstream: where offsets lead to by the map of the flow the other way.
+        translate: where offsets of the source lie on the target, or None where that is not to be put on record.
     """
-    present = {seen.key: seen for group, offsets in found.items() for seen in records_of(group, offsets, at_ms)}
-    seen = [one for key, one in present.items() if key not in known or known[key].offsets != one.offsets]
+    present = {
+        one.key: with_targets(one, known.get(one.key), translate)
+        for group, offsets in found.items()
+        for one in records_of(group, offsets, at_ms, upstream.get(group, {}))
+    }
+    seen = [one for key, one in present.items() if key not in known or not _same(known[key], one)]
     gone = [key for key, one in known.items() if key not in present and one.group not in unreadable]
     remember = Remember(seen=tuple(seen), gone=tuple(sorted(gone)), at=GroupsSeen(time_ms=at_ms))
     return (remember, *(Unreadable(group=group, reason=reason) for group, reason in sorted(unreadable.items())))
 
 
-def records_of(group: str, offsets: Offsets, at_ms: int) -> tuple[GroupSeen, ...]:
+def with_targets(seen: GroupSeen, known: GroupSeen | None, translate: Translate) -> GroupSeen:
+    """What a group has committed, with what that is on the target: as it is known now, or was when it was the same.
+
+    Args:
+        seen: what the group has committed.
+        known: what is on record of it.
+        translate: as for `decide`.
+    """
+    targets: dict[int, int] = {}
+    for number, (offset, _) in seen.offsets.items():
+        target = translate(TopicPartition(seen.topic, number), offset)
+        if target is None and known is not None and known.offsets.get(number, (NO_OFFSET, ""))[0] == offset:
+            target = known.targets.get(number)
+        if target is not None:
+            targets[number] = target
+    return replace(seen, targets=targets)
+
+
+def records_of(
+    group: str, offsets: Offsets, at_ms: int, upstream: Mapping[TopicPartition, UpstreamOffset] | None = None
+) -> tuple[GroupSeen, ...]:
     """What a group has committed, a record for each topic.
 
     Args:
         group: its name.
         offsets: what it has committed.
         at_ms: when that was seen, milliseconds since 1970.
+        upstream: where offsets lead to by the map of the flow the other way.
     """
     topics: dict[str, dict[int, tuple[int, str]]] = {}
     for place, committed in offsets.items():
         topics.setdefault(place.topic, {})[place.partition] = (committed.offset, committed.metadata)
-    return tuple(GroupSeen(group=group, topic=topic, offsets=topics[topic], time_ms=at_ms) for topic in sorted(topics))
+    known: dict[str, dict[int, UpstreamOffset]] = {}
+    for place, one in (upstream or {}).items():
+        known.setdefault(place.topic, {})[place.partition] = one
+    return tuple(
+        GroupSeen(group=group, topic=topic, offsets=topics[topic], time_ms=at_ms, upstream=known.get(topic, {}))
+        for topic in sorted(topics)
+    )
+
+
+def upstream_on_record(
+    known: Mapping[str, GroupSeen], found: Mapping[str, Offsets]
+) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
+    """What is on record of where offsets lead to by the map of the flow the other way, as far as it still holds.
+
+    A group that has read on since goes on there too, and reads again what it read since; that of one that was set back
+    holds no more.
+
+    Args:
+        known: what is on record, by key.
+        found: what the source answered now, by group.
+    """
+    kept: dict[str, dict[TopicPartition, UpstreamOffset]] = {}
+    for one in known.values():
+        now = found.get(one.group, {})
+        for number, upstream in one.upstream.items():
+            place = TopicPartition(one.topic, number)
+            if place not in now or now[place].offset < one.offsets[number][0]:
+                continue
+            exact = upstream.exact and now[place].offset == one.offsets[number][0]
+            kept.setdefault(one.group, {})[place] = replace(upstream, exact=exact)
+    return kept
+
+
+def _same(one: GroupSeen, other: GroupSeen) -> bool:
+    return (one.offsets, one.upstream, one.targets) == (other.offsets, other.upstream, other.targets)

@@ -22,7 +22,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import group_filter
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
-from sparkmirror.offsets.translation import NotYet, Reason, Translated, Translation, translate
+from sparkmirror.offsets.translation import NotYet, Reason, Translated, Translation, in_empty, translate
 
 _CONSUMERS = ("consumer", "")
 
@@ -46,6 +46,7 @@ class Observed:
         renamed: the names on the target of the source topics that the flow copies.
         maps: of the source partitions of which something is mirrored.
         inherited: what MirrorMaker 2 copied of some of them before the flow took over.
+        empty: of the source partitions of which nothing was mirrored and whose copies have no record, the copies' ends.
         earlier: by group and source partition what a group that is ahead of the mirror had committed when it was seen
             before; so a group that is always a little ahead is translated, one round late.
         target: the groups of the target; empty where the target was not asked.
@@ -60,6 +61,7 @@ class Observed:
     renamed: Mapping[str, str] = field(default_factory=dict)
     maps: Mapping[TopicPartition, OffsetMap] = field(default_factory=dict)
     inherited: Mapping[TopicPartition, Inherited] = field(default_factory=dict)
+    empty: Mapping[TopicPartition, int] = field(default_factory=dict)
     earlier: Mapping[GroupPlace, Committed] = field(default_factory=dict)
     target: Mapping[str, GroupListing] = field(default_factory=dict)
     there: Mapping[str, Offsets] = field(default_factory=dict)
@@ -297,7 +299,8 @@ def _plainly(observed: Observed, partition: TopicPartition, committed: Committed
     offsets = observed.maps.get(partition)
     if committed is None or offsets is None or partition.topic not in observed.renamed:
         return NotYet(Reason.NOTHING_MIRRORED)
-    return translate(offsets, committed.offset, observed.inherited.get(partition))
+    end = observed.empty.get(partition) if committed.offset <= offsets.position else None
+    return in_empty(translate(offsets, committed.offset, observed.inherited.get(partition)), end)
 
 
 def _target(observed: Observed, partition: TopicPartition) -> TopicPartition:

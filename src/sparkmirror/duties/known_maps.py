@@ -7,7 +7,8 @@ from collections.abc import Set
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_writers import KnownWriters
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.condensing import committed
+from sparkmirror.offsets.map import OffsetMap, PartitionMap
 
 
 class KnownMaps:
@@ -22,7 +23,7 @@ class KnownMaps:
         self._writers = KnownWriters(sides.target, str(sides.flow.name), sides.flow.admin_timeout_ms)
 
     def of(self, places: Set[TopicPartition]) -> dict[TopicPartition, OffsetMap]:
-        """The maps of those of the source partitions that have one.
+        """The maps of those of the source partitions that the flow knows; an empty one where nothing was mirrored.
 
         Raises:
             SparkmirrorError: the target cannot be asked.
@@ -33,8 +34,12 @@ class KnownMaps:
         state = self._store.state
         if state.flow is None:
             return {}
-        maps = {place: state.map_of(place) for place in places if place in state.maps or place in state.inherited}
+        known = [
+            place for place in places if any(place in own for own in (state.maps, state.inherited, state.progress))
+        ]
+        maps = {place: state.maps.get(place) or PartitionMap() for place in known}
         seen = {writer.producer_id for own in maps.values() for writer in own.writers(())}
         seen |= {state.progress[place].writer.producer_id for place in maps if place in state.progress}
         ids = self._writers.ids(state.flow, seen)
-        return {place: own.offsets(state.progress.get(place), ids) for place, own in maps.items()}
+        points = committed(state, maps)
+        return {place: own.offsets(state.progress.get(place), ids, points.get(place)) for place, own in maps.items()}

@@ -1,12 +1,14 @@
-"""Keeps the offset map as large as the source's log: segments below the log's start leave the internal topic.
+"""Keeps the offset map small: as large as the source's log, in few records, and within its budget.
 
-One round: ask the source where its logs start, decide which segments nobody needs (``offsets.bounds``), remove them.
+What lies below the source's log starts leaves the internal topic (``offsets.bounds``); what is left is joined, and
+thinned where it is more than ``offset.map.max.bytes`` (``offsets.condensing``).
 
 Invariant: a partition whose log start is not told keeps everything until the next round.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 
 from sparkmirror.kafka import admin
@@ -14,7 +16,11 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.bounds import bound
+from sparkmirror.offsets.condensing import condense, size_of
+from sparkmirror.offsets.segments import MapRecord
 from sparkmirror.offsets.state import JournalState
+
+log = logging.getLogger(__name__)
 
 CHUNK = 10_000
 """Partitions that are asked for, and keys that are removed, at a time."""
@@ -55,3 +61,42 @@ def bound_offset_map(
             remove(keys[at : at + CHUNK])
         removed += len(keys)
     return removed
+
+
+def condense_offset_map(
+    flow: str,
+    state: JournalState,
+    ids: Sequence[int],
+    budget: int,
+    write: Callable[[Sequence[MapRecord], Sequence[str]], None],
+) -> int:
+    """Joins records of the map, or thins the oldest ones where it is above its budget.
+
+    Args:
+        flow: its name, for the log.
+        state: of the flow's internal topic, read to its end.
+        ids: the flow's producer ids in the order in which they were registered.
+        budget: ``offset.map.max.bytes``.
+        write: writes records, and then tombstones for keys, to the internal topic.
+
+    Returns:
+        how many records were written.
+
+    Raises:
+        BrokerError: the target refuses.
+        LinkError: it does not answer.
+    """
+    size = size_of(state)
+    condensed = condense(state, ids, budget)
+    if condensed.records and size > budget:
+        log.warning(
+            "%s: the offset map holds %d bytes of holes (offset.map.max.bytes=%d): its %d oldest records are thinned; "
+            "offsets there lead to earlier records of the target, but for those that groups were seen at",
+            flow,
+            size,
+            budget,
+            len(condensed.records),
+        )
+    if condensed.records or condensed.void:
+        write(condensed.records, condensed.void)
+    return len(condensed.records)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from sparkmirror.config import FlowConfig, Side
 from sparkmirror.duties.duty import Result, Sides, each
@@ -36,6 +37,9 @@ from sparkmirror.offsets.state import JournalState
 EVERY_SECONDS = 1.0
 MOST_AT_ONCE = 64
 """Syncs of one partition in one round: so many a reader keeps (``OffsetSyncStore.SYNCS_PER_PARTITION``)."""
+
+MOST_STRETCHES = 20_000
+"""More are not gone through in a round: each is a hole of the source, and a source may have very many."""
 
 CALL_MS = 15_000
 """For a question or a write at most: it is repeated in a second."""
@@ -198,7 +202,8 @@ def _points(line: Line, lag_max: int) -> list[tuple[int, int]]:
             return []
     elif written is not None:
         after = NO_OFFSET
-    return _spread(list(line.mapped.settled(after)), lag_max)
+    stretches = list(islice(line.mapped.settled(after), MOST_STRETCHES))
+    return _sampled(line.mapped, after, end) if len(stretches) == MOST_STRETCHES else _spread(stretches, lag_max)
 
 
 def _agrees(mapped: OffsetMap, written: OffsetSync) -> bool:
@@ -213,7 +218,7 @@ def _due(line: Line, end: Stretch, written: OffsetSync, lag_max: int) -> bool:
     """
     if end.source == written.upstream:
         return False
-    gaps = end.source - written.upstream != sum(stretch.length for stretch in line.mapped.settled(written.upstream))
+    gaps = end.source - written.upstream != line.mapped.count(written.upstream + 1, end.source + 1)
     other = end.source - end.target != written.upstream - written.downstream
     return gaps or other or line.still or end.target - (written.downstream + 1) >= lag_max
 
@@ -228,6 +233,14 @@ def _spread(stretches: Sequence[Stretch], lag_max: int) -> list[tuple[int, int]]
     if len(points) <= MOST_AT_ONCE:
         return points
     return [points[(number + 1) * len(points) // MOST_AT_ONCE - 1] for number in range(MOST_AT_ONCE)]
+
+
+def _sampled(mapped: OffsetMap, after: int, end: Stretch) -> list[tuple[int, int]]:
+    """Points spread evenly over a past with very many stretches, without going through all of them."""
+    first = next(mapped.settled(after), end)
+    wanted = (first.source + (end.source - first.source) * number // MOST_AT_ONCE for number in range(MOST_AT_ONCE))
+    found = {next(mapped.settled(source - 1), end)[:2] for source in wanted}
+    return sorted({*found, end[:2]})[-MOST_AT_ONCE:]
 
 
 def _steps(stretch: Stretch, step: int) -> Iterable[tuple[int, int]]:

@@ -26,6 +26,8 @@ DESCRIBE_CONFIGS, ALTER_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CO
 
 HOMEWARD = "bringing home what others wrote to copies"
 
+BACK = "consumer groups in copies that the flow back made"
+
 _IMPLIED_BY = {DESCRIBE: frozenset({READ, WRITE, DELETE, ALTER}), DESCRIBE_CONFIGS: frozenset({ALTER_CONFIGS})}
 """What Kafka's authorizer takes for granted with other rights (``AuthorizerData``, ``StandardAuthorizerData``)."""
 
@@ -111,6 +113,7 @@ def _source(flow: FlowConfig) -> Iterator[Right]:
     yield from _allow(TOPIC, writers, "telling batches of other mirrors", READ, DESCRIBE, DESCRIBE_CONFIGS)
     if flow.groups.checkpoints_enabled or flow.groups.sync_enabled:
         yield from _allow(GROUP, reach(flow.groups.include), "consumer groups", DESCRIBE)
+        yield from _allow(TOPIC, [_named(internal_topic(flow.name.back))], BACK, READ, DESCRIBE)
     if flow.acls.enabled:
         yield from _cluster("ACLs", DESCRIBE)
     if flow.offset_syncs.enabled and flow.offset_syncs.location is Side.SOURCE:

@@ -42,6 +42,15 @@ def wanted(flow: FlowConfig, names: Iterable[str]) -> list[str]:
     return found
 
 
+def divergent(flow: FlowConfig, names: Iterable[str]) -> list[str]:
+    """Those of the names that `topics` has and that keep what a failback put aside, in order: they are not copied.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+    """
+    return [name for name, decision in _decisions(flow, names) if decision is Decision.DIVERGENT]
+
+
 def homeward(flow: FlowConfig, names: Iterable[str]) -> list[str]:
     """Those of the names that the flow reads for what others wrote to them, in order.
 
@@ -103,6 +112,19 @@ def remote_topic(flow: FlowConfig, topic: str) -> str:
 def copy_of(flow: FlowConfig, topic: str) -> str:
     """The name on the source of the copy that the flow the other way makes of a topic of the target."""
     return policy_for(flow.policy, flow.source.alias).format_remote_topic(flow.target.alias, topic)
+
+
+def is_heartbeats(flow: FlowConfig, topic: str) -> bool:
+    """Whether a source topic has heartbeats, which mirrors write without end: no copy of them is ever complete."""
+    return policy_for(flow.policy, flow.source.alias).is_heartbeats_topic(topic)
+
+
+def original_of(flow: FlowConfig, topic: str) -> str | None:
+    """The topic of the target of which a source topic is a direct copy, as its name tells; None for any other."""
+    policy = policy_for(flow.policy, flow.source.alias)
+    if flow.policy.keeps_names or policy.topic_source(topic) != flow.target.alias:
+        return None
+    return policy.upstream_topic(topic)
 
 
 def _decisions(flow: FlowConfig, names: Iterable[str]) -> Iterator[tuple[str, Decision]]:

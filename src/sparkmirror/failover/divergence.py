@@ -80,7 +80,7 @@ def find(
 
 
 def kept_as(topic: str, moment_ms: int) -> str:
-    """The name of the topic that keeps what diverged."""
+    """The name of the topic that keeps what diverged; flows leave such names out, see ``naming.topics.DIVERGENT``."""
     return f"{topic}.divergent.{time.strftime('%Y%m%d-%H%M%S', time.gmtime(moment_ms / 1000))}"
 
 

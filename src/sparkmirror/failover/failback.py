@@ -16,6 +16,7 @@ from typing import Any
 
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.empty_partitions import ends_of_empty
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
@@ -33,6 +34,7 @@ from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.ledger import Operation
+from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.orders import HOLD_KEY, MoveOrder
 
 SHOWN = 10
@@ -190,14 +192,19 @@ def decided(forth: Sides, back: Sides, found: Sequence[Divergent]) -> tuple[Grou
     oldest = admin.find_offsets(
         back.target, there, OffsetSpec.EARLIEST, timeout_ms=min(timeout_ms, look.OLDEST_MS)
     ).found
+    ways = _way(forth, copies, from_there), _way(back, local, from_here)
+    mirrored = {place for place, own in ways[0].maps.items() if len(own)}
+    mirrored |= {TopicPartition(local[here.topic], here.partition) for here, own in ways[1].maps.items() if len(own)}
+    unmirrored = [place for place in there if place not in mirrored]
     return homeward.decide(
         HomewardSight(
             offsets=offsets,
             seen_ms=at,
-            copies=_way(forth, copies, from_there),
-            local=_way(back, local, from_here),
+            copies=ways[0],
+            local=ways[1],
             beyond={one.partition: one.end for one in found},
             oldest=oldest,
+            empty=ends_of_empty(back.target, unmirrored, timeout_ms),
             there=look.standing_there(back.target, offsets, timeout_ms),
         )
     )
@@ -260,10 +267,19 @@ def _mirrored(forth: Sides, back: Sides, positions: Mapping[TopicPartition, int]
     found: dict[TopicPartition, int] = {}
     for copy, offsets in KnownMaps(back).of(set(copies)).items():
         place = copies[copy]
-        behind = [stretch.target for stretch in offsets.settled() if stretch.target >= positions[place]]
-        if behind:
-            found[place] = min(behind)
+        begin = _begin_behind(offsets, positions[place])
+        if begin != NO_OFFSET:
+            found[place] = begin
     return found
+
+
+def _begin_behind(offsets: OffsetMap, position: int) -> int:
+    """The target offset at which the first stretch begins that begins at or behind one; `NO_OFFSET` without any."""
+    source = offsets.target_to_source(position)
+    straddles = source is not None and offsets.target_to_source(position - 1) == source - 1
+    stretches = offsets.settled(NO_OFFSET if source is None else source - 1)
+    found = next((each for each in stretches if each.target > position or not straddles), None)
+    return NO_OFFSET if found is None else found.target
 
 
 def _found(operation: Operation) -> tuple[Divergent, ...]:

@@ -24,6 +24,7 @@ from sparkmirror.offsets.translation import (
     Reason,
     Translated,
     Translation,
+    in_empty,
     still_there,
     translate_at_the_end,
     translate_back,
@@ -61,6 +62,7 @@ class HomewardSight:
         local: of the flow that goes there.
         beyond: by partition there, the end of what was put aside.
         oldest: the first offset that partitions there still have.
+        empty: the ends of partitions there that have no record.
         there: how the groups stand there.
     """
 
@@ -70,6 +72,7 @@ class HomewardSight:
     local: Way
     beyond: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest: Mapping[TopicPartition, int] = field(default_factory=dict)
+    empty: Mapping[TopicPartition, int] = field(default_factory=dict)
     there: Standing = field(default_factory=Standing)
 
 
@@ -92,7 +95,8 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     if there is None:
         return MovedPlace(partition=here, target=None, committed=committed, text="no flow has to do with the topic")
     before = sight.there.at(group, there)
-    result = still_there(translate(sight, here, committed.offset), sight.oldest.get(there))
+    plain = in_empty(translate(sight, here, committed.offset), sight.empty.get(there))
+    result = still_there(plain, sight.oldest.get(there))
     if isinstance(result, NotYet):
         return MovedPlace(partition=here, target=there, committed=committed, before=before, text=result.reason.value)
     return MovedPlace(
@@ -101,7 +105,7 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
         committed=committed,
         offset=result.offset,
         before=before,
-        exact=result.place is not Place.APPROXIMATE,
+        exact=result.place.exact,
         text=result.place.value,
     )
 

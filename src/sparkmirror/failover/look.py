@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
+from sparkmirror.duties.group_records import upstream_on_record
 from sparkmirror.duties.groups import refusal
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import SparkmirrorError
@@ -52,6 +54,7 @@ class PartitionState:
         end: the end of the source as it was seen last, or `NO_OFFSET`.
         seen_ms: what the source had taken by then is known, milliseconds since 1970; 0 where nothing is.
         standing: why it stands still, or "".
+        found: whether the flow has found it. One that it has not is copied from `position`, its oldest record.
     """
 
     partition: TopicPartition
@@ -60,6 +63,7 @@ class PartitionState:
     end: int
     seen_ms: int
     standing: str = ""
+    found: bool = True
 
     @property
     def missing(self) -> int:
@@ -74,12 +78,14 @@ class SourceState:
     Attributes:
         failure: why it does not, or "".
         ends: of the partitions that the flow copies: what a reader may get to.
+        starts: of the same, the oldest offset.
         produced: records that it took between two looks.
         listed: the groups that the flow translates.
     """
 
     failure: str = ""
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     produced: int = 0
     listed: tuple[GroupListing, ...] = ()
 
@@ -89,14 +95,15 @@ class SourceState:
         return not self.failure
 
 
-def partitions(flow: FlowConfig, state: JournalState, ends: Mapping[TopicPartition, int]) -> tuple[PartitionState, ...]:
-    """Every partition of the flow, in order.
+def partitions(flow: FlowConfig, state: JournalState, source: SourceState) -> tuple[PartitionState, ...]:
+    """Every partition of the flow, in order: those on record, and those of a source that answers.
 
     Args:
         flow: the flow.
         state: its internal topic, read to its end.
-        ends: of the source, asked now; empty where it does not answer.
+        source: asked now.
     """
+    ends = source.ends
     committed: dict[TopicPartition, int] = {}
     for seen in state.groups.values():
         for number, (offset, _) in seen.offsets.items():
@@ -104,11 +111,24 @@ def partitions(flow: FlowConfig, state: JournalState, ends: Mapping[TopicPartiti
             committed[place] = max(offset, committed.get(place, NO_OFFSET))
     now, policy = now_ms(), policy_for(flow.policy, flow.source.alias)
     point_ms = UNKNOWN_MS if state.life is None else state.life.recovery_ms
-    return tuple(
+    known = [
         _partition(flow, progress, ends.get(place, NO_OFFSET), committed.get(place, NO_OFFSET), now, point_ms)
-        for place, progress in sorted(state.progress.items())
+        for place, progress in state.progress.items()
         if not policy.is_heartbeats_topic(place.topic)
-    )
+    ]
+    known += [
+        PartitionState(
+            partition=place,
+            target=TopicPartition(topics.remote_topic(flow, place.topic), place.partition),
+            position=source.starts.get(place, 0),
+            end=end,
+            seen_ms=now,
+            found=False,
+        )
+        for place, end in ends.items()
+        if place not in state.progress
+    ]
+    return tuple(sorted(known, key=lambda each: each.partition))
 
 
 def _partition(
@@ -140,13 +160,14 @@ def source(sides: Sides, *, homeward: bool = False) -> SourceState:
         admin.cluster_id(sides.source, REACH_MS)
         ends = source_ends(sides, committed=True, homeward=homeward, timeout_ms=timeout_ms)
         high = source_ends(sides, committed=False, homeward=homeward, timeout_ms=timeout_ms)
+        starts = admin.list_offsets(sides.source, list(ends), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
         listed = chosen_groups(sides, timeout_ms)
         time.sleep(PRODUCING_SECONDS)
         later = source_ends(sides, committed=False, homeward=homeward, timeout_ms=timeout_ms)
     except SparkmirrorError as failure:
         return SourceState(failure=str(failure))
     produced = sum(max(0, later[place] - high.get(place, 0)) for place in later)
-    return SourceState(ends=ends, produced=produced, listed=tuple(listed.values()))
+    return SourceState(ends=ends, starts=starts, produced=produced, listed=tuple(listed.values()))
 
 
 def source_ends(
@@ -166,10 +187,9 @@ def source_ends(
     """
     flow = sides.flow
     timeout_ms = flow.admin_timeout_ms if timeout_ms is None else timeout_ms
-    policy = policy_for(flow.policy, flow.source.alias)
     listed = admin.list_topics(sides.source, timeout_ms=timeout_ms)
     begun = sides.store.state.progress if homeward and sides.store is not None else ()
-    places = [place for place in topics.places(flow, listed, begun) if not policy.is_heartbeats_topic(place.topic)]
+    places = [place for place in topics.places(flow, listed, begun) if not topics.is_heartbeats(flow, place.topic)]
     isolation = flow.isolation if committed else Isolation.READ_UNCOMMITTED
     return admin.list_offsets(sides.source, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms)
 
@@ -230,17 +250,29 @@ def sight(sides: Sides, maps: KnownMaps) -> Sight:
     state = sides.store.state
     offsets, seen_ms = on_record(state)
     places = {place for own in offsets.values() for place in own}
-    renamed = {name: topics.remote_topic(flow, name) for name in topics.wanted(flow, {p.topic for p in places})}
+    names = {place.topic for place in places}
+    renamed = {name: topics.remote_topic(flow, name) for name in topics.wanted(flow, names)}
+    originals = {name: original for name in names if (original := topics.original_of(flow, name)) is not None}
     copied = {place for place in places if place.topic in renamed}
-    there = [TopicPartition(renamed[place.topic], place.partition) for place in sorted(copied)]
+    known = originals | renamed
+    there = {TopicPartition(known[place.topic], place.partition) for place in places if place.topic in known}
+    found = maps.of(copied)
+    unmirrored = {place for place in copied if place not in found} | never_mirrored(found)
+    copies = [TopicPartition(renamed[place.topic], place.partition) for place in unmirrored]
     return Sight(
         offsets=offsets,
         seen_ms=seen_ms,
         renamed=renamed,
-        maps=maps.of(copied),
+        maps=found,
         inherited=dict(state.inherited),
-        oldest=admin.find_offsets(target, there, OffsetSpec.EARLIEST, timeout_ms=min(timeout_ms, OLDEST_MS)).found,
+        oldest=admin.find_offsets(
+            target, sorted(there), OffsetSpec.EARLIEST, timeout_ms=min(timeout_ms, OLDEST_MS)
+        ).found,
         there=standing_there(target, offsets, timeout_ms),
+        empty=ends_of_empty(target, copies, timeout_ms),
+        originals=originals,
+        upstream=upstream_on_record(state.groups, offsets),
+        back=str(flow.name.back),
     )
 
 

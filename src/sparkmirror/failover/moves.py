@@ -6,14 +6,24 @@ the target is not touched; an offset on the target never goes back, since a grou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.group_records import UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
-from sparkmirror.offsets.translation import Place, Translated, still_there, translate_at_the_end
+from sparkmirror.offsets.translation import (
+    NotYet,
+    Place,
+    Reason,
+    Translated,
+    Translation,
+    in_empty,
+    still_there,
+    translate_at_the_end,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +67,11 @@ class Sight:
         maps: of the source partitions of which something is mirrored.
         inherited: what MirrorMaker 2 copied of some of them.
         oldest: the first offset that target partitions still have.
+        empty: the ends of target partitions without a record, where nothing was ever mirrored.
         there: how the groups stand on the target.
+        originals: of the source topics that are copies of the target's own, the names that these have there.
+        upstream: by group where offsets lead to by the map of the flow the other way, as it is on record.
+        back: the name of that flow.
     """
 
     offsets: Mapping[str, Offsets]
@@ -67,6 +81,10 @@ class Sight:
     inherited: Mapping[TopicPartition, Inherited]
     oldest: Mapping[TopicPartition, int]
     there: Standing
+    empty: Mapping[TopicPartition, int] = field(default_factory=dict)
+    originals: Mapping[str, str] = field(default_factory=dict)
+    upstream: Mapping[str, Mapping[TopicPartition, UpstreamOffset]] = field(default_factory=dict)
+    back: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +98,7 @@ class MovedPlace:
         offset: where the group goes on at the target, or `NO_OFFSET`.
         before: what the group had committed there, or `NO_OFFSET`.
         ahead: records that the group had read at the source and that never came to the target.
-        exact: whether nothing is read twice.
+        exact: whether nothing is read twice; False too where there is no offset and records may be.
         text: what lies at the offset, or why there is none.
     """
 
@@ -120,14 +138,56 @@ class GroupMove:
         }
 
     @property
+    def is_there(self) -> bool:
+        """Whether the target has every offset that it is to have."""
+        wanted = self.wanted
+        return all(place.before == place.offset for place in self.places if place.target in wanted)
+
+    @property
     def left_out(self) -> tuple[MovedPlace, ...]:
         """The partitions of copied topics without an offset on the target."""
         return tuple(place for place in self.places if place.target is not None and place.offset == NO_OFFSET)
 
     @property
+    def inexact(self) -> tuple[MovedPlace, ...]:
+        """The partitions in which the group may read some records twice."""
+        return tuple(place for place in self.places if not place.exact)
+
+    @property
     def uncopied(self) -> tuple[str, ...]:
         """The topics that it reads and that the flow does not copy."""
         return tuple(sorted({place.partition.topic for place in self.places if place.target is None}))
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many groups are moved: the one figure of plan, screen and report.
+
+    Attributes:
+        groups: that get at least one offset on the other cluster, or have it there already.
+        offsets: that they get.
+        known: all groups that were looked at.
+    """
+
+    groups: int
+    offsets: int
+    known: int
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return f"{self.groups} of {self.known} groups, with {self.offsets} offsets"
+
+
+def count(moves: Sequence[GroupMove], failed: Collection[str] = ()) -> Count:
+    """How many groups are moved.
+
+    Args:
+        moves: what is to be done.
+        failed: groups for which it could not be done.
+    """
+    wanted = [move.wanted for move in moves if move.wanted and move.group not in failed]
+    return Count(len(wanted), sum(map(len, wanted)), len(moves))
 
 
 def decide(sight: Sight) -> tuple[GroupMove, ...]:
@@ -168,34 +228,45 @@ def landed(moves: Sequence[GroupMove], now: Mapping[str, Offsets], ends: Mapping
 
 def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
     committed = sight.offsets[group][partition]
-    name = sight.renamed.get(partition.topic)
+    name = sight.renamed.get(partition.topic) or sight.originals.get(partition.topic)
     if name is None:
         return MovedPlace(
             partition=partition, target=None, committed=committed, text="the flow does not copy the topic"
         )
     target = TopicPartition(name, partition.partition)
-    before = sight.there.at(group, target)
+    found = MovedPlace(partition=partition, target=target, committed=committed, before=sight.there.at(group, target))
+    upstream = sight.upstream.get(group, {}).get(partition)
+    if partition.topic not in sight.renamed:
+        return _in_the_original(sight, found, upstream)
     offsets = sight.maps.get(partition)
     if offsets is None:
-        text = "nothing of the partition is mirrored"
-        return MovedPlace(partition=partition, target=target, committed=committed, before=before, text=text)
-    result = still_there(
-        translate_at_the_end(offsets, committed.offset, sight.inherited.get(partition)), sight.oldest.get(target)
-    )
+        return _placed(sight, found, NotYet(Reason.NOTHING_MIRRORED), exact=True)
+    result = translate_at_the_end(offsets, committed.offset, sight.inherited.get(partition))
+    if upstream is not None and not (isinstance(result, Translated) and result.place is Place.RECORD):
+        return _in_the_original(sight, found, upstream)  # the next record is one that the flow back brought here
     ahead = max(0, committed.offset - offsets.position) if offsets.position != NO_OFFSET else 0
+    exact = not isinstance(result, Translated) or result.place.exact
+    return _placed(sight, replace(found, ahead=ahead), result, exact=exact)
+
+
+def _in_the_original(sight: Sight, found: MovedPlace, upstream: UpstreamOffset | None) -> MovedPlace:
+    """By the map of the flow back, which lies on the source and was asked while that was there."""
+    if upstream is None:
+        text = f"a copy that {sight.back} made, of which no offsets are on record"
+        return replace(found, exact=False, text=text)
+    if upstream.offset == NO_OFFSET:
+        return replace(found, exact=False, text=Reason[upstream.name].value)
+    placed = _placed(sight, found, Translated(upstream.offset, Place[upstream.name]), exact=upstream.exact)
+    behind = "" if placed.exact else f", as far as {sight.back} is on record: some records before it may be read again"
+    return replace(placed, text=placed.text + behind)
+
+
+def _placed(sight: Sight, found: MovedPlace, result: Translation, *, exact: bool) -> MovedPlace:
+    assert found.target is not None
+    result = still_there(in_empty(result, sight.empty.get(found.target)), sight.oldest.get(found.target))
     if not isinstance(result, Translated):
-        text = result.reason.value
-        return MovedPlace(
-            partition=partition, target=target, committed=committed, before=before, ahead=ahead, text=text
-        )
-    further = before > result.offset
-    return MovedPlace(
-        partition=partition,
-        target=target,
-        committed=committed,
-        offset=before if further else result.offset,
-        before=before,
-        ahead=ahead,
-        exact=further or result.place is not Place.APPROXIMATE,
-        text="the group is further on the target and stays there" if further else result.place.value,
-    )
+        return replace(found, text=result.reason.value)
+    if found.before > result.offset:
+        text = "the group is further on the target and stays there"
+        return replace(found, offset=found.before, exact=True, text=text)
+    return replace(found, offset=result.offset, exact=exact, text=result.place.value)

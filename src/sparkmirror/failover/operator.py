@@ -28,6 +28,9 @@ from sparkmirror.kafka.store import Store
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.ledger import Claim, Operation
 
+INTERRUPTIONS = "interruptions"
+"""The fact that has a row for each: step, when it was heard of last, by whom, why; when it was resumed, by whom."""
+
 SIGN_SECONDS = 1.0
 SILENT_SECONDS = 8.0
 """An operator whose sign does not change for so long, as the next one sees it, is displaced."""
@@ -100,6 +103,17 @@ class Operator:
             SparkmirrorError: somebody else has the operation, or the target cannot be written to.
         """
         return self._next(step=step.name, failure="", **({"facts": facts} if facts else {}))
+
+    def resume(self) -> Operation:
+        """Puts on record that the operation was interrupted, where and why, and that it goes on with this operator.
+
+        Raises:
+            SparkmirrorError: somebody else has the operation, or the target cannot be written to.
+        """
+        before = self.operation
+        assert before is not None  # it was begun
+        row = [before.step, before.time_ms, before.by, before.failure, now_ms(), self._claim.by]
+        return self._next(failure="", facts={INTERRUPTIONS: [*before.facts.get(INTERRUPTIONS, []), row]})
 
     def note(self, **facts: Any) -> Operation:
         """Puts facts on record that later steps need; the step stays.

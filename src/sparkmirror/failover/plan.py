@@ -93,7 +93,7 @@ def decide(
         moves=moves,
         seconds=settling + 1.0 + len(moves) / GROUPS_PER_SECOND,
         refusals=(*against, *refuse(state, source, partitions, paused), *_active(moves)),
-        warnings=(*notes, *_warnings(partitions, moves, source.listed, paused)),
+        warnings=(*notes, *_unfound(kind, partitions), *_warnings(partitions, moves, source.listed, paused)),
     )
 
 
@@ -133,6 +133,14 @@ def _active(moves: Sequence[GroupMove]) -> list[str]:
     return [f"groups live on the target and would not be moved: {some(active)} (stop their members there)"]
 
 
+def _unfound(kind: Kind, partitions: Sequence[PartitionState]) -> list[str]:
+    names = sorted({each.partition.topic for each in partitions if not each.found and each.missing})
+    if not names:
+        return []
+    then = "nothing of them is on the target" if kind is Kind.FAILOVER else "it is told to look before it is waited for"
+    return [f"the flow has not found topics yet: {some(names)} ({then})"]
+
+
 def _warnings(
     partitions: Sequence[PartitionState],
     moves: Sequence[GroupMove],
@@ -149,9 +157,14 @@ def _warnings(
     without = [f"{move.group} at {place.partition} ({place.text})" for move in moves for place in move.left_out]
     if without:
         found.append(f"there is no offset on the target for {some(without)}")
-    inexact = [move.group for move in moves if not all(place.exact for place in move.places)]
-    if inexact:
-        found.append(f"groups will read some records twice, where MirrorMaker 2 copied: {some(inexact)}")
+    again = [
+        f"{move.group} at {place.partition} ({place.text})"
+        for move in moves
+        for place in move.inexact
+        if place.offset != NO_OFFSET
+    ]
+    if again:
+        found.append(f"groups may read some records twice: {some(again)}")
     members = [listing.name for listing in listed if listing.active]
     if members:
         found.append(f"groups have members on the source: {some(members)}")

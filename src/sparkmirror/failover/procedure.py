@@ -15,8 +15,10 @@ from enum import Enum
 from typing import Any
 
 from sparkmirror.duties.duty import Sides
-from sparkmirror.duties.group_records import records_of
+from sparkmirror.duties.group_look import PATIENCE_SECONDS
+from sparkmirror.duties.group_records import records_of, untold, upstream_on_record, with_targets
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.upstream_offsets import UpstreamOffsets
 from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import fence, look, moves
@@ -25,6 +27,7 @@ from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.states import ENDED, Kind, Step, following
 from sparkmirror.flow.completion import Left, outstanding
+from sparkmirror.flow.operator import discover
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import told
 from sparkmirror.kafka import admin
@@ -113,6 +116,7 @@ class Procedure:
         self._operator = operator
         self._tell = tell
         self._homeward = homeward
+        self._ordered: set[str] = set()
         self._maps = KnownMaps(sides)
         self._timeout_ms = sides.flow.admin_timeout_ms
         self._steps: dict[Step, Callable[[Operation], None]] = {
@@ -174,7 +178,7 @@ class Procedure:
             open_ones = sorted(place for place, end in ends.items() if high[place] > end)
             line = self._line(left.records, left.partitions, left.trouble, open_ones)
             if left.partitions:
-                line += self._unknown(ends)
+                line += self._undiscovered(ends)
             if not line:
                 before, (ends, high) = (ends, high), self._both_ends()
                 if before == (ends, high):
@@ -197,17 +201,18 @@ class Procedure:
             return f"a transaction is open in {open_ones[0]}: its producer, or transaction.timeout.ms, has to end it"
         return ""
 
-    def _unknown(self, ends: Mapping[TopicPartition, int]) -> str:
-        """Which topics the flow has not found yet, since it looks for them at its interval only."""
+    def _undiscovered(self, ends: Mapping[TopicPartition, int]) -> str:
+        """Which topics the flow has not found yet; it is ordered to look for them once."""
         progress, flow = self._store.state.progress, self._sides.flow
         names = sorted({place.topic for place, end in ends.items() if end and place not in progress})
         if not names:
             return ""
+        if not self._ordered >= set(names):
+            discover(self._store)
+            self._ordered |= set(names)
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        every = f"every {flow.refresh_topics_interval_s:g} s (refresh.topics.interval.seconds) and"
-        if not flow.refresh_topics_enabled:
-            every = "only"
-        return f"; {flow.name} has not found topic {names[0]}{more} yet: it looks {every} when it is started anew"
+        which = f"topic {names[0]}{more}"
+        return f"; {flow.name} has not found {which} yet and is told to look now: its log says what it finds"
 
     def _both_ends(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         return self._ends(committed=True), self._ends(committed=False)
@@ -306,7 +311,7 @@ class Procedure:
         done = commit_offsets(self._sides.target, wanted, self._timeout_ms)
         active = sorted(name for name, why in done.failed.items() if _has_members(why))
         failed = {name: why for name, why in done.failed.items() if name not in active}
-        self._tell(f"{len(wanted) - len(done.failed)} groups moved, {len(decided) - len(wanted)} stay as they are")
+        self._tell(f"moved: {moves.count(decided, done.failed).text}")
         if failed:
             name, why = next(iter(sorted(failed.items())))
             behind = cause(why)
@@ -339,7 +344,17 @@ class Procedure:
         """Puts on record what groups have committed on the source now."""
         at = now_ms()
         offsets = look.offsets_now(self._sides, timeout_ms)
-        seen = [record for group, own in offsets.items() for record in records_of(group, own, at)]
+        try:
+            upstream = UpstreamOffsets(self._sides, timeout_ms).of(offsets, patience_s=PATIENCE_SECONDS)
+        except SparkmirrorError as failure:
+            back = self._sides.flow.name.back
+            self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
+            upstream = upstream_on_record(self._store.state.groups, offsets)
+        seen = [
+            with_targets(record, self._store.state.groups.get(record.key), untold)
+            for group, own in offsets.items()
+            for record in records_of(group, own, at, upstream.get(group))
+        ]
         self._store.write([*seen, GroupsSeen(time_ms=at)])
         self._store.follow()
 

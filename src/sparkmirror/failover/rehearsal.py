@@ -103,14 +103,17 @@ class _Rehearsal:
         if known is None:
             sides.store = None
         else:
-            ends = {place: (0, one.end) for place, one in known.progress.items()}
+            kept = {p: one for p, one in known.progress.items() if not topics.is_heartbeats(sides.flow, p.topic)}
+            ends = {place: (0, one.end) for place, one in kept.items()}
             found.point = recovery_point(behind(ends, known.progress), {}, now_ms=now_ms())
 
     def _topics(self, sides: Sides) -> None:
         """What both sides have, and what waits. The positions on record are older than the ends that are asked here."""
         found, flow, clock = self._found, sides.flow, self._clock
         progress = {} if found.known is None else dict(found.known.progress)
-        here = topics.choose(flow, admin.list_topics(sides.source, timeout_ms=clock.step_ms))
+        listed = admin.list_topics(sides.source, timeout_ms=clock.step_ms)
+        # Heartbeats are no group's records, and their topic may be younger than the flow's last look for topics.
+        here = {name: one for name, one in topics.choose(flow, listed).items() if not topics.is_heartbeats(flow, name)}
         there = admin.list_topics(sides.target, timeout_ms=clock.step_ms)
         places = [TopicPartition(name, number) for name, topic in here.items() for number in topic.partitions]
         logs = extents(sides.source, places, clock, flow.isolation)

@@ -12,10 +12,28 @@ from typing import Any
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.failover.look import PartitionState
-from sparkmirror.failover.moves import GroupMove, MovedPlace
-from sparkmirror.failover.states import Keep, Kind, Step
+from sparkmirror.failover.moves import Count, GroupMove, MovedPlace, count
+from sparkmirror.failover.operator import INTERRUPTIONS
+from sparkmirror.failover.plan import some
+from sparkmirror.failover.states import REVERSIBLE, Keep, Kind, Step
 from sparkmirror.model import NO_OFFSET
+from sparkmirror.naming import policy_for
 from sparkmirror.offsets.ledger import Operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicUse:
+    """What applications use in the place of a topic of the cluster that they have left.
+
+    Attributes:
+        topic: its name there.
+        producers: the topics that they may write to, the usual one first; none for a copy, to which only mirrors write.
+        consumers: the topics that have the records which were there, and those which are written from now on.
+    """
+
+    topic: str
+    producers: tuple[str, ...]
+    consumers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +51,12 @@ class Report:
     operation: Operation
     partitions: tuple[PartitionState, ...]
     moves: tuple[GroupMove, ...]
+
+    @property
+    def name(self) -> str:
+        """Of its files; the report of an operation that was interrupted stays beside that of its end."""
+        before = len(self.operation.facts.get(INTERRUPTIONS, []))
+        return f"{self.operation.id}.interrupted-{before + 1}" if self.operation.failure else self.operation.id
 
     @property
     def missing(self) -> int:
@@ -64,16 +88,37 @@ class Report:
         return (*found, *facts.get("problems", []))
 
     @property
-    def moved(self) -> tuple[GroupMove, ...]:
-        """The groups that go on at the target."""
-        return tuple(move for move in self.moves if not move.hindrance and move.wanted)
+    def count(self) -> Count:
+        """How many groups go on at the other cluster; none before the step that moves them."""
+        step = Step[self.operation.step]
+        if step in REVERSIBLE or step is Step.ABANDONED:
+            return Count(0, 0, len(self.moves))
+        return count(self.moves, [move.group for move in self.moves if not move.is_there])
 
     @property
     def renamed(self) -> dict[str, str]:
         """The topics whose name on the target is another one."""
         names = {each.partition.topic: each.target.topic for each in self.partitions}
+        names |= {p.partition.topic: p.target.topic for move in self.moves for p in move.places if p.target is not None}
         names |= self.operation.facts.get("names", {})
-        return {here: there for here, there in sorted(names.items()) if here != there}
+        policy = policy_for(self.flow.policy, self.flow.source.alias)
+        own = {name for name in names if policy.is_internal_topic(name) or policy.is_heartbeats_topic(name)}
+        return {here: there for here, there in sorted(names.items()) if here != there and here not in own}
+
+    @property
+    def uses(self) -> tuple[TopicUse, ...]:
+        """What becomes of each topic whose records have another name on the cluster that applications go to."""
+        flow, found = self.flow, []
+        policy = policy_for(flow.policy, flow.source.alias)
+        for here, there in self.renamed.items():
+            writes: tuple[str, ...]
+            reads: tuple[str, ...]
+            if there == policy.format_remote_topic(flow.source.alias, here):
+                writes, reads = ((here, there) if flow.homeward_back else (here,)), (there, here)
+            else:  # a copy, whose original is there
+                writes, reads = ((there,) if flow.brings_home else ()), (there,)
+            found.append(TopicUse(topic=here, producers=writes, consumers=reads))
+        return tuple(found)
 
     @property
     def seconds(self) -> float:
@@ -95,15 +140,23 @@ def as_dict(report: Report) -> dict[str, Any]:
         "ended": _moment(operation.time_ms),
         "seconds": round(report.seconds, 1),
         "result": Step[operation.step].value if not operation.failure else "interrupted",
-        "steps": [{"step": name.lower(), "seconds": round(took, 1)} for name, took in _steps(operation)],
+        "steps": [
+            {"step": name.lower(), "began": _moment(began), "seconds": round((ended - began) / 1000, 1)}
+            for name, began, ended in _steps(operation)
+        ],
+        "interruptions": _interruptions(operation),
+        "moved": {"groups": report.count.groups, "offsets": report.count.offsets, "of_groups": report.count.known},
         "lost_records": report.missing,
         "repeated_records": _repeated(report.moves),
+        "offsets_without_place": len(_without(report.moves)),
         "troubles": list(report.troubles),
         "partitions": [_partition(each) for each in report.partitions],
         "groups": [_group(each) for each in report.moves],
         "applications": {
             "bootstrap.servers": ",".join(report.flow.target.consumer.bootstrap_servers),
             "topics": report.renamed,
+            "producers": {each.topic: list(each.producers) for each in report.uses},
+            "consumers": {each.topic: list(each.consumers) for each in report.uses},
         },
         "divergent": _divergent(operation),
         "fenced_topics": _denied(operation),
@@ -118,11 +171,13 @@ def as_markdown(report: Report) -> str:
         "",
         _what(report),
         "",
+        f"- groups that go on on {report.taken}: **{report.count.text}**",
         *_losses(report),
         *_section("What did not go as it should", [f"- {text}" for text in report.troubles]),
         *_section("What applications have to change", _applications(report)),
         *_section(f"Topics of {report.left} that nobody may write to", _fenced(report)),
-        *_section("Steps", _table(("step", "seconds"), [(n.lower(), f"{s:.1f}") for n, s in _steps(operation)])),
+        *_section("Interruptions", _table(_INTERRUPTION_HEAD, list(map(_interruption_row, _interruptions(operation))))),
+        *_section("Steps", _table(("step", "begun", "seconds"), [_step_row(step) for step in _steps(operation)])),
         *_section("Topics", _table(_TOPIC_HEAD, [_topic_row(name, each) for name, each in _by_topic(report).items()])),
         *_section("Groups", _table(_GROUP_HEAD, [_group_row(move) for move in report.moves])),
         *_section(*_divergent_section(operation)),
@@ -132,6 +187,7 @@ def as_markdown(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
+_INTERRUPTION_HEAD = ("in step", "done before", "last record", "by", "why", "resumed", "by")
 _TOPIC_HEAD = ("topic", "on the target", "partitions", "records missing", "source seen last")
 _GROUP_HEAD = ("group", "partitions moved", "read twice", "ahead of the copy", "seen on the source last", "remark")
 _LACKING_HEAD = ("partition", "copied up to", "source end", "missing", "seen last")
@@ -188,14 +244,40 @@ def _losses(report: Report) -> list[str]:
             count = len(report.partitions) - len(moments)
             lines.append(f"- partitions of which it is not known when the source was seen last: {count}")
     twice = _repeated(report.moves)
-    lines.append(f"- records that groups read twice: **{'some' if twice is None else twice}**")
+    lines.append(
+        f"- records that groups read twice: **{'not known' if twice is None else twice}**{_again(report.moves)}"
+    )
+    if without := _without(report.moves):
+        where = f"groups begin there at what they have committed on {report.taken}, or where `auto.offset.reset` says"
+        lines.append(f"- offsets of groups that have no place on {report.taken}: **{len(without)}** ({where})")
     return lines
+
+
+def _again(moves: Sequence[GroupMove]) -> str:
+    """Where it is not known how many records groups read twice."""
+    names = [f"{move.group} at {place.partition}" for move in moves for place in move.inexact]
+    return f" for {some(names)}" if names else ""
+
+
+def _without(moves: Sequence[GroupMove]) -> list[MovedPlace]:
+    """The offsets in copied topics, of groups that are moved, that have no place on the other cluster."""
+    return [place for move in moves if not move.hindrance for place in move.left_out]
 
 
 def _applications(report: Report) -> list[str]:
     servers = ",".join(report.flow.target.consumer.bootstrap_servers)
-    renamed = [f"- topic `{here}` is called `{there}`" for here, there in report.renamed.items()]
-    return [f"- `bootstrap.servers={servers}`", *(renamed or ["- topics keep their names"])]
+    if not report.uses:
+        return [f"- `bootstrap.servers={servers}`", "- topics keep their names, for producers and consumers"]
+    head = (f"topic on {report.left}", f"producers write to, on {report.taken}", f"consumers read, on {report.taken}")
+    rows = [
+        (f"`{each.topic}`", _names(each.producers, " or "), _names(each.consumers, " and ")) for each in report.uses
+    ]
+    create = "A topic that producers write to has to exist there, or to be made."
+    return [f"- `bootstrap.servers={servers}`", "", *_table(head, rows), "", create]
+
+
+def _names(topics: Sequence[str], between: str) -> str:
+    return between.join(f"`{name}`" for name in topics) or "nothing: it is a copy, which only the mirror writes"
 
 
 def _fenced(report: Report) -> list[str]:
@@ -212,9 +294,43 @@ def _denied(operation: Operation) -> list[str]:
     return sorted({row[1] for row in operation.facts.get("fence", [])})
 
 
-def _steps(operation: Operation) -> list[tuple[str, float]]:
+def _steps(operation: Operation) -> list[tuple[str, int, int]]:
+    """Each step that was done, with its begin and its end in milliseconds since 1970."""
     times: Mapping[str, Sequence[int]] = operation.facts.get("times", {})
-    return [(name, (ended - began) / 1000) for name, (began, ended) in times.items()]
+    return [(name, began, ended) for name, (began, ended) in times.items()]
+
+
+def _step_row(step: tuple[str, int, int]) -> tuple[str, str, str]:
+    name, began, ended = step
+    return name.lower(), _moment(began), f"{(ended - began) / 1000:.1f}"
+
+
+def _interruptions(operation: Operation) -> list[dict[str, Any]]:
+    """Where an operation was interrupted, what had been done by then, and when it went on."""
+    return [
+        {
+            "step": step.lower(),
+            "done_before": [name.lower() for name, _, ended in _steps(operation) if ended <= last_ms],
+            "last_record": _moment(last_ms),
+            "by": by,
+            "reason": failure,
+            "resumed": _moment(resumed_ms),
+            "resumed_by": resumed_by,
+        }
+        for step, last_ms, by, failure, resumed_ms, resumed_by in operation.facts.get(INTERRUPTIONS, [])
+    ]
+
+
+def _interruption_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        row["step"],
+        ", ".join(row["done_before"]) or "nothing",
+        row["last_record"],
+        row["by"],
+        row["reason"] or "the command ended without a word",
+        row["resumed"],
+        row["resumed_by"],
+    )
 
 
 def _by_topic(report: Report) -> dict[str, list[PartitionState]]:
@@ -235,7 +351,7 @@ def _group_row(move: GroupMove) -> tuple[str, ...]:
     return (
         move.group,
         f"{len(move.wanted)} of {len(move.places)}",
-        "some" if twice is None else str(twice),
+        "not known" if twice is None else str(twice),
         str(sum(place.ahead for place in move.places)),
         _moment(move.seen_ms),
         remark,
@@ -272,7 +388,7 @@ def _group(move: GroupMove) -> dict[str, Any]:
     return {
         "group": move.group,
         "source_seen": _moment(move.seen_ms),
-        "moved": not move.hindrance,
+        "moved": bool(move.wanted),
         "hindrance": move.hindrance,
         "repeated": _repeated((move,)),
         "partitions": [
@@ -291,8 +407,8 @@ def _group(move: GroupMove) -> dict[str, Any]:
 
 
 def _repeated(moves: Sequence[GroupMove]) -> int | None:
-    """Records below what groups had committed that they read again; None where MirrorMaker 2's part leaves it open."""
-    return 0 if all(place.exact for move in moves for place in move.places) else None
+    """Records below what groups had committed that they read again; None where a map leaves it open."""
+    return None if any(move.inexact for move in moves) else 0
 
 
 def _section(title: str, lines: Sequence[str]) -> list[str]:
@@ -305,7 +421,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [
         f"| {' | '.join(head)} |",
         f"| {' | '.join('---' for _ in head)} |",
-        *(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows),
+        *(f"| {' | '.join(' '.join(cell.replace('|', '/').split()) for cell in row)} |" for row in rows),
     ]
 
 

@@ -36,6 +36,9 @@ from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY
 from sparkmirror.offsets.state import JournalState
 
+NOT_ASKED = look.SourceState(failure="not asked")
+"""A report goes by what is on record when the flow was stopped."""
+
 Tell = Callable[[str], None]
 
 
@@ -134,7 +137,7 @@ class Desk:
             str(flow.name),
             told(flow, state, now_ms=now_ms()).state,
             source,
-            look.partitions(flow, state, source.ends),
+            look.partitions(flow, state, source),
             moves.decide(sight),
             against=(*_elsewhere(str(flow.name), state), *_unfenceable(self._sides, source, options)),
             notes=_shut_out(flow, options, self._file),
@@ -161,6 +164,7 @@ class Desk:
                 facts = options.facts | {"answers": answers} | self._inherited_fence(kind)
                 operator.begin(kind, self._sides.flow, facts)
             else:
+                operator.resume()
                 tell(f"going on with {unfinished.id}: {Step[unfinished.step].value}")
             return self.report(carry_out(operator, self._steps(operator, tell), tell))
 
@@ -181,6 +185,7 @@ class Desk:
                     f"{unfinished.id} has begun to move groups, and can only go forward: run the command without "
                     "--abandon"
                 )
+            operator.resume()
             operator.go_to(Step.UNDOING)
             return self.report(carry_out(operator, self._steps(operator, tell), tell))
 
@@ -221,7 +226,7 @@ class Desk:
         return Report(
             flow=self._sides.flow,
             operation=operation,
-            partitions=look.partitions(self._sides.flow, self._store.state, {}),
+            partitions=look.partitions(self._sides.flow, self._store.state, NOT_ASKED),
             moves=moves.decide(sight),
         )
 
@@ -274,7 +279,7 @@ class BackDesk(Desk):
             str(back.name),
             told(back, state, now_ms=now_ms()).state,
             source,
-            look.partitions(back, state, source.ends),
+            look.partitions(back, state, source),
             failback.decided(self._sides, self._back, found),
             paused=sorted(order.topic for order in state.paused.values()),
             against=(
@@ -300,7 +305,7 @@ class BackDesk(Desk):
         return Report(
             flow=self._back.flow,
             operation=operation,
-            partitions=look.partitions(self._back.flow, self._back.store.state, {}),
+            partitions=look.partitions(self._back.flow, self._back.store.state, NOT_ASKED),
             moves=failback.decided(self._sides, self._back, tuple(map(Divergent.of, rows))),
         )
 

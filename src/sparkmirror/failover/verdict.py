@@ -22,7 +22,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.state import JournalState
 
 RUNNING = FlowState.RUNNING.value
-UNVERIFIABLE = (Verdict.GONE, Verdict.INEXACT)
+UNVERIFIABLE = (Verdict.GONE, Verdict.INEXACT, Verdict.THINNED)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,8 +102,9 @@ def notes(look: Look) -> tuple[str, ...]:
         found.append("the source was not asked: what would be missing is told by the flow's own record")
     if look.groups and not look.flow.groups.sync_enabled:
         found.append(
-            "no offsets are committed on the target (sync.group.offsets.enabled is false): groups go on there only "
-            "with offsets that their clients translate, or that sparkmirror offsets --apply has committed"
+            "no offsets are committed on the target meanwhile (sync.group.offsets.enabled is false): sparkmirror "
+            "failover and switchover commit them; groups that start there without these need sparkmirror offsets "
+            "--apply, or clients that translate"
         )
     paused, waiting = () if look.known is None else look.known.paused.values(), _paused_behind(look)
     found += [f"{one.topic} is paused, and nothing of it waits" for one in paused if one.topic not in waiting]

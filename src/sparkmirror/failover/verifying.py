@@ -45,6 +45,7 @@ class Verdict(Enum):
     WRONG = "WRONG"
     GONE = "not verifiable: gone"
     INEXACT = "not verifiable: MirrorMaker 2 copied it"
+    THINNED = "not verifiable: the offset map is thinned there"
     UNREADABLE = "could not be read"
     LATE = "not verified: the time was over"
 
@@ -153,6 +154,8 @@ def begin(question: Question, offsets: OffsetMap, logs: Logs) -> Step:
     """
     if question.place in _NOT_EXACT:
         return Finding(Verdict.INEXACT)
+    if question.place is Place.THINNED:
+        return Finding(Verdict.THINNED)
     if question.place is Place.END:
         last = offsets.end()
         if last is None:
@@ -183,6 +186,8 @@ def judge(
         return Finding(Verdict.GONE, "the source has no record there any more", left_out=aim.left_out)
     if not offsets.mirrored(here.offset):
         return _not_copied(aim, here.offset, offsets)
+    if not offsets.is_exact(here.offset):
+        return _behind(aim, here.offset, offsets)
     partner = offsets.source_to_target(here.offset)
     if partner is None:
         return Finding(Verdict.GONE, "the target has not acknowledged the record yet", left_out=aim.left_out)
@@ -251,7 +256,7 @@ def _early(question: Question, aim: Aim, here: Seen, there: Seen, partner: int, 
     """The target has a record before the one in question: read already, gone at the source, or somebody else's."""
     origin = _source_of(offsets, there.offset)
     read_before = origin < question.committed and offsets.source_to_target(origin) == there.offset
-    if read_before and offsets.mirrored(origin):
+    if read_before and offsets.mirrored(origin) and offsets.is_exact_back(there.offset):
         text = f"target offset {there.offset} is source offset {origin}, which the group has read"
         return Finding(Verdict.WRONG, text, origin, there.offset, left_out=aim.left_out)
     return _next(aim, here.offset, partner)

@@ -65,14 +65,14 @@ def _compare(
     here = read_records(
         sides.source,
         {place: asking.source for place, (_, asking) in asked.items()},
-        lambda table: _seen(table, on_target=False),
+        lambda table: seen(table, on_target=False),
         timeout_ms,
         isolation_of(sides.flow),
     )
     there = read_records(
         sides.target,
         {one.there: asking.target for one, asking in asked.values() if asking.target.first < asking.target.end},
-        lambda table: _seen(table, on_target=True),
+        lambda table: seen(table, on_target=True),
         timeout_ms,
     )
     return {
@@ -91,7 +91,7 @@ def _unread(
     return None if failure is None else Undecided(f"it could not be read: {failure}")
 
 
-def _seen(table: Any, *, on_target: bool) -> list[Seen]:
+def seen(table: Any, *, on_target: bool) -> list[Seen]:
     """The rows of a table, for a comparison; a time that the target's broker set is not the producer's."""
     return [
         Seen(

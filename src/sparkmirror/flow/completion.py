@@ -1,7 +1,9 @@
 """Whether a copy is complete: everything that the source had at one moment is on the target.
 
 The source's ends are asked first, once; the flow's own progress on its internal topic then says when its positions have
-passed them. What is produced meanwhile is not waited for, so the wait ends under load too.
+passed them. What is produced meanwhile is not waited for, so the wait ends under load too. Heartbeats are waited for
+only where they are named: the other flow of a pair makes their topic when it starts, and this one finds it at its next
+look.
 
 Invariants: `outstanding` is pure; a partition that the flow has not found yet counts as not copied, unless it is empty;
 a topic that somebody has paused is named.
@@ -14,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from sparkmirror.config import MirrorConfig
+from sparkmirror.config import MirrorConfig, Side
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.errors import ConfigError, SparkmirrorError
@@ -72,7 +74,7 @@ def wait(
     """
     deadline = time.monotonic() + timeout_s
     with ExitStack() as stack:
-        looks = [_Look(stack.enter_context(connected(flow, role="wait"))) for flow in config.flows]
+        looks = [_Look(stack.enter_context(connected(flow, role="wait", needs=[Side.SOURCE]))) for flow in config.flows]
         for look in looks:
             look.begin(wanted)
         _check_wanted(config, looks, wanted)
@@ -109,7 +111,11 @@ class _Look:
         known = record(self._sides) if flow.brings_home else None
         listed = admin.list_topics(source, timeout_ms=timeout_ms)
         begun = known.progress if known is not None else ()
-        places = [place for place in topics.places(flow, listed, begun) if not wanted or place.topic in wanted]
+        places = [
+            place
+            for place in topics.places(flow, listed, begun)
+            if (place.topic in wanted if wanted else not topics.is_heartbeats(flow, place.topic))
+        ]
         starts = admin.list_offsets(source, places, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
         ends = admin.list_offsets(source, places, OffsetSpec.LATEST, isolation=flow.isolation, timeout_ms=timeout_ms)
         self.ranges = {place: (starts[place], ends[place]) for place in places}

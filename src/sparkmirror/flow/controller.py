@@ -21,16 +21,20 @@ from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties import roster
+from sparkmirror.duties.configs import Alter
+from sparkmirror.duties.duty import Action
 from sparkmirror.errors import ConfigError, HeldError, LinkError, SparkmirrorError
 from sparkmirror.flow.connections import placed
 from sparkmirror.flow.copying import Copying
 from sparkmirror.flow.desk import Desk
+from sparkmirror.flow.facts import PROPERTIES, Facts, LookAtTarget
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, check_held, held_text, open_flow
 from sparkmirror.flow.room import Room
 from sparkmirror.flow.schedule import Schedule
 from sparkmirror.flow.shift import RunShift
 from sparkmirror.flow.states import ENDED, FlowState, follow
+from sparkmirror.flow.unasked import Unasked
 from sparkmirror.flow.view import FlowView
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -171,7 +175,7 @@ class Controller:
                 # Asked for a moment first: a stop need not wait for the long deadlines then.
                 for cluster in (source, target):
                     admin.cluster_id(cluster, REACH_MS)
-                opened = open_flow(self.config, source, target, self._file, self._run, self._identities)
+                opened = self._open_once(source, target)
             except ConfigError:
                 raise
             except SparkmirrorError as failure:
@@ -187,6 +191,17 @@ class Controller:
         if self._hindrance and not held:
             raise SparkmirrorError(f"{self.name} was stopped before it could begin: {self._hindrance}")
         return None
+
+    def _open_once(self, source: Cluster, target: Cluster) -> Opened:
+        """Opens the flow; one that has never run takes over what MirrorMaker 2 has left of it."""
+        ours = (self.config, source, target, self._file, self._run, self._identities)
+        unasked = Unasked(self.config, source, target, self._file)
+        opened = open_flow(*ours, elsewhere=unasked.look)
+        event = unasked.take_over(opened)
+        if event is None:
+            return opened
+        self._note(event.text)
+        return open_flow(*ours)
 
     def _cannot_begin(self, failure: SparkmirrorError, seconds: float, pause: float) -> None:
         """Tells why, and waits until the next try; that a flow is held is told once."""
@@ -226,7 +241,7 @@ class Controller:
                 pool=pool,
             )
             copying = Copying(self.config, opened, source, target, desk, self._note)
-            schedules = self._schedules()
+            schedules = self._schedules(opened.facts)
             try:
                 self._begin(copying)
                 for schedule in schedules:
@@ -270,12 +285,24 @@ class Controller:
         self._state = follow(self._state, FlowState.DRAINING)
         return None if self._stop.is_set() else store.state.held
 
-    def _schedules(self) -> tuple[Schedule, ...]:
-        """What the flow does beside its copying. A copy for once does it once, at its end."""
+    def _schedules(self, facts: Facts) -> tuple[Schedule, ...]:
+        """What the flow does beside its copying. A copy for once does its duties once, at its end."""
+        look = Schedule(
+            self.config,
+            lambda sides: (LookAtTarget(sides, facts),),
+            name="facts",
+            note=self._note,
+            started=False,
+        )
         if self._once:
-            return ()
-        return tuple(
-            Schedule(self.config, duties, name=name, note=self._note)
+            return (look,)
+
+        def heed(action: Action) -> None:
+            if isinstance(action, Alter) and action.name in PROPERTIES:
+                look.hurry()
+
+        return look, *(
+            Schedule(self.config, duties, name=name, note=self._note, heed=heed)
             for name, duties in (("upkeep", roster.upkeep), ("pulse", roster.pulse))
         )
 

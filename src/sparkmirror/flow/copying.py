@@ -3,8 +3,9 @@
 Called by the controller once a tick, from one thread. Every step reads what is known, decides with the pure functions
 of `positions`, ``copy.plan`` and `rest`, and starts or ends shifts through `lanes`.
 
-Invariants: each partition is in exactly one of: a lane, the resting ones, the done ones; what a lane could not hand
-back settled is taken over; a run that has lost the flow to another one writes nothing more.
+Invariants: each partition is in exactly one of: a lane, the resting ones, the done ones; a partition is taken from a
+lane that lives only when the progress by which the lane released it has been read; what a lane could not hand back
+settled is taken over; a run that has lost the flow to another one writes nothing more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, lane_count, pack
-from sparkmirror.copy.receipt import Outcome, Receipt
+from sparkmirror.copy.receipt import Outcome
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.events import ANEW, Kind, kind_of_stop, now_ms
 from sparkmirror.flow.desk import Desk
@@ -123,7 +124,7 @@ class Copying:
 
     def errors(self) -> dict[str, str]:
         """What is not copied, topics and partitions, and why."""
-        return self._discovery.problems | {str(partition): error for partition, error in self._resting.errors().items()}
+        return self._discovery.problems | {str(place): error for place, error in self._resting.standing().items()}
 
     def begin(self) -> None:
         """Finds the topics and starts the first lanes.
@@ -202,7 +203,7 @@ class Copying:
             rpo_ms=self._recovery.age_ms(now_ms()),
             lanes=len(self._lanes),
             partitions=len(self._discovery.pairs),
-            events=tuple(dict.fromkeys((*events, *(stands(p, e) for p, e in self._resting.errors().items())))),
+            events=tuple(dict.fromkeys((*events, *(stands(p, e) for p, e in self._resting.standing().items())))),
         )
 
     def _look_after(self, now: float) -> None:
@@ -214,6 +215,7 @@ class Copying:
             self._listen(now)
             if self.superseded:
                 return
+            self._attempt(self._discovery.condense_offset_map)
             self._follow_orders()
             self._watch_homecoming()
         if not self._packing:
@@ -230,7 +232,7 @@ class Copying:
     def _watch_homecoming(self) -> None:
         if self._desk.once:
             return
-        stale, more = self._discovery.homecoming.watch()
+        stale, more = self._discovery.watch()
         self.begins_anew = self.begins_anew or stale
         if more and self._discovery.interval_s is None:
             self.begins_anew = True
@@ -240,7 +242,8 @@ class Copying:
     def _follow_orders(self) -> None:
         """Tells the lanes what an operator orders; partitions that rest go on elsewhere as soon as they go on."""
         state = self._opened.store.state
-        self._ordering.follow(state, self._lane_rates())
+        facts = self._opened.facts
+        self._ordering.follow(state, self._lane_rates(), facts.follow(self._lanes.plans), facts.guarded_ms)
         self._changed.update(each.partition for each in state.moves.values() if each.partition in self._resting)
 
     def _listen(self, now: float) -> None:
@@ -266,7 +269,7 @@ class Copying:
         running = {lane.current.plan.shift: lane for lane in self._lanes}
         for p in mine:
             lane = running.get(p.lane)
-            if p.error and lane is not None and p.partition in lane.partitions and not self._desk.once:
+            if p.released and lane is not None and p.partition in lane.partitions and not self._desk.once:
                 self._lanes.give_away(p.partition)
                 self._rest(p.partition, p.error, now, kind_of_stop(p.events, p.error), settled=settled_in(p))
             elif not p.error and lane is not None:
@@ -291,8 +294,7 @@ class Copying:
             # Its last progress may not have been read.
             self._telling.tell(receipt.source, receipt.events, receipt.error)
             if receipt.source not in lane.partitions:
-                self._settle_late(lane, receipt)
-                continue
+                continue  # released, and given away since
             following = onward_from(plans[receipt.source], receipt, lane.left)
             if following is not None:
                 onward[receipt.source] = following
@@ -315,12 +317,6 @@ class Copying:
             self._loose.extend(onward.values())
             self._lanes.remove(lane)
 
-    def _settle_late(self, lane: LaneOfShifts, receipt: Receipt) -> None:
-        """A partition that was given away because it stood still has had its last answers meanwhile."""
-        settled = settled_by(receipt)
-        if settled is not None and self._planning.resuming.held_by(receipt.source, lane.name):
-            self._resting.settle(receipt.source, settled)
-
     def _go_on(self, lane: LaneOfShifts, plans: Sequence[PartitionPlan], now: float) -> None:
         try:
             self._lanes.go_on(lane, plans)
@@ -331,12 +327,12 @@ class Copying:
 
     def _start(self, plans: Sequence[PartitionPlan], *, extra: bool = False) -> None:
         try:
-            lane = self._lanes.start(plans, extra=extra)
+            self._lanes.start(plans, extra=extra)
         except SparkmirrorError as failure:
             for plan in plans:
                 self._rest(plan.source, str(failure), time.monotonic(), settled=settled_at(plan))
         else:
-            self._planning.resuming.hand_out([plan.source for plan in plans], lane)
+            self._planning.resuming.hand_out([plan.source for plan in plans])
 
     def _lose(self, ended: Ended, now: float) -> None:
         """A lane died without a word, or gives none: all that may still live of it ends, its partitions begin again."""
@@ -365,8 +361,11 @@ class Copying:
         if kind in ANEW:
             self._changed.add(partition)
         self._relayed |= kind is Kind.RELAYED
-        settled = None if kind is Kind.RELAYED else settled  # so that a copy for once goes on too
-        self._resting.rest(partition, error, now, settled=settled, at_least=at_least)
+        changed = kind is Kind.TARGET_CHANGED
+        if kind is Kind.RELAYED or (changed and self._desk.once):
+            settled = None  # so that a copy for once goes on too
+        if self._resting.rest(partition, error, now, settled=settled, at_least=at_least, changed=changed):
+            return  # told as an event
         self._note(stands(partition, error))
         progress = self._opened.store.state.progress.get(partition)
         self._telling.stands(partition, progress.position if progress is not None else NO_OFFSET)
@@ -427,7 +426,7 @@ class Copying:
         planned = self._planning.plan(pairs, settled or {}, self._recovery.floors)
         for partition, (event, seconds) in planned.waiting.items():
             self._telling.tell(partition, [event], event.text)
-            where = (settled or {}).get(partition)
+            where = None if partition in planned.to_take_over else (settled or {}).get(partition)
             self._rest(partition, event.text, time.monotonic(), event.kind, settled=where, at_least=seconds)
         for partition, event in planned.events:
             self._telling.tell(partition, [event])
@@ -442,7 +441,7 @@ class Copying:
         self._attempt(lambda: by_source.update(self._planning.change_ids(by_source)))
         lanes = lane_count(self._config.tasks_max, self._desk.room().lanes, len(by_source))
         self._packed = Packed(at=time.monotonic(), lanes=lanes, partitions=len(by_source))
-        self._ordering.expect(self._opened.store.state, max(1, lanes))
+        self._ordering.expect(self._opened.store.state, max(1, lanes), self._opened.facts.guarded_ms)
         for members in pack(self._weights(by_source), max(1, lanes)):
             self._start([by_source[p] for p in members])
 
@@ -485,12 +484,11 @@ class Copying:
         return found[topic]
 
     def _live(self, state: str) -> None:
-        events = tuple(f"{place}: {error}" for place, error in self.errors().items())
         life = Life(
             generation=self._opened.generation,
             time_ms=now_ms(),
             state=state,
             lanes=len(self._lanes),
-            events=events[:20],
+            events=tuple(f"{place}: {error}" for place, error in self.errors().items())[:20],
         )
         self._opened.store.write([self._recovery.mark(life)])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.creations import TopicCreations, problems
 from sparkmirror.duties.dead_letters import ensure_dead_letter_topic
 from sparkmirror.duties.duty import Sides, do_round
-from sparkmirror.duties.offset_map import bound_offset_map
+from sparkmirror.duties.offset_map import bound_offset_map, condense_offset_map
 from sparkmirror.duties.topics import wanted
 from sparkmirror.events import Event
 from sparkmirror.flow.homecoming import Homecoming
@@ -17,7 +18,11 @@ from sparkmirror.flow.planner import Pairs, absent
 from sparkmirror.flow.telling import Note
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.orders import DiscoverOrder
 from sparkmirror.offsets.records import event_key
+
+CONDENSE_SECONDS = 15.0
+"""In which lanes may write some ten thousand records of the offset map."""
 
 
 class Discovery:
@@ -46,6 +51,8 @@ class Discovery:
         self._once = once
         self._topics = TopicCreations(Sides(flow=config, source=source, target=target, store=opened.store))
         self._problems: dict[str, str] | None = None
+        self._obeyed: DiscoverOrder | None = None
+        self._condensed = time.monotonic()
         self.homecoming = Homecoming(config, opened, source)
         self.pairs: dict[TopicPartition, TopicPartition] = {}
 
@@ -70,6 +77,7 @@ class Discovery:
         Raises:
             SparkmirrorError: a cluster cannot be asked.
         """
+        self._obeyed = self._opened.store.state.discover  # one that comes while the clusters are asked is a new one
         self._problems = problems(do_round(self._topics))
         found = self._topics.observed
         home = self.homecoming.admit(found.homeward_pairs)
@@ -83,6 +91,15 @@ class Discovery:
         paused = {order.topic for order in state.paused.values()} if self._once else frozenset[str]()
         self.pairs = {here: there for here, there in (*found.pairs, *home) if here.topic not in paused}
         return tuple(self.pairs.items())
+
+    def watch(self) -> tuple[bool, bool]:
+        """What comes between two looks.
+
+        Returns:
+            whether something that is copied may not go on as it is; and whether to look now.
+        """
+        stale, more = self.homecoming.watch()
+        return stale, more or self._opened.store.state.discover != self._obeyed
 
     def absent(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Event]:
         """What became of those that are not among the pairs any more.
@@ -118,3 +135,15 @@ class Discovery:
             lambda keys: store.write([], tombstones=keys),
             self._config.admin_timeout_ms,
         )
+
+    def condense_offset_map(self) -> None:
+        """Joins the records of the offset map every so often, and keeps it within its budget.
+
+        Raises:
+            SparkmirrorError: the target cannot be written to.
+        """
+        now = time.monotonic()
+        if now - self._condensed >= CONDENSE_SECONDS:
+            self._condensed = now
+            store, ids = self._opened.store, self._opened.writers.ids
+            condense_offset_map(str(self._config.name), store.state, ids, self._config.offset_map_bytes, store.write)

@@ -16,7 +16,7 @@ from sparkmirror.duties.missing_topics import Observed, Skip, decide, not_home
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.flow.homecoming import left_there
-from sparkmirror.flow.sides import connected, record
+from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.flow.status import told
 from sparkmirror.flow.view import FlowStatus, PartitionStatus
 from sparkmirror.kafka import admin
@@ -87,7 +87,7 @@ def look(flow: FlowConfig, topic: str) -> Seen:
     Raises:
         SparkmirrorError: one of them cannot be asked.
     """
-    with connected(flow, role="explain") as sides:
+    with connected(flow, role="explain", needs=BOTH) as sides:
         found = admin.list_topics(sides.source, timeout_ms=flow.admin_timeout_ms)
         targets = admin.list_topics(sides.target, timeout_ms=flow.admin_timeout_ms)
         homeward = {name: found[name] for name in topics.homeward(flow, found)}

@@ -11,7 +11,7 @@ from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.duties.group_look import GroupLook
 from sparkmirror.duties.groups import GroupLine, explain_group
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.flow.sides import connected, record
+from sparkmirror.flow.sides import BOTH, connected, record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ def explain(config: MirrorConfig, group: str) -> tuple[GroupExplanation, ...]:
 def _explain(flow: FlowConfig, group: str) -> GroupExplanation:
     told = GroupExplanation(flow=str(flow.name), group=group, duties=_duties(flow))
     try:
-        with connected(flow, role="explain") as sides:
+        with connected(flow, role="explain", needs=BOTH) as sides:
             if record(sides) is None:
                 sides.store = None
             observed = GroupLook(sides, patience_s=0).look(target=True)

@@ -37,6 +37,7 @@ class Copied:
         first, end: what the source has.
         target_first, target_stable, target_end: what the target has; up to the second no transaction is open.
         sync: MirrorMaker 2's newest offset sync, if there is one.
+        source_id, target_id: of the topics that have these offsets, "" where brokers are too old.
     """
 
     here: TopicPartition
@@ -48,6 +49,8 @@ class Copied:
     target_stable: int
     target_end: int
     sync: OffsetSync | None = None
+    source_id: str = ""
+    target_id: str = ""
 
     @property
     def position(self) -> int:

@@ -90,18 +90,23 @@ class Lanes:
         """How many lanes are to be packed in with the rest."""
         return sum(lane.extra for lane in self._lanes)
 
-    def start(self, plans: Sequence[PartitionPlan], *, extra: bool = False) -> str:
-        """Starts a lane of its own for ``plans``; gives its name."""
+    def start(self, plans: Sequence[PartitionPlan], *, extra: bool = False) -> None:
+        """Starts a lane of its own for ``plans``."""
         name = f"{self._prefix}{self._named}"
         self._named += 1
         shift = self._submit(f"{name}.0", plans)
         self._lanes.append(LaneOfShifts(name=name, current=shift, partitions={p.source for p in plans}, extra=extra))
-        return name
 
     def go_on(self, lane: LaneOfShifts, plans: Sequence[PartitionPlan]) -> None:
         """Starts the next shift of a lane whose shift ended without a successor."""
         lane.current = self._submit(f"{lane.name}.{lane.count}", plans)
         lane.count += 1
+
+    @property
+    def plans(self) -> Iterator[PartitionPlan]:
+        """By what the partitions are copied now."""
+        for lane in self._lanes:
+            yield from (plan for plan in lane.current.plan.partitions if plan.source in lane.partitions)
 
     def remove(self, lane: LaneOfShifts) -> None:
         """Ends a lane; its shifts must have ended."""
@@ -214,7 +219,7 @@ class Lanes:
             generation=self._opened.generation,
             partitions=tuple(
                 replace(
-                    each,
+                    self._opened.facts.newest(each),
                     carried=self._opened.writers.carried(each.writer),
                     homeward=is_homeward(self._config, each.source.topic),
                 )
@@ -227,7 +232,7 @@ class Lanes:
             control_topic=control_topic(self._config.name),
             control_offset=control_end if control_offset is None else control_offset,
             max_ms=self._config.shift_max_ms,
-            guarded_ms=self._opened.guarded_ms,
+            guarded_ms=self._opened.facts.guarded_ms,
             once=self._once,
             orders=self._orders(),
         )

@@ -125,7 +125,8 @@ def check_no_workers(flow: FlowConfig, cluster: Cluster, file: str) -> None:
             file=file,
             key=str(flow.name),
             reason=f"MirrorMaker 2 runs: its group of workers {group} has members on cluster {cluster.alias}",
-            remedy="stop it and wait until it has ended; after a crash its group is empty within a minute",
+            remedy="stop it and wait until it has ended; after a crash its group is empty within a minute. If it is "
+            "to go on with other topics, exclude these with topics.exclude, or start the flow with --take-over none",
         )
     if not group:
         log.warning(

@@ -1,7 +1,8 @@
 """Takes a flow over from MirrorMaker 2: reads its stored positions, looks how far the target is, puts that on record.
 
-The positions are written as an operator's would be (`repositioning`): the flow is taken, every writer epoch is raised,
-and the positions go on record with a clean end. The start that follows goes on there.
+By an order (``run --take-over mm2``), or at a flow's first start, see ``unasked``. The positions are written as an
+operator's would be (`repositioning`): the flow is taken, every writer epoch is raised, and the positions go on record
+with a clean end. The start that follows goes on there.
 
 Invariants: nothing is written while MirrorMaker 2 seems to run, or where the flow has positions of its own; until all
 is on record the flow is marked as one whose positions are elsewhere, so that a start in between is refused; offset
@@ -13,31 +14,35 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.copy.plan import group_of
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.errors import ConfigError
-from sparkmirror.events import now_ms
+from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.comparing import compare, isolation_of
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.inheriting import Arrived, Copied
 from sparkmirror.flow.mirror_maker import Stored, find_stored, known_syncs
 from sparkmirror.flow.opening import Opened, open_flow
-from sparkmirror.flow.planner import ids_of_topics
-from sparkmirror.flow.sides import connected, record
+from sparkmirror.flow.planner import check_ids, ids_of_topics
+from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.mm2.offset_syncs import OffsetSync
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited, Point, joined, points_of
-from sparkmirror.offsets.records import Happened, Progress, Record, Stopped, closing
+from sparkmirror.offsets.records import FLOW, Happened, Progress, Record, Stopped, closing
 from sparkmirror.offsets.state import JournalState
 
 log = logging.getLogger(__name__)
+
+
+Syncs = Mapping[TopicPartition, Sequence[OffsetSync]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +70,11 @@ def check(flow: FlowConfig, file: str, *, topic: str = "") -> None:
         ConfigError: the flow has positions of its own, MirrorMaker 2 runs, or its positions cannot be found.
         SparkmirrorError: a cluster cannot be asked.
     """
-    with connected(flow, role="take-over") as sides:
-        _check_free(flow, record(sides) or JournalState(), file)
-        find_stored(sides, file, topic)
+    with connected(flow, role="take-over", needs=BOTH) as sides:
+        known = record(sides) or JournalState()
+        stored = find_stored(sides, file, topic)
+        if not _whole(known):
+            _due(flow, known, stored, copied_partitions(sides, stored, {}), file)
 
 
 def take_over(flow: FlowConfig, file: str, *, topic: str = "") -> TakenOver:
@@ -82,29 +89,52 @@ def take_over(flow: FlowConfig, file: str, *, topic: str = "") -> TakenOver:
         ConfigError: as `check`.
         SparkmirrorError: a cluster cannot be asked or written to.
     """
-    with connected(flow, role="take-over") as sides:
+    with connected(flow, role="take-over", needs=BOTH) as sides:
         known = record(sides) or JournalState()
-        _check_free(flow, known, file)
         stored = find_stored(sides, file, topic)
         syncs = known_syncs(sides)
-        arrived = tuple(compare(sides, _copied(sides, stored, syncs)))
-        _write(sides, file, stored.topic, arrived, syncs)
-    for line in _told(flow, arrived):
+        due = partial(_due, flow, stored=stored, file=file)
+        arrived = tuple(compare(sides, due(known, found=copied_partitions(sides, stored, syncs))))
+        run = uuid.uuid4().hex[:12]
+        opened = open_flow(flow, sides.source, sides.target, file, run, Identities(file), elsewhere=_whole)
+        still = due(opened.store.state, found=[one.copied for one in arrived])  # another run may have been quicker
+        taken = TakenOver(topic=stored.topic, arrived=tuple(one for one in arrived if one.copied in still))
+        event = put_on_record(sides, opened, taken, syncs)
+    for line in (f"{flow.name}: {event}", *told(taken)):
         log.info("%s", line, extra={"flow": str(flow.name)})
-    return TakenOver(topic=stored.topic, arrived=arrived)
+    return taken
 
 
-def _check_free(flow: FlowConfig, known: JournalState, file: str) -> None:
-    if known.elsewhere is None and any(one.position != NO_OFFSET for one in known.progress.values()):
+def _begun(known: JournalState) -> set[TopicPartition]:
+    """The partitions that have positions of the flow's own."""
+    return {here for here, one in known.progress.items() if one.position != NO_OFFSET}
+
+
+def _whole(known: JournalState) -> bool:
+    """Whether no position on record holds, so that every partition is taken over."""
+    return known.elsewhere is not None or not _begun(known)
+
+
+def _due(flow: FlowConfig, known: JournalState, stored: Stored, found: Sequence[Copied], file: str) -> list[Copied]:
+    """The partitions to take over: of a flow that has copied other topics, those of MirrorMaker 2's without a position.
+
+    Such topics wait, since their target topics were not empty (`sparkmirror.flow.occupied`).
+    """
+    if _whole(known):
+        return list(found)
+    begun, left = _begun(known).union(known.maps), {place.topic for place in stored.offsets}
+    due = [one for one in found if one.here not in begun and one.here.topic in left]
+    if not due:
         raise ConfigError(
             file=file,
             key=str(flow.name),
             reason="the flow has positions of its own: it has been started before, and was not handed over since",
             remedy="start it without --take-over: it goes on where it was; others can be chosen with --flow",
         )
+    return due
 
 
-def _copied(sides: Sides, stored: Stored, syncs: Mapping[TopicPartition, Sequence[OffsetSync]]) -> list[Copied]:
+def copied_partitions(sides: Sides, stored: Stored, syncs: Syncs) -> list[Copied]:
     """Every partition that the flow copies and MirrorMaker 2 has begun."""
     flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
     chosen = topics.choose(flow, admin.list_topics(sides.source, timeout_ms=timeout_ms))
@@ -122,6 +152,7 @@ def _copied(sides: Sides, stored: Stored, syncs: Mapping[TopicPartition, Sequenc
         return admin.list_offsets(cluster, some, spec, isolation=isolation, timeout_ms=timeout_ms)
 
     here = list(pairs)
+    source_ids, target_ids = ids_of_topics(sides.source, chosen), ids_of_topics(sides.target, described)
     first = ask(sides.source, here, OffsetSpec.EARLIEST, Isolation.READ_UNCOMMITTED)
     ends = ask(sides.source, here, OffsetSpec.LATEST, isolation_of(flow))
     target_first = ask(sides.target, there, OffsetSpec.EARLIEST, Isolation.READ_UNCOMMITTED)
@@ -138,6 +169,8 @@ def _copied(sides: Sides, stored: Stored, syncs: Mapping[TopicPartition, Sequenc
             target_stable=stable.get(pairs[place], 0),
             target_end=target_ends.get(pairs[place], 0),
             sync=syncs[place][-1] if syncs.get(place) else None,
+            source_id=source_ids.get(place.topic, ""),
+            target_id=target_ids.get(pairs[place].topic, ""),
         )
         for place in here
     )
@@ -147,35 +180,53 @@ def _copied(sides: Sides, stored: Stored, syncs: Mapping[TopicPartition, Sequenc
 Ends = Mapping[TopicPartition, int]
 
 
-def _write(
+def put_on_record(
     sides: Sides,
-    file: str,
-    topic: str,
-    arrived: Sequence[Arrived],
-    syncs: Mapping[TopicPartition, Sequence[OffsetSync]],
-) -> None:
-    """Takes the flow, and puts positions, what may be there twice, and MirrorMaker 2's syncs on record."""
-    flow = sides.flow
-    opened = open_flow(flow, sides.source, sides.target, file, uuid.uuid4().hex[:12], Identities(file), elsewhere=True)
-    state = opened.store.state
-    _check_free(flow, state, file)  # another run may have been quicker
-    opened.store.write([Elsewhere(topic=topic, time_ms=now_ms(), pending=True)])
-    source_ids = ids_of_topics(sides.source, {one.copied.here.topic for one in arrived})
-    target_ids = ids_of_topics(sides.target, {one.copied.there.topic for one in arrived})
-    records: list[Record] = []
+    opened: Opened,
+    taken: TakenOver,
+    syncs: Syncs,
+    *,
+    unasked: bool = False,
+) -> Event:
+    """Puts positions, what may be there twice, and MirrorMaker 2's syncs on record, with a clean end.
+
+    A flow that has positions of its own keeps them, and has ended as cleanly as before.
+
+    Args:
+        sides: of the flow.
+        opened: the flow, which is taken.
+        taken: what is taken over.
+        syncs: MirrorMaker 2's, by partition.
+        unasked: whether nobody has ordered it, so that a start finishes what did not end.
+
+    Returns:
+        the event that tells of it.
+
+    Raises:
+        SparkmirrorError: a cluster cannot be asked, or the internal topic not written.
+    """
+    state, arrived, whole = opened.store.state, taken.arrived, _whole(opened.store.state)
+    check_ids(sides.source, {one.copied.here.topic: one.copied.source_id for one in arrived})
+    check_ids(sides.target, {one.copied.there.topic: one.copied.target_id for one in arrived})
+    if whole:
+        opened.store.write([Elsewhere(topic=taken.topic, time_ms=now_ms(), pending=True, unasked=unasked)])
+    event = _event(taken, unasked=unasked)
+    records: list[Record] = [Happened(partition=FLOW, event=event)]
     for one in arrived:
-        here, there = one.copied.here, one.copied.there
+        here = one.copied.here
         progress, last = _progress(one, opened), state.last(here)
         records += () if last is None else closing(last)
-        records.append(
-            replace(progress, topic_id=source_ids.get(here.topic, ""), target_id=target_ids.get(there.topic, ""))
-        )
+        records.append(progress)
         records.append(_inherited(one, opened, syncs.get(here, ())))
         if one.event is not None:
             records.append(Happened(partition=here, event=one.event))
     opened.store.write(records)
-    stopped = Stopped(generation=opened.generation, time_ms=now_ms())
-    opened.store.write([stopped], tombstones=[ELSEWHERE_KEY, *state.moves])
+    moved = [
+        key for key, order in state.moves.items() if whole or order.partition in {one.copied.here for one in arrived}
+    ]
+    ends = [Stopped(generation=opened.generation, time_ms=now_ms())] if whole or opened.clean else []
+    opened.store.write(ends, tombstones=[ELSEWHERE_KEY, *moved])
+    return event
 
 
 def _progress(one: Arrived, opened: Opened) -> Progress:
@@ -186,6 +237,8 @@ def _progress(one: Arrived, opened: Opened) -> Progress:
         position=one.position,
         next_sequence=0,
         end=one.copied.end,
+        topic_id=one.copied.source_id,
+        target_id=one.copied.target_id,
         settled=True,
         anew=True,
         reached=Reached(end=one.copied.target_end),
@@ -214,11 +267,19 @@ def _inherited(one: Arrived, opened: Opened, syncs: Sequence[OffsetSync]) -> Inh
     return fresh if before is None else fresh.after(before)
 
 
-def _told(flow: FlowConfig, arrived: Sequence[Arrived]) -> Iterator[str]:
-    beyond = sum(one.beyond for one in arrived if one.event is None)
-    unsure = [one for one in arrived if one.event is not None]
-    yield (
-        f"{flow.name}: {len(arrived)} partitions are taken over from MirrorMaker 2; the target had {beyond} offsets "
-        f"beyond its positions; of {len(unsure)} partitions something may be copied twice"
+def _event(taken: TakenOver, *, unasked: bool) -> Event:
+    beyond = sum(one.beyond for one in taken.arrived if one.event is None)
+    unsure = sum(one.event is not None for one in taken.arrived)
+    topics_of = {one.copied.here.topic for one in taken.arrived}
+    why = ", since the flow had never run (mm2.takeover.enabled, --take-over none)" if unasked else ""
+    text = (
+        f"{len(taken.arrived)} partitions of {len(topics_of)} topics were taken over from MirrorMaker 2, at its "
+        f"positions in the topic {taken.topic}{why}; the target had {beyond} offsets beyond these positions; of "
+        f"{unsure} partitions something may be copied twice"
     )
-    yield from (f"{one.copied.here}: {one.event}" for one in unsure)
+    return Event(kind=Kind.TAKEN_OVER, text=text)
+
+
+def told(taken: TakenOver) -> Iterator[str]:
+    """What may be there twice, for people."""
+    yield from (f"{one.copied.here}: {one.event}" for one in taken.arrived if one.event is not None)

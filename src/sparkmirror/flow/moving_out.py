@@ -19,7 +19,7 @@ from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.mirror_maker import check_no_workers, offsets_topic, owner_of, place_of
 from sparkmirror.flow.opening import open_flow
 from sparkmirror.flow.repositioning import check_stopped, check_taken
-from sparkmirror.flow.sides import connected, record
+from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
@@ -67,7 +67,7 @@ def hand_over(flow: FlowConfig, file: str, *, topic: str = "", dry_run: bool = F
         ConfigError: the flow runs, did not end cleanly or has no positions, or MirrorMaker 2 runs.
         SparkmirrorError: a cluster cannot be asked or written to.
     """
-    with connected(flow, role="hand-over") as sides:
+    with connected(flow, role="hand-over", needs=BOTH) as sides:
         known = record(sides) or JournalState()
         _check_told(flow, file)
         check_handed_over(flow, sides.source, sides.target, known, file)

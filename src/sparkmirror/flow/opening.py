@@ -5,6 +5,7 @@ Reference: design of the internal topic in ``offsets.records``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig, PolicyKind
@@ -13,6 +14,7 @@ from sparkmirror.copy.registrations import carried_into
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import ConfigError, HeldError
 from sparkmirror.events import now_ms, wall_time
+from sparkmirror.flow.facts import Facts
 from sparkmirror.flow.handed_over import check_handed_over
 from sparkmirror.flow.identities import Identities, to_itself
 from sparkmirror.flow.signs import Signs
@@ -20,7 +22,7 @@ from sparkmirror.flow.writers import Writers
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal
-from sparkmirror.kafka.memory import memory_ms
+from sparkmirror.kafka.memory import memories_ms
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import Writer
 from sparkmirror.naming import WRITERS_TOPIC, control_topic, internal_topic
@@ -28,9 +30,6 @@ from sparkmirror.offsets.inherited import ELSEWHERE_KEY
 from sparkmirror.offsets.orders import HoldOrder
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Progress
 from sparkmirror.offsets.state import JournalState
-
-CLOCKS_MS = 3_600_000
-"""By so much clocks may differ, and batches wait, before a broker forgets a producer that is believed to be known."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,7 +46,7 @@ class Opened:
         writers: hands out producer ids; ``first`` are those of this start.
         clean: whether the run before ended cleanly, or there was none.
         signs: what lanes and other runs say on the control topic.
-        guarded_ms: how old records may be for the target's brokers to remember who wrote them.
+        facts: what the target asks of batches, and how long its brokers remember who wrote them.
         tells_writers: whether what mirrors brought from the target is told, and left out, by who wrote it; then
             others may write the target topics too.
     """
@@ -63,7 +62,7 @@ class Opened:
     first: tuple[Writer, ...]
     clean: bool
     signs: Signs
-    guarded_ms: int
+    facts: Facts
     tells_writers: bool
 
     def raise_generation(self) -> None:
@@ -92,6 +91,10 @@ class Opened:
         return progress.generation >= self.first_generation
 
 
+def _nowhere(_known: JournalState) -> bool:
+    return False
+
+
 def open_flow(
     config: FlowConfig,
     source: Cluster,
@@ -100,7 +103,7 @@ def open_flow(
     run: str,
     identities: Identities,
     *,
-    elsewhere: bool = False,
+    elsewhere: Callable[[JournalState], bool] = _nowhere,
 ) -> Opened:
     """Checks both clusters, creates the flow's topics, takes the flow from whoever had it, and puts that on record.
 
@@ -111,7 +114,8 @@ def open_flow(
         file: the configuration file, for messages.
         run: the run that takes the flow.
         identities: knows which cluster each alias of the run is.
-        elsewhere: whether the positions on record need not hold, since the caller writes others.
+        elsewhere: says, of what is on record, whether the positions there need not hold, since the caller writes
+            others. Asked before the flow is taken, so that what it raises leaves whoever has the flow alone.
 
     Raises:
         ConfigError: source and target are one cluster, the internal topic belongs to another pair of clusters, or the
@@ -132,9 +136,10 @@ def open_flow(
     record = _flow_record(config, source_id, target_id, store, file)  # whoever may not have the flow disturbs nobody
     _tell_while_held(record, store)
     check_held(config, store.state)
-    if not elsewhere:
+    others = elsewhere(store.state)
+    if not others:
         check_handed_over(config, source, target, store.state, file)
-    return _take(config, source_id, target, target_id, store, file, run, elsewhere=elsewhere)
+    return _take(config, source_id, target, target_id, store, file, run, elsewhere=others)
 
 
 def open_without_source(config: FlowConfig, target: Cluster, file: str, run: str) -> Opened:
@@ -215,7 +220,7 @@ def _take(
         first=first,
         clean=clean,
         signs=signs,
-        guarded_ms=memory_ms(target, timeout_ms) - CLOCKS_MS,
+        facts=Facts(memories_ms(target, timeout_ms)),
         tells_writers=bool(record.tells_since_ms),
     )
 

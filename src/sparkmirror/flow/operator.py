@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sparkmirror.config import FlowConfig, MirrorConfig
+from sparkmirror.config import FlowConfig, MirrorConfig, Side
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import SILENT_MS
 from sparkmirror.kafka.store import Store
 from sparkmirror.naming import internal_topic, policy_for, should_replicate, topic_filter
-from sparkmirror.offsets.orders import RATE_KEY, RateOrder, TopicOrder, topic_key
+from sparkmirror.offsets.orders import RATE_KEY, DiscoverOrder, RateOrder, TopicOrder, topic_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +82,18 @@ def limit(config: MirrorConfig, bytes_per_s: int | None, *, as_configured: bool 
     return tuple(found)
 
 
+def discover(store: Store) -> None:
+    """Orders that the flow looks for topics and partitions at once, where it runs.
+
+    Args:
+        store: its internal topic.
+
+    Raises:
+        SparkmirrorError: the target cannot be written to.
+    """
+    store.write([DiscoverOrder(time_ms=now_ms(), by=who())])
+
+
 def _order_topics(config: MirrorConfig, topics: Iterable[str], *, paused: bool) -> tuple[Ordered, ...]:
     chosen = {topic: [flow for flow in config.flows if _copies(flow, topic)] for topic in topics}
     for topic, flows in chosen.items():
@@ -113,7 +125,7 @@ def _copies(flow: FlowConfig, topic: str) -> bool:
 @contextmanager
 def _orders(flow: FlowConfig, file: str) -> Iterator[Store]:
     """The flow's internal topic, read to its end."""
-    with connected(flow, role="orders") as sides:
+    with connected(flow, role="orders", needs=[Side.TARGET]) as sides:
         known, store = record(sides), sides.store
         if known is None or store is None:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""What the lanes of a flow are ordered: by the operator's records on the internal topic, and by the configuration.
+"""What the lanes of a flow are ordered: by the operator's records, by the configuration, by changes of the target.
 
 Invariants: the decisions are pure; lanes are told only what is new to them; the sum of all shares is the flow's limit,
 and what one lane leaves unused the others may have.
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sparkmirror.copy.orders import Orders
+from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.offsets.state import JournalState
 
 HEADROOM = 1.5
@@ -37,28 +38,42 @@ class Ordering:
         self._moves = moves
         self.orders = Orders(share=limit)
 
-    def expect(self, state: JournalState, lanes: int) -> None:
+    def expect(self, state: JournalState, lanes: int, guarded_ms: int) -> None:
         """So many lanes are about to start, and none runs: they are given what holds now with their plans."""
-        orders = self._decide(state, {})
+        orders = self._decide(state, {}, {}, guarded_ms)
         self.orders = orders if orders.share is None else replace(orders, share=orders.share / lanes)
 
-    def follow(self, state: JournalState, rates: Mapping[str, float]) -> None:
+    def follow(
+        self,
+        state: JournalState,
+        rates: Mapping[str, float],
+        facts: Mapping[str, TargetFacts],
+        guarded_ms: int,
+    ) -> None:
         """Looks at what holds now, and tells it if that is new.
 
         Args:
             state: of the internal topic.
             rates: bytes per second of each lane, by its name.
+            facts: of target topics that are not as some lane's plan says.
+            guarded_ms: how old records may be by now for the target's brokers to remember who wrote them.
 
         Raises:
             SparkmirrorError: the target cannot be written to; the next look tells it then.
         """
-        wanted = self._decide(state, rates)
+        wanted = self._decide(state, rates, facts, guarded_ms)
         if is_news(wanted, self.orders):
             self._tell(wanted)
             self.orders = wanted
 
-    def _decide(self, state: JournalState, rates: Mapping[str, float]) -> Orders:
-        orders = decide(state, self._limit, rates)
+    def _decide(
+        self,
+        state: JournalState,
+        rates: Mapping[str, float],
+        facts: Mapping[str, TargetFacts],
+        guarded_ms: int,
+    ) -> Orders:
+        orders = replace(decide(state, self._limit, rates), facts=facts, guarded_ms=guarded_ms)
         return orders if self._moves else replace(orders, moving=frozenset())
 
 

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.forth import AT_END, NO_WAY_HOME, Verdict
 from sparkmirror.duties.topics import is_homeward
-from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import Event, Kind, now_ms
-from sparkmirror.flow.positions import Known, Resumed, Stand, Start, TargetFacts, decide_start
+from sparkmirror.flow.facts import Facts
+from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start
 from sparkmirror.flow.starts import find_starts
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, broker_error, kind_of
-from sparkmirror.kafka.configs import describe_configs
 from sparkmirror.kafka.epochs import EpochEnd, epoch_ends
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.metadata import TopicView, describe_topics
-from sparkmirror.model import MAX_MESSAGE_BYTES, NO_OFFSET, Copied, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import Answer
 
 Pairs = Sequence[tuple[TopicPartition, TopicPartition]]
 
-_CODECS = {"uncompressed": "none", **{name: name for name in ("gzip", "snappy", "lz4", "zstd")}}
-"""A topic's ``compression.type`` as its batches have it; ``producer`` leaves them as they come."""
-
+Refuse = Callable[[Pairs], Mapping[TopicPartition, Event]]
+"""Says which of some partitions may not begin, and why."""
 
 PATIENCE_MS, PATIENCE_EACH_MS = 12_000, 20
 
@@ -47,6 +46,7 @@ def starts_of(
     target: Cluster,
     pairs: Pairs,
     *,
+    facts: Facts,
     progress: Mapping[TopicPartition, Progress],
     writers: Sequence[Writer],
     copied: Mapping[TopicPartition, Copied],
@@ -54,6 +54,7 @@ def starts_of(
     moves: Mapping[TopicPartition, MoveOrder],
     floors: Mapping[TopicPartition, int],
     home: Verdict = NO_WAY_HOME,
+    occupied: Refuse,
     once: bool,
 ) -> tuple[tuple[Start, ...], dict[TopicPartition, Event]]:
     """Decides where each pair begins.
@@ -63,6 +64,7 @@ def starts_of(
         source: asked for offsets.
         target: asked for configs.
         pairs: source and target partitions.
+        facts: of the target.
         progress: the newest of each partition.
         writers: one for each group.
         copied: what this run did so far.
@@ -70,6 +72,7 @@ def starts_of(
         moves: where an operator wants them to go on.
         floors: recovery points that are known to be later than those on record.
         home: where what others wrote to copies may begin to go home.
+        occupied: asked about partitions that would begin without a position, of topics with something to copy.
         once: whether the copy ends at the source's present end.
 
     Returns:
@@ -77,50 +80,139 @@ def starts_of(
     """
     sources = [source_partition for source_partition, _ in pairs]
     timeout_ms = patience_ms(config, len(pairs))
-    asked_ms = now_ms()
+    seen = _look_at_source(config, source, sources, progress, resumed, timeout_ms)
+    starts = seen.starts | {
+        here: max(at, seen.starts.get(here, 0))
+        for here, at in homeward_starts(home, seen.ends).items()
+        if here in seen.starts
+    }
+    beginning = _beginning([p for p in starts if p not in moves], starts, seen.ends)
+    foreign = occupied([pair for pair in pairs if pair[0] in beginning])
+    target_ids = ids_of_topics(target, {there.topic for _, there in pairs})
+    known = Known(
+        progress=progress,
+        topic_ids=seen.ids,
+        target_ids=target_ids,
+        starts=starts,
+        oldest=seen.oldest,
+        ends=seen.ends if once else {},
+        targets=facts.ask(target, sorted({there.topic for _, there in pairs}), config.admin_timeout_ms).found,
+        writers=writers,
+        copied=copied,
+        resumed=resumed,
+        epochs=seen.epochs,
+        log_ends={p.partition: seen.ends[p.partition] for p in seen.copied_before if p.leader_epoch < 0},
+        on=config.on,
+        moves={**moves, **homeward_orders(config, home, progress, resumed, seen.ends)},
+        floors=floors,
+        answers={p: Answer(seen.asked_ms, end) for p, end in seen.ends.items()},
+    )
+    refused = absent(config, source, [p for p, e in seen.failed.items() if _code(e) == UNKNOWN_TOPIC_OR_PARTITION])
+    refused |= {p: Event(kind=kind_of(_code(e)), text=str(e)) for p, e in seen.failed.items() if p not in refused}
+    refused |= {
+        here: event for here, event in {**foreign, **seen.misplaced, **seen.made_anew}.items() if here not in refused
+    }
+    refused |= {here: _unreadable(there) for here, there in pairs if there.topic not in known.targets}
+    decided = [decide_start(here, there, known) for here, there in pairs if here not in refused]
+    refused = {p: replace(e, first=progress[p].position) if p in progress else e for p, e in refused.items()}
+    refused |= {stand.source: stand.event for stand in decided if isinstance(stand, Stand)}
+    return tuple(start for start in decided if isinstance(start, Start)), refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What the source said of its partitions.
+
+    Attributes:
+        asked_ms: when the first question left.
+        ids: of its topics.
+        oldest, ends: of its logs.
+        failed: partitions without an answer.
+        starts: where those begin that have no position; ``misplaced``: those of them that cannot.
+        copied_before: progress of the topics that are still there.
+        epochs: where the leader epochs of that end now.
+        made_anew: partitions of which these answers may be of two topics of the name.
+    """
+
+    asked_ms: int
+    ids: Mapping[str, str]
+    oldest: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    failed: Mapping[TopicPartition, BrokerError | LinkError]
+    starts: dict[TopicPartition, int]
+    misplaced: dict[TopicPartition, Event]
+    copied_before: Sequence[Progress]
+    epochs: Mapping[TopicPartition, EpochEnd]
+    made_anew: dict[TopicPartition, Event]
+
+
+def _look_at_source(
+    config: FlowConfig,
+    source: Cluster,
+    sources: Sequence[TopicPartition],
+    progress: Mapping[TopicPartition, Progress],
+    resumed: Mapping[TopicPartition, Resumed],
+    timeout_ms: int,
+) -> _Seen:
+    """Asks for ids before the offsets and after them: offsets of one topic must not be taken for another's."""
+    topics, asked_ms = {p.topic for p in sources}, now_ms()
+    ids = ids_of_topics(source, topics)
     oldest = admin.find_offsets(source, sources, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
     ends = admin.find_offsets(
         source, list(oldest.found), OffsetSpec.LATEST, isolation=config.isolation, timeout_ms=timeout_ms
     )
     fresh = [p for p in ends.found if _unplaced(p, progress, resumed)]
     starts, misplaced = find_starts(config, source, fresh, oldest.found, ends.found, timeout_ms)
-    starts |= {
-        here: max(at, starts.get(here, 0)) for here, at in homeward_starts(home, ends.found).items() if here in starts
-    }
-    topic_ids, target_ids = (
-        ids_of_topics(source, {p.topic for p in sources}),
-        ids_of_topics(target, {there.topic for _, there in pairs}),
-    )
-    before = [progress[p] for p in sources if p in progress and progress[p].topic_id == topic_ids.get(p.topic)]
-    known = Known(
-        progress=progress,
-        topic_ids=topic_ids,
-        target_ids=target_ids,
-        starts=starts,
+    before = [progress[p] for p in ends.found if p in progress and progress[p].topic_id == ids.get(p.topic)]
+    epochs = _epochs(source, before, timeout_ms)
+    changed = changed_ids(ids, ids_of_topics(source, topics))
+    return _Seen(
+        asked_ms=asked_ms,
+        ids=ids,
         oldest=oldest.found,
-        ends=ends.found if once else {},
-        targets=_facts(config, target, sorted({there.topic for _, there in pairs})),
-        writers=writers,
-        copied=copied,
-        resumed=resumed,
-        epochs=_epochs(source, before, timeout_ms),
-        log_ends={
-            p.partition: ends.found[p.partition] for p in before if p.leader_epoch < 0 and p.partition in ends.found
-        },
-        on=config.on,
-        moves={**moves, **homeward_orders(config, home, progress, resumed, ends.found)},
-        floors=floors,
-        answers={p: Answer(asked_ms, end) for p, end in ends.found.items()},
+        ends=ends.found,
+        failed={**oldest.failed, **ends.failed},
+        starts=starts,
+        misplaced=misplaced,
+        copied_before=before,
+        epochs=epochs,
+        made_anew={p: _between(p.topic, config.source.alias) for p in sources if p.topic in changed},
     )
-    failed = {**oldest.failed, **ends.failed}
-    refused = absent(config, source, [p for p, error in failed.items() if _code(error) == UNKNOWN_TOPIC_OR_PARTITION])
-    refused |= {p: Event(kind=kind_of(_code(e)), text=str(e)) for p, e in failed.items() if p not in refused}
-    refused |= {here: event for here, event in misplaced.items() if here not in refused}
-    refused |= {here: _unreadable(there) for here, there in pairs if there.topic not in known.targets}
-    decided = [decide_start(here, there, known) for here, there in pairs if here not in refused]
-    refused = {p: replace(e, first=progress[p].position) if p in progress else e for p, e in refused.items()}
-    refused |= {stand.source: stand.event for stand in decided if isinstance(stand, Stand)}
-    return tuple(start for start in decided if isinstance(start, Start)), refused
+
+
+def changed_ids(before: Mapping[str, str], after: Mapping[str, str]) -> frozenset[str]:
+    """The topics that are not the same in two looks: made anew in between, or there in one of them only."""
+    return frozenset(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+
+
+def check_ids(cluster: Cluster, known: Mapping[str, str]) -> None:
+    """Sees that topics are those whose ids were asked for before their offsets, "" for one that was not there.
+
+    Raises:
+        SparkmirrorError: one of them was made anew since.
+    """
+    for topic in sorted(changed_ids({name: known[name] for name in known if known[name]}, _there(cluster, known))):
+        raise SparkmirrorError(
+            f"topic {topic} was deleted or made anew on cluster {cluster.alias} meanwhile, so its offsets are others "
+            "now: nothing was changed; give the command again"
+        )
+
+
+def _there(cluster: Cluster, topics: Iterable[str]) -> dict[str, str]:
+    return {name: identity for name, identity in ids_of_topics(cluster, topics).items() if identity}
+
+
+def _between(topic: str, alias: str) -> Event:
+    text = f"topic {topic} was made anew on cluster {alias} while it was asked for its offsets; it is asked again"
+    return Event(kind=Kind.STOPPED, text=text)
+
+
+def _beginning(
+    fresh: Sequence[TopicPartition], starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> set[TopicPartition]:
+    """The partitions of topics of which something would be copied that lies there already."""
+    topics = {here.topic for here in fresh if starts.get(here, ends[here]) < ends[here]}
+    return {here for here in fresh if here.topic in topics}
 
 
 def homeward_starts(home: Verdict, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -201,18 +293,6 @@ def _epochs(source: Cluster, progress: Sequence[Progress], timeout_ms: int) -> M
     """Where the leader epochs that were copied last end now; where a leader cannot tell, its lane finds out."""
     asked = {p.partition: p.leader_epoch for p in progress if p.leader_epoch >= 0}
     return epoch_ends(source, asked, timeout_ms).found
-
-
-def _facts(config: FlowConfig, target: Cluster, topics: Sequence[str]) -> dict[str, TargetFacts]:
-    described = describe_configs(target, topics, config.admin_timeout_ms)
-    return {
-        name: TargetFacts(
-            max_message_bytes=int(entries["max.message.bytes"].value or MAX_MESSAGE_BYTES),
-            log_append_time=entries["message.timestamp.type"].value == "LogAppendTime",
-            codec=_CODECS.get(entries["compression.type"].value or "", ""),
-        )
-        for name, entries in described.found.items()
-    }
 
 
 def _topic_id(identity: object) -> str:

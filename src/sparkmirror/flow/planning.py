@@ -13,15 +13,20 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, group_of
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.homecoming import Homecoming
+from sparkmirror.flow.occupied import Occupied, TargetLogs
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import Pairs, starts_of
 from sparkmirror.flow.positions import Resumed, Start
 from sparkmirror.flow.resuming import Resuming
 from sparkmirror.flow.takeover import Takeover
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.model import NO_OFFSET, UNKNOWN, Copied, TopicPartition
+from sparkmirror.model import NO_OFFSET, UNKNOWN, Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
-from sparkmirror.offsets.records import Progress, Segment, closing
+from sparkmirror.offsets.records import Progress, closing
+from sparkmirror.offsets.segments import Segments, Targets
+from sparkmirror.offsets.writers import Unfenceable
+
+FORGOTTEN_ID = "the coordinator has given its group another producer id: it is taken over first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +37,31 @@ class Planned:
         plans: of the partitions that may begin.
         events: what is to be told of some of them.
         waiting: why others do not begin now, and for how many seconds at least.
+        to_take_over: those of them that may not go on from where they settled.
     """
 
     plans: tuple[PartitionPlan, ...]
     events: tuple[tuple[TopicPartition, Event], ...]
     waiting: Mapping[TopicPartition, tuple[Event, float]]
+    to_take_over: frozenset[TopicPartition] = frozenset()
+
+
+def on_replaced_ids(settled: Mapping[TopicPartition, Resumed], writers: Sequence[Writer]) -> frozenset[TopicPartition]:
+    """Partitions whose group has changed its producer id since they came to rest: they go on with the group's new id.
+
+    Progress is ordered by generation and epoch, and a change of ids raises the generation. Progress under the old id
+    and the new generation would be newer than what the new id writes later.
+
+    Args:
+        settled: where partitions go on that came back with nothing unacknowledged.
+        writers: the newest of each group.
+    """
+    groups = len(writers)
+    return frozenset(
+        here
+        for here, where in settled.items()
+        if where.writer.producer_id != writers[group_of(here, groups)].producer_id
+    )
 
 
 class Planning:
@@ -67,6 +92,7 @@ class Planning:
         self._homecoming = homecoming
         self._once = once
         self._writers = list(opened.first)
+        self._occupied = Occupied(config, TargetLogs(config, source, target, opened.source_id, opened.target_id))
         takeover = Takeover(config, target, opened)
         self.resuming = Resuming(config, opened, target, takeover)
 
@@ -93,6 +119,7 @@ class Planning:
             self._source,
             self._target,
             [pair for pair in pairs if pair[0] not in resumption.waiting],
+            facts=self._opened.facts,
             progress=self._opened.store.state.progress,
             writers=self._writers,
             copied=self._copied(),
@@ -100,6 +127,7 @@ class Planning:
             moves=orders,
             floors=floors,
             home=self._homecoming.verdict,
+            occupied=self._occupied.look,
             once=self._once,
         )
         waiting = {
@@ -107,12 +135,16 @@ class Planning:
             for here, (reason, seconds) in resumption.waiting.items()
         }
         waiting |= {here: (event, 0.0) for here, event in refused.items()}
+        to_take_over = self._raise_epochs(starts, settled)
+        waiting |= dict.fromkeys(to_take_over, (Event(kind=Kind.STOPPED, text=FORGOTTEN_ID), 0.0))
+        starts = tuple(start for start in starts if start.plan.source not in to_take_over)
         plans = self._with_new_epochs(starts, settled)
         self._obey(orders, starts, plans, resumption.resumed.keys() - settled.keys())
         return Planned(
             plans=plans,
             events=tuple((start.plan.source, start.event) for start in starts if start.event is not None),
             waiting=waiting,
+            to_take_over=to_take_over,
         )
 
     def change_ids(self, plans: Mapping[TopicPartition, PartitionPlan]) -> dict[TopicPartition, PartitionPlan]:
@@ -140,17 +172,31 @@ class Planning:
         """
         self._opened.writers.keep_alive(self._opened.writers.due())
 
+    def _raise_epochs(
+        self, starts: tuple[Start, ...], settled: Mapping[TopicPartition, Resumed]
+    ) -> frozenset[TopicPartition]:
+        """Gets an epoch that nobody has written with for those that do not go on where they were settled.
+
+        Returns:
+            those of them that must be taken over first: the coordinator gave their group another producer id.
+        """
+        anew, forgotten = _begin_anew(starts, settled) - on_replaced_ids(settled, self._writers), set()
+        for group in sorted({group_of(here, len(self._writers)) for here in anew}):
+            outcome = self._opened.writers.renew(group)
+            if isinstance(outcome, Unfenceable):
+                forgotten.add(group)
+            else:
+                self._writers[group] = outcome
+        return frozenset(here for here in anew if group_of(here, len(self._writers)) in forgotten)
+
     def _with_new_epochs(
         self, starts: tuple[Start, ...], settled: Mapping[TopicPartition, Resumed]
     ) -> tuple[PartitionPlan, ...]:
         """Those that do not go on where they were settled begin an epoch that nobody wrote them with."""
-        begun = {here for here, where in settled.items() if where.opened}
-        anew = {start.plan.source for start in starts if start.plan.source in begun and not start.plan.opened}
-        for group in sorted({group_of(here, len(self._writers)) for here in anew}):
-            self._writers[group] = self._opened.writers.renew(group)
+        begins = _begin_anew(starts, settled) | on_replaced_ids(settled, self._writers)
         return tuple(
-            replace(start.plan, writer=self._writers[group_of(start.plan.source, len(self._writers))])
-            if start.plan.source in anew
+            replace(start.plan, writer=self._writers[group_of(here, len(self._writers))], sequence=0, opened=False)
+            if (here := start.plan.source) in begins
             else start.plan
             for start in starts
         )
@@ -170,10 +216,10 @@ class Planning:
         store, begun = self._opened.store, [orders[plan.source] for plan in plans if plan.source in orders]
         if not begun and not any(start.moved for start in starts):
             return
-        records: list[Segment | Progress] = []
+        records: list[Segments | Targets | Progress] = []
         for start, plan in zip(starts, plans, strict=True):
             if start.moved:
-                opening = Segment(
+                opening = Segments(
                     partition=plan.source, writer=plan.writer, sequence=0, source=plan.position, anew=True
                 )
                 last = store.state.last(plan.source)
@@ -210,3 +256,9 @@ class Planning:
             for here, progress in self._opened.store.state.progress.items()
             if self._opened.is_mine(progress)
         }
+
+
+def _begin_anew(starts: Sequence[Start], settled: Mapping[TopicPartition, Resumed]) -> frozenset[TopicPartition]:
+    """Those that were settled in the midst of an epoch, and do not go on there."""
+    begun = {here for here, where in settled.items() if where.opened}
+    return frozenset(start.plan.source for start in starts if start.plan.source in begun and not start.plan.opened)

@@ -20,21 +20,13 @@ from dataclasses import dataclass, field, replace
 
 from sparkmirror.config import GoOn, Policies, Refill
 from sparkmirror.copy.plan import PartitionPlan, group_of
+from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.epochs import UNDEFINED, EpochEnd
 from sparkmirror.model import NO_OFFSET, NOTHING, UNKNOWN, Copied, Reached, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS, Answer, recovery_ms
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetFacts:
-    """What a target topic asks of a batch: bytes, whether it sets timestamps itself, and its codec, "" for any."""
-
-    max_message_bytes: int
-    log_append_time: bool
-    codec: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +132,6 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
     place = _moved(_place(source, target, known), known.moves.get(source), topic_id)
     if place.stop and place.event is not None:
         return Stand(source=source, event=place.event)
-    facts = known.targets[target.topic]
     plan = PartitionPlan(
         source=source,
         target_topic=target.topic,
@@ -149,14 +140,11 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         position=place.position,
         until=known.ends.get(source, NO_OFFSET),
         writer=known.writers[group_of(source, len(known.writers))],
-        max_message_bytes=facts.max_message_bytes,
-        log_append_time=facts.log_append_time,
-        codec=facts.codec,
         copied=known.copied.get(source, NOTHING),
         leader_epoch=_leader_epoch(source, place, known),
         anew=place.anew,
         recovery_ms=_recovery_ms(source, place, known),
-    )
+    ).with_facts(known.targets[target.topic])
     resumed, progress = known.resumed.get(source), known.progress.get(source)
     if resumed is not None and not place.anew:
         plan = replace(
@@ -168,7 +156,9 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
             reached=resumed.reached,
         )
     elif progress is not None and not place.anew:
-        plan = replace(plan, anew=progress.anew, reached=progress.reached)
+        # An epoch that sent nothing left no segment to say that it began anew: the next one says so.
+        anew = progress.anew and progress.sequence == NO_OFFSET
+        plan = replace(plan, anew=anew, reached=progress.reached)
     return Start(plan=plan, event=place.event, moved=place.moved)
 
 

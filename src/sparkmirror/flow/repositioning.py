@@ -25,14 +25,15 @@ from sparkmirror.events import now_ms
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.operator import who
-from sparkmirror.flow.planner import ids_of_topics
-from sparkmirror.flow.sides import connected, record
+from sparkmirror.flow.planner import check_ids, ids_of_topics
+from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.flow.starts import find_starts
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.orders import MoveOrder
-from sparkmirror.offsets.records import Progress, Segment, Stopped, closing
+from sparkmirror.offsets.records import Progress, Stopped, closing
+from sparkmirror.offsets.segments import Targets
 from sparkmirror.offsets.state import JournalState
 
 
@@ -70,6 +71,7 @@ class Standing:
         position: the next source offset to copy, or `NO_OFFSET` where it was never copied.
         first, end: what the source has.
         to: the position after the change; the same as ``position`` where nothing changes.
+        topic_id: of the topic that has these offsets, "" where brokers are too old.
     """
 
     partition: TopicPartition
@@ -77,6 +79,7 @@ class Standing:
     first: int
     end: int
     to: int
+    topic_id: str = ""
 
     @property
     def again(self) -> int:
@@ -103,7 +106,7 @@ def show(flow: FlowConfig, wanted: Sequence[str] = ()) -> tuple[Standing, ...]:
     Raises:
         SparkmirrorError: a cluster cannot be asked.
     """
-    with connected(flow, role="positions") as sides:
+    with connected(flow, role="positions", needs=BOTH) as sides:
         return _standings(sides, record(sides) or JournalState(), wanted, None, None)
 
 
@@ -127,7 +130,7 @@ def move(
         ConfigError: the flow does not copy the topic, or the source has no such offset.
         SparkmirrorError: a cluster cannot be asked or written to.
     """
-    with connected(flow, role="positions") as sides:
+    with connected(flow, role="positions", needs=BOTH) as sides:
         known = record(sides) or JournalState()
         standings = _standings(sides, known, (topic,), partition, to)
         if not standings:
@@ -156,6 +159,7 @@ def _standings(
 ) -> tuple[Standing, ...]:
     flow, source, timeout_ms = sides.flow, sides.source, sides.flow.admin_timeout_ms
     chosen = topics.choose(flow, admin.list_topics(source, timeout_ms=timeout_ms))
+    ids = ids_of_topics(source, chosen)
     places = [
         TopicPartition(name, each)
         for name, topic in chosen.items()
@@ -175,7 +179,14 @@ def _standings(
     found = []
     for place in places:
         position = known.progress[place].position if place in known.progress else NO_OFFSET
-        standing = Standing(partition=place, position=position, first=first[place], end=ends[place], to=position)
+        standing = Standing(
+            partition=place,
+            position=position,
+            first=first[place],
+            end=ends[place],
+            to=position,
+            topic_id=ids.get(place.topic, ""),
+        )
         found.append(standing if to is None else replace(standing, to=_target(standing, to, at)))
     return tuple(found)
 
@@ -214,13 +225,19 @@ def check_stopped(flow: FlowConfig, known: JournalState, file: str) -> None:
 def _order(sides: Sides, changed: Sequence[Standing]) -> None:
     assert sides.store is not None  # a flow that is not stopped has a record
     now, by = now_ms(), who()
-    ids = ids_of_topics(sides.source, {one.partition.topic for one in changed})
+    _check_same(sides, changed)
     sides.store.write(
-        [
-            MoveOrder(partition=one.partition, to=one.to, topic_id=ids.get(one.partition.topic, ""), time_ms=now, by=by)
-            for one in changed
-        ]
+        [MoveOrder(partition=one.partition, to=one.to, topic_id=one.topic_id, time_ms=now, by=by) for one in changed]
     )
+
+
+def _check_same(sides: Sides, changed: Sequence[Standing]) -> None:
+    """Sees that the offsets that were looked at are those of the topics that are there now.
+
+    Raises:
+        SparkmirrorError: a topic was made anew since.
+    """
+    check_ids(sides.source, {one.partition.topic: one.topic_id for one in changed})
 
 
 def _check_range(one: Standing, flow: FlowConfig, file: str) -> None:
@@ -261,15 +278,14 @@ def check_taken(opened: Opened, known: JournalState, flow: FlowConfig, file: str
 
 def _write(flow: FlowConfig, sides: Sides, file: str, known: JournalState, changed: Sequence[Standing]) -> None:
     """Takes the flow, and puts the new positions and a clean end on record."""
+    _check_same(sides, changed)
     opened = open_flow(flow, sides.source, sides.target, file, uuid.uuid4().hex[:12], Identities(file))
     check_taken(opened, known, flow, file)
-    source_ids = ids_of_topics(sides.source, {one.partition.topic for one in changed})
     there = {one.partition: _on_target(flow, one.partition) for one in changed}
     target_ids = ids_of_topics(sides.target, {place.topic for place in there.values()})
     state = opened.store.state
-    records: list[Progress | Segment] = [
-        _progress(one, opened, source_ids.get(one.partition.topic, ""), target_ids.get(there[one.partition].topic, ""))
-        for one in changed
+    records: list[Progress | Targets] = [
+        _progress(one, opened, one.topic_id, target_ids.get(there[one.partition].topic, "")) for one in changed
     ]
     for one in changed:
         last = state.last(one.partition)

@@ -18,6 +18,8 @@ from sparkmirror.model import TopicPartition
 FIRST_SECONDS = 1.0
 LONGEST_SECONDS = 60.0
 FORGIVEN_SECONDS = 300.0
+PLANNED_AGAIN = 3
+"""How often in a row a partition is planned again for a target topic that was changed, before that is an error."""
 
 
 @dataclass(slots=True)
@@ -27,6 +29,7 @@ class _Failure:
     at: float
     due: float
     settled: Resumed | None
+    passing: bool
 
 
 @dataclass(slots=True)
@@ -44,7 +47,8 @@ class Resting:
         *,
         settled: Resumed | None = None,
         at_least: float = FIRST_SECONDS,
-    ) -> None:
+        changed: bool = False,
+    ) -> bool:
         """Lets a partition rest after ``error``.
 
         Args:
@@ -53,17 +57,18 @@ class Resting:
             now: on the monotonic clock.
             settled: where it goes on if nothing was unacknowledged; None if it must be taken over.
             at_least: seconds until it is tried again, whatever came before.
+            changed: whether it stopped since its target topic was changed.
+
+        Returns:
+            whether it only waits to be planned again: an error is only what comes back.
         """
         before = self._failures.get(partition)
         count = before.count + 1 if before is not None and now - before.at < FORGIVEN_SECONDS else 1
         pause = max(at_least, min(FIRST_SECONDS * 2 ** min(count - 1, 10), LONGEST_SECONDS))
-        self._failures[partition] = _Failure(error, count, now, now + pause, settled)
+        passing = changed and count <= PLANNED_AGAIN
+        self._failures[partition] = _Failure(error, count, now, now + pause, settled, passing)
         self._resting.add(partition)
-
-    def settle(self, partition: TopicPartition, settled: Resumed) -> None:
-        """What was unacknowledged when ``partition`` began to rest is acknowledged now."""
-        if partition in self._resting:
-            self._failures[partition].settled = settled
+        return passing
 
     def settled(self, partition: TopicPartition) -> Resumed | None:
         """Where a partition that rests, or rested last, goes on without being taken over."""
@@ -88,6 +93,10 @@ class Resting:
     def errors(self) -> dict[TopicPartition, str]:
         """Why each resting partition stands still."""
         return {p: self._failures[p].error for p in sorted(self._resting)}
+
+    def standing(self) -> dict[TopicPartition, str]:
+        """The same, without those that only wait to be planned again."""
+        return {p: error for p, error in self.errors().items() if not self._failures[p].passing}
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._resting

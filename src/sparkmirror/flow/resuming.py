@@ -38,17 +38,13 @@ class Resuming:
         self._opened = opened
         self._target = target
         self._takeover = takeover
-        self._holders: dict[TopicPartition, str] = {}
+        self._handed_out: set[TopicPartition] = set()
         self._safe: dict[TopicPartition, float] = {}
         self._haunted_until = time.monotonic() + LEASE_SECONDS if opened.signs.haunted else 0.0
 
-    def hand_out(self, partitions: Iterable[TopicPartition], lane: str) -> None:
+    def hand_out(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions go to a lane."""
-        self._holders.update(dict.fromkeys(partitions, lane))
-
-    def held_by(self, partition: TopicPartition, lane: str) -> bool:
-        """Whether ``lane`` is the one that had the partition last; only its word counts."""
-        return self._holders.get(partition) == lane
+        self._handed_out.update(partitions)
 
     def lose(self, partitions: Iterable[TopicPartition]) -> None:
         """The lane that had the partitions is lost, and may still live."""
@@ -77,7 +73,7 @@ class Resuming:
 
     def _suspects(self, pairs: Pairs, ids: Mapping[str, str]) -> set[TopicPartition]:
         state = self._opened.store.state
-        believable = [there for here, there in pairs if here in state.progress and here not in self._holders]
+        believable = [there for here, there in pairs if here in state.progress and here not in self._handed_out]
         timeout_ms = patience_ms(self._config, len(believable))
         ends = admin.find_offsets(self._target, believable, OffsetSpec.LATEST, timeout_ms=timeout_ms).found
         return {
@@ -87,7 +83,7 @@ class Resuming:
                 Seen(
                     progress=state.progress.get(here),
                     mapped=len(state.map_of(here)) > 0,
-                    handed_out=here in self._holders,
+                    handed_out=here in self._handed_out,
                     clean=self._opened.clean,
                     end=ends.get(there),
                     target_id=ids.get(there.topic, ""),
@@ -98,7 +94,8 @@ class Resuming:
 
     def _unsafe_for(self, partition: TopicPartition) -> float:
         """Seconds that the partition must wait: only where the brokers would not refuse what an old lane sends."""
-        if not self._opened.store.state.map_of(partition).unguarded(self._opened.writers.ids):
+        state = self._opened.store.state
+        if not state.map_of(partition).unguarded(state.progress.get(partition), self._opened.writers.ids):
             return 0.0
         since = self._safe.get(partition, self._haunted_until)
         return since - time.monotonic()

@@ -27,7 +27,7 @@ from sparkmirror.flow.schedule import Schedule
 from sparkmirror.flow.shift import Receipts, not_started
 from sparkmirror.flow.states import ENDED
 from sparkmirror.flow.view import FlowView
-from sparkmirror.spark.session import Session, has_ended, open_session, slots_of
+from sparkmirror.spark.session import Session, close_session, has_ended, open_session, slots_of
 from sparkmirror.spark.settings import SparkOptions
 
 log = logging.getLogger(__name__)
@@ -146,8 +146,8 @@ class Runner:
         deadline = time.monotonic() + PULSE_SECONDS
         beating = [pulse for pulse in self._pulses if not pulse.join(max(0.0, deadline - time.monotonic()))]
         started = self._session.done()
-        if started and self._session.exception() is None and not has_ended(self._session.result()):
-            self._session.result().stop()
+        if started and self._session.exception() is None:
+            close_session(self._session.result())
         self._pool.shutdown(wait=False, cancel_futures=True)
         return started and not self._unfinished and not beating
 

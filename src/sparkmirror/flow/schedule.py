@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from sparkmirror.config import FlowConfig, Side
-from sparkmirror.duties.duty import Duty, Result, Sides, Sign, do_round
+from sparkmirror.duties.duty import Action, Duty, Result, Sides, Sign, do_round
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.sides import connected
 from sparkmirror.offsets.duty_records import DutyRound
@@ -24,6 +24,7 @@ RETRY_SECONDS = 5.0
 """A round that failed as a whole is tried again after so long, or after its interval where that is shorter."""
 
 MOST_RETRY_SECONDS = 60.0
+HURRY_SECONDS = 1.0
 TOLD_PROBLEMS = 20
 
 
@@ -36,6 +37,7 @@ class Schedule:
         name: of the thread.
         note: takes what the operator should know.
         started: whether the flow has its internal topic, so that rounds go on record there.
+        heed: hears of each action that was done.
     """
 
     def __init__(
@@ -46,12 +48,16 @@ class Schedule:
         name: str,
         note: Callable[[str], None],
         started: bool = True,
+        heed: Callable[[Action], None] = lambda _: None,
     ) -> None:
         self._flow = flow
         self._started = started
         self._roster = roster
         self._note = note
+        self._heed = heed
         self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._hurried = False
         self._told: dict[str, tuple[str, ...]] = {}
         self._recorded: dict[str, tuple[str, ...]] = {}
         self._thread = threading.Thread(target=self._main, name=f"{name} {flow.name}", daemon=True)
@@ -63,6 +69,12 @@ class Schedule:
     def stop(self) -> None:
         """Asks it to end after the round that is under way; returns at once."""
         self._stop.set()
+        self._wake.set()
+
+    def hurry(self) -> None:
+        """Asks for the next rounds in a moment: all brokers know of what was just changed then."""
+        self._hurried = True
+        self._wake.set()
 
     def join(self, seconds: float) -> bool:
         """Waits for the end, if it has begun; whether it came."""
@@ -87,8 +99,13 @@ class Schedule:
             failures = dict.fromkeys(range(len(duties)), 0)
             while duties and not self._stop.is_set():
                 number = min(due, key=lambda each: due[each])
-                if self._stop.wait(max(0.0, due[number] - time.monotonic())):
-                    break
+                self._wake.wait(max(0.0, due[number] - time.monotonic()))
+                self._wake.clear()
+                if self._hurried:
+                    self._hurried, soon = False, time.monotonic() + HURRY_SECONDS
+                    due = {each: min(then, soon) for each, then in due.items()}
+                if self._stop.is_set() or due[number] > time.monotonic():
+                    continue
                 duty = duties[number]
                 _, whole = self._round(duty, sides)
                 failures[number] = 0 if whole else failures[number] + 1
@@ -123,6 +140,8 @@ class Schedule:
     def _audit(self, results: Sequence[Result]) -> None:
         for result in results:
             change = result.action.change
+            if result.done:
+                self._heed(result.action)
             if result.done and change is not None:
                 log.info("%s", change.text, extra={"flow": str(self._flow.name)})
 

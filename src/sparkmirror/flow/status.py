@@ -16,6 +16,7 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import Event, Kind, now_ms, wall_time
 from sparkmirror.flow.opening import held_text
 from sparkmirror.flow.recovery_limit import is_passed
+from sparkmirror.flow.sides import REACH_MS
 from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -58,6 +59,7 @@ def _read_flow(flow: FlowConfig) -> FlowStatus:
     cluster = None
     try:
         cluster = Cluster(flow.target.alias, flow.target.admin, role="status")
+        admin.cluster_id(cluster, min(timeout_ms, REACH_MS))
         there = admin.list_topics(cluster, timeout_ms=timeout_ms)
         names = [name for name, described in there.items() if not described.internal]
         target = lineage(policy_for(flow.policy, flow.source.alias), names)

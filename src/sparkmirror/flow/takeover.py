@@ -19,14 +19,13 @@ from sparkmirror.copy.plan import group_of
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.events import Event
 from sparkmirror.flow.opening import Opened
-from sparkmirror.flow.planner import patience_ms
+from sparkmirror.flow.planner import changed_ids, ids_of_topics, patience_ms
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.writers import GROUPS, Fenced
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.tails import Mark, last_batches, read_headers
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.records import Segment
 from sparkmirror.offsets.tail import Tail
 from sparkmirror.offsets.takeover import Begin, Observed, ReadFrom, Resume, Stuck, decide
 from sparkmirror.offsets.writers import Unfenceable
@@ -121,7 +120,7 @@ class Takeover:
         there = {here: place for here, place in pairs if here in taking.writers}
         tails = self._read(taking, there)
         resumed: dict[TopicPartition, Resumed] = {}
-        segments: list[Segment] = []
+        found: dict[TopicPartition, Resume] = {}
         while tails:
             further: dict[TopicPartition, int] = {}
             for here, tail in tails.items():
@@ -131,7 +130,7 @@ class Takeover:
                 elif isinstance(decision, Stuck):
                     taking.waiting[here] = Waiting(decision.error)
                 else:
-                    segments += decision.segments if isinstance(decision, Resume) else ()
+                    found |= {here: decision} if isinstance(decision, Resume) else {}
                     position, event = self._place(here, decision, target_ids.get(there[here].topic))
                     resumed[here] = Resumed(
                         position=position,
@@ -141,12 +140,18 @@ class Takeover:
                         reached=tail.reached,
                     )
             tails = self._read_further(further, taking, there)
+        changed = changed_ids(target_ids, ids_of_topics(self._target, target_ids))
+        for here in [here for here in resumed if there[here].topic in changed]:
+            del resumed[here]
+            taking.waiting[here] = Waiting("its target topic was made anew while its log was read")
+        known = [decision for here, decision in found.items() if here in resumed]
         for here in [here for here, where in resumed.items() if self._must_stand_still(here, where)]:
             del resumed[here]
             taking.waiting[here] = Waiting(
                 "its producer id cannot be fenced any more: it waits for old lanes to end", LEASE_SECONDS
             )
-        self._store.write(segments)
+        targets = [each for decision in known for each in decision.targets]
+        self._store.write(targets, tombstones=[key for decision in known for key in decision.void])
         return Resumption(resumed=resumed, waiting=taking.waiting)
 
     def _fence(self, pairs: Pairs) -> _Taking:

@@ -56,14 +56,15 @@ class Telling:
         Args:
             partition: whose.
             events: the newest last.
-            error: why it stands still; goes on record only, since whoever lets it rest says so.
+            error: why it stands still; goes on record only, since whoever lets it rest says so. Not so of a target
+                topic that was changed: the partition is planned again, and does not rest.
         """
         for event in events:
             if self._is_new(partition, event):
                 self._remember(partition, event)
                 happened = Happened(partition=partition, event=event)
                 self._new.append(happened)
-                if event.text == error:
+                if event.text == error and event.kind is not Kind.TARGET_CHANGED:
                     self._silent.add(happened)
 
     def stands(self, partition: TopicPartition, position: int) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sparkmirror.config import FlowConfig
+from sparkmirror.config import FlowConfig, Side
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.groups import untranslatable
 from sparkmirror.duties.known_maps import KnownMaps
@@ -81,7 +81,7 @@ def open_translator(flow: FlowConfig) -> Iterator[Translator]:
     Raises:
         SparkmirrorError: the target cannot be asked, or the flow was never started.
     """
-    with connected(flow, role="translator") as sides:
+    with connected(flow, role="translator", needs=[Side.TARGET]) as sides:
         if record(sides) is None:
             raise SparkmirrorError(
                 f"flow {flow.name}: it was never started, so nothing is translated yet (sparkmirror run starts it)"

@@ -171,8 +171,12 @@ class Writers:
         self._settle(range(GROUPS))
         return writers
 
-    def renew(self, group: int) -> Writer:
+    def renew(self, group: int) -> Writer | Unfenceable:
         """Raises the epoch of one group, whoever had it.
+
+        Returns:
+            the writer; or that the id on record is not known to the coordinator any more: nothing is to be written with
+            the one in its place before a takeover has waited for the lanes of the old one, see `confirm`.
 
         Raises:
             BrokerError: the coordinator refuses.
@@ -181,7 +185,7 @@ class Writers:
         with self._locks[group]:
             writer = self._acquire(group)
             self._settle((group,))
-            return writer
+            return self._unfenceable.get(group, writer)
 
     def take_over(self, group: int, partitions: Sequence[TopicPartition], timeout_ms: int) -> Fenced | Unfenceable:
         """Raises the epoch of one group and shuts out whoever writes to the partitions with an older one.

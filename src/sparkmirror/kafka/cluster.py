@@ -148,6 +148,10 @@ class Cluster:
             return False
         return not self.connections.connection_delay(node)
 
+    def knows(self, node: int) -> bool:
+        """Whether the metadata that was read last has the address of a broker."""
+        return self.connections.cluster.broker_metadata(node) is not None
+
     async def ping(self, node: int, timeout_ms: int = CALL_MS) -> None:
         """Asks a broker for nothing that matters; its `round_trip` is the better known for it.
 

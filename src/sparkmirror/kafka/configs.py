@@ -64,9 +64,9 @@ class Alteration(NamedTuple):
 
 
 def describe_configs(
-    cluster: Cluster, topics: Sequence[str], timeout_ms: int = ADMIN_MS
+    cluster: Cluster, topics: Sequence[str], timeout_ms: int = ADMIN_MS, properties: Sequence[str] | None = None
 ) -> Results[str, dict[str, ConfigEntry]]:
-    """All properties of the topics, with where each value comes from.
+    """Properties of the topics, with where each value comes from: all of them unless some are named.
 
     Raises:
         LinkError: no broker could be asked.
@@ -74,9 +74,10 @@ def describe_configs(
 
     def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, dict[str, ConfigEntry]]]:
         resource = DescribeConfigsRequest.DescribeConfigsResource
+        keys = None if properties is None else list(properties)
         for piece in chunks(names, DESCRIBED_TOPICS):
             wanted = [
-                resource(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=None) for name in piece
+                resource(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=keys) for name in piece
             ]
             request = DescribeConfigsRequest(resources=wanted, include_synonyms=False, include_documentation=False)
             for result in cluster.call(request, timeout_ms=deadline.attempt_ms).results:

@@ -135,15 +135,20 @@ class FetchSession:
 
         One that was under way when the partition came to the session does not.
         """
-        since = self._since.get(partition)
-        return -1 if since is None or since >= self._answered else self._answered_ms
+        return self._answered_ms if self.has_told(partition) else -1
 
-    def request(self, max_bytes: int | None = None, now_ms: int = -1) -> Any:
+    def has_told(self, partition: TopicPartition) -> bool:
+        """Whether an answer has come to a request that left since ``partition`` came to the session."""
+        since = self._since.get(partition)
+        return since is not None and since < self._answered
+
+    def request(self, max_bytes: int | None = None, now_ms: int = -1, *, near: bool = True) -> Any:
         """The next Fetch request; the session is busy until `accept` or `reset`.
 
         Args:
             max_bytes: less than its limits, if wanted.
             now_ms: the wall clock, for `answered_ms`.
+            near: whether the broker may name followers in the rack of the limits instead of giving records.
         """
         self._asked, self._asked_ms = self._asked + 1, now_ms
         full = self._epoch == INITIAL_EPOCH
@@ -181,7 +186,7 @@ class FetchSession:
                 FetchRequest.ForgottenTopic(topic=name, topic_id=self._ids[name], partitions=parts)
                 for name, parts in forgotten.items()
             ],
-            rack_id=self._limits.rack,
+            rack_id=self._limits.rack if near else "",
             max_version=None if by_id else LAST_VERSION_WITH_NAMES,
         )
 

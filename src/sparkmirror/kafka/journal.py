@@ -23,6 +23,7 @@ from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka.cluster import CALL_MS, Cluster
 from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, Advice, advice, broker_error
 from sparkmirror.kafka.metadata import NO_LEADER, describe_topics
+from sparkmirror.model import Writer
 
 BATCH_BYTES = 900_000
 GZIP = 1
@@ -30,6 +31,8 @@ FETCH_BYTES = 4 << 20
 ATTEMPT_MIN_MS, ATTEMPT_MS = 1_000, 10_000
 """For one answer of the leader, of the time that is left: one that hangs is replaced after some seconds, and the next
 one has to be found."""
+
+NOBODY = Writer(producer_id=-1, epoch=-1)
 
 Pair: TypeAlias = tuple[str | bytes, str | bytes | None]
 """A key and a value to write; text is written as UTF-8, and None is a tombstone."""
@@ -71,8 +74,8 @@ class Journal:
         """
         deadline = time.monotonic() + timeout_ms / 1000
         offset = -1
-        for batch in _batches(entries):
-            offset = await self._until(deadline, partial(self._produce, batch))
+        for pairs in split(entries):
+            offset = await self._until(deadline, partial(self._produce, encode(pairs)))
         return offset
 
     async def append_batch(self, batch: memoryview, timeout_ms: int = CALL_MS) -> int:
@@ -217,9 +220,9 @@ def _fetch_request(topic: str, topic_id: Any, partition: int, offset: int, max_w
     )
 
 
-def _batches(entries: Sequence[Pair]) -> list[bytes]:
-    """Encodes the pairs as few batches, each well below a topic's usual size limit."""
-    done: list[bytes] = []
+def split(entries: Sequence[Pair]) -> list[Sequence[Pair]]:
+    """Splits the pairs, in order, for as few batches as fit, each well below a topic's usual size limit."""
+    done: list[Sequence[Pair]] = []
     start = 0
     while start < len(entries):
         size, stop = 0, start
@@ -227,19 +230,20 @@ def _batches(entries: Sequence[Pair]) -> list[bytes]:
             key, value = entries[stop]
             size += len(key) + (len(value) if value else 0) + 32
             stop += 1
-        done.append(_encode(entries[start:stop]))
+        done.append(entries[start:stop])
         start = stop
     return done
 
 
-def _encode(entries: Sequence[Pair]) -> bytes:
+def encode(entries: Sequence[Pair], writer: Writer = NOBODY, sequence: int = -1) -> bytes:
+    """The pairs as one record batch, plain or of an idempotent writer."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=GZIP if len(entries) > 4 else 0,
         is_transactional=False,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
+        producer_id=writer.producer_id,
+        producer_epoch=writer.epoch,
+        base_sequence=sequence,
         batch_size=1 << 30,
     )
     now = int(time.time() * 1000)

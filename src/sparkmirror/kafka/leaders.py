@@ -46,15 +46,32 @@ def ask_leaders(
     isolation: Isolation,
     timeout_ms: int,
 ) -> Iterable[Answer[TopicPartition, int]]:
-    """Asks each leader once for all of its partitions and yields what became of each partition."""
+    """Asks each leader once for all of its partitions and yields what became of each; for threads of a driver."""
+    answers: list[Answer[TopicPartition, int]] = cluster.run(
+        ask_each_leader, cluster, leaders, spec, isolation, timeout_ms
+    )
+    return answers
+
+
+async def ask_each_leader(
+    cluster: Cluster,
+    leaders: Mapping[TopicPartition, Leader],
+    spec: OffsetSpec | int,
+    isolation: Isolation,
+    timeout_ms: int,
+) -> list[Answer[TopicPartition, int]]:
+    """Like `ask_leaders`, for coroutines on the cluster's loop."""
     timeout_ms = min(timeout_ms, LEADER_MS)
     by_node: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for partition, leader in leaders.items():
         by_node[leader.node][partition.topic].append((partition.partition, leader.epoch))
     requests = {node: _request(topics, spec, isolation, timeout_ms) for node, topics in by_node.items()}
-    answers = cluster.run(together, cluster, requests, timeout_ms)
-    for node, answer in answers.items():
-        yield from failed(answer, _partitions(by_node[node])) if isinstance(answer, LinkError) else _read(answer)
+    answers = await together(cluster, requests, timeout_ms)
+    return [
+        told
+        for node, answer in answers.items()
+        for told in (failed(answer, _partitions(by_node[node])) if isinstance(answer, LinkError) else _read(answer))
+    ]
 
 
 def _request(

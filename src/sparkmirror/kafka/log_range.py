@@ -1,42 +1,43 @@
-"""Where a partition's log begins and ends: two ListOffsets requests to its leader."""
+"""Where a partition's log begins and ends, as only its leader can tell."""
 
 from __future__ import annotations
 
-from kafka.protocol.consumer import ListOffsetsRequest
-
+from sparkmirror.config import Isolation
+from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.codes import broker_error
+from sparkmirror.kafka.codes import Advice, advice, broker_error
+from sparkmirror.kafka.leaders import LEADER_MS, Leader, OffsetSpec, ask_each_leader
 from sparkmirror.model import TopicPartition
-
-EARLIEST = -2
-LATEST = -1
 
 
 async def log_range(
-    cluster: Cluster, leader: int, partition: TopicPartition, leader_epoch: int, isolation: int
+    cluster: Cluster, leader: Leader, partition: TopicPartition, isolation: Isolation
 ) -> tuple[int, int]:
     """The first offset, and the offset after the last (the last stable one under read_committed).
 
     Raises:
-        BrokerError: the leader refuses.
+        BrokerError: the leader refuses, or is not the leader.
         LinkError: it does not answer.
     """
-    first = await _ask(cluster, leader, partition, leader_epoch, isolation, EARLIEST)
-    return first, await _ask(cluster, leader, partition, leader_epoch, isolation, LATEST)
+    first = await _ask(cluster, leader, partition, isolation, OffsetSpec.EARLIEST)
+    return first, await _ask(cluster, leader, partition, isolation, OffsetSpec.LATEST)
+
+
+def passes(failure: BrokerError | LinkError) -> bool:
+    """Whether a question that failed can be asked again, of whoever leads by then."""
+    if isinstance(failure, LinkError):
+        return not failure.lasting
+    return advice(failure.code) in (Advice.RETRY, Advice.REFRESH)
 
 
 async def _ask(
-    cluster: Cluster, leader: int, partition: TopicPartition, leader_epoch: int, isolation: int, timestamp: int
+    cluster: Cluster, leader: Leader, partition: TopicPartition, isolation: Isolation, spec: OffsetSpec
 ) -> int:
-    part = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
-        partition_index=partition.partition, current_leader_epoch=leader_epoch, timestamp=timestamp
-    )
-    topic = ListOffsetsRequest.ListOffsetsTopic(name=partition.topic, partitions=[part])
-    answer = await cluster.exchange(
-        ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[topic], timeout_ms=10_000, min_version=1),
-        leader,
-    )
-    result = answer.topics[0].partitions[0]
-    if result.error_code != 0:
-        raise broker_error(result.error_code, cluster.alias, topic=partition.topic, partition=partition.partition)
-    return int(result.offset)
+    answers = await ask_each_leader(cluster, {partition: leader}, spec, isolation, LEADER_MS)
+    for answer in answers:
+        if answer.link is not None:
+            raise answer.link
+        if answer.code != 0 or answer.value is None:
+            raise broker_error(answer.code, cluster.alias, topic=partition.topic, partition=partition.partition)
+        return answer.value
+    raise cluster.link_error(ConnectionError(f"broker {leader.node} answered without {partition}"))

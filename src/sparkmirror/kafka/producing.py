@@ -32,7 +32,9 @@ class Load(NamedTuple):
 class Produced(NamedTuple):
     """The broker's answer for one batch: the error code and, for 0, the offset of its first record.
 
-    Where a record is the cause of an error, ``record`` is its index in the batch (KIP-467), else 0.
+    Where a record is the cause of an error, ``record`` is its index in the batch (KIP-467), else 0. ``stamped_ms`` is
+    the time that a topic with LogAppendTime has set, else -1; of a batch that the broker had already, it is the newest
+    time in the batch, whatever the topic does (``UnifiedLog.append``).
     """
 
     partition: TopicPartition
@@ -40,6 +42,7 @@ class Produced(NamedTuple):
     base_offset: int
     message: str
     record: int
+    stamped_ms: int
 
 
 class BatchesRequest:
@@ -165,7 +168,8 @@ def produced(answer: Any, names: dict[uuid.UUID, str]) -> Iterator[Produced]:
         name = topic.name or names.get(topic.topic_id, "")
         for part in topic.partition_responses:
             message, record = _cause(part)
-            yield Produced(TopicPartition(name, part.index), part.error_code, part.base_offset, message, record)
+            place = TopicPartition(name, part.index)
+            yield Produced(place, part.error_code, part.base_offset, message, record, part.log_append_time_ms)
 
 
 def _cause(part: Any) -> tuple[str, int]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from sparkmirror import batches
+from sparkmirror.batches.index import Longs
 from sparkmirror.config import Isolation
 from sparkmirror.errors import BatchError, BrokerError, LinkError
 from sparkmirror.kafka.admin import list_topics
@@ -47,6 +48,15 @@ Take = Callable[[Any], list[T]]
 """Makes what is kept of some records, given as an Arrow table (``batches.column_schema``)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted(Generic[T]):
+    """Which records are read, and what is kept of them; ``without`` are the producer ids that are left out."""
+
+    take: Take[T]
+    isolation: Isolation
+    without: Longs
+
+
 @dataclass(slots=True, kw_only=True)
 class _Reading(Generic[T]):
     """One partition while it is read; brokers before 2.8 have no topic ids."""
@@ -70,18 +80,18 @@ class _Reading(Generic[T]):
     def fail(self, code: int, message: str = "", link: LinkError | None = None) -> None:
         self.failure = Answer(key=self.partition, code=code, message=message, link=link)
 
-    def read(self, part: Any, isolation: Isolation, take: Take[T]) -> None:
+    def read(self, part: Any, wanted: _Wanted[T]) -> None:
         """Takes what an answer says of the partition; nothing when others filled the answer."""
         if part.error_code != 0:
             self.fail(part.error_code)
             return
         index = batches.index(part.records or b"")
         if len(index):
-            told = part.aborted_transactions or () if isolation is Isolation.READ_COMMITTED else ()
+            told = part.aborted_transactions or () if wanted.isolation is Isolation.READ_COMMITTED else ()
             aborted = [(one.producer_id, one.first_offset) for one in told]
             try:
-                kept = batches.keep(index, start_offset=self.offset, aborted=aborted)
-                self.found += take(batches.decode(index, kept, until=self.span.end))
+                kept = batches.keep(index, start_offset=self.offset, aborted=aborted, dropped_producers=wanted.without)
+                self.found += wanted.take(batches.decode(index, kept, until=self.span.end))
             except BatchError as damage:
                 self.fail(CORRUPT_MESSAGE, str(damage))
                 return
@@ -96,6 +106,7 @@ def read_records(
     take: Take[T],
     timeout_ms: int,
     isolation: Isolation = Isolation.READ_COMMITTED,
+    without: Collection[int] = (),
 ) -> Results[TopicPartition, list[T]]:
     """Reads spans of offsets, each of which must lie within what its log has.
 
@@ -105,7 +116,9 @@ def read_records(
         take: makes what is kept of records, called once for each answer.
         timeout_ms: milliseconds until partitions without an answer count as failed.
         isolation: whether records of transactions that were aborted, or are open, are there too.
+        without: producer ids whose records are left out.
     """
+    wanted = _Wanted(take=take, isolation=isolation, without=batches.producers(set(without)))
 
     def ask(partitions: Sequence[TopicPartition], deadline: Deadline) -> Iterable[Answer[TopicPartition, list[T]]]:
         try:
@@ -124,7 +137,7 @@ def read_records(
             by_node[leader.node].append(
                 _Reading(partition=one, leader=leader, topic_id=topic.topic_id, span=span, offset=span.first)
             )
-        cluster.run(_read_all, cluster, by_node, isolation, take, deadline)
+        cluster.run(_read_all, cluster, by_node, wanted, deadline)
         for reading in (one for some in by_node.values() for one in some):
             yield reading.failure or Answer(key=reading.partition, value=reading.found)
 
@@ -139,12 +152,11 @@ def read_records(
 async def _read_all(
     cluster: Cluster,
     by_node: Mapping[int, Sequence[_Reading[T]]],
-    isolation: Isolation,
-    take: Take[T],
+    wanted: _Wanted[T],
     deadline: Deadline,
 ) -> None:
     under_way = [
-        cluster.loop.call_soon_with_future(_read_leader, cluster, node, some, isolation, take, deadline)
+        cluster.loop.call_soon_with_future(_read_leader, cluster, node, some, wanted, deadline)
         for node, some in by_node.items()
     ]
     for future in under_way:
@@ -155,8 +167,7 @@ async def _read_leader(
     cluster: Cluster,
     node: int,
     readings: Sequence[_Reading[T]],
-    isolation: Isolation,
-    take: Take[T],
+    wanted: _Wanted[T],
     deadline: Deadline,
 ) -> None:
     """Fetches until every partition is read to the end of its span, or the time is over."""
@@ -164,7 +175,10 @@ async def _read_leader(
         try:
             answer = await cluster.exchange(
                 one_off_request(
-                    [each.part for each in pending], isolation=isolation, max_bytes=ANSWER_BYTES, max_wait_ms=WAIT_MS
+                    [each.part for each in pending],
+                    isolation=wanted.isolation,
+                    max_bytes=ANSWER_BYTES,
+                    max_wait_ms=WAIT_MS,
                 ),
                 node,
                 min(deadline.attempt_ms, FETCH_MS),
@@ -180,7 +194,7 @@ async def _read_leader(
         for topic in answer.responses:
             for part in topic.partitions:
                 name = topic.topic or names[topic.topic_id]
-                by_partition[TopicPartition(name, part.partition_index)].read(part, isolation, take)
+                by_partition[TopicPartition(name, part.partition_index)].read(part, wanted)
 
 
 def _fail(readings: Sequence[_Reading[T]], code: int, link: LinkError | None = None) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.journal import Entry, Journal
+from sparkmirror.kafka.idempotent_journal import IdempotentJournal
+from sparkmirror.kafka.journal import Entry
 from sparkmirror.offsets.records import Record, parse
 from sparkmirror.offsets.state import JournalState
 
@@ -22,7 +23,7 @@ class Store:
 
     def __init__(self, target: Cluster, topic: str, timeout_ms: int) -> None:
         self._target = target
-        self._journal = Journal(target, topic)
+        self._journal = IdempotentJournal(target, topic)
         self._timeout_ms = timeout_ms
         self._next = 0
         self.state = JournalState()

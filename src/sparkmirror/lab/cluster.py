@@ -205,7 +205,7 @@ def start(
         version: of Kafka, fetched at the first use.
         brokers: how many.
         security: listeners beside PLAINTEXT, names of ``Listener``.
-        config: broker settings that win over the lab's.
+        config: broker settings that win over the lab's; ``{node}`` in a value stands for the broker's node id.
         directory: for data and logs, kept afterwards and reused when it holds a cluster already; a temporary one
             that goes with the cluster unless given.
         link_delay_ms: how long every byte is on its way between a broker and a client of its LINK listener.

@@ -12,11 +12,16 @@ import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
+
+from rich.console import Console
 
 from sparkmirror.errors import LabError
 from sparkmirror.lab.lock import locked
@@ -32,6 +37,7 @@ SETTINGS_VARIABLE = "SPARKMIRROR_IVY_SETTINGS"
 
 ATTEMPTS = 3
 ATTEMPT_SECONDS = 600.0
+TELL_SECONDS = 3.0
 WAIT_SECONDS = ATTEMPTS * ATTEMPT_SECONDS + 60
 
 _SCALA = "2.13"
@@ -141,15 +147,41 @@ def _run_ivy(coordinates: Coordinates, draft: Path, options: Sequence[str]) -> s
         *("-ivy", str(module), "-confs", "default", "-cache", str(draft.parent / ".ivy")),
         *("-types", "jar", "bundle", "-retrieve", f"{draft}/{_PATTERN}"),
     ]
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=ATTEMPT_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        code = _ended(coordinates, command, draft.parent / ".ivy", said)
+        said.seek(0)
+        output = said.read()
+    if code is None:
         return f"Ivy was not done after {ATTEMPT_SECONDS:.0f} s"
     wanted = (f"{name}-{rev}.jar" for _, name, rev in coordinates.modules)
     missing = [jar for jar in wanted if not (draft / jar).exists()]
-    if run.returncode or missing:
-        return _reason(run.stdout + run.stderr) or f"Ivy ended with {run.returncode}, missing {', '.join(missing)}"
+    if code or missing:
+        return _reason(output) or f"Ivy ended with {code}, missing {', '.join(missing)}"
     return ""
+
+
+def _ended(coordinates: Coordinates, command: Sequence[str], cache: Path, said: IO[str]) -> int | None:
+    """Runs Ivy, tells how far it is, and gives its exit code; None where it was not done in time and was ended."""
+    console, before, began = Console(stderr=True, highlight=False), _megabytes(cache), time.monotonic()
+    console.print(f"fetching {coordinates.name}, once for this user")
+    with subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, text=True) as process:
+        while time.monotonic() - began < ATTEMPT_SECONDS:
+            try:
+                return process.wait(TELL_SECONDS)
+            except subprocess.TimeoutExpired:
+                took = time.monotonic() - began
+                console.print(f"  {_megabytes(cache) - before:.0f} MB after {took:.0f} s")
+        process.kill()
+    return None
+
+
+def _megabytes(directory: Path) -> float:
+    """How large the files of a directory are that others may be writing to."""
+    size = 0
+    for path in directory.rglob("*"):
+        with suppress(OSError):
+            size += path.stat().st_size
+    return size / 1e6
 
 
 def _reason(output: str) -> str:

@@ -1,7 +1,8 @@
 """An oracle for the offset map: the segments on the internal topic against the records of both logs.
 
-Reads with librdkafka and json alone, so that a mistake in `sparkmirror.offsets` is not repeated here. Both logs must
-hold the same records in the same order (the referee says so): the n-th record here is the n-th one there.
+Reads with librdkafka and json alone, so that a mistake in `sparkmirror.offsets` is not repeated here: what is packed is
+read byte by byte. Both logs must hold the same records in the same order (the referee says so): the n-th record here is
+the n-th one there. It needs segments that were not thinned.
 
 A partition that was taken over has segments of several writer epochs. What a newer epoch's first segment says holds
 from there on, whatever older ones said: the target may have lost its tail meanwhile; but an epoch that is over, has
@@ -11,9 +12,11 @@ id that was registered later, then the greater one (docs/internal-topics.md).
 
 from __future__ import annotations
 
+import base64
 import bisect
 import json
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sparkmirror.errors import LabError
@@ -70,16 +73,76 @@ def segments(entries: Entries, topic: str, producers: Sequence[int] = ()) -> Pie
         producers: ids in the order of their registration; only where the flow has changed one it matters.
     """
     age = {producer: number for number, producer in enumerate(producers)}
-    by_writer: dict[int, dict[tuple[int, int], list[tuple[int, int | None]]]] = {}
-    anew: set[tuple[int, int]] = set()
+    halves: dict[int, dict[tuple[int, int], _Halves]] = {}
     for key, value in entries.items():
-        if key[0] == "segment" and key[1] == topic:
-            _, _, partition, producer, epoch, _ = key
-            pieces = by_writer.setdefault(partition, {}).setdefault((age.get(producer, 0), epoch), [])
-            pieces.append((value["source"], value["target"]))
-            if value.get("anew"):
-                anew.add((age.get(producer, 0), epoch))
-    return {partition: _layered(writers, anew) for partition, writers in by_writer.items()}
+        if key[0] in ("segments", "targets") and key[1] == topic:
+            kind, _, partition, producer, epoch, sequence = key
+            here = halves.setdefault(partition, {}).setdefault((age.get(producer, 0), epoch), _Halves())
+            here.take(kind, sequence, value)
+    return {
+        partition: _layered(
+            {writer: each.pieces() for writer, each in writers.items() if each.sources},
+            {writer for writer, each in writers.items() if each.anew},
+        )
+        for partition, writers in halves.items()
+    }
+
+
+@dataclass
+class _Halves:
+    """One writer epoch: points (sequence, offset) of both sides, and the sequences from which on nothing arrived."""
+
+    sources: list[tuple[int, int]] = field(default_factory=list)
+    targets: list[tuple[int, int | None]] = field(default_factory=list)
+    anew: bool = False
+
+    def take(self, kind: str, sequence: int, value: Mapping[str, Any]) -> None:
+        if kind == "segments":
+            self.sources += _points(sequence, value["source"], value)
+            self.anew = self.anew or bool(value.get("anew"))
+        elif value["target"] is None:
+            self.targets.append((sequence, None))
+        else:
+            self.targets += _points(sequence, value["target"], value)
+
+    def pieces(self) -> list[tuple[int, int | None]]:
+        """Where a piece begins on either side, and what lies there; before sequences wrap."""
+        here, there = sorted(set(self.sources)), sorted(self.targets, key=lambda point: point[0])
+        begins = sorted({count for count, _ in [*here, *there] if count >= here[0][0]})
+        return [(_at(here, count) or 0, _at(there, count)) for count in begins]
+
+
+def _at(points: Sequence[tuple[int, int | None]], count: int) -> int | None:
+    """What the last point at or before a count says of it."""
+    place = bisect.bisect_right([point[0] for point in points], count) - 1
+    if place < 0:
+        return None
+    begin, offset = points[place]
+    return None if offset is None else offset + count - begin
+
+
+def _points(sequence: int, offset: int, value: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """The points of a record, from its first one on."""
+    found = [(sequence, offset)]
+    for records, hole, repeats in _rows(base64.b64decode(value.get("holes", ""))):
+        for _ in range(repeats):
+            sequence, offset = sequence + records, offset + records + hole
+            found.append((sequence, offset))
+    return found
+
+
+def _rows(packed: bytes) -> list[tuple[int, int, int]]:
+    """Records, the size of the hole behind them, and how often that repeats (docs/internal-topics.md)."""
+    numbers, number, shift = [], 0, 0
+    for byte in packed:
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            numbers.append(number)
+            number = shift = 0
+    heads, rest = numbers[1 : 1 + sum(numbers[:1])], iter(numbers[1 + sum(numbers[:1]) :])
+    holes = [next(rest) if head & 2 else 1 for head in heads]
+    return [(head >> 2, hole, next(rest) if head & 1 else 1) for head, hole in zip(heads, holes, strict=True)]
 
 
 def _layered(

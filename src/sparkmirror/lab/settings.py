@@ -24,7 +24,7 @@ class Layout:
         ports: node id to the ports of its listeners.
         links: node id to the port of the link that stands before its LINK listener; empty without that listener.
         certificates: the directory of certificates.py, None when no listener speaks TLS.
-        extra: the caller's own settings, which win over ours.
+        extra: the caller's own settings, which win over ours; ``{node}`` in a value stands for the broker's node id.
         jwks: the keys of the token endpoint; None without a SASL_OAUTH listener.
         zookeeper: the port of the cluster's ZooKeeper; 0 for brokers that are controllers themselves.
     """
@@ -66,7 +66,7 @@ def server_settings(layout: Layout, node: int, data: Path) -> dict[str, str]:
         "log.cleaner.dedupe.buffer.size": str(16 << 20),
         **(_with_zookeeper(layout, node) if layout.zookeeper else _with_quorum(layout, node, replicas)),
         **broker_settings(listeners, layout.certificates, layout.jwks),
-        **layout.extra,
+        **{key: value.replace("{node}", str(node)) for key, value in layout.extra.items()},
     }
 
 

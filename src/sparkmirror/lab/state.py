@@ -18,8 +18,14 @@ from pathlib import Path
 from sparkmirror.errors import LabError
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.lock import is_held, locked
+from sparkmirror.lab.ports import HOST
+from sparkmirror.lab.ready import known_brokers
 from sparkmirror.spark.java import user_cache
 
+START_SIGNAL = signal.SIGUSR1
+"""Tells the process that holds the lab to start brokers that have ended."""
+
+START_SECONDS = 120.0
 DOWN_SECONDS = 90.0
 KILLED_SECONDS = 15.0
 LOOK_SECONDS = 0.1
@@ -27,7 +33,7 @@ LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerState:
-    """One broker as it was started: its node id, process id, PLAINTEXT port and log."""
+    """One broker as it was started: its node id, process id (0 if it has ended), PLAINTEXT port and log."""
 
     node: int
     pid: int
@@ -102,6 +108,34 @@ def read() -> LabState | None:
     return LabState(pid=found["pid"], clusters=clusters)
 
 
+def ended(state: LabState) -> tuple[tuple[ClusterState, BrokerState], ...]:
+    """The brokers that do not answer, each with its cluster."""
+    return tuple(
+        (cluster, broker)
+        for cluster in state.clusters
+        for broker in cluster.brokers
+        if not known_brokers((HOST, broker.port))
+    )
+
+
+def start_again(state: LabState) -> None:
+    """Has the lab's process start its brokers that have ended, and returns when all answer.
+
+    Raises:
+        LabError: not all of them do in time.
+    """
+    os.kill(state.pid, START_SIGNAL)
+    deadline = time.monotonic() + START_SECONDS
+    while still := ended(state):
+        if time.monotonic() > deadline:
+            cluster, broker = still[0]
+            raise LabError(
+                f"broker {broker.node} of cluster {cluster.name} does not answer after {START_SECONDS:.0f} s: see "
+                f"{broker.log}"
+            )
+        time.sleep(LOOK_SECONDS)
+
+
 def end(state: LabState) -> None:
     """Ends the lab and returns when it is gone; kills its process when asking does not help.
 
@@ -130,6 +164,7 @@ def _describe(cluster: LabCluster) -> ClusterState:
         cluster_id=cluster.cluster_id,
         listeners={str(name): cluster.client_properties(name) for name in cluster.listeners},
         brokers=tuple(
-            BrokerState(node=each.node, pid=each.pid, port=each.port, log=str(each.log)) for each in cluster.brokers
+            BrokerState(node=each.node, pid=each.pid if each.running else 0, port=each.port, log=str(each.log))
+            for each in cluster.brokers
         ),
     )

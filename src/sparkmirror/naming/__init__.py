@@ -4,6 +4,7 @@ from sparkmirror.naming.choosing import policy_for
 from sparkmirror.naming.filters import (
     ConfigPropertyFilter,
     TopicFilter,
+    append_filter,
     config_property_filter,
     group_filter,
     topic_filter,
@@ -38,6 +39,7 @@ __all__ = [
     "Lineage",
     "ReplicationPolicy",
     "TopicFilter",
+    "append_filter",
     "config_property_filter",
     "control_topic",
     "group_filter",

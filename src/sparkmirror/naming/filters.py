@@ -87,6 +87,15 @@ def group_filter(flow: FlowConfig, file: str = "") -> TopicFilter:
     return TopicFilter(flow.groups.include, flow.groups.exclude, file=file or f"flow {flow.name}", keys=keys)
 
 
+def append_filter(flow: FlowConfig, file: str = "") -> TopicFilter:
+    """The topics that may be copied behind records of others; ``file`` is named in errors, else the flow.
+
+    Raises:
+        ConfigError: an expression cannot be used.
+    """
+    return TopicFilter(flow.topics_append, (), file=file or f"flow {flow.name}", keys=("topics.append", ""))
+
+
 def config_property_filter(flow: FlowConfig, file: str = "") -> ConfigPropertyFilter:
     """The filter of topic properties of a flow; ``file`` is named in errors, else the flow.
 

@@ -9,6 +9,7 @@ Reference: ``MirrorSourceConnector.shouldReplicateTopic``, ``ReplicationPolicy.c
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 from sparkmirror.config import FlowConfig
@@ -23,6 +24,10 @@ MAX_TOPIC_NAME = 249
 """Kafka's limit, in characters."""
 
 
+DIVERGENT = re.compile(r".+\.divergent\.\d{8}-\d{6}")
+"""Names of the topics that keep what a failback put aside, see ``failover.divergence``."""
+
+
 class Decision(Enum):
     """Whether a topic is copied, and why."""
 
@@ -31,6 +36,10 @@ class Decision(Enum):
     INTERNAL = "an internal topic of Kafka, MirrorMaker 2 or sparkmirror"
     CYCLE = "its name tells that it came from the target"
     HOMEWARD = "a copy of the target's topic: what others wrote to it goes home, and nothing else of it"
+    DIVERGENT = (
+        "it keeps what a failback put aside, which its cluster alone is to have; an expression of topics that has the "
+        "word divergent copies it"
+    )
     NOT_INCLUDED = "not named by topics"
     EXCLUDED = "named by topics.exclude"
 
@@ -56,6 +65,8 @@ def should_replicate(topic: str, flow: FlowConfig, policy: ReplicationPolicy, ch
     """
     if policy.is_internal_topic(topic):
         return Decision.INTERNAL
+    if DIVERGENT.fullmatch(topic) and chosen.matches(topic) and not _names_divergent(flow):
+        return Decision.DIVERGENT
     if policy.is_cycle(topic, flow.target.alias):
         original = homeward_original(topic, flow, policy)
         return Decision.CYCLE if original is None else _homeward(topic, original, chosen)
@@ -76,6 +87,11 @@ def homeward_original(topic: str, flow: FlowConfig, policy: ReplicationPolicy) -
     original = policy.upstream_topic(topic)
     own = original is None or policy.is_internal_topic(original) or policy.topic_source(original) == flow.source.alias
     return None if own else original
+
+
+def _names_divergent(flow: FlowConfig) -> bool:
+    """Whether the operator means such topics, and has not only said all."""
+    return any("divergent" in expression for expression in flow.topics)
 
 
 def _homeward(topic: str, original: str, chosen: TopicFilter) -> Decision:

@@ -1,31 +1,29 @@
-"""Which segments nobody needs any more, so that the map stays as large as the source's log and no larger: pure.
+"""Which records of the offset map nobody needs any more, so that it stays as large as the source's log: pure.
 
 Invariants:
-    * Every source offset from the log's start on translates as before; the segment that holds the start stays.
+    * Every source offset from the log's start on translates as before; the record that holds the start stays.
     * What a takeover may need stays, wherever the log starts: of the newest `EPOCHS` writer epochs with segments, the
-      last one whose target offset is known, and all behind it.
+      segments of the last record that is known to be acknowledged, and all behind it.
     * Within an epoch the oldest go first, so what is left has no gap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
-from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.map import PartitionMap
-from sparkmirror.offsets.pieces import Columns
-from sparkmirror.offsets.records import SEQUENCES, SegmentKey
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.pieces import Pieces
+from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.segments import SegmentsKey, TargetsKey
 from sparkmirror.offsets.state import JournalState
+from sparkmirror.offsets.track import FAR
 
 EPOCHS = 3
 """A target that loses its tail may fall back by an epoch; by as many as this within the source's retention, hardly."""
 
 
 def bound(state: JournalState, log_starts: Mapping[TopicPartition, int], ids: Sequence[int]) -> tuple[str, ...]:
-    """The keys of segments that can go.
+    """The keys of records that can go.
 
     Args:
         state: of the internal topic.
@@ -36,35 +34,70 @@ def bound(state: JournalState, log_starts: Mapping[TopicPartition, int], ids: Se
         key
         for partition, log_start in log_starts.items()
         if partition in state.maps
-        for key in _outlived(partition, state.maps[partition], log_start, ids)
+        for key in _outlived(state, partition, log_start, ids)
     )
 
 
-def _outlived(partition: TopicPartition, pieces: PartitionMap, log_start: int, ids: Sequence[int]) -> list[str]:
+def _outlived(state: JournalState, partition: TopicPartition, log_start: int, ids: Sequence[int]) -> list[str]:
     keys: list[str] = []
-    cut = np.iinfo(np.int64).max
-    for age, writer in enumerate(reversed(pieces.writers(ids))):
-        here = pieces.pieces(writer)
-        if here is None:
+    known, cut = state.maps[partition], FAR
+    progress = {one.writer: one for one in (state.last(partition), state.progress.get(partition)) if one is not None}
+    for age, writer in enumerate(reversed(known.writers(ids))):
+        pieces = known.pieces(writer)
+        if pieces is None:
             continue
-        columns = here.columns
-        needed = _needed(columns, log_start, cut)
+        first = _first_needed(pieces, log_start, cut)
         if age < EPOCHS:
-            needed[_last_settled(columns, cut) :] = True
-        sequences = columns.counts[: int(np.argmax(needed)) if needed.any() else len(needed)] % SEQUENCES
-        keys += [SegmentKey(partition, writer, sequence).text for sequence in sequences.tolist()]
-        if age == 0 or here.supersedes:
-            cut = min(cut, int(columns.sources[0]))
+            first = min(first, last_acknowledged(pieces, progress.get(writer), cut, newest=age == 0))
+        keys += _below(partition, writer, pieces, first)
+        if age == 0 or pieces.supersedes:
+            cut = min(cut, pieces.first.offset)
     return keys
 
 
-def _needed(columns: Columns, log_start: int, cut: int) -> npt.NDArray[np.bool_]:
-    """Which segments hold source offsets from ``log_start`` on and below those where a newer epoch began."""
-    ends = np.minimum(np.append(columns.sources[1:], cut), cut)
-    needed: npt.NDArray[np.bool_] = (columns.sources < cut) & (ends > log_start)
-    return needed
+def _first_needed(pieces: Pieces, log_start: int, cut: int) -> int:
+    """The first count of a record from ``log_start`` on, or beyond all where it lies where a newer epoch began."""
+    if log_start >= cut or pieces.first.offset >= cut:
+        return FAR
+    piece = pieces.sources.piece_at(log_start)
+    return pieces.first.count if piece is None else piece.begin
 
 
-def _last_settled(columns: Columns, cut: int) -> int:
-    settled = np.flatnonzero((columns.targets >= 0) & (columns.sources < cut))
-    return int(settled[-1]) if len(settled) else 0
+def last_acknowledged(pieces: Pieces, progress: Progress | None, cut: int, *, newest: bool) -> int:
+    """The count of an epoch's last record that is surely acknowledged, or one before it.
+
+    Args:
+        pieces: of the epoch.
+        progress: of the epoch, or None. Then an end on record tells; an epoch that is over and has none was ended in
+            order.
+        cut: the source offset from which on a newer epoch holds.
+        newest: whether the epoch is.
+    """
+    beyond = pieces.sources.piece_at(cut - 1)
+    if beyond is None:
+        return pieces.first.count
+    last = None
+    if progress is not None:
+        last = pieces.first.count if progress.source == NO_OFFSET else pieces.count_at(progress.source)
+    elif pieces.ends or newest:
+        point = pieces.last_settled()
+        last = None if point is None else point.count
+    elif len(pieces.targets):
+        last = pieces.sources.last.count
+    return pieces.first.count if last is None else min(last, beyond.begin)
+
+
+def _below(partition: TopicPartition, writer: Writer, pieces: Pieces, count: int) -> Iterator[str]:
+    """The keys of records whose pieces all end at or before a count; of an end there is nothing to end any more."""
+    blocks = pieces.sources.blocks()
+    stay = next((begin for begin, _ in reversed(blocks) if begin <= count), FAR) if count < FAR else FAR
+    for begin, block in pieces.sources.stored():
+        if begin < stay:
+            yield SegmentsKey(partition, writer, block.sequence).text
+    points = pieces.targets.blocks()
+    needed = next((begin for begin, _ in reversed(points) if begin <= stay), -FAR) if stay < FAR else FAR
+    for begin, block in pieces.targets.stored():
+        if begin < needed:
+            yield TargetsKey(partition, writer, block.sequence).text
+    if stay == FAR:
+        yield from (TargetsKey(partition, writer, sequence).text for sequence in pieces.end_sequences)

@@ -128,11 +128,13 @@ class Elsewhere:
         topic: where they are.
         time_ms: since when, milliseconds since 1970.
         pending: whether they are being taken over from there, so that only a part may be on record.
+        unasked: whether that takeover was nobody's order, so that the next start finishes it without one.
     """
 
     topic: str
     time_ms: int
     pending: bool = False
+    unasked: bool = False
 
     @property
     def key(self) -> str:
@@ -142,7 +144,13 @@ class Elsewhere:
     def value(self) -> str:
         """The record's value."""
         return json_text.write(
-            {"v": json_text.VERSION, "topic": self.topic, "time_ms": self.time_ms, "pending": self.pending}
+            {
+                "v": json_text.VERSION,
+                "topic": self.topic,
+                "time_ms": self.time_ms,
+                "pending": self.pending,
+                "unasked": self.unasked,
+            }
         )
 
 
@@ -161,7 +169,12 @@ def _inherited(name: list[Any], data: dict[str, Any]) -> Inherited:
 
 
 def _elsewhere(_name: list[Any], data: dict[str, Any]) -> Elsewhere:
-    return Elsewhere(topic=str(data["topic"]), time_ms=int(data["time_ms"]), pending=bool(data["pending"]))
+    return Elsewhere(
+        topic=str(data["topic"]),
+        time_ms=int(data["time_ms"]),
+        pending=bool(data["pending"]),
+        unasked=bool(data.get("unasked", False)),
+    )
 
 
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], MovingRecord]] = {

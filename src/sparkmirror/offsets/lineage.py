@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.map import PartitionMap
-from sparkmirror.offsets.records import SEQUENCES, Progress, Segment
+from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.segments import TargetsKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,18 @@ class Lineage:
             writers.add(self.progress.writer)
         return tuple(sorted(writers, key=self.rank))
 
+    @property
+    def newest(self) -> Writer | None:
+        """The newest of them, or None if there are none."""
+        return max(self.on_record(), key=self.rank, default=None)
+
     def is_older(self, writer: Writer) -> bool:
         """Whether a writer is older than all on record: what it wrote was there before the flow began anew."""
         return all(self.rank(writer) < self.rank(known) for known in self.on_record())
+
+    def older(self, writer: Writer) -> tuple[Writer, ...]:
+        """Writers with segments that came before ``writer``, oldest first."""
+        return tuple(other for other in self.map.writers(self.ids) if self.rank(other) < self.rank(writer))
 
     def newer(self, writer: Writer) -> tuple[Writer, ...]:
         """Writers with segments that came after ``writer``, oldest first."""
@@ -54,21 +64,13 @@ class Lineage:
             return ()
         return (progress.writer,) if self.rank(progress.writer) > self.rank(writer) else ()
 
-    def void(self, partition: TopicPartition, writer: Writer) -> tuple[Segment, ...]:
-        """The segments of writers newer than ``writer`` without their target offsets, where nothing of them is left."""
+    def void(self, partition: TopicPartition, writer: Writer) -> tuple[str, ...]:
+        """Keys of the target offsets of writers newer than ``writer``, where nothing of them is left."""
         return tuple(
-            Segment(
-                partition=partition,
-                writer=newer,
-                sequence=count % SEQUENCES,
-                source=source,
-                unguarded=unguarded,
-                anew=anew,
-            )
+            TargetsKey(partition, newer, block.sequence).text
             for newer in self.newer(writer)
             if (pieces := self.map.pieces(newer)) is not None
-            for count, source, target, unguarded, anew in zip(*(c.tolist() for c in pieces.columns), strict=True)
-            if target >= 0
+            for _, block in pieces.targets.stored()
         )
 
     def began_anew(self, writers: Iterable[Writer]) -> bool:
@@ -79,4 +81,4 @@ class Lineage:
         if self.progress is not None and self.progress.writer == writer and self.progress.anew:
             return True
         pieces = self.map.pieces(writer)
-        return pieces is not None and bool(pieces.columns.anew.any())
+        return pieces is not None and pieces.anew

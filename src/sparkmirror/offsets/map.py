@@ -9,20 +9,21 @@ Invariants:
     * A writer epoch of which nothing is left, since an unclean election brought back a log without it, holds nothing:
       it keeps its segments, but none of their target offsets.
     * In an `OffsetMap` source and target offsets grow together, and nothing that is not acknowledged is in it.
+    * Where segments were thinned, an offset leads to one that is not beyond the right one, and `OffsetMap.is_exact`
+      says so: a reader reads records of that piece again, and skips none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from sparkmirror.model import NO_OFFSET, Writer
-from sparkmirror.offsets.pieces import Columns, Offsets, Pieces
-from sparkmirror.offsets.records import Progress, Segment
-
-_FAR = np.iinfo(np.int64).max // 2
+from sparkmirror.offsets.pieces import Pieces
+from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.segments import Segments, SegmentsKey, Targets, TargetsKey
+from sparkmirror.offsets.track import FAR, Track
 
 
 class Stretch(NamedTuple):
@@ -33,35 +34,49 @@ class Stretch(NamedTuple):
     length: int
 
 
+class Part(NamedTuple):
+    """Records of one writer epoch, one after the other.
+
+    Attributes:
+        pieces: of the epoch.
+        first, stop: from which count to before which.
+        known: whether their place on the target is.
+    """
+
+    pieces: Pieces
+    first: int
+    stop: int
+    known: bool
+
+
 class PartitionMap:
-    """The segments of one partition, by writer epoch."""
+    """What is on record of one partition, by writer epoch."""
 
     __slots__ = ("_pieces",)
 
     def __init__(self) -> None:
         self._pieces: dict[tuple[int, int], Pieces] = {}
 
-    def take(self, segment: Segment) -> None:
-        """Adds a segment, or replaces what was known of it."""
-        self.place(segment.writer.producer_id, segment.writer.epoch).take(
-            segment.sequence, segment.source, segment.target, unguarded=segment.unguarded, anew=segment.anew
-        )
-
-    def place(self, producer_id: int, epoch: int) -> Pieces:
-        """Where segments of that writer go."""
-        pieces = self._pieces.get((producer_id, epoch))
+    def take(self, record: Segments | Targets) -> None:
+        """Adds a record, or replaces what was known of its key."""
+        writer = record.writer.producer_id, record.writer.epoch
+        pieces = self._pieces.get(writer)
         if pieces is None:
-            pieces = self._pieces[producer_id, epoch] = Pieces()
-        return pieces
+            pieces = self._pieces[writer] = Pieces()
+        pieces.take(record)
 
-    def forget(self, writer: Writer, sequence: int) -> None:
-        """Takes a segment's tombstone."""
-        pieces = self._pieces.get((writer.producer_id, writer.epoch))
-        if pieces is not None:
-            pieces.forget(sequence)
+    def forget(self, key: SegmentsKey | TargetsKey) -> None:
+        """Takes a tombstone."""
+        pieces = self._pieces.get((key.writer.producer_id, key.writer.epoch))
+        if pieces is None:
+            return
+        if isinstance(key, SegmentsKey):
+            pieces.forget_segments(key.sequence)
+        else:
+            pieces.forget_targets(key.sequence)
 
     def pieces(self, writer: Writer) -> Pieces | None:
-        """The segments of a writer epoch, or None if there are none."""
+        """What is on record of a writer epoch, or None if it has no segments."""
         found = self._pieces.get((writer.producer_id, writer.epoch))
         return found if found is not None and len(found) else None
 
@@ -77,53 +92,59 @@ class PartitionMap:
         writers = (Writer(producer_id=producer_id, epoch=epoch) for producer_id, epoch in known)
         return tuple(writer for writer in writers if self.pieces(writer) is not None)
 
-    def unguarded(self, ids: Sequence[int]) -> bool:
+    def unguarded(self, progress: Progress | None, ids: Sequence[int]) -> bool:
         """Whether what the newest writer sent last may be batches that brokers do not guard, see ``copy.retries``."""
         writers = self.writers(ids)
         pieces = self.pieces(writers[-1]) if writers else None
-        return pieces is not None and pieces.ends_unguarded
+        if pieces is None:
+            return False
+        settled = pieces.last_settled()
+        since = pieces.first.count if settled is None else settled.count
+        if progress is not None and progress.writer == writers[-1] and progress.source != NO_OFFSET:
+            since = max(since, pieces.count_at(progress.source) or since)
+        return pieces.unguarded(since)
 
     @property
     def first(self) -> int | None:
         """The least source offset that a segment on record begins at."""
-        known = [int(pieces.columns.sources.min()) for pieces in self._pieces.values() if len(pieces)]
-        return min(known, default=None)
+        return min((pieces.first.offset for pieces in self._pieces.values() if len(pieces)), default=None)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all holes."""
+        return sum(pieces.sources.size + pieces.targets.size for pieces in self._pieces.values())
 
     def __len__(self) -> int:
         return sum(len(pieces) for pieces in self._pieces.values())
 
-    def offsets(self, progress: Progress | None, ids: Sequence[int]) -> OffsetMap:
+    def offsets(
+        self, progress: Progress | None, ids: Sequence[int], points: Mapping[int, int] | None = None
+    ) -> OffsetMap:
         """Everything in one line.
 
         Args:
             progress: the newest of the partition.
             ids: as for `writers`.
+            points: as for `OffsetMap`.
         """
-        lines: list[tuple[Offsets, Offsets, Offsets]] = []
+        parts: list[Part] = []
         writers = self.writers(ids)
         closed = progress is not None and _newer(progress.writer, writers, ids)
-        source_cut = target_cut = _FAR
+        source_cut = target_cut = FAR
         if closed and progress is not None and progress.position != NO_OFFSET:
             source_cut = progress.position  # its writer has sent nothing yet: what is mirrored lies below
         for writer in reversed(writers):
             pieces = self._pieces[writer.producer_id, writer.epoch]
-            columns = pieces.columns
             newest = writer == writers[-1] and not closed
             last = progress if progress is not None and (progress.writer == writer or closed) else None
-            end = _end(pieces, last, newest=newest)
-            lines.append(_line(columns, end, source_cut, target_cut, newest=newest))
+            stop = min(_end(pieces, last, newest=newest), _cut(pieces.sources, source_cut))
+            parts += reversed(_parts(pieces, stop, target_cut, newest=newest))
             if newest or pieces.supersedes:
-                source_cut = min(source_cut, int(columns.sources[0]))
+                source_cut = min(source_cut, pieces.first.offset)
             closed = False
-            known = columns.targets[columns.targets >= 0]
-            target_cut = min(target_cut, int(known[0])) if len(known) else target_cut
-        sources, targets, lengths = (
-            np.concatenate([_NONE, *(line[column] for line in reversed(lines))]) for column in range(3)
-        )
-        return OffsetMap(sources, targets, lengths, NO_OFFSET if progress is None else progress.position)
-
-
-_NONE = np.empty(0, np.int64)
+            if len(pieces.targets):
+                target_cut = min(target_cut, pieces.targets.first.offset)
+        return OffsetMap(parts[::-1], NO_OFFSET if progress is None else progress.position, points)
 
 
 def _newer(writer: Writer, writers: Sequence[Writer], ids: Sequence[int]) -> bool:
@@ -139,57 +160,66 @@ def _end(pieces: Pieces, progress: Progress | None, *, newest: bool) -> int:
     Args:
         pieces: of the epoch.
         progress: that which knows its last record, or None.
-        newest: whether the epoch goes on. One that does not ends with a segment that never got its target, or, where
-            it was ended in order, with the last record of its progress.
+        newest: whether the epoch goes on. One that does not has an end on record, or, where it was ended in order, ends
+            with the last record of its progress.
     """
-    piece = pieces.last_settled()
-    settled = 0 if piece is None else piece.begin + 1
-    if not newest and pieces.at(-1).target == NO_OFFSET:
-        return _FAR
+    if not newest and pieces.ends:
+        return FAR
+    point = pieces.last_settled()
+    settled = 0 if point is None else point.count + 1
     last = None if progress is None or progress.source == NO_OFFSET else pieces.count_at(progress.source)
     if last is not None:
         return max(last + 1, settled)
-    return settled if newest else _FAR
+    return settled if newest else FAR
 
 
-def _line(
-    columns: Columns, end: int, source_cut: int, target_cut: int, *, newest: bool
-) -> tuple[Offsets, Offsets, Offsets]:
-    """Source offsets, target offsets and lengths of an epoch's pieces, as far as they hold.
+def _cut(line: Track, offset: int) -> int:
+    """The first count that surely lies at or behind an offset."""
+    if offset == FAR:
+        return FAR
+    piece = line.piece_at(offset)
+    return -FAR if piece is None else min(piece.begin + offset - piece.offset, piece.end)
 
-    Only the newest epoch's unknown targets may still become known; what others wrote ahead never arrived.
+
+def _parts(pieces: Pieces, stop: int, target_cut: int, *, newest: bool) -> list[Part]:
+    """Counts of an epoch, as far as they hold, in order.
+
+    Only of the newest epoch may places that are unknown still become known; what others wrote ahead never arrived.
     """
-    counts, sources, targets, *_ = columns
-    lengths = np.minimum(np.append(counts[1:], _FAR), end) - counts
-    lengths = np.minimum(lengths, source_cut - sources)
-    lengths = np.where(targets >= 0, np.minimum(lengths, target_cut - targets), lengths)
-    holds = (lengths > 0) & (newest | (targets >= 0))
-    return sources[holds], targets[holds], lengths[holds]
+    targets, begin = pieces.targets, pieces.first.count
+    parts = []
+    if newest:
+        parts.append(Part(pieces, begin, min(stop, targets.first.count if len(targets) else FAR), known=False))
+    limit = min(stop, _cut(targets, target_cut)) if len(targets) else stop
+    parts += [Part(pieces, max(known.first, begin), min(known.stop, limit), known=True) for known in pieces.known()]
+    return [part for part in parts if part.first < part.stop]
 
 
 class OffsetMap:
     """A partition's map at one moment.
 
     Args:
-        sources, targets, lengths: of its stretches, in order; a target is -1 while unknown.
+        parts: in order.
         position: the next source offset to copy, or `NO_OFFSET` if unknown.
+        points: target offsets of some source offsets, as they were when nothing was thinned there yet.
     """
 
-    __slots__ = ("_lengths", "_position", "_settled", "_sources", "_targets")
+    __slots__ = ("_known", "_parts", "_points", "_position", "_sources", "_targets")
 
-    def __init__(self, sources: Offsets, targets: Offsets, lengths: Offsets, position: int) -> None:
-        self._sources, self._targets, self._lengths = sources, targets, lengths
+    def __init__(self, parts: Sequence[Part], position: int, points: Mapping[int, int] | None = None) -> None:
+        self._points = points or {}
+        self._parts = parts
+        self._known = [part for part in parts if part.known]
+        self._sources = [_source(part, part.first) for part in parts]
+        self._targets = [_target(part, part.first) for part in self._known]
         self._position = position
-        known = targets >= 0
-        every = bool(known.all())
-        self._settled = (sources, targets, lengths) if every else (sources[known], targets[known], lengths[known])
 
     def __len__(self) -> int:
-        return len(self._sources)
+        return len(self._parts)
 
     def __iter__(self) -> Iterator[Stretch]:
-        for row in zip(self._sources, self._targets, self._lengths, strict=True):
-            yield Stretch(*map(int, row))
+        for part in self._parts:
+            yield from _stretches(part, part.first)
 
     @property
     def position(self) -> int:
@@ -206,16 +236,32 @@ class OffsetMap:
         That of the record itself, where it was mirrored; in a hole that of the next one that was; behind the last one
         the offset after it. None where the map does not reach: below it, beyond the position, target not known yet.
         """
-        place = int(np.searchsorted(self._sources, offset, side="right")) - 1
+        place = bisect_right(self._sources, offset) - 1
         if place < 0:
             return None
-        source, target, length = self._row(place)
-        if offset - source < length:
-            return target + offset - source if target >= 0 else None
-        if place + 1 < len(self):
-            _, following, _ = self._row(place + 1)
-            return following if following >= 0 else None
-        return target + length if target >= 0 and offset <= self._position else None
+        part = self._parts[place]
+        count = _count(part.pieces.sources, offset)
+        if count < part.stop:
+            return self._told(part, max(count, part.first), offset) if part.known else None
+        if place + 1 < len(self._parts):
+            following = self._parts[place + 1]
+            return _target(following, following.first) if following.known else None
+        return _target(part, part.stop - 1) + 1 if part.known and offset <= self._position else None
+
+    def _told(self, part: Part, count: int, offset: int) -> int:
+        """The target offset of a count; where that was thinned, what is known of the source offset from before."""
+        target = _target(part, count)
+        if not self._is_exact(part, count, offset) and self._is_kept(part, offset):
+            return self._points[offset]
+        return target
+
+    def _is_kept(self, part: Part, offset: int) -> bool:
+        """Whether a point is known of a source offset, and lies where the pieces that were thinned allow."""
+        here = part.pieces.sources.piece_at(offset)
+        if offset not in self._points or here is None:
+            return False
+        least = _target(part, max(part.first, here.count_at(offset)))
+        return least <= self._points[offset] <= _target(part, min(here.end, part.stop - 1))
 
     def target_to_source(self, offset: int) -> int | None:
         """The source offset from which on everything lies that the flow has put at ``offset`` and behind it.
@@ -223,43 +269,120 @@ class OffsetMap:
         Between mirrored records, where others wrote or a marker lies, that of the next one; behind the last one the
         position. None below the map, or where the position is unknown.
         """
-        sources, targets, lengths = self._settled
-        place = int(np.searchsorted(targets, offset, side="right")) - 1
+        place = bisect_right(self._targets, offset) - 1
         if place < 0:
             return None
-        if offset - targets[place] < lengths[place]:
-            return int(sources[place] + offset - targets[place])
-        if place + 1 < len(targets):
-            return int(sources[place + 1])
+        part = self._known[place]
+        count = max(_count(part.pieces.targets, offset), part.first)
+        if count < part.stop:
+            return _source(part, count)
+        if place + 1 < len(self._known):
+            return _source(self._known[place + 1], self._known[place + 1].first)
         return self._position if self._position != NO_OFFSET else None
+
+    def has(self, first: int, last: int) -> bool:
+        """Whether the map says that the flow put a record at one of these target offsets, both included."""
+        place = bisect_right(self._targets, last) - 1
+        if place < 0:
+            return False
+        part = self._known[place]
+        count = max(_count(part.pieces.targets, first), part.first)
+        return count < part.stop and _target(part, count) <= last
+
+    def is_exact(self, source: int) -> bool:
+        """Whether `source_to_target` of that source offset is; if not, what it gives lies before the right one."""
+        place = bisect_right(self._sources, source) - 1
+        if place < 0:
+            return True
+        part = self._parts[place]
+        exact = self._is_exact(part, _count(part.pieces.sources, source), source)
+        return exact or (part.known and self._is_kept(part, source))
+
+    def is_exact_back(self, target: int) -> bool:
+        """Whether `target_to_source` of that target offset is; if not, what it gives lies before the right one."""
+        place = bisect_right(self._targets, target) - 1
+        if place < 0:
+            return True
+        part = self._known[place]
+        count = max(_count(part.pieces.targets, target), part.first)
+        here, there = part.pieces.sources.piece_of(count), part.pieces.targets.piece_at(target)
+        if count >= part.stop or here is None or there is None:
+            return True
+        return (here.exact or count == here.begin) and (there.exact or target == there.offset)
+
+    def _is_exact(self, part: Part, count: int, source: int) -> bool:
+        here, there = part.pieces.sources.piece_at(source), part.pieces.targets.piece_of(max(count, part.first))
+        if here is None or count >= part.stop:
+            return True
+        return (here.exact or source == here.offset) and (there is None or there.exact or count == there.begin)
 
     def mirrored(self, offset: int) -> bool:
         """Whether the record at that source offset is on the target, as far as the map tells."""
-        place = int(np.searchsorted(self._sources, offset, side="right")) - 1
-        return place >= 0 and offset - int(self._sources[place]) < int(self._lengths[place])
+        place = bisect_right(self._sources, offset) - 1
+        if place < 0:
+            return False
+        part = self._parts[place]
+        piece = part.pieces.sources.piece_at(offset)
+        if piece is None or (piece.exact and offset - piece.offset >= piece.end - piece.begin):
+            return False
+        return piece.count_at(offset) < part.stop
 
     def settled(self, after: int = NO_OFFSET) -> Iterator[Stretch]:
-        """What lies behind the source offset ``after`` and has a known target offset, in order."""
-        sources, targets, lengths = self._settled
-        first = max(0, int(np.searchsorted(sources, after, side="right")) - 1)
-        for place in range(first, len(sources)):
-            source, target, length = int(sources[place]), int(targets[place]), int(lengths[place])
-            cut = max(0, after + 1 - source)
-            if cut < length:
-                yield Stretch(source + cut, target + cut, length - cut)
+        """What lies behind the source offset ``after`` and has a known target offset, in order.
+
+        Of a piece that was thinned, only its first record.
+        """
+        first = max(0, bisect_right(self._sources, after) - 1)
+        for part in self._parts[first:]:
+            if part.known:
+                count = max(part.first, _count(part.pieces.sources, after + 1))
+                yield from (stretch for stretch in _stretches(part, count) if stretch.source > after)
 
     def end(self) -> Stretch | None:
         """The last mirrored record whose target offset is known, as a stretch of one."""
-        sources, targets, lengths = self._settled
-        if not len(sources):
+        if not self._known:
             return None
-        return Stretch(int(sources[-1] + lengths[-1]) - 1, int(targets[-1] + lengths[-1]) - 1, 1)
+        part = self._known[-1]
+        return Stretch(_source(part, part.stop - 1), _target(part, part.stop - 1), 1)
 
     def count(self, start: int, stop: int) -> int:
         """How many records from source offset ``start`` to before ``stop`` were mirrored."""
-        first = np.maximum(self._sources, start)
-        last = np.minimum(self._sources + self._lengths, stop)
-        return int(np.maximum(last - first, 0).sum())
+        if stop <= start:
+            return 0
+        counted = 0
+        for part in self._parts:
+            first, last = (_count(part.pieces.sources, offset) for offset in (start, stop))
+            counted += max(0, min(last, part.stop) - max(first, part.first))
+        return counted
 
-    def _row(self, place: int) -> tuple[int, int, int]:
-        return int(self._sources[place]), int(self._targets[place]), int(self._lengths[place])
+
+def _count(line: Track, offset: int) -> int:
+    """The count of the record at an offset of a line, or of the next one."""
+    count = line.count_at(offset)
+    return line.first.count if count is None else count
+
+
+def _source(part: Part, count: int) -> int:
+    offset = part.pieces.sources.offset_of(count)
+    assert offset is not None  # a part begins at a segment
+    return offset
+
+
+def _target(part: Part, count: int) -> int:
+    offset = part.pieces.targets.offset_of(count)
+    assert offset is not None  # a known part begins at a point
+    return offset
+
+
+def _stretches(part: Part, count: int) -> Iterator[Stretch]:
+    """From a count on; of a piece that is not exact its first record only."""
+    while count < part.stop:
+        here, there = part.pieces.sources.piece_of(count), part.pieces.targets.piece_of(count) if part.known else None
+        assert here is not None  # as for `_source`
+        stop = min(here.end, part.stop, FAR if there is None else there.end)
+        target = NO_OFFSET if there is None else there.offset_of(count)
+        exact = here.exact and (there is None or there.exact)
+        first = count == here.begin and (there is None or there.exact or count == there.begin)
+        if exact or first:
+            yield Stretch(here.offset_of(count), target, stop - count if exact else 1)
+        count = stop

@@ -3,6 +3,7 @@
     ["paused", topic]   a topic of the source is not copied
     ["rate"]            how many bytes the flow may copy in a second
     ["move", topic, partition]   where a partition of the source goes on
+    ["discover"]        the flow looks for topics now, and not at its interval
 
 The newest order of a key holds; the one that takes an order back is a tombstone.
 """
@@ -122,8 +123,31 @@ class HoldOrder:
         return json_text.write(said | {"time_ms": self.time_ms, "by": self.by})
 
 
-Order = TopicOrder | RateOrder | MoveOrder | HoldOrder
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoverOrder:
+    """The flow looks for topics and partitions at once. One that it has obeyed stays on record, and means nothing more.
 
+    Attributes:
+        time_ms: when it was ordered, milliseconds since 1970.
+        by: who ordered it, for people.
+    """
+
+    time_ms: int
+    by: str
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return DISCOVER_KEY
+
+    def value(self) -> str:
+        """The record's value."""
+        return json_text.write({"v": VERSION, "time_ms": self.time_ms, "by": self.by})
+
+
+Order = TopicOrder | RateOrder | MoveOrder | HoldOrder | DiscoverOrder
+
+DISCOVER_KEY = json_text.write(["discover"])
 RATE_KEY = json_text.write(["rate"])
 HOLD_KEY = json_text.write(["held"])
 
@@ -167,7 +191,13 @@ def hold_order(_name: list[Any], data: dict[str, Any]) -> HoldOrder:
     )
 
 
+def discover_order(_name: list[Any], data: dict[str, Any]) -> DiscoverOrder:
+    """Reads one."""
+    return DiscoverOrder(time_ms=int(data["time_ms"]), by=str(data["by"]))
+
+
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], Order]] = {
+    "discover": discover_order,
     "held": hold_order,
     "paused": topic_order,
     "rate": rate_order,

@@ -1,139 +1,116 @@
-"""The segments of one partition in one writer epoch, as arrays: which count a sequence number stands for, and where.
+"""The offset map of one partition in one writer epoch: what a sequence number stands for, and where its record lies.
 
-A *count* is the number of a record in its writer epoch, not modulo anything. Segments know sequences only, modulo
-2**31; their order gives the counts back.
+Two lines (`offsets.track`), since they change for other reasons: where records lie on the source, by the segments that
+are on record before the records are sent; where on the target, by what was acknowledged.
 
 Invariants:
-    * Within an epoch source offsets grow with the count, and two neighbouring segments are less than 2**31 records
-      apart: a copy opens a segment every `STRIDE` records, even where the source has no hole.
-    * Of two segments with one sequence the one that was taken last counts, as with keys of a compacted topic.
-    * A segment costs 24 bytes, however many Python objects brought it here.
+    * Counts go by the line of the source; that of the target is aligned to them, since both get a new point every
+      `STRIDE` records.
+    * What is on the target is known from a point of its line on, until an *end*: a sequence number from which on
+      nothing of the epoch arrived. Behind an end the next point counts again.
 """
 
 from __future__ import annotations
 
-from array import array
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from sparkmirror.offsets.records import SEQUENCES
+from sparkmirror.model import NO_OFFSET
+from sparkmirror.offsets.segments import Segments, Targets
+from sparkmirror.offsets.track import FAR, Block, Point, Track
 
 STRIDE = 1 << 28
 """Records after which a copy opens a new segment though there is no hole, so that counts can be told from sequences."""
 
-GONE = -1
-WORDS = 3
-_FLAGS = 2
-"""Bits beside the target offset."""
-_SLACK = 64
 
-Offsets: TypeAlias = npt.NDArray[np.int64]
+class Range(NamedTuple):
+    """Counts from ``first`` to before ``stop`` whose place on the target is known."""
 
-
-class Piece(NamedTuple):
-    """Where one segment begins: at which count and offsets; ``target`` is -1 while unknown."""
-
-    begin: int
-    source: int
-    target: int
-    unguarded: bool
-    anew: bool
-
-
-class Columns(NamedTuple):
-    """All segments in order: counts, source offsets, target offsets (-1 while unknown), and their two flags."""
-
-    counts: Offsets
-    sources: Offsets
-    targets: Offsets
-    unguarded: npt.NDArray[np.bool_]
-    anew: npt.NDArray[np.bool_]
+    first: int
+    stop: int
 
 
 class Pieces:
-    """The segments of one writer epoch. Taking one is cheap; they are put in order when they are asked for."""
+    """The segments of one writer epoch, and where its records came to lie.
 
-    __slots__ = ("_columns", "_limit", "_words")
+    Attributes:
+        sources: counts to source offsets.
+        anew: whether the epoch is, see `Segments`.
+    """
+
+    __slots__ = ("_aligned", "_ends", "_targets", "anew", "sources")
 
     def __init__(self) -> None:
-        self._words = array("q")
-        self._limit = _SLACK * WORDS
-        self._columns: Columns | None = None
+        self.sources = Track()
+        self.anew = False
+        self._targets = Track()
+        self._ends: set[int] = set()
+        self._aligned = True
 
-    def take(self, sequence: int, source: int, target: int, *, unguarded: bool = False, anew: bool = False) -> None:
-        """Adds a segment, or replaces the one with the same sequence."""
-        self._words.extend((sequence, source, target << _FLAGS | unguarded << 1 | anew))
-        self._columns = None
-        if len(self._words) > self._limit:
-            self._order()
+    def take(self, record: Segments | Targets) -> None:
+        """Adds what a record says, or replaces what was known of its key."""
+        self._aligned = False
+        if isinstance(record, Segments):
+            self.anew = self.anew or record.anew
+            self.sources.take(Block(record.sequence, record.source, record.holes, record.unguarded))
+        elif record.target == NO_OFFSET:
+            self._targets.forget(record.sequence)
+            self._ends.add(record.sequence)
+        else:
+            self._ends.discard(record.sequence)
+            self._targets.take(Block(record.sequence, record.target, record.holes))
 
-    def forget(self, sequence: int) -> None:
-        """Removes the segment with that sequence."""
-        self.take(sequence, GONE, GONE)
+    def forget_segments(self, sequence: int) -> None:
+        """Takes the tombstone of `Segments`."""
+        self._aligned = False
+        self.sources.forget(sequence)
 
-    @property
-    def columns(self) -> Columns:
-        """All segments in order."""
-        if self._columns is None:
-            table = self._order()
-            steps = np.diff(table[:, 0]) % SEQUENCES
-            counts = np.empty(len(table), np.int64)
-            counts[:1] = table[:1, 0]
-            counts[1:] = counts[:1] + np.cumsum(steps)
-            bits = table[:, 2]
-            unguarded, anew = (bits & 2).astype(np.bool_), (bits & 1).astype(np.bool_)
-            self._columns = Columns(counts, table[:, 1].copy(), bits >> _FLAGS, unguarded, anew)
-        return self._columns
+    def forget_targets(self, sequence: int) -> None:
+        """Takes the tombstone of `Targets`."""
+        self._aligned = False
+        self._targets.forget(sequence)
+        self._ends.discard(sequence)
 
     def __len__(self) -> int:
-        return len(self.columns.counts)
+        return len(self.sources)
 
-    def at(self, place: int) -> Piece:
-        """The segment in that place."""
-        counts, sources, targets, unguarded, anew = self.columns
-        return Piece(
-            int(counts[place]), int(sources[place]), int(targets[place]), bool(unguarded[place]), bool(anew[place])
-        )
+    @property
+    def targets(self) -> Track:
+        """Counts to target offsets."""
+        if not self._aligned:
+            if len(self.sources):
+                self._targets.align(self.sources.last.count)
+            self._aligned = True
+        return self._targets
 
-    def place_of(self, count: int) -> int:
-        """The place of the segment that holds the record with that count, or -1 if it lies before all of them."""
-        return int(np.searchsorted(self.columns.counts, count, side="right")) - 1
+    @property
+    def end_sequences(self) -> tuple[int, ...]:
+        """The sequence numbers from which on nothing arrived, as they are on record."""
+        return tuple(sorted(self._ends))
 
-    def last_settled(self, up_to: int | None = None) -> Piece | None:
-        """The last segment whose target offset is known, at or before the count ``up_to``, or None."""
-        counts, _, targets, *_ = self.columns
-        settled = np.flatnonzero(targets >= 0 if up_to is None else (targets >= 0) & (counts <= up_to))
-        return self.at(int(settled[-1])) if len(settled) else None
+    @property
+    def ends(self) -> list[int]:
+        """The same as counts, in order."""
+        near = self.sources.last.count if len(self.sources) else 0
+        return sorted(self.sources.count_of(sequence, near) for sequence in self._ends)
+
+    @property
+    def first(self) -> Point:
+        """Where the source's line begins; it must not be empty."""
+        return self.sources.first
 
     @property
     def supersedes(self) -> bool:
         """Whether older epochs end where this one begins: not if all that it had was lost, or never arrived."""
-        return bool(self.columns.anew.any() or (self.columns.targets >= 0).any())
-
-    @property
-    def ends_unguarded(self) -> bool:
-        """Whether the last segment whose target offset is known, or one written ahead behind it, is unguarded."""
-        _, _, targets, unguarded, _ = self.columns
-        settled = np.flatnonzero(targets >= 0)
-        return bool(unguarded[settled[-1] if len(settled) else 0 :].any())
+        return self.anew or len(self._targets) > 0
 
     def source_of(self, count: int) -> int | None:
-        """The source offset of the record with that count, if its segment is on record."""
-        place = self.place_of(count)
-        if place < 0:
-            return None
-        piece = self.at(place)
-        return piece.source + count - piece.begin
+        """The source offset of the record with that count, if its segment is on record; see `is_exact`."""
+        return self.sources.offset_of(count)
 
     def count_at(self, source: int) -> int | None:
-        """The count of the record with that source offset, if its segment is on record."""
-        place = int(np.searchsorted(self.columns.sources, source, side="right")) - 1
-        if place < 0:
-            return None
-        piece = self.at(place)
-        return piece.begin + source - piece.source
+        """The count of the record with that source offset, or of the next one, if its segment is on record."""
+        return self.sources.count_at(source)
 
     def count_of(self, sequence: int, near: int | None = None) -> int:
         """The count that a sequence number stands for: of all that it can be, the one nearest to ``near``.
@@ -143,17 +120,54 @@ class Pieces:
             near: the count of a record that was sent at about the same time; by default that of the last segment,
                 which is written shortly before the records behind it are sent.
         """
-        reference = int(self.columns.counts[-1]) if near is None else near
-        half = SEQUENCES // 2
-        return reference - half + (sequence - reference + half) % SEQUENCES
+        return self.sources.count_of(sequence, self.sources.last.count if near is None else near)
 
-    def _order(self) -> Offsets:
-        """One row for each sequence that is left, in the order of source offsets."""
-        table = np.array(self._words, dtype=np.int64).reshape(-1, WORDS)
-        _, newest = np.unique(table[::-1, 0], return_index=True)
-        table = table[len(table) - 1 - newest]
-        table = table[table[:, 1] != GONE]
-        ordered: Offsets = table[np.argsort(table[:, 1], kind="stable")]
-        self._words = array("q", ordered.tobytes())
-        self._limit = 2 * len(self._words) + _SLACK * WORDS
-        return ordered
+    def is_exact(self, count: int) -> bool:
+        """Whether the source offset of a count is; if not, the record lies at `source_of` it or behind it."""
+        piece = self.sources.piece_of(count)
+        return piece is not None and (piece.exact or count == piece.begin)
+
+    def target_of(self, count: int) -> int | None:
+        """The target offset of the record with that count, as far as its line goes and nothing ends it."""
+        if not any(known.first <= count < known.stop for known in self.known()):
+            return None
+        return self.targets.offset_of(count)
+
+    def last_settled(self, up_to: int = FAR) -> Point | None:
+        """The last record at or before a count that is sure to be acknowledged, as the target's line tells."""
+        last = None
+        for known in self.known():
+            if known.first > up_to:
+                break
+            piece = self.targets.piece_of(min(up_to, known.stop - 1))
+            assert piece is not None  # the range begins at a point
+            last = max(piece.begin, known.first) if up_to < known.stop - 1 or known.stop == FAR else known.stop - 1
+        target = None if last is None else self.targets.offset_of(last)
+        return None if last is None or target is None else Point(last, target)
+
+    def known(self) -> Iterator[Range]:
+        """Which counts lie at known places on the target, as far as its line goes; the last range may be open."""
+        if not len(self._targets):
+            return
+        begin = self.targets.first.count
+        for end in self.ends:
+            if end <= begin:
+                continue
+            yield Range(begin, end)
+            following = self._point_behind(end)
+            if following is None:
+                return
+            begin = following
+        yield Range(begin, FAR)
+
+    def unguarded(self, since: int, until: int = FAR) -> bool:
+        """Whether segments say that records from one count to before another may be unguarded."""
+        return self.sources.flagged(since, until)
+
+    def _point_behind(self, count: int) -> int | None:
+        piece = self.targets.piece_of(count)
+        if piece is None:
+            return self.targets.first.count
+        if piece.begin >= count:
+            return piece.begin
+        return piece.end if piece.end < FAR else None

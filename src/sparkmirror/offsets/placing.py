@@ -1,11 +1,11 @@
-"""The target half of the map, from the target's log: where segments lie whose answer was lost.
+"""The target half of the map, from the target's log: where records lie whose answer was lost.
 
 In one writer epoch target offset minus count stays the same until somebody else writes to the partition. So between two
 records whose place is known, and whose differences are equal, every record's place is known; else the headers of the
 batches between them tell.
 
-What is behind the last record that the log has never arrives: the epoch ends there. That goes on record too, as a
-segment whose target stays unknown, or a hole between two epochs would look like a part of the older one.
+What is behind the last record that the log has never arrives: the epoch ends there. That goes on record too, or a hole
+between two epochs would look like a part of the older one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.pieces import Pieces
-from sparkmirror.offsets.records import SEQUENCES, Segment
+from sparkmirror.offsets.segments import SEQUENCES, Targets, TargetsKey
 from sparkmirror.offsets.tail import TailBatch
 
 
@@ -61,31 +61,40 @@ class Unseen:
     offset: int
 
 
-Placing: TypeAlias = tuple[Segment, ...] | Unseen
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What goes on record.
+
+    Attributes:
+        targets: where others wrote in between, and the end of the epoch.
+        void: keys of what is wrong now: ends behind which the log has records after all.
+    """
+
+    targets: tuple[Targets, ...] = ()
+    void: tuple[str, ...] = ()
+
+
+Placing: TypeAlias = Found | Unseen
 
 
 def place(what: Placed) -> Placing:
-    """Segments whose target offset becomes known, and new ones where somebody else wrote in between."""
-    counts, _, targets, *_ = what.pieces.columns
-    within = counts <= what.count
-    unknown = counts[within & (targets < 0)]
-    before = _before(what, int(unknown[0]) if len(unknown) else what.count)
+    """Points of the target's line that become known, and the end of the epoch."""
+    before = _before(what)
     if before is not None and what.target - what.count == before.target - before.record:
-        shift = before.target - before.record
-        return _segments(what, {int(count): int(count) + shift for count in unknown})
-    first = int(counts[0])
+        return _found(what, {})
+    first = what.pieces.first.count
     needed = before.target if before is not None else what.target - (what.count - first)
     complete = what.since <= max(what.start, needed if before is not None else what.start)
     if not complete and not (before is None and _holds(what, first)):
         return Unseen(max(what.start, needed))
-    return _by_batches(what, before, frozenset(unknown.tolist()))
+    return _found(what, _by_batches(what, before))
 
 
-def _before(what: Placed, count: int) -> Known | None:
-    """The last record at or before ``count`` whose place is known."""
-    piece = what.pieces.last_settled(count)
-    best = None if piece is None else Known(piece.begin, piece.target)
-    if what.known is not None and what.known.record <= count and (best is None or what.known.record > best.record):
+def _before(what: Placed) -> Known | None:
+    """The last record at or before the last one whose place is known."""
+    point = what.pieces.last_settled(what.count)
+    best = None if point is None else Known(point.count, point.offset)
+    if what.known is not None and what.known.record <= what.count and (best is None or what.known.record > best.record):
         best = what.known
     return best
 
@@ -99,36 +108,28 @@ def _counted(what: Placed) -> list[tuple[int, TailBatch]]:
     return [(what.pieces.count_of(b.sequence, what.near), b) for b in what.batches]
 
 
-def _by_batches(what: Placed, before: Known | None, unknown: frozenset[int]) -> tuple[Segment, ...]:
-    """Walks the batches behind ``before``: each change of target minus count is a segment."""
+def _by_batches(what: Placed, before: Known | None) -> dict[int, int]:
+    """Walks the batches behind ``before``: each change of target minus count is a point."""
     found: dict[int, int] = {}
     shift = None if before is None else before.target - before.record
     for begin, batch in _counted(what):
-        here, end = batch.base_offset - begin, begin + batch.last_offset - batch.base_offset
+        here = batch.base_offset - begin
         if here != shift and (before is None or begin > before.record):
             found[begin] = batch.base_offset
             shift = here
-        found.update((count, count + here) for count in unknown if begin <= count <= end)
-    return _segments(what, found)
+    return found
 
 
-def _segments(what: Placed, targets: dict[int, int]) -> tuple[Segment, ...]:
-    """Segments with their targets, and one behind the last record: a target that never comes ends the piece before."""
-    placed = tuple(_segment(what, count, target) for count, target in sorted(targets.items()))
+def _found(what: Placed, targets: dict[int, int]) -> Found:
+    """Points, and the end behind the last record: what is on record of an end before that is void."""
     behind = what.count + 1
-    if behind in what.pieces.columns.counts:
-        return placed
-    return (*placed, _segment(what, behind, NO_OFFSET))
+    ends = {what.pieces.count_of(sequence): sequence for sequence in what.pieces.end_sequences}
+    void = [sequence for count, sequence in ends.items() if count <= what.count and count not in targets]
+    records = [_targets(what, count, target) for count, target in sorted(targets.items())]
+    if behind not in ends:
+        records.append(_targets(what, behind, NO_OFFSET))
+    return Found(tuple(records), tuple(TargetsKey(what.partition, what.writer, sequence).text for sequence in void))
 
 
-def _segment(what: Placed, count: int, target: int) -> Segment:
-    at = what.pieces.at(what.pieces.place_of(count))
-    return Segment(
-        partition=what.partition,
-        writer=what.writer,
-        sequence=count % SEQUENCES,
-        source=at.source + count - at.begin,
-        target=target,
-        unguarded=at.unguarded,
-        anew=at.anew,
-    )
+def _targets(what: Placed, count: int, target: int) -> Targets:
+    return Targets(partition=what.partition, writer=what.writer, sequence=count % SEQUENCES, target=target)

@@ -4,25 +4,21 @@ The topic is compacted, so the key says which older record a new one replaces. K
 is the kind; values are JSON objects with a version ``v``.
 
     ["flow"]                                                        which clusters and naming the topic belongs to
-    ["segment", topic, partition, producer id, epoch, sequence]    from here on: a source offset, a target offset
+    ["segments", topic, partition, producer id, epoch, sequence]   the offset map's half of the source, see ``segments``
+    ["targets", topic, partition, producer id, epoch, sequence]    the offset map's half of the target
     ["progress", topic, partition, producer id, epoch]             how far the copy of a partition got
     ["event", topic, partition, kind]                               what its operator must know of a partition
     ["life"]                                                        the driver lives, and what it does
     ["duty", name]                                                  a duty's newest round, see ``duty_records``
     ["acl", ...]                                                    a binding that was created, see ``duty_records``
-    ["paused", topic], ["rate"], ["move", ...], ["held"]            what an operator has ordered, see ``orders``
+    ["paused", topic], ["rate"], ["move", ...], ["held"], ["discover"]   what an operator has ordered, see ``orders``
     ["group", name, topic], ["groups"]                              what groups had committed, see ``group_records``
     ["operator", token], ["operation"]                              who switches clusters over, see ``ledger``
     ["stopped"]                                                     the last run ended cleanly
     ["inherited", ...], ["elsewhere"]                               of MirrorMaker 2's part, see ``inherited``
 
 Invariants:
-    * A segment says: a record with sequence ``q + n`` of that writer epoch has source offset ``source + n`` and, once
-      ``target`` is known, target offset ``target + n``; until the next segment of that epoch. It is written before a
-      record beyond a hole is sent, so sequence numbers found in the target's log always translate back.
-    * Within one writer epoch source offsets grow with the sequence: a copy that goes back takes a new epoch, which is
-      `anew`: what older epochs have from its first source offset on is not what the source has there now.
-    * Topic and partition are those of the source; sequences count records, modulo 2**31.
+    * Topic and partition are those of the source; sequences count records, modulo 2**31, see ``segments``.
     * A progress never covers a record that the target has not acknowledged.
     * Records of a later version are neither read nor replaced nor removed: `parse` gives `Later` for them.
 """
@@ -36,12 +32,12 @@ from typing import Any, NamedTuple
 
 from sparkmirror.events import Event, Kind, event_of
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
-from sparkmirror.offsets import group_records, inherited, json_text, ledger, orders
+from sparkmirror.offsets import group_records, inherited, json_text, ledger, orders, segments
 from sparkmirror.offsets.duty_records import READERS, DutyRecord
 from sparkmirror.offsets.recovery import UNKNOWN_MS
+from sparkmirror.offsets.segments import SegmentsKey, Targets, TargetsKey
 
 VERSION = json_text.VERSION
-SEQUENCES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,41 +82,6 @@ class FlowRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """One straight piece of the offset map.
-
-    Attributes:
-        partition: of the source.
-        writer: whose sequence numbers count.
-        sequence, source, target: of the first record; ``target`` is `NO_OFFSET` until the broker has answered.
-        unguarded: from here on batches are too old for the broker's memory of the producer, see ``copy.retries``.
-        anew: the epoch began where the source, or the target topic, is another one than older epochs knew.
-    """
-
-    partition: TopicPartition
-    writer: Writer
-    sequence: int
-    source: int
-    target: int = NO_OFFSET
-    unguarded: bool = False
-    anew: bool = False
-
-    @property
-    def key(self) -> str:
-        """The record's key."""
-        return SegmentKey(self.partition, self.writer, self.sequence).text
-
-    def value(self) -> str:
-        """The record's value."""
-        value = {"v": VERSION, "source": self.source, "target": None if self.target < 0 else self.target}
-        if self.unguarded:
-            value["unguarded"] = True
-        if self.anew:
-            value["anew"] = True
-        return json_text.write(value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """How far the copy of one partition got, as of ``time_ms``.
 
@@ -134,7 +95,8 @@ class Progress:
         topic_id: of the source topic, or "".
         target_id: of the target topic, or "".
         settled: whether nothing was unacknowledged: ``position`` and ``next_sequence`` are exact.
-        anew: as for `Segment`.
+        released: whether the lane that wrote it gave the partition back to the driver hereby, and writes no more of it.
+        anew: as for `Segments`.
         reached: how far the target's log went when the last record was acknowledged, or when it was taken over.
         records, bytes: copied since this run first took the partition.
         dead_letters: records put aside since then, because the target topic cannot hold them.
@@ -158,6 +120,7 @@ class Progress:
     topic_id: str = ""
     target_id: str = ""
     settled: bool = False
+    released: bool = False
     anew: bool = False
     reached: Reached = UNKNOWN
     records: int = 0
@@ -190,6 +153,7 @@ class Progress:
                 "topic_id": self.topic_id,
                 "target_id": self.target_id,
                 "settled": self.settled,
+                "released": self.released,
                 "anew": self.anew,
                 "reached": list(self.reached),
                 "records": self.records,
@@ -211,19 +175,16 @@ class Progress:
         return (self.generation, self.writer.epoch)
 
 
-def closing(progress: Progress) -> tuple[Segment, ...]:
-    """The segment that ends a writer epoch with its last record, where another one will not go on right behind it.
+def closing(progress: Progress) -> tuple[Targets, ...]:
+    """What ends a writer epoch with its last record, where another one will not go on right behind it.
 
     Empty where something is unacknowledged, so that only a takeover can tell, where the epoch has no record, and where
     its sequence numbers have just begun again.
     """
     if not progress.settled or progress.sequence == NO_OFFSET or progress.next_sequence == 0:
         return ()
-    end = Segment(
-        partition=progress.partition,
-        writer=progress.writer,
-        sequence=progress.next_sequence,
-        source=progress.position,
+    end = Targets(
+        partition=progress.partition, writer=progress.writer, sequence=progress.next_sequence, target=NO_OFFSET
     )
     return (end,)
 
@@ -315,7 +276,7 @@ class Stopped:
 
 Record = (
     FlowRecord
-    | Segment
+    | segments.MapRecord
     | Progress
     | Happened
     | Life
@@ -340,19 +301,6 @@ FLOW_KEY = json_text.write(["flow"])
 STOPPED_KEY = json_text.write(["stopped"])
 
 
-class SegmentKey(NamedTuple):
-    """What the key of a `Segment` names."""
-
-    partition: TopicPartition
-    writer: Writer
-    sequence: int
-
-    @property
-    def text(self) -> str:
-        """The key."""
-        return json_text.write(["segment", *self.partition, self.writer.producer_id, self.writer.epoch, self.sequence])
-
-
 class ProgressKey(NamedTuple):
     """What the key of a `Progress` names."""
 
@@ -360,13 +308,16 @@ class ProgressKey(NamedTuple):
     writer: Writer
 
 
-def part_of(key: str) -> SegmentKey | ProgressKey | None:
-    """What a key names, if it is that of a segment or a progress."""
+def part_of(key: str) -> SegmentsKey | TargetsKey | ProgressKey | None:
+    """What a key names, if it is that of segments, targets or a progress."""
     try:
         match json.loads(key):
-            case ["segment", str(topic), int(partition), int(producer_id), int(epoch), int(sequence)]:
+            case ["segments", str(topic), int(partition), int(producer_id), int(epoch), int(sequence)]:
                 writer = Writer(producer_id=producer_id, epoch=epoch)
-                return SegmentKey(TopicPartition(topic, partition), writer, sequence)
+                return SegmentsKey(TopicPartition(topic, partition), writer, sequence)
+            case ["targets", str(topic), int(partition), int(producer_id), int(epoch), int(sequence)]:
+                writer = Writer(producer_id=producer_id, epoch=epoch)
+                return TargetsKey(TopicPartition(topic, partition), writer, sequence)
             case ["progress", str(topic), int(partition), int(producer_id), int(epoch)]:
                 return ProgressKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
     except ValueError:
@@ -417,19 +368,6 @@ def _flow(_name: list[Any], data: dict[str, Any]) -> FlowRecord:
     )
 
 
-def _segment(name: list[Any], data: dict[str, Any]) -> Segment:
-    _, topic, partition, producer_id, epoch, sequence = name
-    return Segment(
-        partition=TopicPartition(topic, partition),
-        writer=Writer(producer_id=producer_id, epoch=epoch),
-        sequence=sequence,
-        source=data["source"],
-        target=NO_OFFSET if data["target"] is None else data["target"],
-        unguarded=data.get("unguarded", False),
-        anew=data.get("anew", False),
-    )
-
-
 def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
     _, topic, partition, producer_id, epoch = name
     sequence, source, target = data["last"]
@@ -447,6 +385,7 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         topic_id=data["topic_id"],
         target_id=data.get("target_id", ""),
         settled=data.get("settled", False),
+        released=data["released"],
         anew=data.get("anew", False),
         reached=Reached(*data.get("reached", UNKNOWN)),
         records=data["records"],
@@ -486,7 +425,7 @@ def _life(_name: list[Any], data: dict[str, Any]) -> Life:
 
 _READERS: dict[str, Callable[[list[Any], dict[str, Any]], Record]] = {
     "flow": _flow,
-    "segment": _segment,
+    **segments.READERS,
     "progress": _progress,
     "event": _happened,
     "life": _life,

@@ -12,7 +12,16 @@ from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited
 from sparkmirror.offsets.ledger import Claim, Ledger, Operation
 from sparkmirror.offsets.map import PartitionMap
-from sparkmirror.offsets.orders import HOLD_KEY, RATE_KEY, HoldOrder, MoveOrder, RateOrder, TopicOrder
+from sparkmirror.offsets.orders import (
+    DISCOVER_KEY,
+    HOLD_KEY,
+    RATE_KEY,
+    DiscoverOrder,
+    HoldOrder,
+    MoveOrder,
+    RateOrder,
+    TopicOrder,
+)
 from sparkmirror.offsets.records import (
     STOPPED_KEY,
     FlowRecord,
@@ -22,11 +31,10 @@ from sparkmirror.offsets.records import (
     Progress,
     ProgressKey,
     Record,
-    Segment,
-    SegmentKey,
     Stopped,
     part_of,
 )
+from sparkmirror.offsets.segments import Segments, SegmentsKey, Targets, TargetsKey
 
 _ONE: Mapping[type, str] = {
     FlowRecord: "flow",
@@ -35,6 +43,7 @@ _ONE: Mapping[type, str] = {
     RateOrder: "rate",
     Elsewhere: "elsewhere",
     HoldOrder: "held",
+    DiscoverOrder: "discover",
     GroupsSeen: "groups_seen",
 }
 _MANY: Mapping[type, str] = {
@@ -52,6 +61,7 @@ _SINGLE: Mapping[str, str] = {
     RATE_KEY: "rate",
     ELSEWHERE_KEY: "elsewhere",
     HOLD_KEY: "held",
+    DISCOVER_KEY: "discover",
 }
 """What a tombstone takes away, of those that there is one of."""
 
@@ -76,6 +86,7 @@ class JournalState:
         elsewhere: whether the positions were handed over to MirrorMaker 2.
         rate: how fast the flow may copy, where somebody has ordered it.
         held: the order that the flow copies nothing, where there is one.
+        discover: the newest order to look for topics at once, obeyed or not.
         groups: what groups had committed on the source when it was seen last, by key.
         groups_seen: when that was.
         ledger: who switches the clusters over, and how far that has come.
@@ -98,6 +109,7 @@ class JournalState:
     elsewhere: Elsewhere | None = None
     rate: RateOrder | None = None
     held: HoldOrder | None = None
+    discover: DiscoverOrder | None = None
     groups: dict[str, GroupSeen] = field(default_factory=dict)
     groups_seen: GroupsSeen | None = None
     ledger: Ledger = field(default_factory=Ledger)
@@ -110,7 +122,7 @@ class JournalState:
         match record:
             case Later():
                 self.later[record.key] = record.version
-            case Segment():
+            case Segments() | Targets():
                 self.map_of(record.partition).take(record)
             case Progress():
                 self._take_progress(record)
@@ -118,7 +130,9 @@ class JournalState:
                 self.ledger.take(record)
             case Inherited():
                 self.inherited[record.partition] = record
-            case FlowRecord() | Stopped() | Life() | RateOrder() | Elsewhere() | HoldOrder() | GroupsSeen():
+            case FlowRecord() | Stopped() | Life() | Elsewhere() | GroupsSeen():
+                setattr(self, _ONE[type(record)], record)
+            case RateOrder() | HoldOrder() | DiscoverOrder():
                 setattr(self, _ONE[type(record)], record)
             case Happened() | DutyRound() | AclRecord() | TopicOrder() | MoveOrder() | GroupSeen():
                 getattr(self, _MANY[type(record)])[record.key] = record
@@ -133,8 +147,8 @@ class JournalState:
         if key in _SINGLE:
             setattr(self, _SINGLE[key], None)
         part = part_of(key)
-        if isinstance(part, SegmentKey) and part.partition in self.maps:
-            self.maps[part.partition].forget(part.writer, part.sequence)
+        if isinstance(part, SegmentsKey | TargetsKey) and part.partition in self.maps:
+            self.maps[part.partition].forget(part)
         elif isinstance(part, ProgressKey):
             for records in (self.progress, self.acknowledged):
                 progress = records.get(part.partition)

@@ -10,6 +10,8 @@ Invariants:
     * A position is never beyond what the log shows, nor beyond where a newer writer epoch began anew. Where one began
       that did not, the log did not have what it has now: an unclean election has brought a former leader back. Then L
       counts, and the newer epoch's records are those that are lost.
+    * The newest epoch in the log counts only if the log still has what older epochs had acknowledged: any leader takes
+      the first batch of an epoch. See ``offsets.truncation``.
     * Where the log cannot tell, records are repeated rather than lost, and the event says so.
 
 Whether the source is still the one that the position means is another question, see ``flow.positions``.
@@ -23,13 +25,16 @@ from typing import TypeAlias
 
 from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets import thinned
 from sparkmirror.offsets.gaps import Gap, find_gap
 from sparkmirror.offsets.lineage import Lineage
 from sparkmirror.offsets.map import PartitionMap, Stretch
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.placing import Known, Placed, Unseen, place
-from sparkmirror.offsets.records import SEQUENCES, Progress, Segment
+from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.segments import SEQUENCES, Targets
 from sparkmirror.offsets.tail import Tail, TailBatch
+from sparkmirror.offsets.truncation import is_missing, last_acknowledged, last_record, mirrored_from
 
 FURTHER = 4
 """How many times as far back each reading goes when the one before it showed nothing."""
@@ -85,15 +90,16 @@ class Resume:
     Attributes:
         position: the next source offset to copy.
         last: the last record that the target has, or None if none is left there.
-        segments: whose target offset became known, or is void, and new ones where others wrote in between: to be put
-            on record.
+        targets: where records came to lie, and where the epoch ended: to be put on record.
+        void: keys of target offsets that hold no more: to be removed.
         event: what the operator should know, or None.
-        anew: whether the epoch that goes on here is, see `Segment`.
+        anew: whether the epoch that goes on here is, see `Segments`.
     """
 
     position: int
     last: Last | None
-    segments: tuple[Segment, ...] = ()
+    targets: tuple[Targets, ...] = ()
+    void: tuple[str, ...] = ()
     event: Event | None = None
     anew: bool = False
 
@@ -176,13 +182,9 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
     if pieces is None:
         return _no_segment(found[-1])
     near = _count(pieces, writer, observed.progress)
-    if near is not None and observed.progress is not None and near % SEQUENCES != observed.progress.sequence:
-        return _contradiction(writer)
-    if near is not None and observed.progress is not None:
-        counted = [(pieces.count_of(b.sequence, near), b) for b in found]
-        gap = find_gap(counted, Known(near, observed.progress.target))
-        if gap is not None:
-            return _before_the_gap(observed, pieces, gap)
+    unsound = _unsound(observed, pieces, found, near)
+    if unsound is not None:
+        return unsound
     counts = [pieces.count_of(b.sequence, near) + b.last_offset - b.base_offset for b in found]
     count = max(counts)
     batch = found[counts.index(count)]
@@ -191,6 +193,10 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
         return _gone_from_the_source(pieces, batch)
     if _may_hide_newer(observed, writer, pieces, count):
         return ReadFrom(offset=_further(observed, _hint(observed)))
+    if not pieces.is_exact(count):
+        begin, lost = thinned.go_on(pieces, count, batch.last_offset)
+        void = observed.lineage.void(observed.partition, writer)
+        return Resume(position=begin, last=None, void=void, event=lost, anew=True)
     last = Last(sequence=count % SEQUENCES, source=source, target=batch.last_offset)
     placed = place(
         Placed(
@@ -212,10 +218,28 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
     return Resume(
         position=position,
         last=last,
-        segments=(*placed, *observed.lineage.void(observed.partition, writer)),
+        targets=placed.targets,
+        void=(*placed.void, *observed.lineage.void(observed.partition, writer)),
         event=event,
         anew=observed.lineage.began_anew((*observed.lineage.newer(writer), *observed.lineage.sent_nothing(writer))),
     )
+
+
+def _unsound(observed: Observed, pieces: Pieces, found: list[TailBatch], near: int | None) -> Decision | None:
+    """What to do where the log has batches of the flow and lacks what lay before them, or contradicts the progress."""
+    writer, progress = _writer(found[0]), observed.progress
+    if near is not None and progress is not None and near % SEQUENCES != progress.sequence:
+        return _contradiction(writer)
+    if writer == observed.lineage.newest and not _has_acknowledged(observed, writer):
+        # Any leader takes the first batch of an epoch, whatever its log has lost of the epochs before.
+        torn = _torn(observed, writer, found)
+        if torn is not None:
+            return torn
+    if near is None or progress is None:
+        return None
+    counted = [(pieces.count_of(b.sequence, near), b) for b in found]
+    gap = find_gap(counted, Known(near, progress.target))
+    return None if gap is None else _before_the_gap(observed, pieces, gap)
 
 
 def _before_the_gap(observed: Observed, pieces: Pieces, gap: Gap) -> Decision:
@@ -223,7 +247,7 @@ def _before_the_gap(observed: Observed, pieces: Pieces, gap: Gap) -> Decision:
     if gap.sound is None and observed.tail.since > observed.tail.start:
         return ReadFrom(offset=_further(observed, NO_OFFSET))
     sound = None if gap.sound is None else pieces.source_of(gap.sound)
-    position = pieces.at(0).source if sound is None else sound + 1
+    position = pieces.first.offset if sound is None else sound + 1
     last = observed.tail.high_watermark - 1
     text = (
         f"the target lost the end of its log, offsets from {gap.first} on that it had acknowledged, and has taken more "
@@ -234,9 +258,57 @@ def _before_the_gap(observed: Observed, pieces: Pieces, gap: Gap) -> Decision:
     return Resume(position=position, last=None, event=event, anew=True)
 
 
+def _torn(observed: Observed, writer: Writer, found: list[TailBatch]) -> Decision | None:
+    """What to do where the log lacks what older epochs had acknowledged, and took the first batches of ``writer``."""
+    tail, progress = observed.tail, observed.progress
+    if progress is not None and progress.target_id and observed.target_id not in ("", progress.target_id):
+        return None  # what older epochs had acknowledged was in another topic of the name
+    first = min(batch.base_offset for batch in found)
+    began = _opening(observed, writer)
+    if progress is not None and progress.writer == writer and progress.position != NO_OFFSET:
+        began = min(began, progress.position)
+    had = last_acknowledged(observed.map, progress, observed.lineage.older(writer), began)
+    if not _lies_below(progress, first):
+        if had is None or had.target < tail.start or observed.lineage.began_anew((writer,)):
+            return None  # an epoch that began anew need not follow the one before, nor be in the same topic
+        if had.target < tail.since:
+            return ReadFrom(offset=had.target)
+        if not is_missing(had, tail):
+            return None
+    return _before_the_first(observed, writer, first)
+
+
+def _lies_below(progress: Progress | None, first: int) -> bool:
+    """Whether the log was known to go beyond ``first`` before the newest writer sent anything."""
+    return progress is not None and first < progress.reached.end
+
+
+def _before_the_first(observed: Observed, writer: Writer, first: int) -> Decision:
+    """All behind the last record of an older epoch that the log still has is copied again."""
+    tail, older = observed.tail, observed.lineage.older(writer)
+    sound = last_record(observed.map, [b for b in tail.batches if b.base_offset < first], older)
+    if sound is None and tail.since > tail.start:
+        return ReadFrom(offset=_further(observed, NO_OFFSET))
+    began = [_opening(observed, writer)]
+    if sound is None:
+        lost, position = tail.start, mirrored_from(observed.map, older, tail.start)
+    else:
+        lost, position = sound.target + 1, sound.source + 1
+        began += _began(observed, sound.writer)
+    position = min(began if position is None else [position, *began])
+    last = tail.high_watermark - 1
+    text = (
+        f"the target lost the end of its log, offsets from {lost} on that it had acknowledged, and has taken more "
+        f"since: all from source offset {position} on is copied again; what the flow wrote from target offset {first} "
+        f"to {last} will be there twice"
+    )
+    event = Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=lost, last=last)
+    return Resume(position=position, last=None, event=event, anew=True)
+
+
 def _gone_from_the_source(pieces: Pieces, batch: TailBatch) -> Resume:
     """The log ends before all segments that are on record: those below the source's log start are removed from it."""
-    position, end = pieces.at(0).source, batch.last_offset + 1
+    position, end = pieces.first.offset, batch.last_offset + 1
     text = (
         f"the target lost the end of its log from offset {end} on, and what it had there up to source offset "
         f"{position - 1} is gone from the source too: it cannot be copied again"
@@ -262,7 +334,7 @@ def _may_hide_newer(observed: Observed, writer: Writer, pieces: Pieces, count: i
     """Whether batches of a newer writer may lie before those read: the fence does not hold for unguarded data."""
     if observed.tail.since <= max(observed.tail.start, _hint(observed)) or not observed.lineage.newer(writer):
         return False
-    return pieces.at(pieces.place_of(count)).unguarded
+    return pieces.unguarded(count, count + 1)
 
 
 def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, Event | None]:
@@ -274,7 +346,7 @@ def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, Even
         if had is not None and had.source > last.source:
             event = _lost(observed, position, last.target + 1, had)
         elif had is not None and had.source == last.source and _last_of(progress, writer):
-            position = max(position, progress.position)
+            position = position if _had_more(observed, writer, last) else max(position, progress.position)
     return min([position, *_began(observed, writer)]), event
 
 
@@ -305,6 +377,14 @@ def _last_of(progress: Progress, writer: Writer) -> bool:
     return progress.writer == writer or progress.sequence == NO_OFFSET
 
 
+def _had_more(observed: Observed, writer: Writer, last: Last) -> bool:
+    """Whether the log once had records behind the last one: a driver that found them lost may have died over it."""
+    pieces, progress = observed.map.pieces(writer), observed.progress
+    count = None if pieces is None else pieces.count_at(last.source)
+    further = pieces is not None and count is not None and any(end > count + 1 for end in pieces.ends)
+    return further or (progress is not None and progress.source > last.source)
+
+
 def _lost(observed: Observed, position: int, end: int, had: Stretch) -> Event:
     """The log ends at ``end``, and ``had`` was the last acknowledged record."""
     count = observed.map.offsets(observed.progress, observed.ids).count(position, had.source + 1)
@@ -320,9 +400,12 @@ def _nothing_of_ours(observed: Observed) -> Decision:
     progress = observed.progress
     if progress is not None and progress.target_id and observed.target_id not in ("", progress.target_id):
         return _made_anew(observed, progress)
-    had, end = observed.map.offsets(progress, observed.ids).end(), _end(observed.tail)
-    if had is not None and end <= had.target:
-        return _lost_all(observed, had, end)
+    mapped = observed.map.offsets(progress, observed.ids)
+    had, end = mapped.end(), _end(observed.tail)
+    # Others may have written to a log that was torn: then their batches lie where ours were.
+    torn = min([end, *(b.base_offset for b in observed.tail.batches if mapped.has(b.base_offset, b.last_offset))])
+    if had is not None and torn <= had.target:
+        return _lost_all(observed, had, torn)
     writers = observed.map.writers(observed.ids)
     if not writers or (
         progress is not None and observed.lineage.rank(writers[-1]) < observed.lineage.rank(progress.writer)
@@ -384,7 +467,7 @@ def _made_anew(observed: Observed, progress: Progress) -> Begin:
 
 def _opening(observed: Observed, writer: Writer) -> int:
     pieces = observed.map.pieces(writer)
-    return observed.start if pieces is None else pieces.at(0).source
+    return observed.start if pieces is None else pieces.first.offset
 
 
 def _opened_only(observed: Observed, writer: Writer, had: Stretch | None, end: int) -> Begin:
@@ -419,7 +502,7 @@ def _missing(tail: Tail, first: int, end: int) -> int:
 
 
 def _lost_all(observed: Observed, had: Stretch, end: int) -> Resume:
-    """The log ends below what was acknowledged, and has nothing else of the flow."""
+    """The log was torn at ``end``, below what was acknowledged, and has nothing else of the flow."""
     mapped = observed.map.offsets(observed.progress, observed.ids)
     position = mapped.target_to_source(end)
     if position is None:

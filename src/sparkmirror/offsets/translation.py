@@ -6,6 +6,8 @@ the group has not read, and nothing that it has; `translate_back` answers the sa
 Where MirrorMaker 2 copied before the flow took over, its offset syncs say how far the target has come at least: such a
 translation is marked as approximate, since some records before it may be read once more.
 
+The same holds where the offset map was thinned, but for the offsets that groups were seen at, which it keeps.
+
 Invariant: no translation is a guess, and none is too far. Where nothing says it, the reason is given instead.
 """
 
@@ -29,7 +31,14 @@ class Place(Enum):
     END = "behind the last record that was mirrored"
     TAKEN_OVER = "where the target ended when the flow took over from MirrorMaker 2"
     APPROXIMATE = "approximate, by MirrorMaker 2's offset syncs: some records before it may be read once more"
+    EMPTY = "the end of the target partition, which has no record: nothing of it was ever mirrored"
+    THINNED = "approximate, the offset map is thinned there: some records before it may be read once more"
     OLDEST = "the first record that is left: what lay before it is gone"
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is read twice from there."""
+        return self not in (Place.APPROXIMATE, Place.THINNED)
 
 
 class Reason(Enum):
@@ -85,10 +94,19 @@ def translate(offsets: OffsetMap, committed: int, inherited: Inherited | None = 
     if found is None:
         level = committed <= offsets.position or offsets.mirrored(committed)
         return NotYet(Reason.UNSETTLED if level else Reason.AHEAD)
+    if not offsets.is_exact(committed):
+        return Translated(found, Place.THINNED)
     if offsets.mirrored(committed):
         return Translated(found, Place.RECORD)
     end = offsets.end()
     return Translated(found, Place.END if end is not None and committed > end.source else Place.NEXT)
+
+
+def exact(offsets: OffsetMap, committed: int) -> int | None:
+    """What a committed offset is on the target, where a record that is mirrored tells, and exactly; else None."""
+    found = translate(offsets, committed)
+    stays = isinstance(found, Translated) and found.place in (Place.RECORD, Place.NEXT)
+    return found.offset if isinstance(found, Translated) and stays else None
 
 
 def translate_at_the_end(offsets: OffsetMap, committed: int, inherited: Inherited | None = None) -> Translation:
@@ -125,6 +143,8 @@ def translate_back(offsets: OffsetMap, committed: int, inherited: Inherited | No
     found = offsets.target_to_source(committed)
     if found is None:
         return NotYet(Reason.UNSETTLED)
+    if not offsets.is_exact_back(committed):
+        return Translated(found, Place.THINNED)
     if offsets.mirrored(found) and offsets.source_to_target(found) == committed:
         return Translated(found, Place.RECORD)
     end = offsets.end()
@@ -141,6 +161,16 @@ def still_there(found: Translation, oldest: int | None) -> Translation:
     if isinstance(found, Translated) and oldest is not None and found.offset < oldest:
         return Translated(oldest, Place.OLDEST)
     return found
+
+
+def in_empty(found: Translation, end: int | None) -> Translation:
+    """The same, but the end of a target partition without a record where nothing was ever mirrored.
+
+    Args:
+        found: a translation.
+        end: of the target partition if it has no record, else None.
+    """
+    return Translated(end, Place.EMPTY) if found == NotYet(Reason.NOTHING_MIRRORED) and end is not None else found
 
 
 def _inherited(inherited: Inherited, committed: int) -> Translation:

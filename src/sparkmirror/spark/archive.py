@@ -14,7 +14,6 @@ import importlib.metadata
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.model import TopicPartition, Writer
@@ -57,7 +56,7 @@ def make() -> Path | None:
     Returns:
         the archive, or None if this Java cannot make one.
     """
-    from sparkmirror.spark.session import open_session
+    from sparkmirror.spark.session import close_session, open_session
     from sparkmirror.spark.settings import SparkOptions
 
     archive = archive_of(find_java())
@@ -69,11 +68,7 @@ def make() -> Path | None:
         making = f"-XX:ArchiveClassesAtExit={fresh} -Xlog:cds=off -Xlog:cds+dynamic=off"
         session = open_session(SparkOptions(), 2, making)
         _use(session)
-        gateway: Any = session.sparkContext._gateway
-        session.stop()
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(EXIT_SECONDS)
+        close_session(session, EXIT_SECONDS)
         if not fresh.is_file():
             return None
         fresh.replace(archive)

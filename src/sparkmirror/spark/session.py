@@ -1,18 +1,22 @@
 """One Spark session for all flows of a process, and what it can tell about itself.
 
-Settings are decided in `settings`. Locally the session listens on the loopback interface only and shows no web page.
+Settings are decided in `settings`; the JVM is started by `launch`, and keeps its files in a `folder` of this run.
+Locally the session listens on the loopback interface only and shows no web page.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.spark import folder, launch
 from sparkmirror.spark.archive import options as archive_options
 from sparkmirror.spark.failures import reason_of
 from sparkmirror.spark.java import set_java_home
@@ -38,14 +42,19 @@ def open_session(options: SparkOptions, slots: int, java_options: str | None = N
     """
     java = set_java_home()
     archive = archive_options(java) if java_options is None else java_options
-    settings = session_settings(options, slots, _java_options(options.local, archive))
+    place = folder.make(_local_directory(options))
+    settings = session_settings(options, slots, _java_options(options.local, archive, place.path))
     builder: Any = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
+        launch.start(settings, place.path)
         session: SparkSession = builder.getOrCreate()
     except Exception as failure:
+        launch.end()
+        place.remove()
         raise SparkmirrorError(_not_started(options, failure)) from failure
+    _places[session] = place
     session.sparkContext.pythonExec = executors_python(options)
     if not options.local and exposed(dict(session.sparkContext.getConf().getAll())):
         log.warning(
@@ -53,6 +62,24 @@ def open_session(options: SparkOptions, slots: int, java_options: str | None = N
             "go over them: set spark.authenticate and spark.network.crypto.enabled on the cluster and here"
         )
     return session
+
+
+_places: WeakKeyDictionary[SparkSession, folder.RunFolder] = WeakKeyDictionary()
+
+
+def close_session(session: SparkSession, seconds: float = launch.END_SECONDS) -> None:
+    """Ends Spark, its JVM, and the run's folder.
+
+    Args:
+        session: from `open_session`; one that has ended is no error.
+        seconds: to wait for the JVM at most.
+    """
+    if not has_ended(session):
+        session.stop()
+    launch.end(seconds)
+    place = _places.pop(session, None)
+    if place is not None:
+        place.remove()
 
 
 def slots_of(session: SparkSession) -> int:
@@ -75,15 +102,24 @@ def has_ended(session: SparkSession) -> bool:
 
 
 def _not_started(options: SparkOptions, failure: Exception) -> str:
+    reason = str(failure) if isinstance(failure, SparkmirrorError) else reason_of(failure)
     if options.local:
-        return f"Spark did not start: {reason_of(failure)}"
+        return f"Spark did not start: {reason}"
     return (
-        f"Spark at {options.master} did not take the application: {reason_of(failure)} "
+        f"Spark at {options.master} did not take the application: {reason} "
         "(does the master answer, is it Spark of this version, can it reach spark.driver.host?)"
     )
 
 
-def _java_options(local: bool, archive: str) -> str:
-    """Quiet logs; and locally a JVM that starts fast, since it only schedules."""
-    quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+def _local_directory(options: SparkOptions) -> Path | None:
+    """Where the user wants Spark's files, the first of several places; None for the temporary directory."""
+    given = os.environ.get("SPARK_LOCAL_DIRS") or dict(options.conf).get("spark.local.dir", "")
+    first = given.partition(",")[0].strip()
+    return Path(first) if first else None
+
+
+def _java_options(local: bool, archive: str, files: Path) -> str:
+    """Quiet logs, files in the run's folder; and locally a JVM that starts fast, since it only schedules."""
+    logs = Path(__file__).with_name("log4j2.properties").as_uri()
+    quiet = f"-Dlog4j2.configurationFile={logs} -Djava.io.tmpdir={files}"
     return f"{quiet} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 {archive}".rstrip() if local else quiet

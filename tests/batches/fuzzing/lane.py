@@ -12,12 +12,13 @@ from itertools import takewhile
 from sparkmirror import batches
 from sparkmirror.copy.arrivals import Arrival, Place, Rules, Ticket, arrival
 from sparkmirror.copy.guard import Guard
+from sparkmirror.copy.load import Load
 from sparkmirror.copy.outgoing import Outgoing
-from sparkmirror.copy.partition import Load, PartitionCopy
+from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.errors import BatchError
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.records import SEQUENCES, Segment
+from sparkmirror.offsets.segments import SEQUENCES, Segments
 from tests.batches import oracle
 from tests.batches.fuzzing.case import LIMIT, Case, same
 from tests.batches.fuzzing.reading import opened
@@ -30,7 +31,7 @@ ALWAYS_MS = 1 << 62
 """No batch is too old: what becomes of old ones does not depend on their bytes."""
 
 
-def _on_record(_segments: Sequence[Segment], ticket: Ticket) -> None:
+def _on_record(_segments: Sequence[Segments], ticket: Ticket) -> None:
     """Damage can make the records of a batch older than anything, and than its header says."""
     ticket.acknowledged = True
 
@@ -77,7 +78,7 @@ class Lane:
             came = self._arrived(index)
             self.partition.take(came, Ticket(acknowledged=True))
             tell(
-                "arrival", *sorted({type(item).__name__ for item in came.items}), "segments", min(len(came.segments), 4)
+                "arrival", *sorted({type(item).__name__ for item in came.items}), "segments", min(len(came.openings), 4)
             )
             if came.obstacle is not None:
                 tell("obstacle:", kind(came.obstacle))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkmirror.lab.chaos.changing import change_over, markdown, write
-from sparkmirror.lab.chaos.ground import Naming
+from sparkmirror.lab.chaos.naming import Naming
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 

@@ -14,7 +14,7 @@ def test_a_seed_says_everything() -> None:
 
 def test_a_schedule_is_the_same_everywhere() -> None:
     first = schedule(7, 3, 60.0)[0]
-    assert (first.at_s, first.kind, first.side, first.pick) == (6.98, Kind.KILL_EXECUTOR, Side.B, 0.826852)
+    assert (first.at_s, first.kind, first.side, first.pick) == (8.17, Kind.HALF_OPEN, Side.B, 0.223239)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -42,8 +42,8 @@ def test_only_what_can_be_made_is_scheduled() -> None:
 def test_data_is_lost_and_disks_are_full_on_the_target_alone() -> None:
     faults = schedule(5, 300, 100.0)
     sides = {kind: {fault.side for fault in faults if fault.kind is kind} for kind in Kind}
-    assert sides[Kind.UNCLEAN] == sides[Kind.DISK_FULL] == {Side.B}
-    assert sides[Kind.KILL_BROKER] == sides[Kind.CUT] == set(Side)
+    assert sides[Kind.UNCLEAN] == sides[Kind.TORN_IDLE] == sides[Kind.DISK_FULL] == {Side.B}
+    assert sides[Kind.KILL_BROKER] == sides[Kind.CUT] == sides[Kind.HEALED_STOP] == set(Side)
 
 
 def test_faults_of_brokers_of_one_cluster_exclude_each_other() -> None:
@@ -58,3 +58,24 @@ def test_clocks_of_brokers_stay_within_what_brokers_take() -> None:
     assert min(steps) < -1_000
     assert max(steps) > 1_000
     assert max(map(abs, steps)) < 3_600
+
+
+def test_what_restarts_the_driver_and_takes_brokers_away_excludes_both_sorts() -> None:
+    held = {fault.kind: fault.resources for fault in schedule(5, 300, 100.0, {Kind.TORN_IDLE, Kind.HEALED_STOP})}
+    assert held == {
+        Kind.TORN_IDLE: (Resource.MIRROR, Resource.BROKERS_B),
+        Kind.HEALED_STOP: (Resource.MIRROR,),
+    }
+
+
+def test_resources_are_held_in_one_order_so_that_nobody_waits_in_a_circle() -> None:
+    order = list(Resource)
+    for fault in schedule(5, 300, 100.0):
+        assert [order.index(each) for each in fault.resources] == sorted(map(order.index, fault.resources))
+        assert fault.resource in fault.resources
+
+
+def test_a_healed_stop_ends_within_a_shift_and_pauses_workers_in_some_runs_only() -> None:
+    faults = schedule(5, 100, 100.0, {Kind.HEALED_STOP})
+    assert {fault.ways for fault in faults} == {1, 2, 3}
+    assert all(0 <= fault.lasts_s <= 8 and 800 <= fault.amount <= 1_800 for fault in faults)

@@ -22,7 +22,7 @@ from rich.console import Console
 from sparkmirror.lab.chaos import report
 from sparkmirror.lab.chaos.changing import change_over, markdown, write
 from sparkmirror.lab.chaos.disk import with_own_mounts
-from sparkmirror.lab.chaos.ground import Naming
+from sparkmirror.lab.chaos.naming import Naming
 from sparkmirror.lab.chaos.run import Wanted, run
 from sparkmirror.lab.chaos.schedule import Kind
 
@@ -43,6 +43,7 @@ def main() -> int:
         seconds=given.minutes * 60,
         kinds=tuple(Kind[name.upper()] for name in given.only) or tuple(Kind),
         spark=given.spark,
+        naming=Naming(given.naming),
         catch_up_s=given.catch_up,
     )
     console.print(f"seed {given.seed}; everything is under {directory}")
@@ -90,7 +91,7 @@ def _arguments() -> argparse.Namespace:
         default=0,
         help="instead: so many rounds over to the other cluster and back",
     )
-    parser.add_argument("--naming", choices=[*Naming], default=Naming.RENAMED, help="of copies then (%(default)s)")
+    parser.add_argument("--naming", choices=[*Naming], default=Naming.RENAMED, help="of copies (%(default)s)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the reports go (%(default)s)")
     return parser.parse_args()
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
-from confluent_kafka import KafkaException
+from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, PartitionMetadata
 
 from sparkmirror.errors import LabError
 from sparkmirror.lab.broker import Broker
 from sparkmirror.lab.chaos.deeds import Tell
 from sparkmirror.lab.chaos.schedule import Fault, Kind, Side
-from sparkmirror.lab.chaos.site import COPIES, FRAIL, FRAIL_REPLICAS, SMALL_DISK, Site, until
+from sparkmirror.lab.chaos.site import FRAIL_REPLICAS, SMALL_DISK, Site, until
 from sparkmirror.lab.clock import CLOCK, step
 from sparkmirror.lab.ports import HOST
 from sparkmirror.lab.records import extents
@@ -87,12 +88,18 @@ def fill_disk(fault: Fault, site: Site, tell: Tell) -> None:
     _bring_back(site, Side.B, broker, tell)
 
 
-def elect_unclean(fault: Fault, site: Site, tell: Tell) -> None:
+def elect_unclean(fault: Fault, site: Site, tell: Tell, meanwhile: Callable[[], None] = lambda: None) -> None:
     """The frail topics of the target get a leader that lacks what was acknowledged last.
 
     The follower is paused until it is out of step, the leader killed, the follower continued. For `Kind.UNCLEAN` it has
     led nothing before. Otherwise it may have led some partitions, which another takes over cleanly first; then it comes
     back with a log that holds what was never acknowledged, and lacks what the other wrote since, fences too.
+
+    Args:
+        fault: which.
+        site: where.
+        tell: takes what happens.
+        meanwhile: done when the leader alone has what was written last, before it is killed.
 
     Raises:
         LabError: it did not come to the election, or the cluster is not whole afterwards.
@@ -114,6 +121,7 @@ def elect_unclean(fault: Fault, site: Site, tell: Tell) -> None:
         tell("the follower is paused and out of step")
         with suppress(LabError):
             until(lambda: _each_grew(_frail_ends(site), before), "more is acknowledged", WRITTEN_SECONDS)
+        meanwhile()
         had = _frail_ends(site)
         leader.kill()
     finally:
@@ -124,6 +132,29 @@ def elect_unclean(fault: Fault, site: Site, tell: Tell) -> None:
     lost = {f"{topic}-{number}": had[topic, number] - has.get((topic, number), 0) for topic, number in had}
     tell(f"elected; offsets that the target lost: {lost}")
     _bring_back(site, Side.B, leader, tell)
+
+
+def elect_preferred(site: Site, tell: Tell) -> None:
+    """Every partition of the frail topics is led by the first of its replicas, which are all in step.
+
+    Raises:
+        LabError: it is not.
+    """
+    partitions = _frail_partitions(site)
+    places = [TopicPartition(*place) for place in partitions]
+    moved = [f"{name}-{number}" for (name, number), each in partitions.items() if each.leader != each.replicas[0]]
+    client = site.client(Side.B)
+    try:
+        client.elect_leaders(ElectionType.PREFERRED, places).result(ANSWER_SECONDS)
+    except KafkaException as failure:
+        raise LabError(f"cluster {Side.B}: the preferred leaders cannot be elected: {failure}") from failure
+
+    def led() -> bool:
+        now = _frail_partitions(site)
+        return bool(now) and all(each.leader == each.replicas[0] for each in now.values())
+
+    until(led, "the preferred leaders lead")
+    tell(f"the first of their replicas leads again: {', '.join(moved)}")
 
 
 def _victim(fault: Fault, site: Site) -> Broker:
@@ -156,8 +187,8 @@ def _metadata(site: Site, side: Side) -> dict[Partition, PartitionMetadata]:
 
     Each look has a client of its own, which knows nothing of a broker that is paused and would be waited for.
     """
-    names = {copy.topic for copy in COPIES if copy.source is side} | {
-        copy.copy for copy in COPIES if copy.target is side
+    names = {copy.topic for copy in site.copies if copy.source is side} | {
+        copy.copy for copy in site.copies if copy.target is side
     }
     for broker in reversed(site.clusters[side].brokers):
         client = AdminClient({"bootstrap.servers": f"{HOST}:{broker.port}", "log_level": 0})
@@ -169,15 +200,20 @@ def _metadata(site: Site, side: Side) -> dict[Partition, PartitionMetadata]:
     return {}
 
 
+def _frail_partitions(site: Site) -> dict[Partition, PartitionMetadata]:
+    """The copies of the frail topics."""
+    names = {copy.copy for copy in site.frail}
+    return {place: each for place, each in _metadata(site, Side.B).items() if place[0] in names}
+
+
 def _frail_state(site: Site) -> set[tuple[int, tuple[int, ...]]]:
     """Leader and replicas in step of the frail topics' partitions."""
-    state = _metadata(site, Side.B)
-    return {(each.leader, tuple(each.isrs)) for (name, _), each in state.items() if f".{FRAIL}-" in name}
+    return {(each.leader, tuple(each.isrs)) for each in _frail_partitions(site).values()}
 
 
 def _frail_ends(site: Site) -> dict[Partition, int]:
     servers = f"{HOST}:{site.clusters[Side.B].brokers[SMALL_DISK - 1].port}"
-    names = [copy.copy for copy in COPIES if f".{FRAIL}-" in copy.copy]
+    names = [copy.copy for copy in site.frail]
     return {(name, number): each.end for name in names for number, each in extents(servers, name).items()}
 
 

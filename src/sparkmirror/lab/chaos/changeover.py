@@ -138,7 +138,7 @@ class Changeover:
             self._say(f"{words[0]} was killed after {operator_s} s")
         deadline = time.monotonic() + REFUSED_S
         while code is None or (code and SILENT in said.read_text() and time.monotonic() < deadline):
-            if any(directory.glob("*.json")):  # the one that was killed had done it, and was about to end
+            if _written(directory):  # the one that was killed had done it, and was about to end
                 code = 0
                 break
             if code:
@@ -151,7 +151,7 @@ class Changeover:
                 raise LabError(f"{words[0]} did not end within {COMMAND_S:.0f} s: {directory}")
         if code:
             raise LabError(f"{words[0]} ended with {code}: {_tail(said)}")
-        (written,) = directory.glob("*.json")
+        (written,) = _written(directory)
         report: dict[str, Any] = json.loads(written.read_text())
         return report | {"directory": str(directory)}
 
@@ -200,6 +200,11 @@ class Changeover:
 
 def _has(parts: Mapping[int, Log], number: int) -> bool:
     return any(session(entry.id) == number for log in parts.values() for entry in log)
+
+
+def _written(directory: Path) -> list[Path]:
+    """The report of an operation that has ended; those of interruptions lie beside it."""
+    return [path for path in directory.glob("*.json") if ".interrupted-" not in path.name]
 
 
 def _ended(line: Sequence[str], said: Path, seconds: float) -> int | None:

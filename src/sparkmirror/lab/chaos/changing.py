@@ -12,8 +12,9 @@ from sparkmirror.errors import LabError
 from sparkmirror.lab.chaos.changeover import Changeover
 from sparkmirror.lab.chaos.changes import rounds
 from sparkmirror.lab.chaos.deeds import Diary, Tell
-from sparkmirror.lab.chaos.ground import Naming, ground
+from sparkmirror.lab.chaos.ground import ground
 from sparkmirror.lab.chaos.judging import Outcome
+from sparkmirror.lab.chaos.naming import Naming
 from sparkmirror.lab.chaos.supervision import Supervisor
 from sparkmirror.lab.tally import Tally
 

@@ -1,7 +1,7 @@
 """Does the faults of a schedule at their moments, side by side where they do not touch.
 
-Invariant: faults of one resource follow each other, in the order of the schedule; the next waits until the one before
-it is undone.
+Invariant: a resource has one fault at a time; the next one waits until the one before is undone. Those that wait at the
+same resource come in the order of the schedule.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TypeAlias, TypeVar
 
 from sparkmirror.errors import LabError
-from sparkmirror.lab.chaos import broker_faults, line_faults, mirror_faults
+from sparkmirror.lab.chaos import broker_faults, idle_faults, line_faults, mirror_faults
 from sparkmirror.lab.chaos.deeds import Diary, Tell
+from sparkmirror.lab.chaos.production import Application
 from sparkmirror.lab.chaos.schedule import Fault, Kind, Resource
 from sparkmirror.lab.chaos.site import Site
 from sparkmirror.lab.chaos.standstill import Lookout
@@ -24,10 +26,14 @@ Where = TypeVar("Where")
 Doing: TypeAlias = Callable[[Fault, Tell], None]
 
 
-def hands(site: Site, mirror: Supervisor, lookout: Lookout) -> Mapping[Kind, Doing]:
+def hands(
+    site: Site, mirror: Supervisor, applications: Sequence[Application], lookout: Lookout, diary: Diary
+) -> Mapping[Kind, Doing]:
     """Who does what."""
     on_brokers = partial(_with, broker_faults.stop_or_kill, site)
     on_lines = partial(_with, line_faults.disturb, site)
+    driver = mirror_faults.Driver(mirror, lookout, diary.alone)
+    idle = idle_faults.Idle(site, driver, applications)
     return {
         Kind.KILL_WORKER: lambda fault, tell: mirror_faults.kill_worker(fault, mirror, lookout, tell),
         Kind.KILL_DRIVER: partial(_with, mirror_faults.kill_driver, mirror),
@@ -45,6 +51,8 @@ def hands(site: Site, mirror: Supervisor, lookout: Lookout) -> Mapping[Kind, Doi
         Kind.HOLD: on_lines,
         Kind.HALF_OPEN: on_lines,
         Kind.BROKER_CLOCK: partial(_with, broker_faults.step_clock, site),
+        Kind.HEALED_STOP: lambda fault, tell: mirror_faults.heal_and_stop(fault, site, driver, tell),
+        Kind.TORN_IDLE: idle.tear,
     }
 
 
@@ -55,9 +63,10 @@ def _with(do: Callable[[Fault, Where, Tell], None], where: Where, fault: Fault, 
 def conduct(faults: Sequence[Fault], doing: Mapping[Kind, Doing], diary: Diary) -> None:
     """Does all faults; returns when the last is undone."""
     began = time.monotonic()
+    locks = {resource: threading.Lock() for resource in Resource}
     rows = {resource: [fault for fault in faults if fault.resource is resource] for resource in Resource}
     threads = [
-        threading.Thread(target=_row, args=(row, doing, diary, began), name=str(resource), daemon=True)
+        threading.Thread(target=_row, args=(row, doing, diary, began, locks), name=str(resource), daemon=True)
         for resource, row in rows.items()
         if row
     ]
@@ -67,13 +76,22 @@ def conduct(faults: Sequence[Fault], doing: Mapping[Kind, Doing], diary: Diary) 
         thread.join()
 
 
-def _row(row: Sequence[Fault], doing: Mapping[Kind, Doing], diary: Diary, began: float) -> None:
+def _row(
+    row: Sequence[Fault],
+    doing: Mapping[Kind, Doing],
+    diary: Diary,
+    began: float,
+    locks: Mapping[Resource, threading.Lock],
+) -> None:
     for fault in row:
         time.sleep(max(0.0, began + fault.at_s - time.monotonic()))
-        deed = diary.open(fault)
-        try:
-            doing[fault.kind](fault, partial(diary.tell, deed))
-        except (LabError, OSError) as problem:
-            diary.close(deed, str(problem))
-        else:
-            diary.close(deed)
+        with ExitStack() as held:
+            for resource in fault.resources:
+                held.enter_context(locks[resource])
+            deed = diary.open(fault)
+            try:
+                doing[fault.kind](fault, partial(diary.tell, deed))
+            except (LabError, OSError) as problem:
+                diary.close(deed, str(problem))
+            else:
+                diary.close(deed)

@@ -53,6 +53,10 @@ class Diary:
         self.note(f"#{fault.number} {fault.kind}")
         return deed
 
+    def alone(self, since: float) -> bool:
+        """Whether no more than one fault was being made or undone since a moment of the monotonic clock."""
+        return sum(not deed.ended or deed.ended >= since for deed in tuple(self.deeds)) <= 1
+
     def tell(self, deed: Deed, words: str) -> None:
         """Something about a fault."""
         deed.words.append(f"+{time.monotonic() - deed.began:.1f} s: {words}")

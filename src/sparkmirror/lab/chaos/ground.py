@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
@@ -18,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkmirror.errors import LabError
 from sparkmirror.lab.chaos.accounts import Entry, Log
+from sparkmirror.lab.chaos.naming import Naming
 from sparkmirror.lab.chaos.production import Style
 from sparkmirror.lab.chaos.schedule import Side
 from sparkmirror.lab.cluster import LabCluster, start
@@ -37,14 +37,6 @@ _BROKER = {
 }
 _KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
 _COMPACTED = {"cleanup.policy": "compact", "segment.ms": "2000", "min.cleanable.dirty.ratio": "0.01"}
-_IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-
-
-class Naming(StrEnum):
-    """What copies are called."""
-
-    RENAMED = "renamed"
-    KEPT = "kept"
 
 
 @dataclass(slots=True)
@@ -69,7 +61,7 @@ class Ground:
 
     def copy(self, topic: str, source: Side) -> str:
         """What the copy of a source's topic is called on the other side."""
-        return topic if self.naming is Naming.KEPT else f"{source}.{topic}"
+        return self.naming.copy(source, topic)
 
     def read_on(self, side: Side) -> list[str]:
         """The topics that groups read on a side."""
@@ -145,7 +137,7 @@ def _settings(clusters: Mapping[Side, LabCluster], naming: Naming) -> Sequence[t
         ("refresh.topics.interval.seconds", "2"),
         ("sync.group.offsets.interval.seconds", "1"),
         ("heartbeats.replication.enabled", "false"),
-        *((("replication.policy.class", _IDENTITY),) if naming is Naming.KEPT else ()),
+        *naming.settings.items(),
     )
 
 

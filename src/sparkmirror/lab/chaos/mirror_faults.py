@@ -1,23 +1,89 @@
-"""Faults of the mirror: its workers, its driver, its executors, and a second one beside it."""
+"""Faults of the mirror: its workers, its driver, its executors, a second one beside it, and clean ends."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
+import threading
 import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from sparkmirror.errors import LabError
 from sparkmirror.lab.chaos.deeds import Tell
 from sparkmirror.lab.chaos.schedule import Fault
-from sparkmirror.lab.chaos.site import LONGEST_S, until
+from sparkmirror.lab.chaos.site import LONGEST_S, Copy, Site, until
 from sparkmirror.lab.chaos.standstill import Lookout
 from sparkmirror.lab.chaos.supervision import Supervisor
-from sparkmirror.lab.processes import command_line, descendants, is_there, send
+from sparkmirror.lab.processes import command_line, descendants, is_there, send, sockets
 
 SECOND_SECONDS = 40.0
 LEAVE_SECONDS = 60.0
 ZOMBIE_SECONDS = 60.0
 SETTLED_SECONDS = 1.0
+ANSWER_SECONDS = 30.0
+
+SPARK_SOCKETS = 3
+"""Of a worker that copies nothing. A lane has connections to brokers too, which it closes when its shift ends."""
+
+_LIMIT = "max.message.bytes"
+_TOO_SMALL = "90"
+"""For every record of the applications, not for the control record of a fence, which takes 78 bytes."""
+_RIGHT = "1048588"
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The mirror's driver, to be stopped cleanly.
+
+    Attributes:
+        mirror: who starts it again.
+        lookout: what it copies.
+        alone: whether at most one fault was made since a moment of the monotonic clock.
+    """
+
+    mirror: Supervisor
+    lookout: Lookout
+    alone: Callable[[float], bool]
+
+    def restart(self, began: float, tell: Tell, *, paused: Collection[int] = (), pause_s: float = 0.0) -> None:
+        """Stops the driver as an operator would, and waits until it is started again.
+
+        Args:
+            began: when the fault began, on the monotonic clock: what other faults did since excuses an exit code.
+            tell: takes what happens.
+            paused: workers that stand still for a moment from just before the stop on.
+            pause_s: how long.
+
+        Raises:
+            LabError: it did not end in time, its exit code was not 0, or it was not started again.
+        """
+        first = self.mirror.pid
+        for worker in paused:
+            send(worker, signal.SIGSTOP)
+        waking = threading.Timer(pause_s, _wake, (paused,))
+        waking.start()
+        try:
+            code = self.mirror.end()
+        finally:
+            waking.join()
+        meanwhile = f"; workers {list(paused)} were paused for {pause_s:.1f} s meanwhile" if paused else ""
+        tell(f"driver, pid {first}, exit code {code} after SIGTERM{meanwhile}")
+        if code and self.alone(began):
+            raise LabError(f"driver, pid {first}: its exit code was {code} after SIGTERM")
+        until(lambda: self.mirror.pid_or_none() not in (first, None), "the driver is started again")
+
+    def goes_on(self, moment: float, tell: Tell, *, idle: Collection[str] = ()) -> None:
+        """Waits until something has come in every partition since a moment; a driver that lets one wait says why.
+
+        Raises:
+            LabError: nothing has.
+        """
+        _goes_on(self.mirror, self.lookout, moment, tell, idle=idle)
 
 
 def kill_worker(fault: Fault, mirror: Supervisor, lookout: Lookout, tell: Tell) -> None:
@@ -134,10 +200,66 @@ def start_second(
     _goes_on(mirror, lookout, time.monotonic(), tell)
 
 
-def _goes_on(mirror: Supervisor, lookout: Lookout, moment: float, tell: Tell) -> None:
-    """Waits until something has come in every partition since a moment; a driver that lets one wait says why."""
+def heal_and_stop(fault: Fault, site: Site, driver: Driver, tell: Tell) -> None:
+    """A copied topic's partitions stop, are helped, and go on in other lanes; then the driver is stopped cleanly.
+
+    That happens while the lanes that stopped still run, so that both lanes of a partition end at the same time. The
+    workers of those that ran before the stop may be paused at the end: their lanes then publish last.
+
+    Raises:
+        LabError: the partitions did not stop or go on, or the driver did not end cleanly.
+    """
+    began, mirror = time.monotonic(), driver.mirror
+    _some(mirror, tell)
+    among = [copy for copy in site.copies if copy.target is fault.side]
+    copy = among[int(fault.pick * len(among))]
+    said = len(mirror.output())
+    _limit(site, copy, _TOO_SMALL)
     try:
-        until(lambda: not lookout.still(moment + SETTLED_SECONDS), "every partition goes on")
+        until(lambda: all_stand(copy, mirror.output()[said:]), f"every partition of {copy.copy} stands still")
+        before = {worker: sockets(worker) for worker in mirror.workers()}
+    finally:
+        _limit(site, copy, _RIGHT)
+    stood = time.monotonic()
+    tell(f"every partition of {copy.copy} stood still after {stood - began:.1f} s; its {_LIMIT} is right again")
+    driver.goes_on(stood, tell)
+    time.sleep(fault.lasts_s)
+    old = [worker for worker, had in before.items() if len(had & sockets(worker)) > SPARK_SOCKETS]
+    tell(f"{len(old)} lanes from before the stop still run")
+    driver.restart(began, tell, paused=() if fault.ways == 1 else old, pause_s=fault.amount / 1000)
+    driver.goes_on(time.monotonic(), tell)
+
+
+def all_stand(copy: Copy, output: str) -> bool:
+    """Whether the mirror has said of each partition that it stands still; some errors name the partition themselves."""
+    places = (re.escape(f"{copy.topic}-{number}") for number in range(copy.partitions))
+    return all(re.search(rf"\b{place} stands still|stands still: {place}\b", output) for place in places)
+
+
+def _limit(site: Site, copy: Copy, size: str) -> None:
+    """Sets the largest batch that a copy takes."""
+    wanted = ConfigEntry(_LIMIT, size, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, copy.copy, incremental_configs=[wanted])
+    client = site.client(copy.target)
+    try:
+        for future in client.incremental_alter_configs([resource]).values():
+            future.result(ANSWER_SECONDS)
+    except KafkaException as failure:
+        raise LabError(f"cluster {copy.target}: {_LIMIT} of {copy.copy} cannot be set: {failure}") from failure
+
+
+def _wake(workers: Collection[int]) -> None:
+    for worker in workers:
+        send(worker, signal.SIGCONT)
+
+
+def _goes_on(mirror: Supervisor, lookout: Lookout, moment: float, tell: Tell, *, idle: Collection[str] = ()) -> None:
+    """Waits until something has come in every partition since a moment; a driver that lets one wait says why.
+
+    Nothing is expected in those that are idle.
+    """
+    try:
+        until(lambda: set(lookout.still(moment + SETTLED_SECONDS)) <= set(idle), "every partition goes on")
     except LabError:
         driver = mirror.pid_or_none()
         if driver is not None:

@@ -79,11 +79,20 @@ class Application:
         self._servers, self._partitions, self._style = servers, partitions, style
         self._ids = itertools.count(first)
         self._stopping = threading.Event()
+        self._paused = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"application {topic}", daemon=True)
 
     def start(self) -> None:
         """Begins to write."""
         self._thread.start()
+
+    def pause(self) -> None:
+        """Begins no new turn until `go_on`; what was handed over is still sent."""
+        self._paused.set()
+
+    def go_on(self) -> None:
+        """Writes again after `pause`."""
+        self._paused.clear()
 
     def stop(self) -> None:
         """Ends when all is acknowledged or given up.
@@ -115,6 +124,9 @@ class Application:
         for turn in itertools.count():
             if self._stopping.wait(PAUSE_SECONDS):
                 break
+            if self._paused.is_set():
+                producer.poll(0)
+                continue
             if self._style is Style.TRANSACTIONS:
                 self._transaction(producer, abort=turn % 3 == 2)
             else:

@@ -13,10 +13,11 @@ import confluent_kafka
 from sparkmirror.errors import LabError
 from sparkmirror.lab.chaos.conductor import conduct, hands
 from sparkmirror.lab.chaos.deeds import Diary, Tell
+from sparkmirror.lab.chaos.naming import Naming
 from sparkmirror.lab.chaos.production import Application
 from sparkmirror.lab.chaos.report import Run
 from sparkmirror.lab.chaos.schedule import Kind, schedule
-from sparkmirror.lab.chaos.site import COPIES, Site, laid_out, until, write_file
+from sparkmirror.lab.chaos.site import Site, laid_out, until, write_file
 from sparkmirror.lab.chaos.standstill import Lookout
 from sparkmirror.lab.chaos.supervision import Supervisor
 from sparkmirror.lab.chaos.verdict import Finding, caught_up, judge
@@ -38,6 +39,7 @@ class Wanted:
         seconds: within which they begin.
         kinds: of faults; what cannot be made here is left out.
         spark: whether lanes run on a standalone Spark cluster.
+        naming: of the copies.
         catch_up_s: how long the mirror may take at the end.
     """
 
@@ -46,6 +48,7 @@ class Wanted:
     seconds: float
     kinds: tuple[Kind, ...]
     spark: bool
+    naming: Naming
     catch_up_s: float
 
     @property
@@ -53,8 +56,9 @@ class Wanted:
         """How to do it again."""
         only = "" if set(self.kinds) == set(Kind) else "".join(f" --only {kind.name.lower()}" for kind in self.kinds)
         spark = " --spark" if self.spark else ""
-        arguments = f"--seed {self.seed} --faults {self.faults} --minutes {self.seconds / 60:g}{only}{spark}"
-        return f'make chaos ARGS="{arguments}"'
+        naming = "" if self.naming is Naming.RENAMED else f" --naming {self.naming}"
+        arguments = f"--seed {self.seed} --faults {self.faults} --minutes {self.seconds / 60:g}"
+        return f'make chaos ARGS="{arguments}{only}{spark}{naming}"'
 
 
 def impossible(*, mounts: bool, clock: bool, spark: bool) -> dict[Kind, str]:
@@ -81,14 +85,15 @@ def run(wanted: Wanted, directory: Path, say: Tell, *, mounts: bool) -> Run:
     for fault in faults:
         diary.note(f"planned: #{fault.number} at {fault.at_s} s on {fault.resource}: {fault.kind}, {fault.detail}")
     with ExitStack() as stack:
-        site = stack.enter_context(laid_out(directory, mounts=mounts))
+        site = stack.enter_context(laid_out(directory, wanted.naming, mounts=mounts))
         spark = stack.enter_context(_spark(directory)) if wanted.spark else None
         diary.note("the clusters are up")
         began = time.monotonic()
-        applications = [Application(site.servers(c.source), c.topic, c.partitions, c.style) for c in COPIES]
+        applications = [Application(site.servers(c.source), c.topic, c.partitions, c.style) for c in site.copies]
         lookout = Lookout(site)
         mirror = stack.enter_context(_supervised(site, spark, diary))
-        problems = _shake(applications, lookout, diary, lambda: conduct(faults, hands(site, mirror, lookout), diary))
+        doing = hands(site, mirror, applications, lookout, diary)
+        problems = _shake(applications, lookout, diary, lambda: conduct(faults, doing, diary))
         standstills = lookout.stop()
         findings, left = _settle(site, mirror, diary, wanted.catch_up_s)
         undone = [f"fault #{deed.fault.number}: {deed.problem}" for deed in diary.deeds if deed.problem]
@@ -131,7 +136,7 @@ def _shake(
 def _settle(site: Site, mirror: Supervisor, diary: Diary, catch_up_s: float) -> tuple[tuple[Finding, ...], list[str]]:
     """The mirror catches up and stops; then everything is compared."""
     problems = []
-    missing = caught_up(site, catch_up_s)
+    missing = caught_up(site, site.copies, catch_up_s)
     if missing:
         problems.append(f"not caught up after {catch_up_s:.0f} s: {missing}")
     diary.note(f"caught up: {missing or 'everything is there'}")

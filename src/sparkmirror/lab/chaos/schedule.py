@@ -37,6 +37,8 @@ class Kind(StrEnum):
     HOLD = "bytes wait on the line"
     HALF_OPEN = "bytes vanish on the line, connections stand"
     BROKER_CLOCK = "the clock of a broker steps"
+    HEALED_STOP = "a copied topic stops and goes on in other lanes, then the driver is stopped (SIGTERM)"
+    TORN_IDLE = "the target loses data while nothing is written, after a clean restart of the driver"
 
 
 class Side(StrEnum):
@@ -67,8 +69,9 @@ class Fault:
         side: the cluster, for faults of brokers and lines.
         pick: in [0, 1), chooses the victim among those that are there.
         lasts_s: seconds until it is undone, where that is not decided by what happens.
-        amount: of a step of a clock in seconds, or a delay in milliseconds.
-        ways: 1 to the broker, 2 from the broker, 3 both; for what is done to the bytes of a line.
+        amount: of a step of a clock in seconds, or a delay or a pause in milliseconds.
+        ways: 1 to the broker, 2 from the broker, 3 both; for what is done to the bytes of a line. For a healed stop: 1
+            no worker is paused, else those of the lanes that ran before it.
     """
 
     number: int
@@ -81,8 +84,15 @@ class Fault:
     ways: int
 
     @property
+    def resources(self) -> tuple[Resource, ...]:
+        """What it holds while it is done, in the order of `Resource`."""
+        if self.kind is Kind.TORN_IDLE:
+            return Resource.MIRROR, self.resource
+        return (self.resource,)
+
+    @property
     def resource(self) -> Resource:
-        """What it holds while it is done."""
+        """What it waits for its turn at: faults of the same one are done in the order of the schedule."""
         if self.kind in _OF_BROKERS:
             return Resource.BROKERS_A if self.side is Side.A else Resource.BROKERS_B
         if self.kind in _OF_LINES:
@@ -95,7 +105,7 @@ class Fault:
         return f"side {self.side}, pick {self.pick}, lasts {self.lasts_s} s, amount {self.amount}, ways {self.ways}"
 
 
-_UNCLEAN: Final = frozenset({Kind.UNCLEAN, Kind.UNCLEAN_BACK})
+_UNCLEAN: Final = frozenset({Kind.UNCLEAN, Kind.UNCLEAN_BACK, Kind.TORN_IDLE})
 _OF_BROKERS: Final = frozenset({Kind.STOP_BROKER, Kind.KILL_BROKER, Kind.DISK_FULL, Kind.BROKER_CLOCK} | _UNCLEAN)
 _OF_LINES: Final = frozenset({Kind.CUT, Kind.SLOW, Kind.HOLD, Kind.HALF_OPEN})
 _ON_THE_TARGET: Final = frozenset({Kind.DISK_FULL} | _UNCLEAN)
@@ -110,12 +120,15 @@ _LASTS_S: Final = {
     Kind.HOLD: (2.0, 20.0),
     Kind.HALF_OPEN: (5.0, 30.0),
     Kind.BROKER_CLOCK: (5.0, 20.0),
+    Kind.HEALED_STOP: (0.0, 8.0),  # after it went on; the lanes that it left end within a shift
+    Kind.TORN_IDLE: (0.0, 10.0),  # after the restart; idle partitions are looked at every 30 s
 }
 """At least and at most; the others last until something has happened."""
 
 _AMOUNT: Final = {
     Kind.SLOW: (50.0, 800.0),
     Kind.BROKER_CLOCK: (-2_700.0, 2_700.0),  # an hour and more ahead, a broker refuses the records of its time
+    Kind.HEALED_STOP: (800.0, 1_800.0),
 }
 _FIRST_S: Final = 3.0
 

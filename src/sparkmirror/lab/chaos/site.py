@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkmirror.errors import LabError
 from sparkmirror.lab.chaos.disk import Disk
+from sparkmirror.lab.chaos.naming import Naming
 from sparkmirror.lab.chaos.production import Style
 from sparkmirror.lab.chaos.schedule import Side
 from sparkmirror.lab.clock import CLOCK, step, steppable
@@ -78,7 +79,7 @@ class Copy:
         return f"sparkmirror.{source}.{target}.internal"
 
 
-def _copy(flow: str, stem: str, partitions: int, style: Style) -> Copy:
+def _copy(naming: Naming, flow: str, stem: str, partitions: int, style: Style) -> Copy:
     source, _, target = flow.partition("->")
     side = Side.A if source == "u" else Side(source)
     return Copy(
@@ -86,23 +87,29 @@ def _copy(flow: str, stem: str, partitions: int, style: Style) -> Copy:
         source=side,
         target=Side(target),
         topic=stem,
-        copy=f"{source}.{stem}",
+        copy=naming.copy(source, stem),
         partitions=partitions,
         style=style,
     )
 
 
-COPIES = (
-    _copy("a->b", "out-small", 3, Style.SMALL),
-    _copy("a->b", "out-large", 2, Style.LARGE),
-    _copy("a->b", "out-transactions", 2, Style.TRANSACTIONS),
-    _copy("a->b", "out-old", 2, Style.OLD),
-    _copy("b->a", "back-small", 2, Style.SMALL),
-    _copy("b->a", "back-transactions", 2, Style.TRANSACTIONS),
-    _copy("u->b", f"{FRAIL}-small", 2, Style.SMALL),
-    _copy("u->b", f"{FRAIL}-large", 2, Style.LARGE),
-    _copy("u->b", f"{FRAIL}-old", 2, Style.OLD),
+_TOPICS = (
+    ("a->b", "out-small", 3, Style.SMALL),
+    ("a->b", "out-large", 2, Style.LARGE),
+    ("a->b", "out-transactions", 2, Style.TRANSACTIONS),
+    ("a->b", "out-old", 2, Style.OLD),
+    ("b->a", "back-small", 2, Style.SMALL),
+    ("b->a", "back-transactions", 2, Style.TRANSACTIONS),
+    ("u->b", f"{FRAIL}-small", 2, Style.SMALL),
+    ("u->b", f"{FRAIL}-large", 2, Style.LARGE),
+    ("u->b", f"{FRAIL}-old", 2, Style.OLD),
 )
+"""No two flows have a topic of the same name, so names can be kept."""
+
+
+def copies(naming: Naming) -> tuple[Copy, ...]:
+    """The topics that are mirrored."""
+    return tuple(_copy(naming, *topic) for topic in _TOPICS)
 
 
 @dataclass(slots=True)
@@ -113,11 +120,20 @@ class Site:
         directory: of everything.
         clusters: by side.
         disk: of the broker with the small disk, None where that cannot be made.
+        naming: of the flows.
+        copies: the topics that are mirrored.
     """
 
     directory: Path
     clusters: Mapping[Side, LabCluster]
     disk: Disk | None
+    naming: Naming
+    copies: tuple[Copy, ...]
+
+    @property
+    def frail(self) -> tuple[Copy, ...]:
+        """Those whose copies may lose their tail."""
+        return tuple(copy for copy in self.copies if copy.topic.startswith(FRAIL))
 
     def servers(self, side: Side) -> str:
         """Bootstrap servers for all but the mirror."""
@@ -129,11 +145,12 @@ class Site:
 
 
 @contextmanager
-def laid_out(directory: Path, *, mounts: bool) -> Iterator[Site]:
+def laid_out(directory: Path, naming: Naming, *, mounts: bool) -> Iterator[Site]:
     """Starts the clusters and makes their topics.
 
     Args:
         directory: for everything; stays.
+        naming: of the flows.
         mounts: whether a file system may be mounted here.
 
     Raises:
@@ -147,7 +164,7 @@ def laid_out(directory: Path, *, mounts: bool) -> Iterator[Site]:
             begun = {side: pool.submit(_cluster, side, directory / "clusters" / side, clock) for side in Side}
         with begun[Side.A].result() as first, begun[Side.B].result() as second:
             clusters = {Side.A: first, Side.B: second}
-            site = Site(directory, clusters, disk)
+            site = Site(directory, clusters, disk, naming, copies(naming))
             try:
                 _make_topics(site)
                 yield site
@@ -179,9 +196,10 @@ def _cluster(side: Side, place: Path, clock: Sequence[str]) -> LabCluster:
 def _make_topics(site: Site) -> None:
     for side in Side:
         client = site.client(side)
-        made = [NewTopic(copy.topic, copy.partitions, BROKERS, config=_KEPT) for copy in COPIES if copy.source is side]
-        frail = [copy for copy in COPIES if copy.target is side and copy.topic.startswith(FRAIL)]
-        for copy in frail:
+        made = [
+            NewTopic(copy.topic, copy.partitions, BROKERS, config=_KEPT) for copy in site.copies if copy.source is side
+        ]
+        for copy in (each for each in site.frail if each.target is side):
             turns = [list(FRAIL_REPLICAS), list(reversed(FRAIL_REPLICAS))]
             assigned = [turns[number % 2] for number in range(copy.partitions)]
             made.append(NewTopic(copy.copy, copy.partitions, replica_assignment=assigned, config=_FRAIL_COPY))
@@ -205,9 +223,11 @@ def write_file(site: Site) -> Path:
         "emit.heartbeats.enabled": "false",
         "shift.max.ms": "30000",
         "several.aliases.per.cluster": "true",
+        "stop.timeout.ms": "30000",  # an end is to be clean on a slow machine too
+        **site.naming.settings,
     }
-    for flow in dict.fromkeys(copy.flow for copy in COPIES):
-        topics = ",".join(copy.topic for copy in COPIES if copy.flow == flow)
+    for flow in dict.fromkeys(copy.flow for copy in site.copies):
+        topics = ",".join(copy.topic for copy in site.copies if copy.flow == flow)
         keys |= {f"{flow}.enabled": "true", f"{flow}.topics": topics, f"{flow}.tasks.max": "2"}
     file = site.directory / "mm2.properties"
     file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))

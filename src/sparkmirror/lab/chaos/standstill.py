@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from sparkmirror.lab.chaos.schedule import Side
-from sparkmirror.lab.chaos.site import COPIES, Site
+from sparkmirror.lab.chaos.site import Site
 
 LOOK_SECONDS = 0.5
 ANSWER_SECONDS = 3.0
@@ -81,12 +81,12 @@ class Lookout:
 
     def still(self, moment: float) -> list[str]:
         """The partitions that have not grown since a moment of the monotonic clock."""
-        places = [(copy.copy, number) for copy in COPIES for number in range(copy.partitions)]
+        places = [(copy.copy, number) for copy in self._site.copies for number in range(copy.partitions)]
         grew = {place: self._grew.get(place, (0, 0.0))[1] for place in places}
         return [f"{topic}-{number}" for (topic, number), when in grew.items() if when <= moment]
 
     def _watch(self, side: Side) -> None:
-        copies = [copy for copy in COPIES if copy.target is side]
+        copies = [copy for copy in self._site.copies if copy.target is side]
         places = [TopicPartition(copy.copy, number) for copy in copies for number in range(copy.partitions)]
         client = self._site.client(side)
         while not self._stopping.wait(LOOK_SECONDS):

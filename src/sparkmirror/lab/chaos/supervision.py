@@ -84,6 +84,14 @@ class Supervisor:
         """Ends the driver as a crash would; it is started again."""
         self._mirror.kill()
 
+    def end(self) -> int:
+        """Ends the driver as an operator would (SIGTERM), and gives its exit code; it is started again.
+
+        Raises:
+            LabError: it did not end in time.
+        """
+        return self._mirror.stop(seconds=STOP_SECONDS)
+
     def stop(self) -> int:
         """Stops it for good, as an operator would, and gives its exit code.
 

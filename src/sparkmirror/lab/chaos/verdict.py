@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.errors import LabError
 from sparkmirror.lab import offset_map
-from sparkmirror.lab.chaos.site import COPIES, Copy, Site
+from sparkmirror.lab.chaos.site import Copy, Site
 from sparkmirror.lab.referee import compare
 from sparkmirror.lab.tally import Tally, ids_of, tally_all
 
@@ -44,14 +44,17 @@ class Finding:
         return self.tally.clean and not self.difference and not self.map_problem and self.mapped == self.tally.records
 
 
-def caught_up(site: Site, seconds: float) -> str:
+def caught_up(site: Site, copies: Sequence[Copy], seconds: float) -> str:
     """Waits until the last record of every source partition is on the target; the sources may not grow any more.
 
     Returns:
         what is still missing when the time is over; "" when nothing is.
+
+    Raises:
+        LabError: a source cannot be read.
     """
-    wanted = {copy.topic: _last(site.servers(copy.source), copy.topic) for copy in COPIES}
-    missing = dict.fromkeys(COPIES, "not looked at")
+    wanted = {copy.topic: _last(site.servers(copy.source), copy.topic) for copy in copies}
+    missing = dict.fromkeys(copies, "not looked at")
     deadline = time.monotonic() + seconds
     while missing and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
@@ -64,7 +67,7 @@ def caught_up(site: Site, seconds: float) -> str:
 
 def judge(site: Site) -> tuple[Finding, ...]:
     """Compares all copies; what cannot be read counts as a difference."""
-    return tuple(_finding(site, copy) for copy in COPIES)
+    return tuple(_finding(site, copy) for copy in site.copies)
 
 
 def _finding(site: Site, copy: Copy) -> Finding:

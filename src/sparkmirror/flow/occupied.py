@@ -1,0 +1,278 @@
+"""Target topics that hold records before a flow has copied anything to them: whose records these are.
+
+A copy that begins at the source's oldest record would repeat what another mirror has copied before, such as a
+MirrorMaker 2 whose positions cannot be found. So the newest records of such a topic are looked at, without those of
+producers that a flow has registered on the target (``copy.registrations``): these came from other flows into the topic,
+or from this flow before its internal topic was deleted.
+
+    only this flow may write the topic   any other record stops it
+    others may write it too              a record stops it that was copied from the source: one that is equal, with
+    (names are kept, ``homeward``)       its time, to a record born there. Records of applications are none.
+
+Invariants: nobody is stopped who copies nothing twice: a partition that has a position, an order or a start of its own,
+that begins at the source's end, or whose target is empty, was emptied, or has nothing but control records; a topic is
+stopped as a whole; what cannot be read is not begun.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sparkmirror.config import AutoOffsetReset, FlowConfig, Isolation
+from sparkmirror.copy.origins import read_registry
+from sparkmirror.copy.registrations import registrations
+from sparkmirror.duties.topics import is_homeward
+from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.events import Event, Kind
+from sparkmirror.flow.comparing import seen
+from sparkmirror.flow.planner import Pairs, patience_ms
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION, kind_of
+from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.reading import Span, read_records
+from sparkmirror.kafka.rounds import Results
+from sparkmirror.mm2.tail import Seen
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.naming import WRITERS_TOPIC, append_filter, policy_for
+
+NEWEST = 200
+"""So many of the last offsets of a target partition are looked at."""
+
+AROUND = 200
+"""So many source offsets are compared with a record of the target, from the first of its time on."""
+
+SAMPLED = 4
+"""So many partitions of a topic are looked at that hold records."""
+
+Failures = Mapping[TopicPartition, BrokerError | LinkError]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What target partitions hold that no registered flow has written.
+
+    Attributes:
+        records: the newest of each partition that has some, in the order of the log.
+        failed: partitions that could not be read.
+    """
+
+    records: Mapping[TopicPartition, Sequence[Seen]]
+    failed: Failures
+
+
+class TargetLogs:
+    """Reads what others wrote to the target partitions of a flow.
+
+    Args:
+        config: of the flow.
+        source, target: to ask.
+        source_id, target_id: their cluster ids.
+    """
+
+    def __init__(self, config: FlowConfig, source: Cluster, target: Cluster, source_id: str, target_id: str) -> None:
+        self._config = config
+        self._source = source
+        self._target = target
+        self._source_id = source_id
+        self._target_id = target_id
+
+    def of_others(self, places: Sequence[TopicPartition]) -> Found:
+        """The newest records that no registered flow has written, of some partitions of each topic."""
+        timeout_ms = patience_ms(self._config, len(places))
+        ends = admin.find_offsets(self._target, places, OffsetSpec.LATEST, timeout_ms=timeout_ms)
+        used = [place for place, end in ends.found.items() if end > 0]
+        firsts = admin.find_offsets(self._target, used, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+        spans = _sampled(
+            {
+                place: Span(max(first, ends.found[place] - NEWEST), ends.found[place])
+                for place, first in firsts.found.items()
+                if first < ends.found[place]
+            }
+        )
+        found = self._read(self._target, spans, self._registered(), on_target=True) if spans else _NOTHING
+        failed = {place: error for place, error in {**ends.failed, **firsts.failed}.items() if not _absent(error)}
+        records = {place: records for place, records in found.found.items() if records}
+        return Found(records=records, failed={**failed, **found.failed})
+
+    def copied(self, pairs: Pairs, found: Found) -> Found:
+        """Those of the records that are equal to one that was born at the source, or came to it from a third cluster.
+
+        Args:
+            pairs: source and target partitions.
+            found: what others wrote to the target.
+        """
+        wanted: dict[TopicPartition, list[Seen]] = {}
+        copies: dict[TopicPartition, list[Seen]] = defaultdict(list)
+        failed = dict(found.failed)
+        returning = self._returning() if found.records else ()
+        for which in (0, -1):
+            wanted = {
+                here: [found.records[there][which]]
+                for here, there in pairs
+                if there in found.records and there not in copies
+            }
+            spans, unasked = self._spans({here: one for here, (one,) in wanted.items()})
+            read = self._read(self._source, spans, returning, on_target=False)
+            by_source = dict(pairs)
+            failed |= {by_source[here]: error for here, error in {**unasked, **read.failed}.items()}
+            for here, records in read.found.items():
+                (one,) = wanted[here]
+                if any(_equal(one, other) for other in records):
+                    copies[by_source[here]].append(one)
+        return Found(records=dict(copies), failed=failed)
+
+    def _spans(self, wanted: Mapping[TopicPartition, Seen]) -> tuple[dict[TopicPartition, Span], Failures]:
+        """Where the source would have these records: from their time on, or where it is not known, at their offset."""
+        timeout_ms = patience_ms(self._config, len(wanted))
+        places = list(wanted)
+        firsts = admin.find_offsets(self._source, places, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+        ends = admin.find_offsets(self._source, list(firsts.found), OffsetSpec.LATEST, timeout_ms=timeout_ms)
+        failed = {**firsts.failed, **ends.failed}
+        by_time: dict[int, list[TopicPartition]] = defaultdict(list)
+        begins: dict[TopicPartition, int] = {}
+        for here in ends.found:
+            moment = wanted[here].timestamp
+            if moment is None or moment < 0:
+                begins[here] = max(firsts.found[here], wanted[here].offset - AROUND // 2)
+            else:
+                by_time[moment].append(here)
+        for moment, some in by_time.items():
+            asked = admin.find_offsets(self._source, some, moment, timeout_ms=timeout_ms)
+            begins |= {here: at for here, at in asked.found.items() if at != NO_OFFSET}
+            failed |= asked.failed
+        spans = {here: Span(at, min(ends.found[here], at + AROUND)) for here, at in begins.items()}
+        return {here: span for here, span in spans.items() if span.first < span.end}, failed
+
+    def _read(
+        self, cluster: Cluster, spans: Mapping[TopicPartition, Span], without: Iterable[int], *, on_target: bool
+    ) -> Results[TopicPartition, list[Seen]]:
+        timeout_ms = patience_ms(self._config, len(spans))
+        return read_records(
+            cluster,
+            spans,
+            lambda table: seen(table, on_target=on_target),
+            timeout_ms,
+            Isolation.READ_UNCOMMITTED,
+            frozenset(without),
+        )
+
+    def _registered(self) -> frozenset[int]:
+        """The producers of flows into the target."""
+        known = registrations(self._target.run(read_registry, Journal(self._target, WRITERS_TOPIC)))
+        return frozenset(one.producer_id for one in known if one.cluster == self._target_id)
+
+    def _returning(self) -> frozenset[int]:
+        """The producers of flows that have brought records of the target to the source."""
+        known = registrations(self._source.run(read_registry, Journal(self._source, WRITERS_TOPIC)))
+        return frozenset(
+            one.producer_id
+            for one in known
+            if one.cluster == self._source_id and self._target_id in (*one.origin, *one.carried)
+        )
+
+
+_NOTHING: Results[TopicPartition, list[Seen]] = Results(found={}, failed={})
+
+
+class Occupied:
+    """Says which partitions may not begin because of what their target topics hold.
+
+    Args:
+        config: of the flow.
+        logs: of the target.
+    """
+
+    def __init__(self, config: FlowConfig, logs: TargetLogs) -> None:
+        self._config = config
+        self._logs = logs
+        self._stopped: dict[str, dict[TopicPartition, TopicPartition]] = {}
+
+    def look(self, pairs: Pairs) -> dict[TopicPartition, Event]:
+        """Decides for partitions that would begin at a record of the source, without a position on record.
+
+        Args:
+            pairs: source and target partitions.
+
+        Returns:
+            those that may not begin now, and why.
+
+        Raises:
+            SparkmirrorError: a registry of writers cannot be read.
+        """
+        due = repeating(self._config, pairs)
+        topics = {there.topic for _, there in due}
+        # The others of a topic that stands still are asked about too: it begins as a whole.
+        asked = dict(due) | {here: there for topic in topics for here, there in self._stopped.get(topic, {}).items()}
+        found = self._logs.of_others(list(asked.values())) if asked else Found(records={}, failed={})
+        if self._config.tells_writers and found.records:
+            found = self._logs.copied(tuple(asked.items()), found)
+        whose = {there.topic: (there, records[-1]) for there, records in sorted(found.records.items(), reverse=True)}
+        for topic in topics:
+            self._stopped.pop(topic, None)
+        refused: dict[TopicPartition, Event] = {}
+        for here, there in due:
+            if there.topic in whose:
+                refused[here] = self._event(here.topic, *whose[there.topic])
+                self._stopped[there.topic] = {h: t for h, t in asked.items() if t.topic == there.topic}
+            elif there in found.failed:
+                refused[here] = _unread(there, found.failed[there])
+        return refused
+
+    def _event(self, topic: str, there: TopicPartition, newest: Seen) -> Event:
+        if self._config.tells_writers:
+            what = f"record {newest.offset} of {there} is a copy of one of the source"
+        else:
+            what = f"record {newest.offset} of {there} was written by another producer"
+        text = (
+            f"the target topic {there.topic} was written before this flow began: {what}, and no registered flow wrote "
+            f"it; copying {topic} from the source's oldest record could repeat it, so the topic is not copied. If "
+            f"MirrorMaker 2 copied it, stop this flow and start it with --take-over mm2 (and --offsets-topic, where "
+            f"Connect's topic of offsets has another name); else delete or empty {there.topic}, or say with "
+            f"start.positions where {topic} begins, or copy it behind these records with topics.append = {topic}"
+        )
+        return Event(kind=Kind.TARGET_NOT_EMPTY, text=text)
+
+
+def repeating(config: FlowConfig, pairs: Pairs) -> Pairs:
+    """Those that, without a position, begin at the oldest record by default, where nobody said that they may."""
+    policy, appended = policy_for(config.policy, config.source.alias), append_filter(config)
+    topics = {
+        topic
+        for topic in {here.topic for here, _ in pairs}
+        if not (policy.is_heartbeats_topic(topic) or is_homeward(config, topic) or appended.matches(topic))
+    }
+    return [(here, there) for here, there in pairs if here.topic in topics and _from_oldest(config, here)]
+
+
+def _from_oldest(config: FlowConfig, here: TopicPartition) -> bool:
+    if config.start.of(*here) is None:
+        return config.auto_offset_reset is not AutoOffsetReset.LATEST
+    return not config.start.chosen(*here)
+
+
+def _sampled(spans: Mapping[TopicPartition, Span]) -> dict[TopicPartition, Span]:
+    """Some partitions of each topic."""
+    counted: dict[str, int] = defaultdict(int)
+    kept = {}
+    for place in sorted(spans):
+        counted[place.topic] += 1
+        if counted[place.topic] <= SAMPLED:
+            kept[place] = spans[place]
+    return kept
+
+
+def _equal(one: Seen, other: Seen) -> bool:
+    return one.digest == other.digest and one.timestamp in (None, other.timestamp)
+
+
+def _absent(error: BrokerError | LinkError) -> bool:
+    return isinstance(error, BrokerError) and error.code == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _unread(there: TopicPartition, error: BrokerError | LinkError) -> Event:
+    kind = kind_of(error.code) if isinstance(error, BrokerError) else Kind.STOPPED
+    return Event(kind=kind, text=f"whether {there} holds records of others cannot be read: {error}")

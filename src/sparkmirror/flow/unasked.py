@@ -1,0 +1,165 @@
+"""The takeover from MirrorMaker 2 that a flow does by itself at its first start.
+
+Whoever starts sparkmirror on MirrorMaker 2's file would otherwise copy everything once more. What is done is what
+``run --take-over mm2`` does (`moving_in`), for what is certainly MirrorMaker 2's part of this flow:
+
+    * the flow has never copied anything, and its file does not say ``mm2.takeover.enabled=false``;
+    * Connect's topic of offsets has positions of topics that the flow copies, heartbeats aside;
+    * a partition's target has had records. One that never had any is copied from where the file says;
+    * where others may write the target topics too, some of these records are copies of the source's
+      (`sparkmirror.flow.occupied`): a position alone does not tell under which name MirrorMaker 2 copied;
+    * the file does not name a place for the partition, other than the oldest record.
+
+Invariants: nothing is asked of MirrorMaker 2's topics once the flow has copied; nothing is written while MirrorMaker 2
+seems to run; a takeover that did not end is finished by the next start.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.duties.duty import Sides
+from sparkmirror.events import Event
+from sparkmirror.flow.comparing import compare
+from sparkmirror.flow.inheriting import Copied
+from sparkmirror.flow.mirror_maker import Stored, check_no_workers, known_syncs, owner_of, place_of
+from sparkmirror.flow.moving_in import Syncs, TakenOver, copied_partitions, put_on_record, told
+from sparkmirror.flow.occupied import TargetLogs
+from sparkmirror.flow.opening import Opened
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.stored_offsets import read_stored
+from sparkmirror.model import NO_OFFSET
+from sparkmirror.naming import policy_for
+from sparkmirror.offsets.state import JournalState
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What MirrorMaker 2 has left of a flow that has never run.
+
+    Attributes:
+        stored: its positions.
+        copied: the partitions that go on from them.
+        syncs: its offset syncs.
+    """
+
+    stored: Stored
+    copied: tuple[Copied, ...]
+    syncs: Syncs
+
+
+class Unasked:
+    """The takeover of one flow at one opening.
+
+    Args:
+        flow: the flow.
+        source, target: to ask and to write to.
+        file: the configuration file, for messages.
+    """
+
+    def __init__(self, flow: FlowConfig, source: Cluster, target: Cluster, file: str) -> None:
+        self._sides = Sides(flow=flow, source=source, target=target, store=None)
+        self._file = file
+        self._taken: TakenOver | None = None
+        self._syncs: Syncs = {}
+
+    def look(self, known: JournalState) -> bool:
+        """Whether positions are to be taken over; they are found, and compared with the target.
+
+        Args:
+            known: what is on record of the flow.
+
+        Raises:
+            ConfigError: MirrorMaker 2 runs.
+            SparkmirrorError: a cluster cannot be asked.
+        """
+        found = find(self._sides, known, self._file)
+        if found is None:
+            return False
+        arrived = tuple(compare(self._sides, found.copied))
+        self._taken, self._syncs = TakenOver(topic=found.stored.topic, arrived=arrived), found.syncs
+        return True
+
+    def take_over(self, opened: Opened) -> Event | None:
+        """Puts what was found on record; the flow must be opened anew then. None where nothing was found.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked or written to.
+        """
+        if self._taken is None:
+            return None
+        event = put_on_record(self._sides, opened, self._taken, self._syncs, unasked=True)
+        for line in told(self._taken):
+            log.info("%s", line, extra={"flow": str(self._sides.flow.name)})
+        return event
+
+
+def find(sides: Sides, known: JournalState, file: str) -> Found | None:
+    """What a start of the flow would take over unasked; None for nothing.
+
+    Args:
+        sides: of the flow.
+        known: what is on record of it.
+        file: the configuration file, for messages.
+
+    Raises:
+        ConfigError: MirrorMaker 2 runs.
+        SparkmirrorError: a cluster cannot be asked.
+    """
+    flow = sides.flow
+    topic = _topic(flow, known)
+    cluster = place_of(sides, topic) if topic else None
+    if cluster is None:
+        return None
+    offsets = read_stored(cluster, topic, flow.admin_timeout_ms).get(owner_of(flow), {})
+    if not offsets:
+        return None
+    stored, syncs = Stored(cluster=cluster, topic=topic, offsets=offsets), known_syncs(sides)
+    copied = _certain(sides, stored, copied_partitions(sides, stored, syncs))
+    if not copied:
+        return None
+    check_no_workers(flow, cluster, file)
+    return Found(stored=stored, copied=copied, syncs=syncs)
+
+
+def _topic(flow: FlowConfig, known: JournalState) -> str:
+    """Where positions are to be looked for; "" for nowhere."""
+    if not flow.stored_positions.takeover:
+        return ""
+    if known.elsewhere is not None:
+        return known.elsewhere.topic if known.elsewhere.pending and known.elsewhere.unasked else ""
+    begun = bool(known.maps) or any(one.position != NO_OFFSET for one in known.progress.values())
+    return "" if begun else flow.stored_positions.topic
+
+
+def _certain(sides: Sides, stored: Stored, found: Sequence[Copied]) -> tuple[Copied, ...]:
+    """The partitions that MirrorMaker 2 certainly copied for this flow."""
+    flow, topics = sides.flow, {place.topic for place in stored.offsets}
+    certain = [
+        one for one in found if one.here.topic in topics and one.target_end > 0 and not flow.start.chosen(*one.here)
+    ]
+    if flow.tells_writers:
+        certain = _copies(sides, certain)
+    policy = policy_for(flow.policy, flow.source.alias)
+    if all(policy.is_heartbeats_topic(one.here.topic) for one in certain):
+        return ()
+    return tuple(certain)
+
+
+def _copies(sides: Sides, found: Sequence[Copied]) -> list[Copied]:
+    """Those of topics that have copies of the source's records among their newest."""
+    flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
+    ids = (admin.cluster_id(sides.source, timeout_ms), admin.cluster_id(sides.target, timeout_ms))
+    logs = TargetLogs(flow, sides.source, sides.target, *ids)
+    pairs = [(one.here, one.there) for one in found]
+    copies = logs.copied(pairs, logs.of_others([there for _, there in pairs]))
+    for failure in copies.failed.values():
+        raise failure
+    topics = {there.topic for there in copies.records}
+    return [one for one in found if one.there.topic in topics]

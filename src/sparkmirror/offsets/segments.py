@@ -1,0 +1,197 @@
+"""The records of the offset map; part of ``offsets.records``.
+
+    ["segments", topic, partition, producer id, epoch, sequence]   from here on: a source offset, and holes behind it
+    ["targets", topic, partition, producer id, epoch, sequence]    from here on: a target offset, and what others wrote
+
+Invariants:
+    * A segment says: a record with sequence ``q + n`` of that writer epoch has source offset ``source + n``; until the
+      next segment of that epoch. It is written before a record beyond a hole is sent, so sequence numbers found in the
+      target's log always translate back. Those of one answer are one record, `Segments`.
+    * Where records lie on the target follows from their sequence numbers in the same way, by `Targets`: a new one is
+      written, after the acknowledgement, only where a batch did not come to lie right behind the one before it.
+    * Within one writer epoch source offsets grow with the sequence: a copy that goes back takes a new epoch, which is
+      `anew`: what older epochs have from its first source offset on is not what the source has there now.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets import json_text
+from sparkmirror.offsets.holes import NO_HOLES, Holes, pack
+
+VERSION = json_text.VERSION
+SEQUENCES = 1 << 31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segments:
+    """Straight pieces of the source's half of the offset map, one behind the other.
+
+    Attributes:
+        partition: of the source.
+        writer: whose sequence numbers count.
+        sequence, source: of the first record of the first piece.
+        holes: up to the first record of the last piece.
+        unguarded: batches in them may be too old for the broker's memory of the producer, see ``copy.retries``.
+        anew: the epoch began where the source, or the target topic, is another one than older epochs knew.
+    """
+
+    partition: TopicPartition
+    writer: Writer
+    sequence: int
+    source: int
+    holes: Holes = NO_HOLES
+    unguarded: bool = False
+    anew: bool = False
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return SegmentsKey(self.partition, self.writer, self.sequence).text
+
+    def value(self) -> str:
+        """The record's value."""
+        flags = {name: True for name in ("unguarded", "anew") if getattr(self, name)}
+        return json_text.write({"v": VERSION, "source": self.source} | _holes_as_json(self.holes) | flags)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """Straight pieces of the target's half of the offset map, one behind the other.
+
+    Attributes:
+        partition, writer, sequence: as for `Segments`.
+        target: offset of the first record, or `NO_OFFSET`: nothing of the epoch arrived from here on.
+        holes: up to the first record of the last piece: what others wrote in between.
+    """
+
+    partition: TopicPartition
+    writer: Writer
+    sequence: int
+    target: int
+    holes: Holes = NO_HOLES
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return TargetsKey(self.partition, self.writer, self.sequence).text
+
+    def value(self) -> str:
+        """The record's value."""
+        target = None if self.target == NO_OFFSET else self.target
+        return json_text.write({"v": VERSION, "target": target} | _holes_as_json(self.holes))
+
+
+class Opening(NamedTuple):
+    """Where a piece begins: the sequence number of its first record, and that record's source or target offset."""
+
+    sequence: int
+    offset: int
+
+
+def segments_of(
+    partition: TopicPartition, writer: Writer, openings: Sequence[Opening], *, unguarded: bool, anew: bool
+) -> Segments:
+    """One record of pieces in order, of which there is at least one."""
+    first = openings[0]
+    return Segments(
+        partition=partition,
+        writer=writer,
+        sequence=first.sequence,
+        source=first.offset,
+        holes=_packed(openings),
+        unguarded=unguarded,
+        anew=anew,
+    )
+
+
+def targets_of(partition: TopicPartition, writer: Writer, openings: Sequence[Opening]) -> Targets:
+    """One record of pieces in order, of which there is at least one."""
+    first = openings[0]
+    return Targets(
+        partition=partition, writer=writer, sequence=first.sequence, target=first.offset, holes=_packed(openings)
+    )
+
+
+def _packed(openings: Sequence[Opening]) -> Holes:
+    if len(openings) == 1:
+        return NO_HOLES
+    first = openings[0].sequence
+    return pack([(each.sequence - first) % SEQUENCES for each in openings], [each.offset for each in openings])
+
+
+def _holes_as_json(holes: Holes) -> dict[str, Any]:
+    if not holes.packed:
+        return {}
+    packed = binascii.b2a_base64(holes.packed, newline=False).decode()
+    thinned = {"thinned": True} if holes.thinned else {}
+    return {"last": [holes.records, holes.offsets], "holes": packed} | thinned
+
+
+def _holes(data: dict[str, Any]) -> Holes:
+    if "holes" not in data:
+        return NO_HOLES
+    records, offsets = data["last"]
+    packed = binascii.a2b_base64(data["holes"], strict_mode=True)
+    return Holes(int(records), int(offsets), packed, data.get("thinned", False))
+
+
+class SegmentsKey(NamedTuple):
+    """What the key of `Segments` names."""
+
+    partition: TopicPartition
+    writer: Writer
+    sequence: int
+
+    @property
+    def text(self) -> str:
+        """The key."""
+        return json_text.write(["segments", *self.partition, self.writer.producer_id, self.writer.epoch, self.sequence])
+
+
+class TargetsKey(NamedTuple):
+    """What the key of `Targets` names."""
+
+    partition: TopicPartition
+    writer: Writer
+    sequence: int
+
+    @property
+    def text(self) -> str:
+        """The key."""
+        return json_text.write(["targets", *self.partition, self.writer.producer_id, self.writer.epoch, self.sequence])
+
+
+def _segments(name: list[Any], data: dict[str, Any]) -> Segments:
+    _, topic, partition, producer_id, epoch, sequence = name
+    return Segments(
+        partition=TopicPartition(topic, partition),
+        writer=Writer(producer_id=producer_id, epoch=epoch),
+        sequence=sequence,
+        source=data["source"],
+        holes=_holes(data),
+        unguarded=data.get("unguarded", False),
+        anew=data.get("anew", False),
+    )
+
+
+def _targets(name: list[Any], data: dict[str, Any]) -> Targets:
+    _, topic, partition, producer_id, epoch, sequence = name
+    return Targets(
+        partition=TopicPartition(topic, partition),
+        writer=Writer(producer_id=producer_id, epoch=epoch),
+        sequence=sequence,
+        target=NO_OFFSET if data["target"] is None else data["target"],
+        holes=_holes(data),
+    )
+
+
+MapRecord = Segments | Targets
+
+READERS: dict[str, Callable[[list[Any], dict[str, Any]], MapRecord]] = {"segments": _segments, "targets": _targets}
+"""The readers of these kinds, for ``records.parse``."""

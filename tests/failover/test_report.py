@@ -1,0 +1,136 @@
+"""What reports say, in both forms, from plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkmirror.config import load
+from sparkmirror.failover.look import PartitionState
+from sparkmirror.failover.moves import GroupMove, MovedPlace
+from sparkmirror.failover.operator import INTERRUPTIONS
+from sparkmirror.failover.report import Report, as_dict, as_markdown
+from sparkmirror.failover.states import Kind, Step
+from sparkmirror.kafka.groups import Committed
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.ledger import Operation
+from tests.flow.running import write_file
+
+
+def operation(
+    kind: Kind = Kind.FAILOVER, step: Step = Step.DONE, *, failure: str = "", facts: Mapping[str, Any] | None = None
+) -> Operation:
+    return Operation(
+        token="t",
+        number=9,
+        id=f"{kind.value}-20261122-031502",
+        kind=kind.value,
+        step=step.name,
+        source="a",
+        target="b",
+        began_ms=10_000,
+        time_ms=60_000,
+        by="me@here",
+        facts=facts or {},
+        failure=failure,
+    )
+
+
+def moved(here: str, there: str) -> GroupMove:
+    places = TopicPartition(here, 0), TopicPartition(there, 0)
+    place = MovedPlace(partition=places[0], target=places[1], committed=Committed(5), offset=7, before=7)
+    return GroupMove(group="billing", seen_ms=1, places=(place,))
+
+
+def report(
+    tmp_path: Path,
+    done: Operation,
+    topics: Sequence[tuple[str, str]] = (),
+    moves: Sequence[GroupMove] = (),
+    flow: str = "a->b",
+    settings: dict[str, str] | None = None,
+) -> Report:
+    clusters = {name: {"bootstrap.servers": f"{name}.test:9092"} for name in ("a", "b")}
+    file = write_file(tmp_path / "mm2.properties", clusters, {"a->b": ".*", "b->a": ".*"}, settings)
+    (config,) = load([file], flow=flow).flows
+    partitions = tuple(
+        PartitionState(partition=TopicPartition(here, 0), target=TopicPartition(there, 0), position=9, end=9, seen_ms=1)
+        for here, there in topics
+    )
+    return Report(flow=config, operation=done, partitions=partitions, moves=tuple(moves))
+
+
+INTERRUPTED = [
+    [Step.MOVING.name, 30_000, "one@here", "the disk is | full\nthere", 35_000, "two@here"],
+    [Step.MOVING.name, 40_000, "two@here", "", 45_000, "three@here"],
+]
+TIMES = {"STOPPING": [10_000, 20_000], "MOVING": [45_000, 50_000], "VERIFYING": [50_000, 60_000]}
+
+
+def test_an_operation_that_was_resumed_says_what_was_done_before(tmp_path):
+    found = report(tmp_path, operation(facts={"times": TIMES, INTERRUPTIONS: INTERRUPTED}))
+    told = as_dict(found)["interruptions"]
+    assert [(one["step"], one["done_before"], one["resumed_by"]) for one in told] == [
+        ("moving", ["stopping"], "two@here"),
+        ("moving", ["stopping"], "three@here"),
+    ]
+    text = as_markdown(found)
+    row = "| moving | stopping | 1970-01-01T00:00:30.000Z | one@here | the disk is / full there |"
+    assert f"{row} 1970-01-01T00:00:35.000Z | two@here |" in text
+    assert "| two@here | the command ended without a word |" in text
+    assert "| stopping | 1970-01-01T00:00:10.000Z | 10.0 |" in text
+
+
+def test_the_report_of_an_interruption_stays_beside_that_of_the_end(tmp_path):
+    first = report(tmp_path, operation(step=Step.MOVING, failure="away"))
+    second = report(tmp_path, operation(step=Step.MOVING, failure="away", facts={INTERRUPTIONS: INTERRUPTED[:1]}))
+    done = report(tmp_path, operation(facts={INTERRUPTIONS: INTERRUPTED}))
+    stem = "failover-20261122-031502"
+    assert [one.name for one in (first, second, done)] == [f"{stem}.interrupted-1", f"{stem}.interrupted-2", stem]
+
+
+@pytest.mark.parametrize(("step", "groups"), [(Step.STOPPING, 0), (Step.MOVING, 1), (Step.ABANDONED, 0)])
+def test_no_group_is_counted_as_moved_before_the_step_that_moves_them(tmp_path, step, groups):
+    found = report(tmp_path, operation(step=step), moves=[moved("orders", "a.orders")])
+    assert as_dict(found)["moved"] == {"groups": groups, "offsets": groups, "of_groups": 1}
+
+
+OVER = [("orders", "a.orders"), ("heartbeats", "a.heartbeats"), ("sparkmirror.x.internal", "a.sparkmirror.x.internal")]
+BACK = {"orders": "b.orders", "a.orders": "orders", "a.heartbeats": "heartbeats", "__secret": "b.__secret"}
+
+
+def test_producers_and_consumers_are_told_apart_and_internal_topics_are_not_named(tmp_path):
+    over = report(tmp_path, operation(), OVER, [moved("b.payments", "payments")])
+    applications = as_dict(over)["applications"]
+    assert applications["producers"] == {"orders": ["orders"], "b.payments": []}
+    assert applications["consumers"] == {"orders": ["a.orders", "orders"], "b.payments": ["payments"]}
+    text = as_markdown(over)
+    assert "| topic on a | producers write to, on b | consumers read, on b |" in text
+    assert "| `orders` | `orders` | `a.orders` and `orders` |" in text
+    assert "| `b.payments` | nothing: it is a copy, which only the mirror writes | `payments` |" in text
+
+
+def test_after_going_back_copies_are_read_under_their_own_name(tmp_path):
+    back = report(tmp_path, operation(Kind.FAILBACK, facts={"names": BACK}), flow="b->a")
+    applications = as_dict(back)["applications"]
+    assert applications["producers"] == {"orders": ["orders"], "a.orders": []}
+    assert applications["consumers"] == {"orders": ["b.orders", "orders"], "a.orders": ["orders"]}
+    assert "| topic on b | producers write to, on a | consumers read, on a |" in as_markdown(back)
+
+
+def test_where_copies_may_be_written_to_producers_have_the_choice(tmp_path):
+    settings = {"b->a.homeward.enabled": "true"}
+    over = report(tmp_path, operation(), OVER[:1], settings=settings)
+    assert as_dict(over)["applications"]["producers"] == {"orders": ["orders", "a.orders"]}
+    back = report(tmp_path, operation(Kind.FAILBACK, facts={"names": BACK}), flow="b->a", settings=settings)
+    assert as_dict(back)["applications"]["producers"] == {"orders": ["orders"], "a.orders": ["orders"]}
+
+
+def test_where_names_are_kept_only_the_servers_change(tmp_path):
+    settings = {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"}
+    over = report(tmp_path, operation(), [("orders", "orders")], settings=settings)
+    assert (over.uses, as_dict(over)["applications"]["producers"]) == ((), {})
+    assert "- topics keep their names, for producers and consumers" in as_markdown(over)

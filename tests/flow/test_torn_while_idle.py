@@ -1,0 +1,126 @@
+"""A target that loses the end of a log to which nothing is being written: nobody is told, and nothing may stay lost."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ElectionType, Producer, TopicPartition
+
+from sparkmirror.lab.broker import Broker
+from sparkmirror.lab.cluster import LabCluster, start
+from tests.flow import offset_map
+from tests.flow.elections import PATIENCE_SECONDS, create, elect_the_unclean, leader
+from tests.flow.running import Running, admin_of, create_topic, ends, until, write_file
+from tests.flow.test_events import of_kind, read_all, records
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+OTHERS = [b"born on the target %d" % number for number in range(60)]
+
+
+def write(cluster: LabCluster, name: str, values: list[bytes]) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "acks": "all"})
+    for value in values:
+        producer.produce(name, value, partition=0)
+    assert producer.flush(60) == 0
+
+
+def mirrored(cluster: LabCluster, copy: str) -> list[bytes]:
+    """What lies in a copy, without what others wrote there."""
+    return [value for value in read_all(cluster, copy).get(0, []) if value is not None and value not in OTHERS]
+
+
+def has_begun(target: LabCluster, internal: str, generation: int) -> bool:
+    """Whether a lane of that start has published."""
+    entries = offset_map.journal(target, internal)
+    return any(key[0] == "progress" and value["generation"] == generation for key, value in entries.items() if value)
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[LabCluster]:
+    settings = {"unclean.leader.election.enable": "true", "auto.leader.rebalance.enable": "false"}
+    with start("idle", brokers=3, config=settings) as running:
+        yield running
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_former_leader_that_leads_again_with_less_keeps_nothing_lost(cluster_a, three, kept, topic, tmp_path):
+    """One unclean election and a preferred one, while the lane is idle; under kept names others write meanwhile."""
+    alias, name = ("k" if kept else "d"), topic("idle")
+    copy = name if kept else f"{alias}.{name}"
+    internal = f"sparkmirror.{alias}.t.internal"
+    create_topic(cluster_a, name, 1)
+    for own in (internal, f"sparkmirror.{alias}.t.control"):
+        create(three, own, [[1]], {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"})
+    create(three, copy, [[2, 3]])
+    admin, (_, second, third) = admin_of(three), three.brokers
+
+    def led_by(node: int, in_step: list[int]) -> None:
+        until(lambda: leader(admin, copy) == (node, in_step), f"{node} leads", PATIENCE_SECONDS)
+
+    settings = {"replication.factor": "1", "tasks.max": "1"} | ({"replication.policy.class": IDENTITY} if kept else {})
+    file = write_file(tmp_path / "mm2.properties", {alias: cluster_a, "t": three}, {f"{alias}->t": name}, settings)
+    third.kill()
+    led_by(2, [2])
+    write(cluster_a, name, records(100))
+    with Running(file, log=tmp_path / "first.log") as mirror:
+        until(lambda: mirrored(three, copy) == records(100), "100 copied", PATIENCE_SECONDS)
+        mirror.stop_in_time()
+    with Running(file, log=tmp_path / "second.log") as mirror:
+        until(lambda: has_begun(three, internal, 2), "the second run has begun", PATIENCE_SECONDS)
+        second.kill()
+        third.start()
+        elect_the_unclean(three, copy, 3)
+        assert ends(three, copy) == {0: 0}, "records are really lost"
+        if kept:
+            write(three, copy, OTHERS)
+        second.start()
+        led_by(3, [2, 3])
+        for future in [admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(copy, 0)])]:
+            future.result(60)
+        led_by(2, [2, 3])
+        write(cluster_a, name, records(5, 100))
+        until(lambda: mirrored(three, copy) == records(105), "all is there, once", PATIENCE_SECONDS)
+        told = until(lambda: of_kind(file, name, "target-tail-lost"), "the loss is told of", PATIENCE_SECONDS)
+        mirror.stop_in_time()
+    assert (told[0].first, told[0].last) == (0, 99)
+
+
+def cut_log(broker: Broker, copy: str, offset: int) -> None:
+    """What a power failure does to a log of which the end was not flushed: it ends before ``offset``."""
+    (place,) = broker.directory.rglob(f"{copy}-0")
+    (log,) = Path(place).glob("*.log")
+    data, at = log.read_bytes(), 0
+    while struct.unpack_from(">q", data, at)[0] < offset:
+        at += 12 + struct.unpack_from(">i", data, at + 8)[0]
+    with log.open("r+b") as file:
+        file.truncate(at)
+
+
+def test_the_only_broker_loses_what_was_not_flushed(cluster_a, topic, tmp_path):
+    """Replication factor 1, and no election: the same broker leads again, with a shorter log."""
+    name = topic("unflushed")
+    create_topic(cluster_a, name, 1)
+    with start("one") as one:
+        (broker,), copy = one.brokers, f"a.{name}"
+        file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "o": one}, {"a->o": name}, {"tasks.max": "1"})
+        with Running(file, log=tmp_path / "first.log") as mirror:
+            for number in (0, 50):
+                write(cluster_a, name, records(50, number))
+                until(lambda: mirrored(one, copy) == records(number + 50), "50 more", PATIENCE_SECONDS)  # noqa: B023 - at once
+            mirror.stop_in_time()
+        with Running(file, log=tmp_path / "second.log") as mirror:
+            until(lambda: has_begun(one, "sparkmirror.a.o.internal", 2), "the second run has begun", PATIENCE_SECONDS)
+            broker.kill()
+            cut_log(broker, copy, 50)
+            broker.start()
+            assert ends(one, copy) == {0: 50}, "records are really lost"
+            write(cluster_a, name, records(5, 100))
+            until(lambda: mirrored(one, copy) == records(105), "all is there, once", PATIENCE_SECONDS)
+            told = until(lambda: of_kind(file, name, "target-tail-lost"), "the loss is told of", PATIENCE_SECONDS)
+            mirror.stop_in_time()
+        assert (told[0].first, told[0].last) == (50, 99)
