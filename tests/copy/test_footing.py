@@ -37,20 +37,20 @@ def test_a_leader_of_another_epoch_is_doubted_where_both_are_known(reached, lead
 )
 def test_only_a_log_with_that_epoch_and_all_of_it_holds(epoch, end, holds):
     known = footing(Reached(4, 100), 5)
-    assert known.holds(epoch, end, 0.0) is holds
+    assert known.holds(known.question(), epoch, end, 0.0) is holds
     assert known.doubted is not holds
 
 
 def test_each_further_election_is_doubted_anew():
     known = footing(Reached(4, 100), 5)
-    assert known.holds(4, 100, 0.0)
+    assert known.holds(known.question(), 4, 100, 0.0)
     known.leader_epoch = 6
     assert known.doubted
 
 
 def test_an_answer_that_comes_late_counts_for_the_leader_that_gave_it():
     known = footing(Reached(4, 100), 5)
-    assert known.holds(4, 100, 0.0)
+    assert known.holds(known.question(), 4, 100, 0.0)
     known.acknowledged(4, 120, 0.0)
     assert known.reached == Reached(4, 120)
     assert known.doubted, "that the new leader has what was acknowledged meanwhile is not known"
@@ -75,7 +75,7 @@ def test_nothing_is_sent_to_a_leader_in_doubt():
     copy = sent_before_an_election()
     assert not copy.has_more()
     assert copy.next_batch() is None
-    copy.check(4, 71, now())
+    copy.check(copy.footing.question(), 4, 71, now())
     following = copy.next_batch()
     assert following is not None
     assert (following.source, following.leader_epoch) == (1, 5)
@@ -89,14 +89,14 @@ def test_nothing_is_sent_again_to_a_leader_in_doubt():
     copy.footing.leader_epoch = 5
     copy.refused(lost, NOT_LEADER, "")
     assert copy.next_batch() is None
-    copy.check(4, 80, now())
+    copy.check(copy.footing.question(), 4, 80, now())
     assert copy.next_batch() is lost
     assert lost.leader_epoch == 5
 
 
 def test_a_leader_that_lacks_what_was_acknowledged_gets_nothing_and_the_partition_is_given_back():
     copy = sent_before_an_election()
-    copy.check(4, 70, now())
+    copy.check(copy.footing.question(), 4, 70, now())
     assert copy.next_batch() is None
     assert copy.unsettled
     assert "had offset 70 in leader epoch 4, and now epoch 4 ends at 70" in copy.error
@@ -121,7 +121,7 @@ def test_an_answer_below_what_was_acknowledged_gives_the_partition_back_and_coun
 def test_a_leader_is_asked_again_when_it_was_not_heard_for_a_while():
     known = footing(Reached(4, 100), 4)
     assert known.stale(0.0)
-    assert known.holds(4, 130, 50.0)
+    assert known.holds(known.question(), 4, 130, 50.0)
     assert not known.stale(50.0 + PAUSE_SECONDS)
     assert known.stale(50.1 + PAUSE_SECONDS)
     known.acknowledged(4, 140, 60.0)
@@ -141,7 +141,7 @@ def test_the_first_batch_after_a_pause_waits_for_the_leaders_answer():
     take(copy, batch(0, 1, size=LARGE), batch(1, 1, size=LARGE))
     assert copy.must_verify
     assert copy.next_batch() is None
-    copy.check(4, 71, now())
+    copy.check(copy.footing.question(), 4, 71, now())
     first = copy.next_batch()
     assert first is not None
     copy.acknowledged(first, 71)
@@ -149,10 +149,30 @@ def test_the_first_batch_after_a_pause_waits_for_the_leaders_answer():
     assert copy.next_batch() is not None
 
 
+def test_an_answer_is_held_against_what_was_known_when_the_leader_was_asked():
+    """At a start the leaders are asked while records are fetched: a slow answer comes behind acknowledgements."""
+    known = footing(Reached(4, 71), 4)
+    asked = known.question()
+    known.acknowledged(4, 500, 10.0)
+    assert known.holds(asked, 4, 90, 11.0)
+    assert not known.doubted
+    assert not known.holds(asked, 4, 70, 11.0)
+
+
+def test_an_answer_of_a_former_leader_tells_nothing_of_the_one_that_came_after_it():
+    known = footing(Reached(4, 71), 4)
+    asked = known.question()
+    known.leader_epoch = 5
+    assert known.holds(asked, 4, 71, 50.0)
+    assert known.doubted
+    known.acknowledged(5, 80, 10.0)
+    assert known.stale(50.0)
+
+
 def test_while_batches_are_in_flight_nobody_is_asked():
     copy = partition(sequence=10)
     copy.footing = footing(Reached(4, 71), 4)
-    assert copy.footing.holds(4, 71, now())
+    assert copy.footing.holds(copy.footing.question(), 4, 71, now())
     take(copy, batch(0, 1, size=LARGE), batch(1, 1, size=LARGE))
     assert copy.next_batch() is not None
     copy.footing._known_at = 0.0

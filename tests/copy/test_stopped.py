@@ -62,7 +62,7 @@ def refused_for_long(bench: Bench) -> None:
 
 def an_epoch_that_ends_too_early(bench: Bench) -> None:
     bench[0].footing.reached = Reached(leader_epoch=3, end=50)
-    bench[0].check(3, 40, 0.0)
+    bench[0].check(bench[0].footing.question(), 3, 40, 0.0)
 
 
 def an_offset_that_was_acknowledged_before(bench: Bench) -> None:

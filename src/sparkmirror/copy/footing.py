@@ -14,6 +14,8 @@ refuses the question.
 Invariants:
     * Nothing is sent while `doubted`, and nothing first after a pause while `stale`.
     * What an answer adds counts for the leader epoch in which the batch was sent, however late the answer comes.
+    * An answer about the log is held against what was known when the leader was asked: more may be acknowledged while
+      it is on its way.
     * An epoch that is not the one asked for, or ends too early, is a log that lost something. Where a broker has raised
       the epoch without an election that may be wrong: then the takeover finds everything, and goes on.
 
@@ -34,6 +36,19 @@ PAUSE_SECONDS = 1.0
 needs a broker to be fenced, another one to be elected, and the first to come back."""
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a leader was asked for.
+
+    Attributes:
+        reached: how far the log was known to go at that time.
+        leader_epoch: of the leader that was asked.
+    """
+
+    reached: Reached
+    leader_epoch: int
+
+
 @dataclass(slots=True)
 class Footing:
     """Of one partition.
@@ -45,7 +60,7 @@ class Footing:
 
     reached: Reached = UNKNOWN
     leader_epoch: int = NO_EPOCH
-    _verified: tuple[Reached, int] | None = None
+    _verified: Question | None = None
     _known_at: float = -math.inf
 
     @property
@@ -54,7 +69,11 @@ class Footing:
         known, epoch = self.reached.leader_epoch, self.leader_epoch
         if known == epoch or NO_EPOCH in (known, epoch):
             return False
-        return self._verified != (self.reached, epoch)
+        return self._verified != self.question()
+
+    def question(self) -> Question:
+        """What to ask the leader for now, to be given back with its answer."""
+        return Question(self.reached, self.leader_epoch)
 
     def stale(self, now: float) -> bool:
         """Whether the leader has to be asked before the first batch after a pause.
@@ -71,16 +90,19 @@ class Footing:
         if end > self.reached.end:
             self.reached = Reached(leader_epoch, end)
 
-    def holds(self, leader_epoch: int, end: int, answered_at: float) -> bool:
+    def holds(self, asked: Question, leader_epoch: int, end: int, answered_at: float) -> bool:
         """Takes the leader's answer: the epoch that it has, and where that ends.
 
         What counts is when the answer came, since a broker that takes longer than a pause to answer would be asked for
         ever. `sparkmirror.copy.leaders` takes no answer that needed more than some seconds.
 
         Returns:
-            whether its log has everything; if so it is not doubted any more.
+            whether its log has everything that was asked for; if so it is not doubted any more, unless another leader
+            or more that was acknowledged came in the meantime.
         """
-        if leader_epoch != self.reached.leader_epoch or end < self.reached.end:
+        if leader_epoch != asked.reached.leader_epoch or end < asked.reached.end:
             return False
-        self._verified, self._known_at = (self.reached, self.leader_epoch), answered_at
+        self._verified = asked
+        if asked.leader_epoch == self.leader_epoch:
+            self._known_at = max(self._known_at, answered_at)
         return True

@@ -95,16 +95,17 @@ class Leaders:
         }
         if not doubted:
             return
+        asked = {target: p.footing.question() for target, p in doubted.items()}
         answers = await ask_leaders_of_epochs(
             self.target,
-            {target: Leader(p.target_leader, p.footing.leader_epoch) for target, p in doubted.items()},
-            {target: p.footing.reached.leader_epoch for target, p in doubted.items()},
+            {target: Leader(p.target_leader, asked[target].leader_epoch) for target, p in doubted.items()},
+            {target: each.reached.leader_epoch for target, each in asked.items()},
             VERIFY_MS,
         )
         for answer in answers:
             partition = doubted[answer.key]
             if answer.value is not None and answer.code == 0:
-                partition.check(answer.value.epoch, answer.value.end, now())
+                partition.check(asked[answer.key], answer.value.epoch, answer.value.end, now())
             elif answer.link is None and advice(answer.code) is Advice.GIVE_UP:
                 place = partition.target
                 error = broker_error(answer.code, self.target.alias, topic=place.topic, partition=place.partition)

@@ -35,7 +35,7 @@ from sparkmirror.copy import distance
 from sparkmirror.copy.ahead import SegmentsAhead, Unreached
 from sparkmirror.copy.arrivals import Arrival, Place, Rules, Run, Ticket
 from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
-from sparkmirror.copy.footing import Footing
+from sparkmirror.copy.footing import Footing, Question
 from sparkmirror.copy.guard import FORGOTTEN, Guard
 from sparkmirror.copy.lease import now
 from sparkmirror.copy.load import Load
@@ -359,13 +359,12 @@ class PartitionCopy:
         self._retrying = bool(others)
         return oldest
 
-    def check(self, epoch: int, end: int, answered_at: float) -> None:
-        """Takes what the target's leader has of the epoch that was written to last: its end, or an older epoch's."""
-        known = self.footing.reached
-        if not self.footing.holds(epoch, end, answered_at):
+    def check(self, asked: Question, epoch: int, end: int, answered_at: float) -> None:
+        """Takes what the target's leader has of the epoch that was asked for: its end, or an older epoch's."""
+        if not self.footing.holds(asked, epoch, end, answered_at):
             self._give_back(
-                f"the target's leader has not all of the log: it had offset {known.end - 1} in leader epoch "
-                f"{known.leader_epoch}, and now epoch {epoch} ends at {end}"
+                f"the target's leader has not all of the log: it had offset {asked.reached.end - 1} in leader epoch "
+                f"{asked.reached.leader_epoch}, and now epoch {epoch} ends at {end}"
             )
 
     def _give_back(self, error: str, kind: Kind = Kind.STOPPED) -> None:
