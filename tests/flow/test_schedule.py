@@ -167,6 +167,16 @@ def test_a_round_of_each_can_be_had_at_once_and_says_what_went_wrong(flow, start
     assert scheduled(flow, duties, []).once() == ("one: no", "two: away")
 
 
+@pytest.mark.kafka
+def test_of_many_problems_the_first_are_on_record_and_how_many_more_there_are(flow, started):
+    deeds = [Deed("", fails=f"topic-{number:02}") for number in range(25)]
+    scheduled(flow, [Rehearsed("one", 5.0, [deeds])], []).once()
+    started.store.follow()
+    problems = recorded(started)["one"].problems
+    assert problems[0] == "topic-00"
+    assert problems[19:] == ("topic-19", "and 5 more like these")
+
+
 def test_a_schedule_without_duties_ends_by_itself(flow):
     schedule = scheduled(flow, [], [])
     before = threading.active_count()

@@ -124,8 +124,9 @@ class Schedule:
             log.exception("%s failed", duty.name, extra={"flow": str(self._flow.name)})
             problems, whole = (f"{type(defect).__name__}: {defect}",), False
         self._audit(results)
-        self._tell(duty.name, problems)
-        self._record(duty, results, problems, sides)
+        shown = _shown(problems)
+        self._tell(duty.name, shown)
+        self._record(duty, results, shown, sides)
         return problems, whole
 
     def _granting(self, failure: str) -> str:
@@ -147,19 +148,19 @@ class Schedule:
 
     def _tell(self, name: str, problems: tuple[str, ...]) -> None:
         known = self._told.get(name, ())
-        for text in problems[:TOLD_PROBLEMS]:
+        for text in problems:
             if text not in known:
                 self._note(f"{name}: {text}")
         if known and not problems:
             self._note(f"{name}: works again")
-        self._told[name] = problems[:TOLD_PROBLEMS]
+        self._told[name] = problems
 
     def _record(self, duty: Duty, results: Sequence[Result], problems: tuple[str, ...], sides: Sides) -> None:
         """Puts the round on record; a frequent one only when something was changed, went wrong, or is right again."""
         changes = (result.action.change for result in results if result.done)
         changed = sum(change is not None and change.sign is not Sign.NOTE for change in changes)
         interval_s = duty.interval_s or 0.0
-        news = changed or problems[:TOLD_PROBLEMS] != self._recorded.get(duty.name)
+        news = changed or problems != self._recorded.get(duty.name)
         if sides.store is None or (interval_s < FREQUENT_SECONDS and not news):
             return
         record = DutyRound(
@@ -167,7 +168,7 @@ class Schedule:
             time_ms=int(time.time() * 1000),
             interval_s=interval_s,
             changed=changed,
-            problems=problems[:TOLD_PROBLEMS],
+            problems=problems,
         )
         try:
             sides.store.write([record])
@@ -175,6 +176,12 @@ class Schedule:
             log.debug("%s is not on record: %s", duty.name, failure, extra={"flow": str(self._flow.name)})
         else:
             self._recorded[duty.name] = record.problems
+
+
+def _shown(problems: tuple[str, ...]) -> tuple[str, ...]:
+    """The first of many problems, and how many more there are."""
+    more = len(problems) - TOLD_PROBLEMS
+    return problems if more <= 0 else (*problems[:TOLD_PROBLEMS], f"and {more} more like these")
 
 
 def _pause(interval_s: float, failures: int) -> float:

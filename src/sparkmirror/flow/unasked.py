@@ -10,6 +10,9 @@ Whoever starts sparkmirror on MirrorMaker 2's file would otherwise copy everythi
       (`sparkmirror.flow.occupied`): a position alone does not tell under which name MirrorMaker 2 copied;
     * the file does not name a place for the partition, other than the oldest record.
 
+Workers store positions every ``offset.flush.interval.ms``, a minute by default. While none at all are stored and
+workers run, a flow whose target topics have records is refused too.
+
 Invariants: nothing is asked of MirrorMaker 2's topics once the flow has copied; nothing is written while MirrorMaker 2
 seems to run; a takeover that did not end is finished by the next start.
 """
@@ -117,15 +120,16 @@ def find(sides: Sides, known: JournalState, file: str) -> Found | None:
     cluster = place_of(sides, topic) if topic else None
     if cluster is None:
         return None
-    offsets = read_stored(cluster, topic, flow.admin_timeout_ms).get(owner_of(flow), {})
-    if not offsets:
+    positions = read_stored(cluster, topic, flow.admin_timeout_ms)
+    offsets = positions.get(owner_of(flow), {})
+    if positions and not offsets:
         return None
     stored, syncs = Stored(cluster=cluster, topic=topic, offsets=offsets), known_syncs(sides)
     copied = _certain(sides, stored, copied_partitions(sides, stored, syncs))
     if not copied:
         return None
     check_no_workers(flow, cluster, file)
-    return Found(stored=stored, copied=copied, syncs=syncs)
+    return Found(stored=stored, copied=copied, syncs=syncs) if offsets else None
 
 
 def _topic(flow: FlowConfig, known: JournalState) -> str:
@@ -139,10 +143,12 @@ def _topic(flow: FlowConfig, known: JournalState) -> str:
 
 
 def _certain(sides: Sides, stored: Stored, found: Sequence[Copied]) -> tuple[Copied, ...]:
-    """The partitions that MirrorMaker 2 certainly copied for this flow."""
+    """The partitions that MirrorMaker 2 certainly copied for this flow; without positions, those that it may have."""
     flow, topics = sides.flow, {place.topic for place in stored.offsets}
     certain = [
-        one for one in found if one.here.topic in topics and one.target_end > 0 and not flow.start.chosen(*one.here)
+        one
+        for one in found
+        if (not topics or one.here.topic in topics) and one.target_end > 0 and not flow.start.chosen(*one.here)
     ]
     if flow.tells_writers:
         certain = _copies(sides, certain)
