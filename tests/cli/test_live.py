@@ -112,13 +112,13 @@ def test_a_change_of_state_is_logged_at_once(caplog: pytest.LogCaptureFixture):
     assert [message.split()[0] for message in caplog.messages] == ["running", "draining"]
 
 
-def test_an_event_is_logged_once_as_a_warning(caplog: pytest.LogCaptureFixture):
+def test_an_event_brings_the_line_of_its_flow_at_once(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO, "sparkmirror")
     clock = Clock()
     view = LogView(interval_s=10, clock=clock)
-    for clock.now_s, events in ((0.0, ()), (1.0, ("gap",)), (12.0, ("gap",)), (13.0, ("gap", "stopped"))):
+    for clock.now_s, events in ((0.0, ()), (1.0, ("gap",)), (2.0, ("gap",)), (3.0, ("gap", "stopped"))):
         view.update([replace(FLOW, events=events)])
-    assert [record.message for record in caplog.records if record.levelno == logging.WARNING] == ["gap", "stopped"]
+    assert [message.split("  ")[-1] for message in caplog.messages] == ["24 partitions", "1 event", "2 events"]
 
 
 def test_the_end_is_logged_if_it_was_not_yet(caplog: pytest.LogCaptureFixture):

@@ -24,6 +24,8 @@ from sparkmirror.flow.sides import connected, record
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.lab.members import Members
 from sparkmirror.naming import HEARTBEATS_TOPIC
+from sparkmirror.offsets.recovery import UNKNOWN_MS
+from sparkmirror.offsets.state import JournalState
 from tests.failover.clients import due, next_records
 from tests.failover.java_clients import PROTOCOLS, JavaReaders
 from tests.flow.logs import Log, read
@@ -280,6 +282,11 @@ def has_no_heartbeats(admin: AdminClient) -> bool:
     return HEARTBEATS_TOPIC not in admin.list_topics(timeout=30).topics
 
 
+def has_seen_all(state: JournalState, topic: str) -> bool:
+    known = [place for place, progress in state.progress.items() if progress.recovery_ms > UNKNOWN_MS]
+    return sum(place.topic == topic for place in known) == PARTITIONS
+
+
 @pytest.fixture
 def doomed() -> Iterator[LabCluster]:
     with start("doomed") as cluster:
@@ -302,6 +309,7 @@ def test_when_the_source_and_its_mirror_die_groups_go_on_where_they_were_seen_la
             commit(doomed, fixed, scene.topic, dict.fromkeys(range(PARTITIONS), 5), "kept")
             keys = [f'["group","{group}","{scene.topic}"]' for group in (fixed, *scene.groups)]
             until(lambda: all(key in scene.state().groups for key in keys), "groups are on record")
+            until(lambda: has_seen_all(scene.state(), scene.topic), "the source was seen in each partition")
             if seed == 1:
                 mirror.kill()
         if seed == 1:

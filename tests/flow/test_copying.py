@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
 from dataclasses import replace
 from threading import Event
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ import pytest
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
-from sparkmirror.errors import LinkError
+from sparkmirror.errors import FencedError, LinkError
 from sparkmirror.flow.copying import Copying
 from sparkmirror.flow.desk import Desk
 from sparkmirror.flow.facts import Facts
@@ -137,44 +136,87 @@ def test_what_stopped_unreleased_rests_when_its_shift_has_ended(driver: OneLane)
     assert driver.lane.partitions == {THERE}
 
 
-@pytest.mark.kafka
-def test_a_run_that_cannot_order_its_lanes_hears_all_the_same_that_another_has_the_flow(
-    lab_flow: FlowConfig, lab_cluster: Callable[[str], Cluster], topic: Callable[[str], str], monkeypatch
-) -> None:
-    source, target = lab_cluster("A"), lab_cluster("B")
-    alias = Alias(topic("orders-fail"))
-    flow = replace(lab_flow, name=FlowName(source=alias, target=Alias("B")), topics=(str(alias),))
-    told: list[str] = []
+class TwoRuns:
+    """One flow without topics on real clusters, and the copying of its first run."""
 
-    def opened(run: str) -> Opened:
-        return open_flow(flow, source, target, "mm2.properties", run, Identities("mm2.properties"))
-
-    def fails(*_: object) -> NoReturn:
-        raise LinkError(cluster=target.alias, address="", reason="no orders today")
-
-    over = Event()
-
-    def copies_nothing(*_: object) -> tuple[Receipt, ...]:
-        over.wait(60)
-        return ()
-
-    with ThreadPoolExecutor(1) as pool, ExitStack() as ending:
-        ending.callback(over.set)
+    def __init__(self, flow: FlowConfig, source: Cluster, target: Cluster, pool: ThreadPoolExecutor) -> None:
+        self._clusters = flow, source, target
+        self.over, self.told = Event(), list[str]()
         desk = Desk(
             run="first",
             opening=0,
             once=False,
             room=lambda: Room(lanes=1, most=1),
-            run_shift=copies_nothing,
-            cancel_shift=lambda _: over.set(),
+            run_shift=self._copies_nothing,
+            cancel_shift=lambda _: self.over.set(),
             pool=pool,
         )
-        copying = Copying(flow, opened("first"), source, target, desk, told.append)
-        monkeypatch.setattr(copying._ordering, "follow", fails)
-        copying.begin()
-        looked(copying, lambda: bool(told), "the look fails")
-        assert "no orders today" in told[0]
-        assert not copying.finished
-        opened("second")
-        looked(copying, lambda: copying.finished, "the first run hears of the second")
-        assert "has taken the flow over" in copying.superseded
+        self.first = self.opened("first")
+        self.copying = Copying(flow, self.first, source, target, desk, self.told.append)
+
+    def opened(self, run: str) -> Opened:
+        return open_flow(*self._clusters, "mm2.properties", run, Identities("mm2.properties"))
+
+    def _copies_nothing(self, *_: object) -> tuple[Receipt, ...]:
+        self.over.wait(60)
+        return ()
+
+
+@pytest.fixture
+def runs(lab_flow: FlowConfig, lab_cluster: Callable[[str], Cluster], topic: Callable[[str], str]) -> Iterator[TwoRuns]:
+    alias = Alias(topic("orders-fail"))
+    flow = replace(lab_flow, name=FlowName(source=alias, target=Alias("B")), topics=(str(alias),))
+    with ThreadPoolExecutor(1) as pool:
+        found = TwoRuns(flow, lab_cluster("A"), lab_cluster("B"), pool)
+        yield found
+        found.over.set()
+
+
+@pytest.mark.kafka
+def test_a_run_that_cannot_order_its_lanes_hears_all_the_same_that_another_has_the_flow(
+    runs: TwoRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> NoReturn:
+        raise LinkError(cluster="B", address="", reason="no orders today")
+
+    copying = runs.copying
+    monkeypatch.setattr(copying._ordering, "follow", fails)
+    copying.begin()
+    looked(copying, lambda: bool(runs.told), "the look fails")
+    assert "no orders today" in runs.told[0]
+    assert not copying.finished
+    runs.opened("second")
+    looked(copying, lambda: copying.finished, "the first run hears of the second")
+    assert "has taken the flow over" in copying.superseded
+
+
+@pytest.mark.kafka
+def test_a_run_that_was_paused_writes_nothing_more_once_another_has_the_flow(
+    runs: TwoRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The announcement of the other run is kept from it: a paused run may have read it too late."""
+    copying, store = runs.copying, runs.first.store
+    monkeypatch.setattr(runs.first.signs, "follow", lambda: None)
+    copying.begin()
+    second = runs.opened("second")
+    assert second.generation == runs.first.generation + 1
+    store.follow()
+    with pytest.raises(FencedError):
+        runs.first.raise_generation()
+    looked(copying, lambda: copying.finished, "the first run hears of the second")
+    assert "has taken the flow over" in copying.superseded
+    copying.end(0.0)
+    second.store.follow()
+    assert second.store.state.flow is not None
+    assert second.store.state.flow.generation == second.generation
+    assert second.store.state.life is not None
+    store.follow()
+    assert store.state.stopped is None
+
+
+@pytest.mark.kafka
+def test_a_run_that_lost_the_flow_before_it_began_ends(runs: TwoRuns) -> None:
+    runs.opened("second")
+    with pytest.raises(FencedError):
+        runs.copying.begin()
+    assert runs.copying.finished

@@ -27,7 +27,8 @@ def test_a_flow_survives_its_executors_and_spreads_over_a_worker_that_joins(
     name = topic("spread")
     copy = f"a.{name}"
     create_topic(cluster_a, name, 8)
-    file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "b": cluster_b}, {"a->b": name}, {"tasks.max": "8"})
+    extra = {"tasks.max": "8", "a->b.heartbeats.replication.enabled": "false"}
+    file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "b": cluster_b}, {"a->b": name}, extra)
     joined = None
     options = ("--master", spark.url)
     try:

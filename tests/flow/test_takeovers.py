@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from contextlib import ExitStack
 
 import pytest
 
+from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.lab.records import Reader, extents
 from tests.flow import offset_map
-from tests.flow.exact import repeats
+from tests.flow.exact import repeats, rows
 from tests.flow.running import Running, count, create_topic, until, write_file
 from tests.flow.traffic import Traffic
 
@@ -23,6 +26,48 @@ REPLACED_SECONDS = 120.0
 def goes_on(cluster, *topics):
     before = count(cluster, *topics)
     until(lambda: count(cluster, *topics) > before + 100, f"{', '.join(topics)} goes on", REPLACED_SECONDS)
+
+
+def generations(cluster: LabCluster, internal: str) -> list[int]:
+    """Of every record in which a driver says which start of the flow it is, in the order of the log."""
+    found = []
+    with Reader(cluster.bootstrap_servers, internal, extents(cluster.bootstrap_servers, internal)) as reader:
+        for message in (message for messages in reader for message in messages):
+            key, value = json.loads(message.key() or b"[0]")[0], json.loads(message.value() or b"{}")
+            if key in ("flow", "life", "stopped") and value:
+                found.append(int(value["generation"]))
+    return found
+
+
+def test_a_driver_that_stood_still_while_another_took_the_flow_writes_nothing_more(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    """A virtual machine that was paused, say: it wakes in the midst of whatever it did."""
+    name = topic("woken")
+    create_topic(cluster_a, name, 2)
+    file = write_file(tmp_path / "mm2.properties", {"w": cluster_a, "b": cluster_b}, {"w->b": name})
+    with ExitStack() as stack:
+        writing = stack.enter_context(ExitStack())
+        writing.enter_context(Traffic(cluster_a, name, 2, nulls=False).small())
+        first = stack.enter_context(Running(file, log=tmp_path / "first.log"))
+        until(lambda: count(cluster_b, f"w.{name}") > 100, "the first copies")
+        os.kill(first.pid, signal.SIGSTOP)
+        try:
+            second = stack.enter_context(Running(file, log=tmp_path / "second.log"))
+            goes_on(cluster_b, f"w.{name}")
+        finally:
+            os.kill(first.pid, signal.SIGCONT)
+        assert first.wait(REPLACED_SECONDS) == 1
+        assert "has taken the flow over" in first.output
+        goes_on(cluster_b, f"w.{name}")
+        writing.close()
+        second.stop_in_time()
+    found = generations(cluster_b, "sparkmirror.w.b.internal")
+    assert found == sorted(found)
+    assert set(found) == {1, 2}
+    with Running(file, log=tmp_path / "last.log", options=("--once",)) as last:
+        assert last.wait() == 0, last.tail()
+    assert rows(cluster_b, f"w.{name}") == rows(cluster_a, name)
 
 
 def test_a_second_driver_takes_the_flow_and_the_first_ends_and_says_so(cluster_a, cluster_b, topic, tmp_path):

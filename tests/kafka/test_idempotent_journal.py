@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from sparkmirror.config import ClientSettings
-from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.errors import BrokerError, FencedError, LinkError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.store import Store
 from sparkmirror.lab.cluster import start
+from sparkmirror.offsets.orders import RateOrder
 
 pytestmark = pytest.mark.kafka
 
@@ -194,3 +196,54 @@ def test_appending_follows_the_leader(topic_name: str):
             assert newest(journal)["last"] == "199"
         finally:
             cluster.close()
+
+
+# ---------------------------------------------------------------------------------------------- one owner after another
+
+
+def test_an_owner_that_wakes_late_appends_nothing_behind_the_one_that_came_after_it(losing: Losing):
+    cluster, name = losing.cluster, losing.topic
+    cluster.run(losing.own, name)
+    cluster.run(losing.append, [("k", "mine")])
+    successor = IdempotentJournal(cluster, name)
+    cluster.run(successor.own, name)
+    cluster.run(losing.append, [("k", "still mine")])
+    cluster.run(successor.append, [("k", "my successor's")])
+    for _ in range(2):
+        with pytest.raises(FencedError, match="another driver"):
+            cluster.run(losing.append, [("k", "late")])
+    cluster.run(successor.append, [("other", "my successor's")])
+    assert newest(losing) == {"k": "my successor's", "other": "my successor's"}
+
+
+def test_an_owner_whose_request_was_lost_goes_on_and_one_that_was_followed_meanwhile_does_not(losing: Losing):
+    cluster, name = losing.cluster, losing.topic
+    cluster.run(losing.own, name)
+    losing.lose = losing.lose_answers = 1
+    cluster.run(losing.append, [("k", "1")])
+    cluster.run(losing.append, [("k", "2")])
+    with pytest.raises(BrokerError, match=r"INVALID_PRODUCER_EPOCH"):
+        cluster.run(losing.arrive_late)
+    assert newest(losing) == {"k": "2"}
+    losing.lose = 1
+    successor = IdempotentJournal(cluster, name)
+    cluster.run(successor.own, name)
+    with pytest.raises(FencedError):
+        cluster.run(losing.append, [("k", "3")])
+    assert newest(losing) == {"k": "2"}
+
+
+def test_who_owns_a_topic_has_read_all_that_the_former_owner_can_have_written(losing: Losing):
+    cluster, name = losing.cluster, losing.topic
+    former, following = (Store(cluster, name, 30_000) for _ in range(2))
+    former.own(name)
+    former.write([RateOrder(bytes_per_s=1, time_ms=1, by="the former")])
+    following.own(name)
+    following.follow()
+    assert following.state.rate == RateOrder(bytes_per_s=1, time_ms=1, by="the former")
+    assert not former.lost
+    with pytest.raises(FencedError):
+        former.write([RateOrder(bytes_per_s=2, time_ms=2, by="the former, late")])
+    assert "another driver" in former.lost
+    following.follow()
+    assert following.state.rate == RateOrder(bytes_per_s=1, time_ms=1, by="the former")

@@ -64,7 +64,6 @@ class TerminalView:
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, refresh_per_second=DRAWS_PER_S, redirect_stdout=False)
-        self._told: dict[str, tuple[str, ...]] = {}
 
     def __enter__(self) -> Self:
         """Starts to draw."""
@@ -76,19 +75,12 @@ class TerminalView:
         self._live.stop()
 
     def update(self, flows: Sequence[FlowView]) -> None:
-        """Takes what there is to show now; what happens is logged too, and so stays above the display."""
-        for flow in flows:
-            _log_events(flow, self._told.get(flow.name, ()))
-            self._told[flow.name] = flow.events
+        """Takes what there is to show now."""
         self._live.update(flow_lines(flows))
 
 
 class LogView:
-    """One log line per flow: at once when its state changes or something happens to it, else at each interval.
-
-    Invariant: an event is logged once, by the line after it was first seen. Events that a later view no longer has are
-    forgotten, so the memory of what was logged does not grow.
-    """
+    """One log line per flow: at once when its state changes or something happens to it, else at each interval."""
 
     def __init__(self, *, interval_s: float = LOG_INTERVAL_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval_s, self._clock = interval_s, clock
@@ -115,16 +107,8 @@ class LogView:
                 self._log(flow)
 
     def _log(self, flow: FlowView) -> None:
-        _, before = self._logged.get(flow.name, (0.0, None))
-        _log_events(flow, () if before is None else before.events)
         log.info("%s", line(flow), extra={"flow": flow.name})
         self._logged[flow.name] = (self._clock(), flow)
-
-
-def _log_events(flow: FlowView, told: Sequence[str]) -> None:
-    for event in flow.events:
-        if event not in told:
-            log.warning("%s", event, extra={"flow": flow.name})
 
 
 def line(flow: FlowView) -> str:

@@ -27,6 +27,7 @@ from sparkmirror.errors import ConfigError, HeldError, LinkError, SparkmirrorErr
 from sparkmirror.flow.connections import placed
 from sparkmirror.flow.copying import Copying
 from sparkmirror.flow.desk import Desk
+from sparkmirror.flow.event_log import EventLog
 from sparkmirror.flow.facts import PROPERTIES, Facts, LookAtTarget
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, check_held, held_text, open_flow
@@ -58,7 +59,6 @@ DUTIES_SECONDS = 1.0
 """How long the end of a flow waits for its duties' rounds; what is under way then is done again by the next run."""
 
 SHIFT_THREADS = 256
-EVENTS = 20
 
 
 class Controller:
@@ -104,7 +104,7 @@ class Controller:
         self._stop = threading.Event()
         self._hindrance = ""
         self._openings = 0
-        self._events: list[str] = []
+        self._events = EventLog(self.name)
         self._view = FlowView(name=self.name, state=self._state.value)
         self._thread = threading.Thread(target=self._main, name=f"flow {self.name}", daemon=True)
 
@@ -121,7 +121,7 @@ class Controller:
     def give_up(self, failure: SparkmirrorError) -> None:
         """Ends the flow before it has begun."""
         self.failure = failure
-        self._note(str(failure))
+        self._events.note(str(failure))
         self._end()
 
     def stop(self) -> None:
@@ -152,7 +152,7 @@ class Controller:
                     self._state = follow(self._state, FlowState.STARTING)
         except SparkmirrorError as failure:
             self.failure = failure
-            self._note(str(failure))
+            self._events.note(str(failure))
         except Exception as defect:
             log.exception("%s failed", self.name, extra={"flow": self.name})
             self.failure = SparkmirrorError(f"{self.name}: {type(defect).__name__}: {defect}")
@@ -200,7 +200,7 @@ class Controller:
         event = unasked.take_over(opened)
         if event is None:
             return opened
-        self._note(event.text)
+        self._events.note(event.text)
         return open_flow(*ours)
 
     def _cannot_begin(self, failure: SparkmirrorError, seconds: float, pause: float) -> None:
@@ -214,13 +214,13 @@ class Controller:
 
     def _hinder(self, text: str) -> None:
         """Shows what keeps the flow from beginning, in the place of what did before; "" for nothing any more."""
-        if self._hindrance in self._events:
-            self._events.remove(self._hindrance)
+        if text != self._hindrance:
+            self._events.withdraw(self._hindrance)
         if self._hindrance and not text:
             log.info("can begin now", extra={"flow": self.name})
         self._hindrance = text
         if text:
-            self._note(text)
+            self._events.note(text)
         self._show(FlowState.STARTING)
 
     def _copy(self, opened: Opened, source: Cluster, target: Cluster) -> bool:
@@ -240,7 +240,7 @@ class Controller:
                 cancel_shift=self._cancel_shift,
                 pool=pool,
             )
-            copying = Copying(self.config, opened, source, target, desk, self._note)
+            copying = Copying(self.config, opened, source, target, desk, self._events.note)
             schedules = self._schedules(opened.facts)
             try:
                 self._begin(copying)
@@ -248,7 +248,7 @@ class Controller:
                     schedule.start()
                 while not self._stop.is_set() and not self._ends(copying, opened):
                     copying.tick()
-                    self._view = copying.view(self._state.value, tuple(self._events))
+                    self._view = copying.view(self._state.value, self._events.newest)
                     self._stop.wait(TICK_SECONDS)
                 if copying.superseded:
                     held = self._taken_by_an_operator(copying, opened.store)
@@ -291,7 +291,7 @@ class Controller:
             self.config,
             lambda sides: (LookAtTarget(sides, facts),),
             name="facts",
-            note=self._note,
+            note=self._events.note,
             started=False,
         )
         if self._once:
@@ -302,7 +302,7 @@ class Controller:
                 look.hurry()
 
         return look, *(
-            Schedule(self.config, duties, name=name, note=self._note, heed=heed)
+            Schedule(self.config, duties, name=name, note=self._events.tell, heed=heed)
             for name, duties in (("upkeep", roster.upkeep), ("pulse", roster.pulse))
         )
 
@@ -316,7 +316,9 @@ class Controller:
             except SparkmirrorError as failure:
                 if self._once:
                     raise
-                self._note(str(failure))
+                self._events.note(str(failure))
+                if copying.superseded:
+                    return
                 self._stop.wait(OPEN_AGAIN_SECONDS)
             else:
                 self._state = follow(self._state, FlowState.RUNNING)
@@ -326,14 +328,14 @@ class Controller:
         if not copying.finished:
             self._state = follow(self._state, FlowState.DRAINING)
         copying.end(self.config.stop_timeout_ms / 1000 - REST_SECONDS)
-        self._view = copying.view(self._state.value, tuple(self._events))
+        self._view = copying.view(self._state.value, self._events.newest)
         unfinished = copying.errors()
         if self._once and unfinished:
             place, error = next(iter(unfinished.items()))
             more = f" ({len(unfinished) - 1} more like this)" if len(unfinished) > 1 else ""
             self.failure = SparkmirrorError(f"{self.name}: {place} was not copied to its end: {error}{more}")
         elif self._once and not self._stop.is_set():
-            troubles = Schedule(self.config, roster.upkeep, name="upkeep", note=self._note).once()
+            troubles = Schedule(self.config, roster.upkeep, name="upkeep", note=self._events.tell).once()
             if troubles:
                 self.failure = SparkmirrorError(f"{self.name}: {troubles[0]}")
 
@@ -344,14 +346,8 @@ class Controller:
             self._state = FlowState.STOPPED if self._stop.is_set() else FlowState.DONE
         self._show(self._state)
 
-    def _note(self, event: str) -> None:
-        """Keeps an event for whoever shows the flow; the one who shows it logs it."""
-        if event not in self._events:
-            self._events.append(event)
-            del self._events[:-EVENTS]
-
     def _show(self, state: FlowState) -> None:
-        self._view = replace(self._view, state=state.value, events=tuple(self._events))
+        self._view = replace(self._view, state=state.value, events=self._events.newest)
 
 
 def _rather_held(config: FlowConfig, known: Store, failure: SparkmirrorError) -> SparkmirrorError:

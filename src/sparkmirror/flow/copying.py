@@ -130,14 +130,17 @@ class Copying:
         """Finds the topics and starts the first lanes.
 
         Raises:
-            SparkmirrorError: a cluster cannot be asked.
+            SparkmirrorError: a cluster cannot be asked; or, as `superseded` says then, another run has the flow.
         """
-        plans = self._plan(self._discovery.find())
-        for partition, event in self._discovery.untold().items():
-            self._telling.tell(partition, [event])
-        self._judge_recovery()
-        self._live("running")
-        self._pack(plans)
+        try:
+            plans = self._plan(self._discovery.find())
+            for partition, event in self._discovery.untold().items():
+                self._telling.tell(partition, [event])
+            self._judge_recovery()
+            self._live("running")
+            self._pack(plans)
+        finally:
+            self._notice_loss()
 
     def tick(self) -> None:
         """One look at everything; cheap when nothing happened. A cluster that cannot be asked now is asked later."""
@@ -146,8 +149,14 @@ class Copying:
             self._settle(ended, now)
         looks = now - self._looked >= LOOK_SECONDS
         self._attempt(lambda: self._look_after(now))
+        self._notice_loss()
         if looks:
             self._judge_recovery()
+
+    def _notice_loss(self) -> None:
+        """A refused write tells of another run before its announcement has been read."""
+        if self._opened.store.lost and not self.superseded:
+            self.superseded = f"another run has taken the flow over: {self._opened.store.lost}"
 
     def _judge_recovery(self) -> None:
         """Also while a cluster cannot be asked: that is when a recovery point grows old."""

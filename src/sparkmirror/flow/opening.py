@@ -191,7 +191,9 @@ def _take(
     timeout_ms = config.admin_timeout_ms
     signs = Signs(target, control_topic(config.name), run, timeout_ms)
     control_offset = signs.announce()
-    # In this order: what another run wrote before it hears this is read now, and its lanes end before they begin more.
+    # In this order: whoever had the flow writes nothing more here, however late it wakes, and all that it has written
+    # is read. Its lanes end before they begin more.
+    store.own(f"sparkmirror.{config.name}.driver")
     store.follow()
     record = _flow_record(config, source_id, target_id, store, file)
     clean = _ended_cleanly(store.state)

@@ -38,6 +38,17 @@ def ask_coordinator(
     code_of: Callable[[Any], int],
     deadline: Deadline,
 ) -> Any:
+    """Like `exchange_with_coordinator`, for threads of a driver."""
+    return cluster.run(exchange_with_coordinator, cluster, transactional_id, request, code_of, deadline)
+
+
+async def exchange_with_coordinator(
+    cluster: Cluster,
+    transactional_id: str,
+    request: Callable[[], Any],
+    code_of: Callable[[Any], int],
+    deadline: Deadline,
+) -> Any:
     """Sends a request to the coordinator of ``transactional_id`` and returns its first answer without an error.
 
     Args:
@@ -55,7 +66,7 @@ def ask_coordinator(
     while True:
         failure: BrokerError | LinkError
         try:
-            code, answer = _attempt(cluster, transactional_id, request(), code_of, deadline)
+            code, answer = await _attempt(cluster, transactional_id, request(), code_of, deadline)
             if code == 0:
                 return answer
             failure = _refusal(code, cluster, transactional_id)
@@ -63,22 +74,22 @@ def ask_coordinator(
                 raise failure
         except LinkError as broken:
             failure = broken
-        deadline.pause()
+        await cluster.loop.sleep(deadline.next_pause_s())
         if deadline.passed:
             raise failure
 
 
-def _attempt(
+async def _attempt(
     cluster: Cluster, transactional_id: str, request: Any, code_of: Callable[[Any], int], deadline: Deadline
 ) -> tuple[int, Any]:
     question = FindCoordinatorRequest(
         key=transactional_id, key_type=CoordinatorType.TRANSACTION.value, coordinator_keys=[transactional_id]
     )
-    found = cluster.call(question, timeout_ms=min(deadline.attempt_ms, FIND_MS))
+    found = await cluster.exchange(question, timeout_ms=min(deadline.attempt_ms, FIND_MS))
     place = found.coordinators[0] if found.coordinators else found
     if place.error_code != 0:
         return place.error_code, None
-    answer = cluster.call(request, node=place.node_id, timeout_ms=min(deadline.attempt_ms, ATTEMPT_MS))
+    answer = await cluster.exchange(request, place.node_id, min(deadline.attempt_ms, ATTEMPT_MS))
     return code_of(answer), answer
 
 

@@ -10,6 +10,9 @@ Invariants:
     * When an append has returned, no request that was sent before it can be appended any more.
     * After a failure nothing is sent before every request in flight has an answer or is given up. What is not
       acknowledged then goes again, in order, under the next epoch, with sequence 0.
+    * Of those that own a journal by one transactional id, only the last to do so appends, from its first append on.
+      The coordinator alone raises epochs then, and refuses one that holds an older epoch than the newest. After some
+      32,000 epochs it gives another producer id, which does not shut out who holds the one before.
 
 References: KIP-98 (sequence numbers), KIP-360 and ``TransactionManager.bumpIdempotentProducerEpoch`` (the client raises
 the epoch of an idempotent producer by itself), ``ProducerAppendInfo.maybeValidateDataBatch``.
@@ -26,11 +29,12 @@ from typing import Any
 
 from kafka.protocol.producer import InitProducerIdRequest
 
-from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.errors import BrokerError, FencedError, LinkError
 from sparkmirror.kafka.cluster import CALL_MS, Cluster
 from sparkmirror.kafka.codes import Advice, advice, broker_error
 from sparkmirror.kafka.journal import ATTEMPT_MIN_MS, ATTEMPT_MS, Journal, Pair, encode, split
 from sparkmirror.kafka.metadata import NO_LEADER
+from sparkmirror.kafka.producer_ids import NOBODY, next_writer
 from sparkmirror.kafka.signal import Signal
 from sparkmirror.model import Writer
 
@@ -38,8 +42,9 @@ IN_FLIGHT = 2
 """To a far target a write takes long, however much is in it: what comes meanwhile need not wait for its answer."""
 
 DUPLICATE_SEQUENCE_NUMBER = 46
-_AGAIN = frozenset({45, 47, 59})
-"""OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH and UNKNOWN_PRODUCER_ID: another epoch helps."""
+_AGAIN = frozenset({45, 47, 59, 90})
+"""OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID and PRODUCER_FENCED: another epoch helps,
+or the coordinator refuses to give one."""
 
 _LAST_EPOCH = 32_000
 _MOST_SEQUENCES = 1 << 30
@@ -113,16 +118,33 @@ class IdempotentJournal(Journal):
     def __init__(self, cluster: Cluster, topic: str, partition: int = 0) -> None:
         super().__init__(cluster, topic, partition)
         self._writer: Writer | None = None
+        self._transactional_id = ""
         self._sequence = 0
         self._pipeline = _Pipeline()
         self._changed = Signal(cluster.loop)
         self._running = False
         self._failures = 0
 
+    async def own(self, transactional_id: str, timeout_ms: int = CALL_MS) -> None:
+        """From the next append on, refuses all that others append who owned the journal by this name before.
+
+        Raises:
+            BrokerError: the coordinator refuses.
+            LinkError: it cannot be reached.
+        """
+        self._writer = await next_writer(self.cluster, transactional_id, NOBODY, timeout_ms)
+        self._transactional_id, self._sequence = transactional_id, 0
+        self._pipeline.broken |= bool(self._pipeline.sent)  # an answer is owed to what went under the writer before
+
     async def append(self, entries: Sequence[Pair], timeout_ms: int = CALL_MS) -> int:
         """Writes ``(key, value)`` pairs behind all that was appended before; see `Journal.append`.
 
         After an error the pairs may still be appended, but only before anything that is appended later.
+
+        Raises:
+            FencedError: another one owns the journal now.
+            BrokerError: it refuses the pairs.
+            LinkError: it does not answer in time.
         """
         deadline = time.monotonic() + timeout_ms / 1000
         batches = [_Batch(pairs, deadline, Signal(self.cluster.loop)) for pairs in split(entries)]
@@ -223,7 +245,8 @@ class IdempotentJournal(Journal):
         except BrokerError as refusal:
             for batch in pipeline.waiting:
                 batch.failure = refusal
-                batch.lasting = advice(refusal.code) not in (Advice.RETRY, Advice.REFRESH)
+                fenced = isinstance(refusal, FencedError)
+                batch.lasting = fenced or advice(refusal.code) not in (Advice.RETRY, Advice.REFRESH)
                 if batch.lasting:
                     batch.done.set()
             pipeline.broken = True
@@ -234,7 +257,9 @@ class IdempotentJournal(Journal):
 
     async def _next_writer(self) -> None:
         writer = self._writer
-        if writer is not None and writer.epoch < _LAST_EPOCH:
+        if self._transactional_id:
+            self._writer = await next_writer(self.cluster, self._transactional_id, writer or NOBODY, ATTEMPT_MS)
+        elif writer is not None and writer.epoch < _LAST_EPOCH:
             self._writer = replace(writer, epoch=writer.epoch + 1)
         else:
             self._writer = await self._new_writer()

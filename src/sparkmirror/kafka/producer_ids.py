@@ -14,7 +14,7 @@ from typing import Any
 from kafka.protocol.producer import InitProducerIdRequest
 
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.coordinator import ask_coordinator
+from sparkmirror.kafka.coordinator import exchange_with_coordinator
 from sparkmirror.kafka.rounds import Deadline
 from sparkmirror.model import Writer
 
@@ -33,7 +33,8 @@ def acquire_writer(cluster: Cluster, transactional_id: str, timeout_ms: int) -> 
         BrokerError: the coordinator refuses, or is not available until the deadline.
         LinkError: it cannot be reached.
     """
-    return _initialise(cluster, transactional_id, NOBODY, timeout_ms)
+    writer: Writer = cluster.run(next_writer, cluster, transactional_id, NOBODY, timeout_ms)
+    return writer
 
 
 def renew_writer(cluster: Cluster, transactional_id: str, writer: Writer, timeout_ms: int) -> Writer:
@@ -47,10 +48,13 @@ def renew_writer(cluster: Cluster, transactional_id: str, writer: Writer, timeou
         BrokerError: the coordinator refuses, or is not available until the deadline.
         LinkError: it cannot be reached.
     """
-    return _initialise(cluster, transactional_id, writer, timeout_ms)
+    renewed: Writer = cluster.run(next_writer, cluster, transactional_id, writer, timeout_ms)
+    return renewed
 
 
-def _initialise(cluster: Cluster, transactional_id: str, writer: Writer, timeout_ms: int) -> Writer:
+async def next_writer(cluster: Cluster, transactional_id: str, writer: Writer, timeout_ms: int) -> Writer:
+    """Like `renew_writer`, or for `NOBODY` like `acquire_writer`, for coroutines on the loop."""
+
     def request() -> Any:
         return InitProducerIdRequest(
             transactional_id=transactional_id,
@@ -62,5 +66,7 @@ def _initialise(cluster: Cluster, transactional_id: str, writer: Writer, timeout
         )
 
     deadline = Deadline(timeout_ms, cluster.backoff)
-    answer = ask_coordinator(cluster, transactional_id, request, lambda answer: int(answer.error_code), deadline)
+    answer = await exchange_with_coordinator(
+        cluster, transactional_id, request, lambda answer: int(answer.error_code), deadline
+    )
     return Writer(producer_id=answer.producer_id, epoch=answer.producer_epoch)

@@ -55,9 +55,13 @@ class Deadline:
 
     def pause(self) -> None:
         """Waits a little, longer each time, and never beyond the moment."""
+        time.sleep(self.next_pause_s())
+
+    def next_pause_s(self) -> float:
+        """How many seconds to wait now, for whoever waits by other means."""
         self._pauses += 1
         left = (self._timeout_ms - self.elapsed_ms) / 1000
-        time.sleep(max(0.0, min(self._backoff.after(self._pauses), left)))
+        return max(0.0, min(self._backoff.after(self._pauses), left))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparkmirror.errors import SparkmirrorError
+from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.journal import Entry
+from sparkmirror.offsets import json_text
 from sparkmirror.offsets.records import Record, parse
 from sparkmirror.offsets.state import JournalState
+
+OWNED_KEY = json_text.write(["owned"])
+"""Of a tombstone that brings the new epoch into the log."""
 
 
 class Store:
@@ -19,6 +23,10 @@ class Store:
         target: the cluster it is on.
         topic: its name.
         timeout_ms: of each exchange.
+
+    Attributes:
+        state: what the topic says.
+        lost: why this one does not own the topic any more; "" while it does, or never did.
     """
 
     def __init__(self, target: Cluster, topic: str, timeout_ms: int) -> None:
@@ -26,11 +34,22 @@ class Store:
         self._journal = IdempotentJournal(target, topic)
         self._timeout_ms = timeout_ms
         self._next = 0
+        self.lost = ""
         self.state = JournalState()
 
     def hasten(self, timeout_ms: int) -> None:
         """From here on an exchange takes no longer than that: something has failed, and the same is likely again."""
         self._timeout_ms = min(self._timeout_ms, timeout_ms)
+
+    def own(self, transactional_id: str) -> None:
+        """Shuts out whoever owned the topic by this name before: what it has written is in the log now, or never is.
+
+        Raises:
+            BrokerError: the target refuses.
+            LinkError: the target does not answer.
+        """
+        self._target.run(self._journal.own, transactional_id, self._timeout_ms)
+        self.append([(OWNED_KEY, None)])
 
     def follow(self) -> None:
         """Reads what is new, to the end.
@@ -50,14 +69,25 @@ class Store:
             self._next = following
 
     def write(self, records: Sequence[Record], tombstones: Sequence[str] = ()) -> None:
-        """Writes records, and tombstones for keys that are no longer needed."""
+        """Writes records, and tombstones for keys that are no longer needed.
+
+        Raises:
+            FencedError: another one owns the topic now.
+            BrokerError: the target refuses.
+            LinkError: the target does not answer.
+        """
         entries: list[tuple[str, str | None]] = [(record.key, record.value()) for record in records]
         self.append(entries + [(key, None) for key in tombstones])
 
     def append(self, entries: Sequence[tuple[str, str | None]]) -> None:
         """Writes keys and values as they are."""
-        if entries:
+        if not entries:
+            return
+        try:
             self._target.run(self._journal.append, list(entries), self._timeout_ms)
+        except FencedError as failure:
+            self.lost = str(failure)
+            raise
 
     def _read(self) -> tuple[list[Entry], int, int]:
         entries, following, end = self._target.run(self._journal.read, self._next, 0, self._timeout_ms)
