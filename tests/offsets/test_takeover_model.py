@@ -188,3 +188,30 @@ def test_the_first_batch_of_an_epoch_over_a_torn_log_loses_nothing(world, asks, 
     last = {source: place for place, source in enumerate(world.arrived)}
     assert [*sorted(last, key=lambda source: last[source])] == expected(world)
     check_newest(world)
+
+
+@MANY
+@given(_worlds, _budgets, st.data())
+def test_what_a_dead_writer_had_sent_to_the_internal_topic_changes_nothing_when_it_arrives_late(world, budgets, data):
+    """A request outlives its process for as long as the kernel repeats it, so it may arrive after the takeover."""
+    for budget in budgets:
+        if world.copy(budget):
+            break
+        world.fence(other_id=data.draw(st.booleans(), label="another producer id"))
+        assert not isinstance(world.take_over(), Stuck)
+        if data.draw(st.booleans(), label="the map is bounded"):
+            bound_map(world, 0)
+        if data.draw(st.booleans(), label="late already"):
+            world.speak_late()
+        if data.draw(st.booleans(), label="torn meanwhile"):
+            world.lose_tail(data.draw(st.integers(0, 3), label="batches lost"))
+            world.fence()
+            assert not isinstance(world.take_over(), Stuck)
+    world.speak_late()
+    assert world.copy(-1)
+    check_map(world)
+    world.fence()
+    assert not isinstance(world.take_over(), Stuck)
+    assert world.copy(-1)
+    assert world.arrived == expected(world)
+    check_map(world)

@@ -11,7 +11,7 @@ from random import Random
 
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress, part_of
-from sparkmirror.offsets.segments import SEQUENCES, Opening, segments_of, targets_of
+from sparkmirror.offsets.segments import SEQUENCES, Opening, Segments, Targets, segments_of, targets_of
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.takeover import Begin, Decision, Observed, ReadFrom, Resume, Stuck, decide
@@ -43,6 +43,7 @@ class World:
         shared: whether others write the target too.
         position: where the copy stands, as its writer knows.
         told: events.
+        on_its_way: what dead writers have sent to the internal topic, and what is not there yet.
     """
 
     kept: list[bool]
@@ -66,6 +67,7 @@ class World:
     torn: bool = False
     settled: list[Opening] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
+    on_its_way: list[Segments | Targets | Progress] = field(default_factory=list)
     budget: int = 0
     readings: int = 0
 
@@ -139,8 +141,7 @@ class World:
                 openings.append(Opening((self.sequence + number) % SEQUENCES, source))
             self.continues_at = source + 1
         if openings:
-            self._spend()
-            self.state.take(segments_of(PLACE, self.writer, openings, unguarded=False, anew=self.anew))
+            self._put(segments_of(PLACE, self.writer, openings, unguarded=False, anew=self.anew))
         unacknowledged: list[tuple[int, list[int], int]] = []
         number = 0
         while number < len(sources):
@@ -157,6 +158,21 @@ class World:
         self.position = stop
         if self.chance.random() < 0.5:
             self._publish()
+
+    def _put(self, record: Segments | Targets | Progress) -> None:
+        """Puts a record on record; one that was on its way when the writer died may still arrive."""
+        try:
+            self._spend()
+        except Crash:
+            self.on_its_way.append(record)
+            raise
+        self.state.take(record)
+
+    def speak_late(self) -> None:
+        """What writers had sent to the internal topic when they died arrives there."""
+        for record in self.on_its_way:
+            self.state.take(record)
+        self.on_its_way = []
 
     def _append(self, sequence: int, sources: list[int]) -> int:
         if self.shared and self.chance.random() < 0.3:
@@ -183,12 +199,10 @@ class World:
 
     def _publish(self) -> None:
         if self.settled:
-            self._spend()
-            self.state.take(targets_of(PLACE, self.writer, self.settled))
+            self._put(targets_of(PLACE, self.writer, self.settled))
             self.settled = []
-        self._spend()
         sequence, source, target = self.last
-        self.state.take(
+        self._put(
             Progress(
                 partition=PLACE,
                 writer=self.writer,
