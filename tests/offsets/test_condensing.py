@@ -200,7 +200,32 @@ def test_thinning_begins_below_what_groups_need_and_spares_what_a_takeover_needs
     pieces = copy.state.map_of(PLACE).pieces(WRITER)
     assert pieces is not None
     assert size_of(copy.state) < 0.1 * full
-    assert pieces.is_exact(len(copy.lies) - 1)
+
+
+def test_the_record_of_the_map_that_ends_with_the_last_acknowledged_one_stays_exact():
+    copy = Copy(Random(8))
+    copy.go_on(200, shape=(10, 40))
+    copy.condense()
+    copy.condense(1, least=1)
+    pieces = copy.state.map_of(PLACE).pieces(WRITER)
+    assert pieces is not None
+    *_, (begin, _) = pieces.sources.blocks()
+    assert begin < len(copy.lies) - 2
+    assert all(pieces.is_exact(count) for count in range(begin, len(copy.lies)))
+    assert not pieces.is_exact(begin // 2)
+
+
+def test_where_groups_stand_at_the_beginning_target_offsets_are_thinned_first():
+    copy = Copy(Random(7))
+    copy.go_on(500, others=True, shape=(10, 40))
+    copy.condense()
+    copy.state.take(GroupSeen(group="g", topic=PLACE.topic, offsets={0: (copy.lies[0][0], "")}, time_ms=1))
+    pieces = copy.state.map_of(PLACE).pieces(WRITER)
+    assert pieces is not None
+    sources, targets = pieces.sources.size, pieces.targets.size
+    copy.condense(sources + targets - 1, least=1)
+    assert pieces.sources.size == sources
+    assert pieces.targets.size < targets
 
 
 def test_a_point_that_a_thinned_map_contradicts_does_not_count():
