@@ -18,9 +18,10 @@ from sparkmirror.duties.offset_syncs import topic_of
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.groups import list_groups
+from sparkmirror.kafka.groups import fetch_members, list_groups
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.stored_offsets import read_stored
+from sparkmirror.mm2.assignments import read_tasks
 from sparkmirror.mm2.offset_syncs import OffsetSync, read_offset_sync
 from sparkmirror.mm2.stored_offsets import Owner
 from sparkmirror.model import TopicPartition
@@ -112,15 +113,26 @@ def place_of(sides: Sides, topic: str) -> Cluster | None:
 
 
 def check_no_workers(flow: FlowConfig, cluster: Cluster, file: str) -> None:
-    """Refuses while Connect's group of workers has members; where its name is not known, nothing can be seen.
+    """Refuses while MirrorMaker 2 runs, as far as the groups of Connect's workers tell.
+
+    Where the file tells the group of the workers, it must have no members. Where it does not, no worker of any group
+    may have tasks of the flow's connector: Connect may go on running others.
+
+    Args:
+        flow: the flow.
+        cluster: where the workers keep their positions, and their groups.
+        file: the configuration file, for messages.
 
     Raises:
         ConfigError: MirrorMaker 2 runs.
-        SparkmirrorError: the groups cannot be listed.
+        SparkmirrorError: the groups cannot be listed or described, or the workers are about to deal out their tasks.
     """
     group = flow.stored_positions.group
-    listing = list_groups(cluster, flow.admin_timeout_ms).get(group) if group else None
-    if listing is not None and listing.protocol == _CONNECT and listing.active:
+    listed = list_groups(cluster, flow.admin_timeout_ms)
+    workers = [name for name, one in listed.items() if one.protocol == _CONNECT and one.active]
+    if not group:
+        _check_no_tasks(flow, cluster, workers, file)
+    elif group in workers:
         raise ConfigError(
             file=file,
             key=str(flow.name),
@@ -128,11 +140,44 @@ def check_no_workers(flow: FlowConfig, cluster: Cluster, file: str) -> None:
             remedy="stop it and wait until it has ended; after a crash its group is empty within a minute. If it is "
             "to go on with other topics, exclude these with topics.exclude, or start the flow with --take-over none",
         )
-    if not group:
+
+
+def _check_no_tasks(flow: FlowConfig, cluster: Cluster, groups: Sequence[str], file: str) -> None:
+    """Refuses while a worker of these groups has tasks of the flow's connector."""
+    connector = flow.stored_positions.connector
+    found = fetch_members(cluster, groups, flow.admin_timeout_ms).complete()
+    for group, members in found.items():
+        if not members.settled:
+            raise SparkmirrorError(
+                f"{flow.name}: whether the connector {connector} runs cannot be told now: the workers of the group "
+                f"{group} on cluster {cluster.alias} are dealing out their tasks (state {members.state}). Try again, "
+                "or name the group of its workers with mm2.group, if that is another one"
+            )
+        if any(_runs(connector, given, group) for given in members.assignments):
+            raise ConfigError(
+                file=file,
+                key=str(flow.name),
+                reason=f"MirrorMaker 2 runs: the connector {connector} runs on the workers of the group {group} on "
+                f"cluster {cluster.alias}",
+                remedy=f"stop it (PUT /connectors/{connector}/stop), or its workers; after a crash its tasks are seen "
+                "for up to a minute. If that is another connector of this name, name the group of the right one's "
+                "workers with mm2.group, or start the flow with --take-over none",
+            )
+    if not groups:
         log.warning(
-            "whether MirrorMaker 2 runs cannot be seen, since mm2.group is not set: its connector must be stopped",
+            "no worker of Kafka Connect is seen on cluster %s: if the connector %s runs on workers of another cluster, "
+            "or of a group that this user may not describe, it must be stopped",
+            *(cluster.alias, connector),
             extra={"flow": str(flow.name)},
         )
+
+
+def _runs(connector: str, assignment: bytes, group: str) -> bool:
+    try:
+        return connector in read_tasks(assignment)
+    except ValueError as failure:
+        reason = f"what the workers of the group {group} run cannot be read: {failure}"
+        raise SparkmirrorError(f"{reason}; name the group of the flow's workers with mm2.group") from failure
 
 
 def known_syncs(sides: Sides) -> Mapping[TopicPartition, Sequence[OffsetSync]]:
