@@ -79,6 +79,10 @@ class Worker(JavaProcess):
         for name in connectors:
             self._reaches(name, "RUNNING")
 
+    def has_stored(self, name: str, partitions: int) -> bool:
+        """Whether the positions of so many partitions are stored, as Connect itself tells."""
+        return len(self._call("GET", f"{quote(name)}/offsets")["offsets"]) >= partitions
+
     def stop_connectors(self, *names: str) -> None:
         """As an operator would who leaves the worker to other connectors."""
         for name in names:

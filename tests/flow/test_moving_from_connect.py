@@ -65,6 +65,7 @@ def test_after_a_crash_of_the_worker_nothing_is_lost_and_another_worker_goes_on(
     with Production(move.source, move.topics) as production:
         with flow.worker() as worker:
             worker.run(flow.connectors)
+            until(lambda: worker.has_stored(flow.names[SOURCE], 6), "positions are stored")
             move.goes_on()
             worker.kill()
         assert "MirrorMaker 2 runs" in move.refusal(flow.offsets)

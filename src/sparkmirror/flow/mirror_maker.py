@@ -18,10 +18,10 @@ from sparkmirror.duties.offset_syncs import topic_of
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.groups import fetch_members, list_groups
+from sparkmirror.kafka.groups import Member, fetch_members, list_groups
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.stored_offsets import read_stored
-from sparkmirror.mm2.assignments import read_tasks
+from sparkmirror.mm2.assignments import read_worker
 from sparkmirror.mm2.offset_syncs import OffsetSync, read_offset_sync
 from sparkmirror.mm2.stored_offsets import Owner
 from sparkmirror.model import TopicPartition
@@ -153,7 +153,7 @@ def _check_no_tasks(flow: FlowConfig, cluster: Cluster, groups: Sequence[str], f
                 f"{group} on cluster {cluster.alias} are dealing out their tasks (state {members.state}). Try again, "
                 "or name the group of its workers with mm2.group, if that is another one"
             )
-        if any(_runs(connector, given, group) for given in members.assignments):
+        if any(_runs(connector, member, group) for member in members.members):
             raise ConfigError(
                 file=file,
                 key=str(flow.name),
@@ -172,9 +172,9 @@ def _check_no_tasks(flow: FlowConfig, cluster: Cluster, groups: Sequence[str], f
         )
 
 
-def _runs(connector: str, assignment: bytes, group: str) -> bool:
+def _runs(connector: str, worker: Member, group: str) -> bool:
     try:
-        return connector in read_tasks(assignment)
+        return connector in read_worker(worker.metadata, worker.assignment)
     except ValueError as failure:
         reason = f"what the workers of the group {group} run cannot be read: {failure}"
         raise SparkmirrorError(f"{reason}; name the group of the flow's workers with mm2.group") from failure

@@ -87,16 +87,23 @@ class Committed(NamedTuple):
 Offsets = Mapping[TopicPartition, Committed]
 
 
+class Member(NamedTuple):
+    """A member of a group of the classic protocol, in the bytes of the group's own protocol."""
+
+    metadata: bytes
+    assignment: bytes
+
+
 class Members(NamedTuple):
     """Who is in a group of the classic protocol.
 
     Attributes:
         state: of the group.
-        assignments: what each member was given, in the bytes of the group's own protocol; empty unless it is Stable.
+        members: with empty bytes unless the group is Stable.
     """
 
     state: str
-    assignments: tuple[bytes, ...]
+    members: tuple[Member, ...]
 
     @property
     def settled(self) -> bool:
@@ -173,9 +180,11 @@ def fetch_members(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADM
                 yield from (Answer(key=name, link=answer) for name in piece)
                 continue
             for group in answer.groups:
-                given = tuple(bytes(member.member_assignment or b"") for member in group.members)
-                members = Members(group.group_state or "", given)
-                yield Answer(key=group.group_id, value=members, code=group.error_code)
+                some = tuple(
+                    Member(bytes(each.member_metadata or b""), bytes(each.member_assignment or b""))
+                    for each in group.members
+                )
+                yield Answer(key=group.group_id, value=Members(group.group_state, some), code=group.error_code)
 
     return repeat(groups, ask, _explaining(cluster, "DESCRIBE"), timeout_ms, cluster.backoff)
 
