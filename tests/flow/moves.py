@@ -22,7 +22,9 @@ MORE = 600
 class Move:
     """A flow of three topics, with the file that MirrorMaker 2 and sparkmirror share."""
 
-    def __init__(self, source: LabCluster, target: LabCluster, alias: str, directory: Path) -> None:
+    def __init__(
+        self, source: LabCluster, target: LabCluster, alias: str, directory: Path, more: Mapping[str, str] | None = None
+    ) -> None:
         self.source, self.target, self.alias, self.directory = source, target, alias, directory
         self.topics = {f"{alias}-{name}": partitions for name, partitions in (("one", 1), ("two", 2), ("three", 3))}
         for name, partitions in self.topics.items():
@@ -30,7 +32,9 @@ class Move:
         self.copies = [f"{alias}.{name}" for name in self.topics]
         flows = {f"{alias}->b": f"{alias}-.*"}
         self.flow, self.offsets = f"{alias}->b", f"mm2-offsets.{alias}.internal"
-        self.files = [write_file(directory / "mm2.properties", {alias: source, "b": target}, flows, SETTINGS)]
+        self.files = [
+            write_file(directory / "mm2.properties", {alias: source, "b": target}, flows, {**SETTINGS, **(more or {})})
+        ]
 
     def command(self, name: str, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "sparkmirror", name, *map(str, self.files), *words]
