@@ -94,6 +94,7 @@ CONFIG = {
         ({"name": "mm2-source", "config": CONFIG}, "mm2-source"),
         (CONFIG | {"name": "of-config"}, "of-config"),
         ({"shown": {"info": {"config": CONFIG}, "status": {}}}, "shown"),
+        ({"name": "MirrorSourceConnector", "config": CONFIG}, "MirrorSourceConnector"),
     ],
 )
 def test_a_connector_keeps_its_positions_under_its_name(tmp_path: Path, document, name):
@@ -101,6 +102,14 @@ def test_a_connector_keeps_its_positions_under_its_name(tmp_path: Path, document
     file.write_text(json.dumps(document))
     stored = load([file]).flows[0].stored_positions
     assert (stored.connector, stored.topic, stored.group) == (name, "", "")
+
+
+def test_what_a_connectors_file_says_for_us_counts(tmp_path: Path):
+    file = tmp_path / "connector.json"
+    own = {"mm2.offsets.topic": "top", "mm2.group": "workers"}
+    file.write_text(json.dumps({"name": "MirrorSourceConnector", "config": CONFIG | own}))
+    stored = load([file]).flows[0].stored_positions
+    assert (stored.topic, stored.group) == ("top", "workers")
 
 
 def test_a_connectors_own_topic_of_offsets_is_read(tmp_path: Path):

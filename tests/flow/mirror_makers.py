@@ -44,14 +44,14 @@ SETTINGS: Mapping[str, str] = {
 _JVM = ("-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
 
-class MirrorMaker:
-    """A running MirrorMaker 2 in its dedicated mode; a context manager that kills it if it still runs then."""
+class JavaProcess:
+    """A running program of Kafka's distribution; a context manager that kills it if it still runs then."""
 
-    def __init__(self, file: Path, log: Path) -> None:
+    def __init__(self, main: str, file: Path, log: Path) -> None:
         self.log = log
         watch = Path(mirror.__file__).with_name("watch.py")
         command = [sys.executable, "-I", "-S", str(watch), str(os.getpid()), "", str(find_java().executable), *_JVM]
-        command += ["-cp", f"{mirror_maker_jars()}/*", "org.apache.kafka.connect.mirror.MirrorMaker", str(file)]
+        command += ["-cp", f"{mirror_maker_jars()}/*", f"org.apache.kafka.connect.{main}", str(file)]
         with log.open("wb") as out:
             self._watch = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out, start_new_session=True
@@ -59,6 +59,11 @@ class MirrorMaker:
         assert self._watch.stdout is not None
         with self._watch.stdout as answer:
             self.pid = int(answer.readline())
+
+    @property
+    def output(self) -> str:
+        """What it wrote so far."""
+        return self.log.read_text(errors="replace")
 
     def stop(self) -> None:
         """As an operator would (SIGTERM); it stores its positions."""
@@ -81,7 +86,14 @@ class MirrorMaker:
     ) -> None:
         self.kill()
         if error is not None:
-            error.add_note(self.log.read_text(errors="replace")[-3000:])
+            error.add_note(self.output[-3000:])
+
+
+class MirrorMaker(JavaProcess):
+    """MirrorMaker 2 in its dedicated mode."""
+
+    def __init__(self, file: Path, log: Path) -> None:
+        super().__init__("mirror.MirrorMaker", file, log)
 
 
 class Production:

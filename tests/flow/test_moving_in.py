@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -22,7 +23,7 @@ from sparkmirror.config import (
 )
 from sparkmirror.duties.group_look import GroupLook
 from sparkmirror.duties.groups import Standing, explain_group
-from sparkmirror.errors import ConfigError
+from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.events import Kind
 from sparkmirror.flow import moving_in, moving_out
 from sparkmirror.flow.comparing import compare
@@ -95,6 +96,26 @@ class Left:
     def owner(self) -> Owner:
         return Owner(connector="MirrorSourceConnector", cluster=Alias(self.alias))
 
+    def begin(self, copied: Sequence[int], stored: int) -> Producer:
+        """An exactly-once MirrorMaker 2 within a transaction: its copies and its position in one, for partition 0."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.target.bootstrap_servers,
+                "transactional.id": f"{self.alias}-mm2-MirrorSourceConnector-0",
+                "partitioner": "murmur2",
+                "log_level": 3,
+            }
+        )
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        for number in copied:
+            headers: dict[str, str | bytes | None] = {"n": str(number)}
+            producer.produce(self.copy, str(number), str(number), 0, timestamp=WHEN + number, headers=headers)
+        one = StoredOffset(owner=self.owner, partition=TopicPartition(self.topic, 0), offset=stored)
+        producer.produce(f"mm2-offsets.{self.alias}.internal", one.value, one.key)
+        assert producer.flush(60) == 0
+        return producer
+
     def take_over(self) -> dict[int, Arrived]:
         found = moving_in.take_over(self.flow, "mm2.properties")
         return {one.copied.here.partition: one for one in found.arrived}
@@ -141,6 +162,45 @@ def test_a_crash_before_anything_was_stored_is_found_on_the_target(left: Left) -
     left.copied(0, written=50, copied=20, stored=None)
     arrived = left.take_over()
     assert {number: (one.position, one.event) for number, one in arrived.items()} == {0: (20, None)}
+
+
+def test_a_takeover_waits_for_a_transaction_that_is_being_committed(left: Left) -> None:
+    left.copied(0, written=50, copied=30, stored=29)
+    transaction = left.begin(range(30, 44), stored=43)
+    with ThreadPoolExecutor(1) as pool:
+        taking = pool.submit(left.take_over)
+        with pytest.raises(TimeoutError):
+            taking.result(2)
+        transaction.commit_transaction(60)
+        arrived = taking.result(60)
+    assert (arrived[0].position, arrived[0].beyond, arrived[0].event) == (44, 0, None)
+
+
+def test_an_aborted_transaction_was_never_copied_and_until_then_a_first_start_says_why_it_does_not_begin(
+    left: Left, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left.copied(0, written=50, copied=30, stored=29)
+    transaction = left.begin(range(30, 44), stored=43)
+    monkeypatch.setattr("sparkmirror.flow.unasked.AT_ONCE_MS", 500)
+    with pytest.raises(
+        SparkmirrorError, match=rf"transactions are open on cluster B \({left.flow.stored_positions.topic}-"
+    ):
+        left.start()
+    assert left.known().progress == {}
+    transaction.abort_transaction(60)
+    assert left.start() == {0: 30}
+
+
+def test_a_takeover_of_a_transaction_that_does_not_end_gives_up_and_says_so(
+    left: Left, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left.copied(0, written=50, copied=30, stored=29)
+    transaction = left.begin(range(30, 44), stored=43)
+    monkeypatch.setattr("sparkmirror.flow.mirror_maker.ABORTED_MS", 500)
+    with pytest.raises(SparkmirrorError, match=r"transactions are open on cluster B .* nothing is taken over"):
+        left.take_over()
+    transaction.abort_transaction(60)
+    assert left.take_over()[0].position == 30
 
 
 def test_what_cannot_be_told_is_repeated_and_named(left: Left) -> None:

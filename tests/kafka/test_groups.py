@@ -18,6 +18,7 @@ from sparkmirror.kafka.groups import (
     GroupListing,
     Offsets,
     commit_offsets,
+    fetch_members,
     fetch_offsets,
     list_groups,
 )
@@ -105,6 +106,12 @@ def test_offsets_are_committed_for_empty_groups_and_for_none_that_has_members(
             (GroupKind.CONSUMER, True),
             (GroupKind.SHARE, True),
         ]
+        members = fetch_members(cluster, [classic, "nobody"]).complete()
+        (one,) = members[classic].members
+        assert members[classic].settled
+        assert name.encode() in one.metadata
+        assert name.encode() in one.assignment
+        assert (members["nobody"].settled, members["nobody"].members) == (True, ())
         done = commit_offsets(cluster, dict.fromkeys((classic, free, modern, share), offsets))
         assert set(done.found) == {free}
         codes = {group: failure.code for group, failure in done.failed.items() if isinstance(failure, BrokerError)}

@@ -98,13 +98,17 @@ class StoredPositions:
 
 
 def read_stored_positions(reader: Reader, flow: FlowName) -> StoredPositions:
-    """By the file; MirrorMaker 2's own names where it runs by itself."""
+    """By the file; MirrorMaker 2's own names where it runs by itself. A key that is empty says that it is not known."""
     connector = reader.text("mm2.connector.name") or CONNECTOR
     by_itself = connector == CONNECTOR
+
+    def told(key: str, default: str) -> str:
+        return reader.text(key) or ("" if reader.entry(key) or not by_itself else default)
+
     return StoredPositions(
         connector=connector,
-        topic=reader.text("mm2.offsets.topic") or (f"mm2-offsets.{flow.source}.internal" if by_itself else ""),
-        group=reader.text("mm2.group") or (f"{flow.source}-mm2" if by_itself else ""),
+        topic=told("mm2.offsets.topic", f"mm2-offsets.{flow.source}.internal"),
+        group=told("mm2.group", f"{flow.source}-mm2"),
         takeover=reader.boolean("mm2.takeover.enabled", default=True),
     )
 

@@ -163,10 +163,18 @@ def _connector(node: Node) -> Connector | None:
 
 
 def _stored_positions(node: Node) -> dict[str, Entry]:
-    """Where Connect keeps the connector's positions, as far as it says: its name, and a topic of its own."""
+    """Where Connect keeps the connector's positions, as far as it says: its name, and a topic of its own.
+
+    What it does not say is not known, whatever its name: it is none of a MirrorMaker 2 that runs by itself.
+    """
     config = node.settings("config")
     name = node.entry("name") if node.values.get("name") is not None else config.get("name")
-    found = {"mm2.connector.name": name, "mm2.offsets.topic": config.get("offsets.storage.topic")}
+    unknown = Entry(file=node.file, key=node.place("config"), raw="")
+    found = {
+        "mm2.connector.name": name,
+        "mm2.offsets.topic": config.get("offsets.storage.topic", unknown),
+        "mm2.group": unknown,
+    }
     return {key: entry for key, entry in found.items() if entry is not None}
 
 

@@ -35,7 +35,7 @@ class Copied:
         here, there: the partition on the source and on the target.
         stored: the last source offset that MirrorMaker 2 has on record as copied, or `NO_OFFSET`.
         first, end: what the source has.
-        target_first, target_stable, target_end: what the target has; up to the second no transaction is open.
+        target_first, target_end: what the target has; no transaction is open there.
         sync: MirrorMaker 2's newest offset sync, if there is one.
         source_id, target_id: of the topics that have these offsets, "" where brokers are too old.
     """
@@ -46,7 +46,6 @@ class Copied:
     first: int
     end: int
     target_first: int
-    target_stable: int
     target_end: int
     sync: OffsetSync | None = None
     source_id: str = ""
@@ -87,9 +86,9 @@ def from_sync(one: Copied) -> Comparison | None:
     sync = one.sync
     if sync is None or not one.first <= sync.upstream < one.end:
         return None
-    if not max(one.target_first, one.target_stable - TAIL) <= sync.downstream < one.target_stable:
+    if not max(one.target_first, one.target_end - TAIL) <= sync.downstream < one.target_end:
         return None
-    there = Span(sync.downstream, one.target_stable)
+    there = Span(sync.downstream, one.target_end)
     reach = 2 * (there.end - there.first) + HOLES
     return Comparison(source=Span(sync.upstream, min(one.end, sync.upstream + reach)), target=there)
 
@@ -97,7 +96,7 @@ def from_sync(one: Copied) -> Comparison | None:
 def from_end(one: Copied) -> Comparison:
     """What to read to compare the target's end with what lies around the stored position."""
     source = Span(max(one.first, one.position - BEFORE), min(one.end, max(one.position, one.first) + TAIL + HOLES))
-    target = Span(max(one.target_first, one.target_stable - TAIL), one.target_stable)
+    target = Span(max(one.target_first, one.target_end - TAIL), one.target_end)
     return Comparison(source=source, target=target, whole=source.first == 0 and target.first == 0)
 
 

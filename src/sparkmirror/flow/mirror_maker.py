@@ -1,8 +1,10 @@
 """What a MirrorMaker 2 that copied in the flow's place has left: its stored positions, its offset syncs, its workers.
 
-Invariant: each refusal names what was found and what to do about it.
+Invariants: each refusal names what was found and what to do about it; no position is read from below which a
+transaction is open, and each wait for one has an end.
 
-References: ``MirrorMakerConfig.workerConfig`` (names of topics and groups), KIP-415 (the protocol of Connect's groups).
+References: ``MirrorMakerConfig.workerConfig`` (names of topics and groups), KIP-415 (the protocol of Connect's groups),
+KIP-618 (positions within transactions).
 """
 
 from __future__ import annotations
@@ -18,14 +20,29 @@ from sparkmirror.duties.offset_syncs import topic_of
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.groups import list_groups
+from sparkmirror.kafka.groups import Member, fetch_members, list_groups
 from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.open_transactions import open_below
 from sparkmirror.kafka.stored_offsets import read_stored
+from sparkmirror.mm2.assignments import read_worker
 from sparkmirror.mm2.offset_syncs import OffsetSync, read_offset_sync
 from sparkmirror.mm2.stored_offsets import Owner
 from sparkmirror.model import TopicPartition
 
 log = logging.getLogger(__name__)
+
+Positions = Mapping[Owner, Mapping[TopicPartition, int]]
+"""The last source offset that was copied, by whose position it is and partition."""
+
+AT_ONCE_MS = 10_000
+"""For transactions to end where a start is tried again: time enough for those of producers that live."""
+
+ABORTED_MS = 90_000
+"""For transactions to end otherwise: the broker aborts those of a producer that died, by default after 60 to 70 s."""
+
+NAMED = 3
+"""So many partitions are named in a message."""
 
 _CONNECT = "connect"
 
@@ -74,7 +91,7 @@ def find_stored(sides: Sides, file: str, topic: str = "") -> Stored:
             "MirrorMaker 2 never ran, start without --take-over",
         )
     check_no_workers(flow, cluster, file)
-    found, owner = read_stored(cluster, name, flow.admin_timeout_ms), owner_of(flow)
+    found, owner = read_settled(flow, cluster, name, ABORTED_MS), owner_of(flow)
     if found and owner not in found:
         raise ConfigError(
             file=file,
@@ -112,15 +129,26 @@ def place_of(sides: Sides, topic: str) -> Cluster | None:
 
 
 def check_no_workers(flow: FlowConfig, cluster: Cluster, file: str) -> None:
-    """Refuses while Connect's group of workers has members; where its name is not known, nothing can be seen.
+    """Refuses while MirrorMaker 2 runs, as far as the groups of Connect's workers tell.
+
+    Where the file tells the group of the workers, it must have no members. Where it does not, no worker of any group
+    may have tasks of the flow's connector: Connect may go on running others.
+
+    Args:
+        flow: the flow.
+        cluster: where the workers keep their positions, and their groups.
+        file: the configuration file, for messages.
 
     Raises:
         ConfigError: MirrorMaker 2 runs.
-        SparkmirrorError: the groups cannot be listed.
+        SparkmirrorError: the groups cannot be listed or described, or the workers are about to deal out their tasks.
     """
     group = flow.stored_positions.group
-    listing = list_groups(cluster, flow.admin_timeout_ms).get(group) if group else None
-    if listing is not None and listing.protocol == _CONNECT and listing.active:
+    listed = list_groups(cluster, flow.admin_timeout_ms)
+    workers = [name for name, one in listed.items() if one.protocol == _CONNECT and one.active]
+    if not group:
+        _check_no_tasks(flow, cluster, workers, file)
+    elif group in workers:
         raise ConfigError(
             file=file,
             key=str(flow.name),
@@ -128,11 +156,97 @@ def check_no_workers(flow: FlowConfig, cluster: Cluster, file: str) -> None:
             remedy="stop it and wait until it has ended; after a crash its group is empty within a minute. If it is "
             "to go on with other topics, exclude these with topics.exclude, or start the flow with --take-over none",
         )
-    if not group:
+
+
+def _check_no_tasks(flow: FlowConfig, cluster: Cluster, groups: Sequence[str], file: str) -> None:
+    """Refuses while a worker of these groups has tasks of the flow's connector."""
+    connector = flow.stored_positions.connector
+    found = fetch_members(cluster, groups, flow.admin_timeout_ms).complete()
+    for group, members in found.items():
+        if not members.settled:
+            raise SparkmirrorError(
+                f"{flow.name}: whether the connector {connector} runs cannot be told now: the workers of the group "
+                f"{group} on cluster {cluster.alias} are dealing out their tasks (state {members.state}). Try again, "
+                "or name the group of its workers with mm2.group, if that is another one"
+            )
+        if any(_runs(connector, member, group) for member in members.members):
+            raise ConfigError(
+                file=file,
+                key=str(flow.name),
+                reason=f"MirrorMaker 2 runs: the connector {connector} runs on the workers of the group {group} on "
+                f"cluster {cluster.alias}",
+                remedy=f"stop it (PUT /connectors/{connector}/stop), or its workers; after a crash its tasks are seen "
+                "for up to a minute. If that is another connector of this name, name the group of the right one's "
+                "workers with mm2.group, or start the flow with --take-over none",
+            )
+    if not groups:
         log.warning(
-            "whether MirrorMaker 2 runs cannot be seen, since mm2.group is not set: its connector must be stopped",
+            "no worker of Kafka Connect is seen on cluster %s: if the connector %s runs on workers of another cluster, "
+            "or of a group that this user may not describe, it must be stopped",
+            *(cluster.alias, connector),
             extra={"flow": str(flow.name)},
         )
+
+
+def _runs(connector: str, worker: Member, group: str) -> bool:
+    try:
+        return connector in read_worker(worker.metadata, worker.assignment)
+    except ValueError as failure:
+        reason = f"what the workers of the group {group} run cannot be read: {failure}"
+        raise SparkmirrorError(f"{reason}; name the group of the flow's workers with mm2.group") from failure
+
+
+def read_settled(flow: FlowConfig, cluster: Cluster, topic: str, wait_ms: int) -> Positions:
+    """What is stored, once no transaction that began before is open: MirrorMaker 2 may store within its own (KIP-618).
+
+    Args:
+        flow: the flow.
+        cluster: where it is stored.
+        topic: Kafka Connect's topic of offsets.
+        wait_ms: milliseconds to wait at most.
+
+    Raises:
+        SparkmirrorError: a transaction stays open, or the topic cannot be read.
+    """
+    described = admin.list_topics(cluster, [topic], flow.admin_timeout_ms)
+    places = [TopicPartition(topic, number) for one in described.values() for number in sorted(one.partitions)]
+    ends = admin.list_offsets(cluster, places, OffsetSpec.LATEST, timeout_ms=flow.admin_timeout_ms)
+    wait_for_transactions(flow, cluster, ends, wait_ms)
+    return read_stored(cluster, topic, flow.admin_timeout_ms)
+
+
+def wait_for_transactions(flow: FlowConfig, cluster: Cluster, ends: Mapping[TopicPartition, int], wait_ms: int) -> None:
+    """Waits until all transactions below these offsets have ended, and says so.
+
+    MirrorMaker 2's own are not aborted here: its transactional ids are its workers' to fence, aborting them needs
+    rights that nothing else needs, and the broker does it within about a minute.
+
+    Args:
+        flow: the flow.
+        cluster: where.
+        ends: offset by partition.
+        wait_ms: milliseconds to wait at most.
+
+    Raises:
+        SparkmirrorError: one stays open.
+    """
+    found = open_below(cluster, ends, 0, flow.admin_timeout_ms)
+    if found:
+        text = "transactions are open on cluster %s (%s): waiting up to %d s until the broker has ended them"
+        log.info(text, cluster.alias, _shown(found), wait_ms // 1000, extra={"flow": str(flow.name)})
+    left = open_below(cluster, {place: ends[place] for place in found}, wait_ms, flow.admin_timeout_ms)
+    if left:
+        raise SparkmirrorError(
+            f"{flow.name}: transactions are open on cluster {cluster.alias} ({_shown(left)}), so what MirrorMaker 2 "
+            "copied last is not known yet, and nothing is taken over. The broker aborts those of a MirrorMaker 2 that "
+            "was killed after its producer's transaction.timeout.ms, by default within 70 s. If MirrorMaker 2 still "
+            "runs, stop it; kafka-transactions.sh find-hanging shows one that never ends"
+        )
+
+
+def _shown(places: Sequence[TopicPartition]) -> str:
+    more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
+    return ", ".join(map(str, places[:NAMED])) + more
 
 
 def known_syncs(sides: Sides) -> Mapping[TopicPartition, Sequence[OffsetSync]]:

@@ -26,7 +26,7 @@ from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.comparing import compare, isolation_of
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.inheriting import Arrived, Copied
-from sparkmirror.flow.mirror_maker import Stored, find_stored, known_syncs
+from sparkmirror.flow.mirror_maker import ABORTED_MS, Stored, find_stored, known_syncs, wait_for_transactions
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.planner import check_ids, ids_of_topics
 from sparkmirror.flow.sides import BOTH, connected, record
@@ -74,7 +74,7 @@ def check(flow: FlowConfig, file: str, *, topic: str = "") -> None:
         known = record(sides) or JournalState()
         stored = find_stored(sides, file, topic)
         if not _whole(known):
-            _due(flow, known, stored, copied_partitions(sides, stored, {}), file)
+            _due(flow, known, stored, copied_partitions(sides, stored, {}, ABORTED_MS), file)
 
 
 def take_over(flow: FlowConfig, file: str, *, topic: str = "") -> TakenOver:
@@ -94,7 +94,8 @@ def take_over(flow: FlowConfig, file: str, *, topic: str = "") -> TakenOver:
         stored = find_stored(sides, file, topic)
         syncs = known_syncs(sides)
         due = partial(_due, flow, stored=stored, file=file)
-        arrived = tuple(compare(sides, due(known, found=copied_partitions(sides, stored, syncs))))
+        found = copied_partitions(sides, stored, syncs, ABORTED_MS)
+        arrived = tuple(compare(sides, due(known, found=found)))
         run = uuid.uuid4().hex[:12]
         opened = open_flow(flow, sides.source, sides.target, file, run, Identities(file), elsewhere=_whole)
         still = due(opened.store.state, found=[one.copied for one in arrived])  # another run may have been quicker
@@ -134,8 +135,18 @@ def _due(flow: FlowConfig, known: JournalState, stored: Stored, found: Sequence[
     return due
 
 
-def copied_partitions(sides: Sides, stored: Stored, syncs: Syncs) -> list[Copied]:
-    """Every partition that the flow copies and MirrorMaker 2 has begun."""
+def copied_partitions(sides: Sides, stored: Stored, syncs: Syncs, wait_ms: int) -> list[Copied]:
+    """Every partition that the flow copies and MirrorMaker 2 has begun.
+
+    Args:
+        sides: of the flow.
+        stored: MirrorMaker 2's positions.
+        syncs: its offset syncs.
+        wait_ms: milliseconds to wait at most for transactions that are open on the target.
+
+    Raises:
+        SparkmirrorError: a cluster cannot be asked, or a transaction stays open.
+    """
     flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
     chosen = topics.choose(flow, admin.list_topics(sides.source, timeout_ms=timeout_ms))
     pairs = {
@@ -156,8 +167,8 @@ def copied_partitions(sides: Sides, stored: Stored, syncs: Syncs) -> list[Copied
     first = ask(sides.source, here, OffsetSpec.EARLIEST, Isolation.READ_UNCOMMITTED)
     ends = ask(sides.source, here, OffsetSpec.LATEST, isolation_of(flow))
     target_first = ask(sides.target, there, OffsetSpec.EARLIEST, Isolation.READ_UNCOMMITTED)
-    stable = ask(sides.target, there, OffsetSpec.LATEST, Isolation.READ_COMMITTED)
     target_ends = ask(sides.target, there, OffsetSpec.LATEST, Isolation.READ_UNCOMMITTED)
+    wait_for_transactions(flow, sides.target, target_ends, wait_ms)
     found = (
         Copied(
             here=place,
@@ -166,7 +177,6 @@ def copied_partitions(sides: Sides, stored: Stored, syncs: Syncs) -> list[Copied
             first=first[place],
             end=ends[place],
             target_first=target_first.get(pairs[place], 0),
-            target_stable=stable.get(pairs[place], 0),
             target_end=target_ends.get(pairs[place], 0),
             sync=syncs[place][-1] if syncs.get(place) else None,
             source_id=source_ids.get(place.topic, ""),

@@ -28,13 +28,20 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.events import Event
 from sparkmirror.flow.comparing import compare
 from sparkmirror.flow.inheriting import Copied
-from sparkmirror.flow.mirror_maker import Stored, check_no_workers, known_syncs, owner_of, place_of
+from sparkmirror.flow.mirror_maker import (
+    AT_ONCE_MS,
+    Stored,
+    check_no_workers,
+    known_syncs,
+    owner_of,
+    place_of,
+    read_settled,
+)
 from sparkmirror.flow.moving_in import Syncs, TakenOver, copied_partitions, put_on_record, told
 from sparkmirror.flow.occupied import TargetLogs
 from sparkmirror.flow.opening import Opened
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.stored_offsets import read_stored
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.state import JournalState
@@ -113,19 +120,19 @@ def find(sides: Sides, known: JournalState, file: str) -> Found | None:
 
     Raises:
         ConfigError: MirrorMaker 2 runs.
-        SparkmirrorError: a cluster cannot be asked.
+        SparkmirrorError: a cluster cannot be asked, or a transaction stays open where MirrorMaker 2 wrote.
     """
     flow = sides.flow
     topic = _topic(flow, known)
     cluster = place_of(sides, topic) if topic else None
     if cluster is None:
         return None
-    positions = read_stored(cluster, topic, flow.admin_timeout_ms)
+    positions = read_settled(flow, cluster, topic, AT_ONCE_MS)
     offsets = positions.get(owner_of(flow), {})
     if positions and not offsets:
         return None
     stored, syncs = Stored(cluster=cluster, topic=topic, offsets=offsets), known_syncs(sides)
-    copied = _certain(sides, stored, copied_partitions(sides, stored, syncs))
+    copied = _certain(sides, stored, copied_partitions(sides, stored, syncs, AT_ONCE_MS))
     if not copied:
         return None
     check_no_workers(flow, cluster, file)

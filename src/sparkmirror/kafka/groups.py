@@ -6,7 +6,7 @@ time. A commit names no member and no generation, as an administrator's does: br
 members, whatever was seen before.
 
 References: ListGroups with states (KIP-518) and types (KIP-848), FindCoordinator for many (KIP-699), OffsetFetch for
-many (KIP-709); ``KafkaAdminClient.listConsumerGroupOffsets``, ``alterConsumerGroupOffsets``.
+many (KIP-709), DescribeGroups; ``KafkaAdminClient.listConsumerGroupOffsets``, ``alterConsumerGroupOffsets``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from enum import Enum
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
-from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
@@ -87,6 +87,30 @@ class Committed(NamedTuple):
 Offsets = Mapping[TopicPartition, Committed]
 
 
+class Member(NamedTuple):
+    """A member of a group of the classic protocol, in the bytes of the group's own protocol."""
+
+    metadata: bytes
+    assignment: bytes
+
+
+class Members(NamedTuple):
+    """Who is in a group of the classic protocol.
+
+    Attributes:
+        state: of the group.
+        members: with empty bytes unless the group is Stable.
+    """
+
+    state: str
+    members: tuple[Member, ...]
+
+    @property
+    def settled(self) -> bool:
+        """Whether what members were given is known, or there are none."""
+        return self.state.lower() in ("stable", "empty", "dead")
+
+
 def list_groups(cluster: Cluster, timeout_ms: int = ADMIN_MS) -> dict[str, GroupListing]:
     """All groups that this user may see, by name.
 
@@ -134,6 +158,33 @@ def fetch_offsets(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADM
                 yield from (Answer(key=name, link=answer) for name in piece)
             else:
                 yield from _read_fetched(answer, piece, many=many)
+
+    return repeat(groups, ask, _explaining(cluster, "DESCRIBE"), timeout_ms, cluster.backoff)
+
+
+def fetch_members(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADMIN_MS) -> Results[str, Members]:
+    """Who is in groups of the classic protocol; nobody in one that is not there.
+
+    Args:
+        cluster: where.
+        groups: their names.
+        timeout_ms: milliseconds until those without an answer count as failed.
+    """
+
+    def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, Members]]:
+        coordinators, answers = _coordinators(cluster, names, deadline)
+        yield from answers
+        pieces = {node: list(chunks(own, GROUPS_AT_ONCE)) for node, own in coordinators.items()}
+        for piece, answer in _in_turn(cluster, pieces, _describe_request, deadline):
+            if isinstance(answer, LinkError):
+                yield from (Answer(key=name, link=answer) for name in piece)
+                continue
+            for group in answer.groups:
+                some = tuple(
+                    Member(bytes(each.member_metadata or b""), bytes(each.member_assignment or b""))
+                    for each in group.members
+                )
+                yield Answer(key=group.group_id, value=Members(group.group_state, some), code=group.error_code)
 
     return repeat(groups, ask, _explaining(cluster, "DESCRIBE"), timeout_ms, cluster.backoff)
 
@@ -219,6 +270,11 @@ def _listing(group: Any) -> GroupListing:
         protocol=group.protocol_type or "",
         state=group.group_state or "",
     )
+
+
+def _describe_request(groups: Sequence[str]) -> Any:
+    # The last version that answers for a group that is not there, as for one without members.
+    return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=5)
 
 
 def _fetch_request(groups: Sequence[str], *, many: bool) -> Any:
