@@ -220,3 +220,17 @@ def test_a_run_that_lost_the_flow_before_it_began_ends(runs: TwoRuns) -> None:
     with pytest.raises(FencedError):
         runs.copying.begin()
     assert runs.copying.finished
+
+
+@pytest.mark.kafka
+def test_a_run_that_ends_after_another_has_taken_the_flow_says_so_and_leaves_no_clean_end(
+    runs: TwoRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copying = runs.copying
+    monkeypatch.setattr(runs.first.signs, "follow", lambda: None)
+    copying.begin()
+    second = runs.opened("second")
+    copying.end(0.0)
+    assert "has taken the flow over" in copying.superseded
+    second.store.follow()
+    assert second.store.state.stopped is None

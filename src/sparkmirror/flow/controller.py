@@ -250,13 +250,14 @@ class Controller:
                     copying.tick()
                     self._view = copying.view(self._state.value, self._events.newest)
                     self._stop.wait(TICK_SECONDS)
-                if copying.superseded:
-                    held = self._taken_by_an_operator(copying, opened.store)
-                else:
+                held = None
+                if not copying.superseded:
                     held = None if self._stop.is_set() or copying.finished else opened.store.state.held
                     for schedule in schedules:
                         schedule.stop()
                     self._finish(copying)
+                if copying.superseded:
+                    held = self._taken_by_an_operator(copying, opened.store)
             finally:
                 self._cancel()
                 deadline = time.monotonic() + DUTIES_SECONDS
@@ -282,7 +283,8 @@ class Controller:
             store.follow()
         if store.state.held is None:
             raise SparkmirrorError(f"{self.name}: {copying.superseded}")
-        self._state = follow(self._state, FlowState.DRAINING)
+        if self._state is not FlowState.DRAINING:
+            self._state = follow(self._state, FlowState.DRAINING)
         return None if self._stop.is_set() else store.state.held
 
     def _schedules(self, facts: Facts) -> tuple[Schedule, ...]:

@@ -173,9 +173,15 @@ class Copying:
             self._note(str(failure))
 
     def end(self, seconds: float) -> None:
-        """Drains every lane, and puts the clean end on record if all handed over."""
+        """Drains every lane, and puts the clean end on record if all handed over; `superseded` may say why not."""
         if self.superseded:
             return
+        try:
+            self._end(seconds)
+        except FencedError:
+            self._notice_loss()
+
+    def _end(self, seconds: float) -> None:
         clean = self._drain(seconds) and self._resting.all_settled
         clean = clean and (self._opened.clean or self._discovery.looked)
         self._opened.store.follow()
