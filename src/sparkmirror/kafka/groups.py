@@ -5,8 +5,9 @@ stops no other (`Results`); errors that pass are tried again as `codes.advice` s
 time. A commit names no member and no generation, as an administrator's does: brokers refuse it for a group that has
 members, whatever was seen before.
 
-References: ListGroups with states (KIP-518) and types (KIP-848), FindCoordinator for many (KIP-699), OffsetFetch for
-many (KIP-709); ``KafkaAdminClient.listConsumerGroupOffsets``, ``alterConsumerGroupOffsets``.
+References: ListGroups with states (KIP-518) and types (KIP-848), DescribeGroups (KIP-1043), FindCoordinator for
+many (KIP-699), OffsetFetch for many (KIP-709); ``KafkaAdminClient.listConsumerGroupOffsets``,
+``alterConsumerGroupOffsets``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from enum import Enum
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
-from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
@@ -40,6 +41,8 @@ ATTEMPT_MS = 10_000
 """For one answer of a coordinator: after that it is looked up anew."""
 
 _BATCHED_FIND, _BATCHED_FETCH = 4, 8
+_DEAD_DESCRIBE = 5
+"""The last version that describes an unknown group as Dead."""
 _NAMES_FETCH, _NAMES_COMMIT = 9, 9
 """The last versions that name topics; later ones know topic ids only."""
 
@@ -112,6 +115,30 @@ def list_groups(cluster: Cluster, timeout_ms: int = ADMIN_MS) -> dict[str, Group
 
     found = repeat([broker.node_id for broker in brokers], ask, explain, timeout_ms, cluster.backoff).complete()
     return {group.name: group for groups in found.values() for group in groups}
+
+
+def describe_group(cluster: Cluster, group: str, timeout_ms: int = ADMIN_MS) -> GroupListing:
+    """A group of the classic protocol, asked of its coordinator by name; its state is Dead where there is none.
+
+    `list_groups` leaves out what this user may not see; this refuses.
+
+    Raises:
+        BrokerError: this user may not DESCRIBE it.
+        LinkError: its coordinator could not be asked.
+    """
+
+    def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, GroupListing]]:
+        coordinators, answers = _coordinators(cluster, names, deadline)
+        yield from answers
+        for name, answer in _in_turn(cluster, coordinators, _describe_request, deadline):
+            if isinstance(answer, LinkError):
+                yield Answer(key=name, link=answer)
+            else:
+                (told,) = answer.groups
+                listing = GroupListing(name=name, protocol=told.protocol_type, state=told.group_state)
+                yield Answer(key=name, value=listing, code=told.error_code)
+
+    return repeat([group], ask, _explaining(cluster, "DESCRIBE"), timeout_ms, cluster.backoff).complete()[group]
 
 
 def fetch_offsets(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADMIN_MS) -> Results[str, Offsets]:
@@ -219,6 +246,10 @@ def _listing(group: Any) -> GroupListing:
         protocol=group.protocol_type or "",
         state=group.group_state or "",
     )
+
+
+def _describe_request(group: str) -> Any:
+    return DescribeGroupsRequest(groups=[group], include_authorized_operations=False, max_version=_DEAD_DESCRIBE)
 
 
 def _fetch_request(groups: Sequence[str], *, many: bool) -> Any:
