@@ -30,7 +30,7 @@ from sparkmirror.mm2.stored_offsets import Owner, StoredOffset
 from sparkmirror.model import Alias, TopicPartition
 from sparkmirror.offsets.state import JournalState
 from tests.flow.rights import GUARDED, allow, forbid
-from tests.flow.running import admin_of, count, create_topic, ends, until, write_file
+from tests.flow.running import Running, admin_of, count, create_topic, ends, until, write_file
 from tests.invoking import sparkmirror
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -273,3 +273,28 @@ def test_a_hand_over_succeeds_with_exactly_these_rights_and_is_refused_before_it
     assert not move.hand_over()
     assert count(move.target, OFFSETS) == 1
     assert "handed over" in move.first_start().text
+
+
+@pytest.mark.spark
+def test_a_run_waits_for_a_right_that_the_takeover_lacks_and_copies_nothing_twice(move: Move) -> None:
+    move.grant_exactly(Side.SOURCE, move.source)
+    move.grant_exactly(Side.TARGET, move.target)
+    until(lambda: not move.refusal(), "the rights are there")
+    forbid(move.target, TOPIC, OFFSETS, READ)
+    names(move.refusal, f"allow READ on Topic {OFFSETS}")
+    copy = f"a.{move.topic}"
+    with Running(move.file, log=move.file.with_name("run.log")) as mirror:
+        until(lambda: f"allow READ on Topic {OFFSETS}" in " ".join(mirror.output.split()), "the right is named")
+        assert ends(move.target, copy) == {0: 44}, "it has not begun"
+        allow(move.target, TOPIC, OFFSETS, READ)
+        until(lambda: count(move.target, copy) >= 50, "it has taken over")
+        mirror.stop_in_time()
+    assert "taken over from MirrorMaker 2" in mirror.output
+    assert count(move.target, copy) == 50
+    refused = sparkmirror("hand-over", move.file)
+    assert refused.returncode != 0
+    assert f"allow WRITE on Topic {OFFSETS} to this user" in " ".join(refused.stderr.split())
+    move.grant_exactly(Side.TARGET, move.target, hand_over=True)
+    names(lambda: sparkmirror("hand-over", move.file, "--dry-run").stdout, "1 positions would be written")
+    handed = sparkmirror("hand-over", move.file)
+    assert (handed.returncode, "1 positions written" in handed.stdout) == (0, True), handed.stderr

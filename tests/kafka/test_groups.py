@@ -18,6 +18,7 @@ from sparkmirror.kafka.groups import (
     GroupListing,
     Offsets,
     commit_offsets,
+    describe_group,
     fetch_offsets,
     list_groups,
 )
@@ -129,6 +130,17 @@ def test_offsets_are_committed_for_empty_groups_and_for_none_that_has_members(
         assert set(refused.found) == {modern}
 
 
+def test_a_group_that_is_asked_about_by_name_is_dead_where_there_is_none(
+    cluster_a: LabCluster, topic: Callable[..., str]
+) -> None:
+    name, group = topic(), topic("described")
+    create_topic(cluster_a, name)
+    with connected(cluster_a) as cluster:
+        assert (describe_group(cluster, group).state, describe_group(cluster, group).active) == ("Dead", False)
+        commit_offsets(cluster, {group: {TopicPartition(name, 0): Committed(0)}}).complete()
+        assert (describe_group(cluster, group).state, describe_group(cluster, group).active) == ("Empty", False)
+
+
 def test_many_groups_are_read_and_written(cluster_a: LabCluster, topic: Callable[..., str]) -> None:
     name = topic("groups")
     create_topic(cluster_a, name)
@@ -149,8 +161,10 @@ def test_brokers_that_know_no_batched_requests_are_asked_one_by_one(topic: Calla
         }
         commit_offsets(cluster, wanted).complete()
         assert fetch_offsets(cluster, [*groups, "nobody"]).complete() == wanted | {"nobody": {}}
+        assert describe_group(cluster, groups[0]).state == "Empty"
         with member(oldest, groups[0], name, "classic"):
             found = settled(cluster, *groups)
+            assert describe_group(cluster, groups[0]).active
             assert [found[group].active for group in groups] == [True, False, False]
             done = commit_offsets(cluster, wanted)
             assert set(done.failed) == {groups[0]}
