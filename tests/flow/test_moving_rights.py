@@ -175,6 +175,9 @@ def test_a_first_start_takes_over_with_exactly_these_rights_and_names_each_that_
     move.grant_exactly(Side.SOURCE, move.source)
     move.grant_exactly(Side.TARGET, move.target)
     until(lambda: move.first_start().positions == ((move.place, 30),), "the rights are there")
+    assert move.first_start().text == (
+        f"takes over from MirrorMaker 2: 1 partitions of 1 topics ({move.topic}), at its positions in {OFFSETS} on g"
+    )
     copy = f"a.{move.topic}"
     for right in (
         Right(move.target, TOPIC, OFFSETS, READ, f"allow READ on Topic {OFFSETS} to this user, since the target"),
