@@ -7,6 +7,7 @@ import re
 import shlex
 import signal
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,25 @@ def test_a_cluster_that_only_gets_heartbeats_needs_nothing_else(acls: Acls):
     told = options(one)
     assert (told["--topic"], told["--operation"]) == (["heartbeats"], ["Write", "Create"])
     assert "# cluster A" not in acls("--for", "target", "--flow", "A->B")[1]
+
+
+def test_what_moving_needs_is_named_with_its_reason(acls: Acls):
+    def told(*options: str) -> dict[str, str]:
+        lines = acls("--for", "target", "--flow", "A->B", *options)[1].splitlines()
+        return {line: reason.removeprefix("# ") for reason, line in pairwise(lines)}
+
+    def operations(found: dict[str, str], place: str) -> tuple[list[str], str]:
+        (line,) = [line for line in found if f" {place} " in f"{line} "]
+        return options(shlex.split(line))["--operation"], found[line]
+
+    taking_over = "taking over from MirrorMaker 2, at the first start only"
+    by_itself = told()
+    assert operations(by_itself, "--topic mm2-offsets.A.internal") == (["Read"], taking_over)
+    assert operations(by_itself, "--group A-mm2") == (["Describe"], taking_over)
+    both, reasons = told("--hand-over"), f"handing over to MirrorMaker 2; {taking_over}"
+    assert operations(both, "--topic mm2-offsets.A.internal") == (["Read", "Write", "Create"], reasons)
+    assert operations(both, "--group A-mm2") == (["Describe"], reasons)
+    assert operations(told("--offsets-topic", "connect-offsets"), "--topic connect-offsets")[0] == ["Read"]
 
 
 def test_strimzi_gets_a_user_for_each_cluster(acls: Acls):

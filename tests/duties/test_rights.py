@@ -19,6 +19,7 @@ from sparkmirror.config import (
     PolicyChoice,
     PolicyKind,
     Side,
+    StoredPositions,
     Tolerance,
 )
 from sparkmirror.duties.rights import Right, pulse_rights, rights
@@ -194,3 +195,33 @@ def test_the_names_of_copies_and_originals_are_as_narrow_as_the_expressions(topi
     assert not any(
         one.startswith(("CREATE", "ALTER")) and one.endswith(f" {originals}") for one in of(flow, Side.TARGET)
     )
+
+
+def moving(topic: str = "mm2-offsets.A.internal", *, takeover: bool = True) -> FlowConfig:
+    return replace(BARE, stored_positions=StoredPositions(topic=topic, group="A-mm2", takeover=takeover))
+
+
+def test_a_first_start_needs_what_mirror_maker_left_unless_it_takes_nothing_over():
+    assert of(moving(), Side.TARGET) - TARGET == {"READ topic mm2-offsets.A.internal", "DESCRIBE group A-mm2"}
+    assert of(moving(), Side.SOURCE) - SOURCE == {"READ topic mm2-offset-syncs.B.internal"}
+    assert of(moving(takeover=False), Side.TARGET) == TARGET
+    assert of(moving(takeover=False), Side.SOURCE) == SOURCE
+    assert of(moving(topic=""), Side.TARGET) == TARGET
+
+
+def test_the_positions_of_a_connect_cluster_may_be_on_either_side():
+    for side, others in ((Side.TARGET, TARGET), (Side.SOURCE, SOURCE)):
+        assert {"READ topic connect-offsets", "DESCRIBE group A-mm2"} <= of(moving("connect-offsets"), side) - others
+    assert "DESCRIBE group A-mm2" not in of(moving(), Side.SOURCE), "MirrorMaker 2 by itself runs at the target"
+
+
+def test_a_hand_over_writes_the_positions_and_creates_their_topic_on_the_target():
+    def handing(flow: FlowConfig, side: Side) -> set[str]:
+        return {text(right) for right in rights(flow, side, hand_over=True)} - of(flow, side)
+
+    assert handing(moving(takeover=False), Side.TARGET) == words(
+        "READ WRITE CREATE", "topic mm2-offsets.A.internal"
+    ) | {"DESCRIBE group A-mm2"}
+    assert handing(moving(), Side.TARGET) == words("WRITE CREATE", "topic mm2-offsets.A.internal")
+    assert handing(moving(), Side.SOURCE) == set()
+    assert handing(moving("connect-offsets"), Side.SOURCE) == {"WRITE topic connect-offsets"}

@@ -333,7 +333,7 @@ def test_what_is_not_there_is_refused_with_a_remedy(left: Left) -> None:
     assert f"has no positions of connector 'other' with source '{left.alias}'" in told
     assert "it has those of connector 'MirrorSourceConnector'" in told
     assert "set mm2.connector.name" in told
-    assert "has the topic nowhere" in refused(left.flow, "nowhere")
+    assert f"the topic nowhere is on no cluster where it could be: B, {left.alias}" in refused(left.flow, "nowhere")
     assert "--offsets-topic" in refused(replace(left.flow, stored_positions=StoredPositions(topic="")))
 
 

@@ -18,7 +18,7 @@ from sparkmirror.kafka.groups import (
     GroupListing,
     Offsets,
     commit_offsets,
-    fetch_members,
+    describe_groups,
     fetch_offsets,
     list_groups,
 )
@@ -86,6 +86,11 @@ def settled(cluster: Cluster, *groups: str) -> dict[str, GroupListing]:
     return until(look, "the groups are listed", 30)
 
 
+def described(cluster: Cluster, group: str) -> tuple[str, bool]:
+    one = describe_groups(cluster, [group]).complete()[group]
+    return one.state, one.active
+
+
 def test_offsets_are_committed_for_empty_groups_and_for_none_that_has_members(
     cluster_a: LabCluster, topic: Callable[..., str]
 ) -> None:
@@ -106,7 +111,7 @@ def test_offsets_are_committed_for_empty_groups_and_for_none_that_has_members(
             (GroupKind.CONSUMER, True),
             (GroupKind.SHARE, True),
         ]
-        members = fetch_members(cluster, [classic, "nobody"]).complete()
+        members = describe_groups(cluster, [classic, "nobody"]).complete()
         (one,) = members[classic].members
         assert members[classic].settled
         assert name.encode() in one.metadata
@@ -136,6 +141,17 @@ def test_offsets_are_committed_for_empty_groups_and_for_none_that_has_members(
         assert set(refused.found) == {modern}
 
 
+def test_a_group_that_is_asked_about_by_name_is_dead_where_there_is_none(
+    cluster_a: LabCluster, topic: Callable[..., str]
+) -> None:
+    name, group = topic(), topic("described")
+    create_topic(cluster_a, name)
+    with connected(cluster_a) as cluster:
+        assert described(cluster, group) == ("Dead", False)
+        commit_offsets(cluster, {group: {TopicPartition(name, 0): Committed(0)}}).complete()
+        assert described(cluster, group) == ("Empty", False)
+
+
 def test_many_groups_are_read_and_written(cluster_a: LabCluster, topic: Callable[..., str]) -> None:
     name = topic("groups")
     create_topic(cluster_a, name)
@@ -156,8 +172,10 @@ def test_brokers_that_know_no_batched_requests_are_asked_one_by_one(topic: Calla
         }
         commit_offsets(cluster, wanted).complete()
         assert fetch_offsets(cluster, [*groups, "nobody"]).complete() == wanted | {"nobody": {}}
+        assert described(cluster, groups[0]) == ("Empty", False)
         with member(oldest, groups[0], name, "classic"):
             found = settled(cluster, *groups)
+            assert described(cluster, groups[0])[1]
             assert [found[group].active for group in groups] == [True, False, False]
             done = commit_offsets(cluster, wanted)
             assert set(done.failed) == {groups[0]}

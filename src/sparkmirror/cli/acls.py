@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -46,11 +47,21 @@ def acls(
         Format, typer.Option("--format", help="Commands, a KafkaUser of Strimzi, or resources of Terraform.")
     ] = Format.KAFKA_ACLS,
     principal: Annotated[str, typer.Option("--principal", help="Who gets the rights.")] = "User:mirror",
+    hand_over: Annotated[bool, typer.Option("--hand-over", help="Also what sparkmirror hand-over needs.")] = False,
+    offsets_topic: Annotated[
+        str,
+        typer.Option(
+            "--offsets-topic",
+            metavar="TOPIC",
+            help="Where Kafka Connect keeps MirrorMaker 2's positions, as for run --take-over mm2 and hand-over.",
+        ),
+    ] = "",
 ) -> None:
     """Print the least rights that the flows of a configuration need, cluster by cluster.
 
     They follow the configuration: a duty that is switched off needs none, and a pair of clusters whose flow is not
-    enabled needs those for its heartbeats, unless they are off too. Contacts no cluster.
+    enabled needs those for its heartbeats, unless they are off too. Taking over from MirrorMaker 2 at the first start
+    is one of them (mm2.takeover.enabled). Contacts no cluster.
     """
     if not _PRINCIPAL.fullmatch(principal):
         raise typer.BadParameter(f"{principal!r} is no principal: write User:mirror", param_hint="--principal")
@@ -60,13 +71,33 @@ def acls(
             param_hint="--principal",
         )
     found = load(files, clusters=clusters or (), flow=flow)
-    typer.echo(_WRITERS[written_as](by_cluster(found, side), principal), nl=False)
+    if offsets_topic:
+        found = with_offsets_topic(found, offsets_topic)
+    if hand_over:
+        _check_offsets_topic(found)
+    typer.echo(_WRITERS[written_as](by_cluster(found, side, hand_over=hand_over), principal), nl=False)
 
 
-def by_cluster(found: MirrorConfig, side: Side) -> tuple[ClusterRights, ...]:
+def with_offsets_topic(found: MirrorConfig, topic: str) -> MirrorConfig:
+    """The same flows, ordered to take over from a topic of offsets (``run --take-over mm2 --offsets-topic``)."""
+    ordered = tuple(
+        replace(flow, stored_positions=replace(flow.stored_positions, topic=topic, takeover=True))
+        for flow in found.flows
+    )
+    return replace(found, flows=ordered)
+
+
+def _check_offsets_topic(found: MirrorConfig) -> None:
+    from sparkmirror.flow.mirror_maker import offsets_topic
+
+    for flow in found.flows:
+        offsets_topic(flow, found.file, "")
+
+
+def by_cluster(found: MirrorConfig, side: Side, *, hand_over: bool = False) -> tuple[ClusterRights, ...]:
     """What all the flows together need on the clusters of one side, in the order of the file; then those that beat."""
     parts: dict[Alias, list[tuple[Endpoint, str, tuple[Right, ...]]]] = {}
-    needs = [(flow, str(flow.name), rights(flow, side)) for flow in found.flows]
+    needs = [(flow, str(flow.name), rights(flow, side, hand_over=hand_over)) for flow in found.flows]
     needs += [(pair, f"{pair.name} (heartbeats alone)", pulse_rights(pair, side)) for pair in found.pulses]
     for flow, name, needed in needs:
         end = flow.source if side is Side.SOURCE else flow.target

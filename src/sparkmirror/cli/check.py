@@ -23,6 +23,7 @@ from sparkmirror.config import FlowConfig, MirrorConfig, Row
 
 if TYPE_CHECKING:
     from sparkmirror.flow.connections import Connection
+    from sparkmirror.flow.first_start import FirstStart
 
 _ALWAYS = ("bootstrap.servers", "security.protocol", "isolation.level", "auto.offset.reset")
 """Client settings that are shown even where the file leaves them alone."""
@@ -44,15 +45,18 @@ def check(
 
     The last column names the key of the file that set a value. Keys that have no effect are named in warnings. No
     cluster is contacted unless --connect asks for it; then each is asked for its id, its brokers, its version and this
-    user's rights on it, and the exit code is 2 if one cannot be used.
+    user's rights on it, and of each flow is told whether a start takes over from MirrorMaker 2. The exit code is 2 if a
+    cluster cannot be used, or a start would be refused.
     """
     found = config.load(files, clusters=clusters or (), flow=flow)
     connections = _connections(found) if connect else ()
+    starts = _first_starts(found, connections) if connect else ()
     if as_json:
-        typer.echo(as_text(found, connections))
+        typer.echo(as_text(found, connections, starts))
     else:
         _show(found, connections, everything=everything)
-    if any(one.failure for one in connections):
+        _show_starts(starts)
+    if any(one.failure for one in connections) or any(one.failure for one in starts):
         raise typer.Exit(ExitCode.CONFIG_WRONG)
 
 
@@ -61,6 +65,12 @@ def _connections(found: MirrorConfig) -> tuple[Connection, ...]:
     from sparkmirror.flow.first_look import LOOK_MS
 
     return connections.connect(found, LOOK_MS)
+
+
+def _first_starts(found: MirrorConfig, connections: Sequence[Connection]) -> tuple[FirstStart, ...]:
+    from sparkmirror.flow.first_start import first_starts
+
+    return first_starts(found, {flow for one in connections if one.failure is not None for flow in one.flows})
 
 
 def _show(found: MirrorConfig, connections: Sequence[Connection], *, everything: bool) -> None:
@@ -78,6 +88,15 @@ def _show(found: MirrorConfig, connections: Sequence[Connection], *, everything:
         if tried.failure is not None:
             said = f"{tried.alias} as {', '.join(tried.roles)}: {tried.failure}"
             errors.print(Text(said, style="bold red"), soft_wrap=True)
+
+
+def _show_starts(starts: Sequence[FirstStart]) -> None:
+    console, errors = table_console(), Console(stderr=True)
+    for one in starts:
+        if one.failure:
+            errors.print(Text(f"{one.flow}: {one.failure}", style="bold red"), soft_wrap=True)
+        else:
+            console.print(Text(f"{one.flow}: a start {one.text}"), soft_wrap=True)
 
 
 def connection_table(connections: Sequence[Connection]) -> Table:
@@ -99,7 +118,7 @@ def connection_table(connections: Sequence[Connection]) -> Table:
     return drawn
 
 
-def as_text(found: MirrorConfig, connections: Sequence[Connection] = ()) -> str:
+def as_text(found: MirrorConfig, connections: Sequence[Connection] = (), starts: Sequence[FirstStart] = ()) -> str:
     """All settings as JSON text: ``file``, ``flows`` with their ``settings``, ``warnings`` and more."""
     flows = [
         {
@@ -114,6 +133,7 @@ def as_text(found: MirrorConfig, connections: Sequence[Connection] = ()) -> str:
     pulses = [str(one.name) for one in found.pulses]
     told = {"file": found.file, "flows": flows, "pulses": pulses, "warnings": found.warnings}
     told |= {"connections": [one.as_json() for one in connections]} if connections else {}
+    told |= {"starts": [one.as_json() for one in starts]} if starts else {}
     return json.dumps(told, indent=2, ensure_ascii=False)
 
 

@@ -1,6 +1,6 @@
 """Configuration files to frozen, checked values."""
 
-from sparkmirror.config.beginnings import Beginning, StartPlace, StartPlaces, StoredPositions
+from sparkmirror.config.beginnings import Beginning, StartPlace, StartPlaces, StoredPositions, places_of_offsets
 from sparkmirror.config.convert import SECRETS_FILE, as_properties
 from sparkmirror.config.effective import Row, effective, origin_of
 from sparkmirror.config.formats import open_files
@@ -91,6 +91,7 @@ __all__ = [
     "open_command",
     "open_files",
     "origin_of",
+    "places_of_offsets",
     "settle",
     "without_takeover",
 ]

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 
 from sparkmirror.config.entries import LONG_MAX, Entry, Reader
+from sparkmirror.config.mirror_topics import Side
 from sparkmirror.errors import ConfigError
 from sparkmirror.model import NO_OFFSET, FlowName
 
@@ -97,6 +98,15 @@ class StoredPositions:
     takeover: bool = True
 
 
+def places_of_offsets(topic: str, flow: FlowName) -> tuple[Side, ...]:
+    """Where Kafka Connect's topic of offsets can be: MirrorMaker 2 by itself has its own on the target."""
+    return (Side.TARGET,) if topic == _own_topic(flow) else (Side.TARGET, Side.SOURCE)
+
+
+def _own_topic(flow: FlowName) -> str:
+    return f"mm2-offsets.{flow.source}.internal"
+
+
 def read_stored_positions(reader: Reader, flow: FlowName) -> StoredPositions:
     """By the file; MirrorMaker 2's own names where it runs by itself. A key that is empty says that it is not known."""
     connector = reader.text("mm2.connector.name") or CONNECTOR
@@ -107,7 +117,7 @@ def read_stored_positions(reader: Reader, flow: FlowName) -> StoredPositions:
 
     return StoredPositions(
         connector=connector,
-        topic=told("mm2.offsets.topic", f"mm2-offsets.{flow.source}.internal"),
+        topic=told("mm2.offsets.topic", _own_topic(flow)),
         group=told("mm2.group", f"{flow.source}-mm2"),
         takeover=reader.boolean("mm2.takeover.enabled", default=True),
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from sparkmirror.config import Drift, FlowConfig, PolicyKind, Side
+from sparkmirror.config import Drift, FlowConfig, PolicyKind, Side, places_of_offsets
 from sparkmirror.duties import heartbeats, offset_syncs, topics
 from sparkmirror.duties.reach import ALL, Reach, reach, smallest
 from sparkmirror.kafka.acls import CLUSTER_NAME, Operation, PatternType, ResourceType
@@ -49,9 +49,21 @@ class Right:
     reason: str
 
 
-def rights(flow: FlowConfig, side: Side) -> tuple[Right, ...]:
-    """What the user of a flow must be allowed to do on one side, in order."""
-    return least(_source(flow) if side is Side.SOURCE else _target(flow))
+TAKING_OVER = "taking over from MirrorMaker 2, at the first start only"
+
+HANDING_OVER = "handing over to MirrorMaker 2"
+
+
+def rights(flow: FlowConfig, side: Side, *, hand_over: bool = False) -> tuple[Right, ...]:
+    """What the user of a flow must be allowed to do on one side, in order.
+
+    Args:
+        flow: the flow.
+        side: of it.
+        hand_over: also what ``sparkmirror hand-over`` needs.
+    """
+    found = [*(_source(flow) if side is Side.SOURCE else _target(flow)), *_taking_over(flow, side)]
+    return least([*found, *(_handing_over(flow, side) if hand_over else ())])
 
 
 def pulse_rights(flow: FlowConfig, side: Side) -> tuple[Right, ...]:
@@ -157,6 +169,31 @@ def _heartbeats(flow: FlowConfig) -> Iterator[Right]:
 
 def _offset_syncs(flow: FlowConfig) -> Iterator[Right]:
     yield from _allow(TOPIC, [_named(offset_syncs.topic_of(flow))], "offset syncs", WRITE, CREATE, DESCRIBE)
+
+
+def _taking_over(flow: FlowConfig, side: Side) -> Iterator[Right]:
+    """What the first start asks, beside what copying needs; see ``flow.unasked`` and ``flow.moving_in``."""
+    stored = flow.stored_positions
+    if not (stored.takeover and stored.topic):
+        return
+    yield from _positions(flow, side, TAKING_OVER, READ, DESCRIBE)
+    if flow.offset_syncs.location is side:
+        yield from _allow(TOPIC, [_named(offset_syncs.topic_of(flow))], TAKING_OVER, READ, DESCRIBE)
+
+
+def _handing_over(flow: FlowConfig, side: Side) -> Iterator[Right]:
+    """What ``flow.moving_out`` asks and writes, beside what a start needs."""
+    creating = (CREATE,) if side is Side.TARGET else ()
+    yield from _positions(flow, side, HANDING_OVER, READ, WRITE, *creating, DESCRIBE)
+
+
+def _positions(flow: FlowConfig, side: Side, reason: str, *operations: Operation) -> Iterator[Right]:
+    """Kafka Connect's topic of offsets, and the group of its workers, where they can be."""
+    stored = flow.stored_positions
+    if side in places_of_offsets(stored.topic, flow.name):
+        yield from _allow(TOPIC, [_named(stored.topic)], reason, *operations)
+        if stored.group:
+            yield from _allow(GROUP, [_named(stored.group)], reason, DESCRIBE)
 
 
 def _copy(flow: FlowConfig, of: Reach) -> Reach:

@@ -3,7 +3,8 @@
 Reads as little of both logs as says something (`inheriting`), many partitions at a time, and decides by
 `sparkmirror.mm2.tail`.
 
-Invariant: what cannot be read, or compared, is not guessed: it is a partition whose records may be there twice.
+Invariant: what cannot be read, or compared, is not guessed: it is a partition whose records may be there twice. A right
+that is missing is an error, since somebody can give it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Any
 from sparkmirror.batches import TimestampType, columns
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties.duty import Sides
+from sparkmirror.errors import BrokerError
 from sparkmirror.flow.inheriting import Arrived, Comparison, Copied, arrive, from_end, from_sync
+from sparkmirror.kafka.codes import UNAUTHORIZED
 from sparkmirror.kafka.reading import read_records
 from sparkmirror.kafka.rounds import Results, chunks
 from sparkmirror.mm2.tail import Match, Seen, Undecided, match_from_end, match_from_sync
@@ -32,7 +35,12 @@ def isolation_of(flow: FlowConfig) -> Isolation:
 
 
 def compare(sides: Sides, found: Sequence[Copied]) -> Iterator[Arrived]:
-    """Compares what is to be compared: from the offset syncs first, which says most, then from the end."""
+    """Compares what is to be compared: from the offset syncs first, which says most, then from the end.
+
+    Raises:
+        BrokerError: this user may not READ a topic or its copy.
+        LinkError: a cluster does not answer.
+    """
     for some in chunks([one for one in found if one.open], AT_ONCE):
         matches = _compare(sides, some, from_sync, _by_sync)
         others = [one for one in some if isinstance(matches.get(one.here, _UNSEEN), Undecided)]
@@ -88,6 +96,8 @@ def _unread(
     there: Results[TopicPartition, list[Seen]],
 ) -> Undecided | None:
     failure = here.failed.get(place) or there.failed.get(one.there)
+    if isinstance(failure, BrokerError) and failure.code in UNAUTHORIZED:
+        raise failure  # once the right is there, nothing has to be repeated
     return None if failure is None else Undecided(f"it could not be read: {failure}")
 
 

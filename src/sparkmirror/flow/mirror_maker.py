@@ -14,16 +14,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sparkmirror.config import FlowConfig, Side
+from sparkmirror.config import FlowConfig, Side, places_of_offsets
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.offset_syncs import topic_of
-from sparkmirror.errors import ConfigError, SparkmirrorError
+from sparkmirror.errors import BrokerError, ConfigError, SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.groups import Member, fetch_members, list_groups
+from sparkmirror.kafka.codes import UNAUTHORIZED
+from sparkmirror.kafka.groups import Member, describe_groups, list_groups
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.open_transactions import open_below
+from sparkmirror.kafka.rounds import explained
 from sparkmirror.kafka.stored_offsets import read_stored
 from sparkmirror.mm2.assignments import read_worker
 from sparkmirror.mm2.offset_syncs import OffsetSync, read_offset_sync
@@ -86,7 +88,7 @@ def find_stored(sides: Sides, file: str, topic: str = "") -> Stored:
         raise ConfigError(
             file=file,
             key=str(flow.name),
-            reason=f"neither cluster {flow.target.alias} nor {flow.source.alias} has the topic {name}",
+            reason=f"the topic {name} is on no cluster where it could be: {_where(flow, name)}",
             remedy="give the one where Kafka Connect keeps MirrorMaker 2's positions with --offsets-topic; where "
             "MirrorMaker 2 never ran, start without --take-over",
         )
@@ -102,6 +104,11 @@ def find_stored(sides: Sides, file: str, topic: str = "") -> Stored:
     if not found:  # it crashed before it stored any; what it copied is found on the target
         log.warning("the topic %s has no positions yet", name, extra={"flow": str(flow.name)})
     return Stored(cluster=cluster, topic=name, offsets=found.get(owner, {}))
+
+
+def _where(flow: FlowConfig, topic: str) -> str:
+    aliases = {Side.SOURCE: flow.source.alias, Side.TARGET: flow.target.alias}
+    return ", ".join(aliases[side] for side in places_of_offsets(topic, flow.name))
 
 
 def offsets_topic(flow: FlowConfig, file: str, topic: str) -> str:
@@ -121,11 +128,23 @@ def offsets_topic(flow: FlowConfig, file: str, topic: str) -> str:
     return name
 
 
-def place_of(sides: Sides, topic: str) -> Cluster | None:
-    """The cluster that has a topic, the target first."""
-    timeout_ms = sides.flow.admin_timeout_ms
-    found = (each for each in (sides.target, sides.source) if topic in admin.list_topics(each, [topic], timeout_ms))
-    return next(found, None)
+def place_of(sides: Sides, topic: str, right: str = "READ") -> Cluster | None:
+    """The cluster that has Kafka Connect's topic of offsets, the target first; None where there is none.
+
+    Args:
+        sides: of the flow.
+        topic: the topic of offsets.
+        right: what the caller needs on it, for the message.
+
+    Raises:
+        BrokerError: this user may not DESCRIBE it, so that it may be there.
+        LinkError: a cluster does not answer.
+    """
+    clusters = {Side.SOURCE: sides.source, Side.TARGET: sides.target}
+    for side in places_of_offsets(topic, sides.flow.name):
+        if admin.visible_topics(clusters[side], [topic], sides.flow.admin_timeout_ms, right=right):
+            return clusters[side]
+    return None
 
 
 def check_no_workers(flow: FlowConfig, cluster: Cluster, file: str) -> None:
@@ -141,14 +160,15 @@ def check_no_workers(flow: FlowConfig, cluster: Cluster, file: str) -> None:
 
     Raises:
         ConfigError: MirrorMaker 2 runs.
-        SparkmirrorError: the groups cannot be listed or described, or the workers are about to deal out their tasks.
+        SparkmirrorError: a group cannot be asked about, this user may not DESCRIBE it, or the workers are about to deal
+            out their tasks.
     """
     group = flow.stored_positions.group
-    listed = list_groups(cluster, flow.admin_timeout_ms)
-    workers = [name for name, one in listed.items() if one.protocol == _CONNECT and one.active]
     if not group:
-        _check_no_tasks(flow, cluster, workers, file)
-    elif group in workers:
+        _check_no_tasks(flow, cluster, file)
+        return
+    described = describe_groups(cluster, [group], flow.admin_timeout_ms).complete()[group]
+    if described.protocol == _CONNECT and described.active:
         raise ConfigError(
             file=file,
             key=str(flow.name),
@@ -158,10 +178,12 @@ def check_no_workers(flow: FlowConfig, cluster: Cluster, file: str) -> None:
         )
 
 
-def _check_no_tasks(flow: FlowConfig, cluster: Cluster, groups: Sequence[str], file: str) -> None:
-    """Refuses while a worker of these groups has tasks of the flow's connector."""
+def _check_no_tasks(flow: FlowConfig, cluster: Cluster, file: str) -> None:
+    """Refuses while a worker of any group has tasks of the flow's connector."""
     connector = flow.stored_positions.connector
-    found = fetch_members(cluster, groups, flow.admin_timeout_ms).complete()
+    listed = list_groups(cluster, flow.admin_timeout_ms)
+    groups = [name for name, one in listed.items() if one.protocol == _CONNECT and one.active]
+    found = describe_groups(cluster, groups, flow.admin_timeout_ms).complete()
     for group, members in found.items():
         if not members.settled:
             raise SparkmirrorError(
@@ -252,16 +274,24 @@ def _shown(places: Sequence[TopicPartition]) -> str:
 def known_syncs(sides: Sides) -> Mapping[TopicPartition, Sequence[OffsetSync]]:
     """MirrorMaker 2's offset syncs, as far as its topic still has them, in the order of its log.
 
-    Without them offsets from before are not translated, and ends of logs are compared in another way: no error.
+    Without them offsets from before are not translated, and ends of logs are compared in another way: no error. Syncs
+    that this user may not read are one, since a takeover is done once.
+
+    Raises:
+        BrokerError: this user may not READ the topic.
+        SparkmirrorError: it holds something else.
     """
     flow, topic = sides.flow, topic_of(sides.flow)
     cluster = sides.source if flow.offset_syncs.location is Side.SOURCE else sides.target
     found: dict[TopicPartition, list[OffsetSync]] = defaultdict(list)
     try:
-        if not admin.list_topics(cluster, [topic], flow.admin_timeout_ms):
+        if not admin.visible_topics(cluster, [topic], flow.admin_timeout_ms, right="READ"):
             raise SparkmirrorError("it is not there")
         pairs, _ = cluster.run(Journal(cluster, topic).read_pairs, 0, flow.admin_timeout_ms)
     except SparkmirrorError as failure:
+        if isinstance(failure, BrokerError) and failure.code in UNAUTHORIZED:
+            remedy = f"allow READ on Topic {topic} to this user"
+            raise explained(failure.code, cluster.alias, topic=topic, remedy=remedy) from failure
         pairs = _without(flow, topic, str(failure))
     for key, value in pairs:
         if value is not None:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sparkmirror.config import FlowConfig, Isolation
@@ -43,6 +43,7 @@ log = logging.getLogger(__name__)
 
 
 Syncs = Mapping[TopicPartition, Sequence[OffsetSync]]
+Ends = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,7 @@ def check(flow: FlowConfig, file: str, *, topic: str = "") -> None:
         known = record(sides) or JournalState()
         stored = find_stored(sides, file, topic)
         if not _whole(known):
-            _due(flow, known, stored, copied_partitions(sides, stored, {}, ABORTED_MS), file)
+            _due(flow, known, stored, copied_partitions(sides, stored.offsets, ABORTED_MS), file)
 
 
 def take_over(flow: FlowConfig, file: str, *, topic: str = "") -> TakenOver:
@@ -94,7 +95,7 @@ def take_over(flow: FlowConfig, file: str, *, topic: str = "") -> TakenOver:
         stored = find_stored(sides, file, topic)
         syncs = known_syncs(sides)
         due = partial(_due, flow, stored=stored, file=file)
-        found = copied_partitions(sides, stored, syncs, ABORTED_MS)
+        found = with_syncs(copied_partitions(sides, stored.offsets, ABORTED_MS), syncs)
         arrived = tuple(compare(sides, due(known, found=found)))
         run = uuid.uuid4().hex[:12]
         opened = open_flow(flow, sides.source, sides.target, file, run, Identities(file), elsewhere=_whole)
@@ -135,17 +136,17 @@ def _due(flow: FlowConfig, known: JournalState, stored: Stored, found: Sequence[
     return due
 
 
-def copied_partitions(sides: Sides, stored: Stored, syncs: Syncs, wait_ms: int) -> list[Copied]:
+def copied_partitions(sides: Sides, stored: Ends, wait_ms: int) -> list[Copied]:
     """Every partition that the flow copies and MirrorMaker 2 has begun.
 
     Args:
         sides: of the flow.
         stored: MirrorMaker 2's positions.
-        syncs: its offset syncs.
         wait_ms: milliseconds to wait at most for transactions that are open on the target.
 
     Raises:
-        SparkmirrorError: a cluster cannot be asked, or a transaction stays open.
+        BrokerError: this user may not see a topic that MirrorMaker 2 may have copied.
+        SparkmirrorError: a cluster does not answer, or a transaction stays open.
     """
     flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
     chosen = topics.choose(flow, admin.list_topics(sides.source, timeout_ms=timeout_ms))
@@ -155,6 +156,7 @@ def copied_partitions(sides: Sides, stored: Stored, syncs: Syncs, wait_ms: int) 
         for number in sorted(topic.partitions)
     }
     described = admin.list_topics(sides.target, sorted({there.topic for there in pairs.values()}), timeout_ms)
+    _check_visible(sides, stored, chosen, described)
     there = [
         one for one in pairs.values() if one.topic in described and one.partition in described[one.topic].partitions
     ]
@@ -173,12 +175,11 @@ def copied_partitions(sides: Sides, stored: Stored, syncs: Syncs, wait_ms: int) 
         Copied(
             here=place,
             there=pairs[place],
-            stored=stored.offsets.get(place, NO_OFFSET),
+            stored=stored.get(place, NO_OFFSET),
             first=first[place],
             end=ends[place],
             target_first=target_first.get(pairs[place], 0),
             target_end=target_ends.get(pairs[place], 0),
-            sync=syncs[place][-1] if syncs.get(place) else None,
             source_id=source_ids.get(place.topic, ""),
             target_id=target_ids.get(pairs[place].topic, ""),
         )
@@ -187,7 +188,22 @@ def copied_partitions(sides: Sides, stored: Stored, syncs: Syncs, wait_ms: int) 
     return [one for one in found if one.begun]
 
 
-Ends = Mapping[TopicPartition, int]
+def _check_visible(sides: Sides, stored: Ends, chosen: Collection[str], described: Collection[str]) -> None:
+    """Refuses where this user may not see a topic that MirrorMaker 2 may have copied, or its copy."""
+    flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
+    copied = set(topics.wanted(flow, {place.topic for place in stored}))
+    unlisted = sorted(copied.difference(chosen))
+    if unlisted:
+        admin.visible_topics(sides.source, unlisted, timeout_ms, right="READ")
+    remote = {topics.remote_topic(flow, name) for name in (copied.intersection(chosen) if stored else chosen)}
+    missing = sorted(remote.difference(described))
+    if missing:
+        admin.visible_topics(sides.target, missing, timeout_ms, right="READ")
+
+
+def with_syncs(found: Sequence[Copied], syncs: Syncs) -> list[Copied]:
+    """The same partitions, each with MirrorMaker 2's newest offset sync where there is one."""
+    return [replace(one, sync=syncs[one.here][-1]) if syncs.get(one.here) else one for one in found]
 
 
 def put_on_record(

@@ -21,10 +21,14 @@ from sparkmirror.flow.opening import open_flow
 from sparkmirror.flow.repositioning import check_stopped, check_taken
 from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.kafka import admin
+from sparkmirror.kafka.acls import Operation
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import TOPIC_AUTHORIZATION_FAILED
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.rounds import explained
 from sparkmirror.kafka.stored_offsets import read_stored, write_stored
+from sparkmirror.kafka.survey import topic_rights
 from sparkmirror.mm2.stored_offsets import StoredOffset
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.inherited import Elsewhere
@@ -75,7 +79,7 @@ def hand_over(flow: FlowConfig, file: str, *, topic: str = "", dry_run: bool = F
         _check_obeyed(flow, known, file)
         progress = _progress(sides, known, file)
         name = offsets_topic(flow, file, topic)
-        found = place_of(sides, name)
+        found = place_of(sides, name, "READ and WRITE")
         cluster = found or sides.target
         check_no_workers(flow, cluster, file)
         before = read_stored(cluster, name, flow.admin_timeout_ms).get(owner_of(flow), {}) if found else {}
@@ -84,6 +88,7 @@ def hand_over(flow: FlowConfig, file: str, *, topic: str = "", dry_run: bool = F
             for here, one in sorted(progress.items())
             if one.position or here in before
         )
+        _check_writable(sides, cluster, name, create=found is None)
         if not dry_run:
             _write(sides, file, known, name, cluster, stored, create=found is None)
     return HandedOver(flow=str(flow.name), cluster=cluster.alias, topic=name, created=found is None, stored=stored)
@@ -140,6 +145,30 @@ def _progress(sides: Sides, known: JournalState, file: str) -> dict[TopicPartiti
     return progress
 
 
+def _check_writable(sides: Sides, cluster: Cluster, name: str, *, create: bool) -> None:
+    """Refuses before the flow is marked where the topic of offsets could not be written then.
+
+    Raises:
+        BrokerError: this user may not WRITE or CREATE it.
+        LinkError: the cluster does not answer.
+    """
+    timeout_ms = sides.flow.admin_timeout_ms
+    if create:
+        admin.create_topics(cluster, [_offsets_topic(sides.flow, name)], timeout_ms, validate_only=True).complete()
+    elif Operation.WRITE not in topic_rights(cluster, [name], timeout_ms)[name]:
+        remedy = f"allow WRITE on Topic {name} to this user"
+        raise explained(TOPIC_AUTHORIZATION_FAILED, cluster.alias, topic=name, remedy=remedy)
+
+
+def _offsets_topic(flow: FlowConfig, name: str) -> NewTopic:
+    return NewTopic(
+        name=name,
+        partitions=PARTITIONS,
+        replication_factor=flow.internal_replication_factor,
+        configs=(("cleanup.policy", "compact"),),
+    )
+
+
 def _write(
     sides: Sides,
     file: str,
@@ -152,13 +181,7 @@ def _write(
 ) -> None:
     flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
     if create:
-        wanted = NewTopic(
-            name=name,
-            partitions=PARTITIONS,
-            replication_factor=flow.internal_replication_factor,
-            configs=(("cleanup.policy", "compact"),),
-        )
-        admin.create_topics(cluster, [wanted], timeout_ms).complete()
+        admin.create_topics(cluster, [_offsets_topic(flow, name)], timeout_ms).complete()
         admin.wait_for_leaders(cluster, {name: PARTITIONS}, timeout_ms).complete()
     partitions = len(admin.list_topics(cluster, [name], timeout_ms)[name].partitions)
     opened = open_flow(flow, sides.source, sides.target, file, uuid.uuid4().hex[:12], Identities(file))

@@ -73,7 +73,10 @@ def record(sides: Sides) -> JournalState | None:
         SparkmirrorError: the target cannot be asked, or the topic not read.
     """
     flow = sides.flow
-    if sides.store is None or not admin.list_topics(sides.target, [internal_topic(flow.name)], flow.admin_timeout_ms):
+    if sides.store is None:
+        return None
+    # One that is hidden from this user must not look like a flow that has never run.
+    if not admin.visible_topics(sides.target, [internal_topic(flow.name)], flow.admin_timeout_ms, right="READ"):
         return None
     sides.store.follow()
     return sides.store.state

@@ -13,6 +13,9 @@ Whoever starts sparkmirror on MirrorMaker 2's file would otherwise copy everythi
 Workers store positions every ``offset.flush.interval.ms``, a minute by default. While none at all are stored and
 workers run, a flow whose target topics have records is refused too.
 
+A topic of offsets that this user may not see, or not read, looks like one that is not there. A flow whose target topics
+have records does not begin then: the error names the right.
+
 Invariants: nothing is asked of MirrorMaker 2's topics once the flow has copied; nothing is written while MirrorMaker 2
 seems to run; a takeover that did not end is finished by the next start.
 """
@@ -25,11 +28,13 @@ from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Sides
+from sparkmirror.errors import BrokerError
 from sparkmirror.events import Event
 from sparkmirror.flow.comparing import compare
 from sparkmirror.flow.inheriting import Copied
 from sparkmirror.flow.mirror_maker import (
     AT_ONCE_MS,
+    Positions,
     Stored,
     check_no_workers,
     known_syncs,
@@ -37,11 +42,13 @@ from sparkmirror.flow.mirror_maker import (
     place_of,
     read_settled,
 )
-from sparkmirror.flow.moving_in import Syncs, TakenOver, copied_partitions, put_on_record, told
+from sparkmirror.flow.moving_in import Ends, Syncs, TakenOver, copied_partitions, put_on_record, told, with_syncs
 from sparkmirror.flow.occupied import TargetLogs
 from sparkmirror.flow.opening import Opened
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import UNAUTHORIZED
+from sparkmirror.kafka.rounds import explained
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.state import JournalState
@@ -123,35 +130,64 @@ def find(sides: Sides, known: JournalState, file: str) -> Found | None:
         SparkmirrorError: a cluster cannot be asked, or a transaction stays open where MirrorMaker 2 wrote.
     """
     flow = sides.flow
-    topic = _topic(flow, known)
-    cluster = place_of(sides, topic) if topic else None
-    if cluster is None:
+    topic = where_to_look(flow, known)
+    read = _read(sides, topic) if topic else None
+    if read is None:
         return None
-    positions = read_settled(flow, cluster, topic, AT_ONCE_MS)
+    cluster, positions = read
     offsets = positions.get(owner_of(flow), {})
     if positions and not offsets:
         return None
-    stored, syncs = Stored(cluster=cluster, topic=topic, offsets=offsets), known_syncs(sides)
-    copied = _certain(sides, stored, copied_partitions(sides, stored, syncs, AT_ONCE_MS))
+    copied = _certain(sides, offsets, copied_partitions(sides, offsets, AT_ONCE_MS))
     if not copied:
         return None
     check_no_workers(flow, cluster, file)
-    return Found(stored=stored, copied=copied, syncs=syncs) if offsets else None
+    if not offsets:
+        return None
+    stored, syncs = Stored(cluster=cluster, topic=topic, offsets=offsets), known_syncs(sides)
+    return Found(stored=stored, copied=tuple(with_syncs(copied, syncs)), syncs=syncs)
 
 
-def _topic(flow: FlowConfig, known: JournalState) -> str:
-    """Where positions are to be looked for; "" for nowhere."""
+def _read(sides: Sides, topic: str) -> tuple[Cluster, Positions] | None:
+    """The stored positions of all flows, and where they are; None where there are none to take over.
+
+    Raises:
+        BrokerError: this user may not read the topic, and MirrorMaker 2 may have copied for this flow.
+        SparkmirrorError: a cluster cannot be asked.
+    """
+    try:
+        cluster = place_of(sides, topic)
+        return None if cluster is None else (cluster, read_settled(sides.flow, cluster, topic, AT_ONCE_MS))
+    except BrokerError as refusal:
+        if refusal.code not in UNAUTHORIZED:
+            raise
+        if not _certain(sides, {}, copied_partitions(sides, {}, AT_ONCE_MS)):
+            return None  # nothing on the target that a start could repeat
+        consequence = (
+            f"{refusal.remedy}, since the target topics of {sides.flow.name} have records and the flow has never run: "
+            "without it the flow cannot see whether MirrorMaker 2 copied them, and does not begin. Where it did not, "
+            "set mm2.takeover.enabled=false or start with --take-over none"
+        )
+        raise explained(refusal.code, refusal.cluster, topic=topic, remedy=consequence) from refusal
+
+
+def where_to_look(flow: FlowConfig, known: JournalState) -> str:
+    """The topic in which a start looks for MirrorMaker 2's positions; "" for none."""
     if not flow.stored_positions.takeover:
         return ""
     if known.elsewhere is not None:
         return known.elsewhere.topic if known.elsewhere.pending and known.elsewhere.unasked else ""
-    begun = bool(known.maps) or any(one.position != NO_OFFSET for one in known.progress.values())
-    return "" if begun else flow.stored_positions.topic
+    return "" if has_begun(known) else flow.stored_positions.topic
 
 
-def _certain(sides: Sides, stored: Stored, found: Sequence[Copied]) -> tuple[Copied, ...]:
+def has_begun(known: JournalState) -> bool:
+    """Whether the flow has ever copied, by what is on record."""
+    return bool(known.maps) or any(one.position != NO_OFFSET for one in known.progress.values())
+
+
+def _certain(sides: Sides, stored: Ends, found: Sequence[Copied]) -> tuple[Copied, ...]:
     """The partitions that MirrorMaker 2 certainly copied for this flow; without positions, those that it may have."""
-    flow, topics = sides.flow, {place.topic for place in stored.offsets}
+    flow, topics = sides.flow, {place.topic for place in stored}
     certain = [
         one
         for one in found

@@ -28,6 +28,7 @@ from sparkmirror.errors import BrokerError
 from sparkmirror.kafka import changes
 from sparkmirror.kafka.changes import Change, explaining, remedy_of
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import UNAUTHORIZED
 from sparkmirror.kafka.leaders import Leader, OffsetSpec, ask_leaders
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, explained, repeat
 from sparkmirror.model import ClusterId, TopicPartition
@@ -94,6 +95,35 @@ def list_topics(
     for piece in [None] if topics is None else chunks(list(topics), NAMED_TOPICS):
         answer = cluster.run(_metadata, cluster, piece, timeout_ms)
         found.update((topic.name, _described(topic)) for topic in answer.topics if topic.partitions)
+    return found
+
+
+def visible_topics(
+    cluster: Cluster, topics: Sequence[str], timeout_ms: int = ADMIN_MS, *, right: str = "DESCRIBE"
+) -> dict[str, TopicDescription]:
+    """Like `list_topics`, for callers that must not take a topic that is hidden from this user for one that is absent.
+
+    Brokers refuse a topic that is asked for by name whether it exists or not.
+
+    Args:
+        cluster: where.
+        topics: which. Those that do not exist are left out.
+        timeout_ms: milliseconds for each request.
+        right: what the caller needs on them, for the message.
+
+    Raises:
+        BrokerError: this user may not DESCRIBE one of them.
+        LinkError: no broker could be asked.
+    """
+    explain = explaining(cluster, right)
+    found: dict[str, TopicDescription] = {}
+    for piece in chunks(list(topics), NAMED_TOPICS):
+        answer = cluster.run(_metadata, cluster, piece, timeout_ms)
+        for topic in answer.topics:
+            if topic.error_code in UNAUTHORIZED:
+                raise explain(topic.name, topic.error_code, "")
+            if topic.partitions:
+                found[topic.name] = _described(topic)
     return found
 
 

@@ -28,7 +28,7 @@ from sparkmirror.errors import BrokerError, FencedError, LinkError
 from sparkmirror.kafka.admin import find_offsets
 from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.codes import broker_error
+from sparkmirror.kafka.codes import TOPIC_AUTHORIZATION_FAILED, broker_error
 from sparkmirror.kafka.coordinator import ask_coordinator
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.producer_ids import acquire_writer
@@ -37,7 +37,6 @@ from sparkmirror.kafka.tails import Mark, last_batches
 from sparkmirror.model import TopicPartition, Writer
 
 UNKNOWN_TOPIC = 3
-TOPIC_AUTHORIZATION_FAILED = 29
 CONCURRENT_TRANSACTIONS = 51
 OPERATION_NOT_ATTEMPTED = 55
 

@@ -5,8 +5,9 @@ stops no other (`Results`); errors that pass are tried again as `codes.advice` s
 time. A commit names no member and no generation, as an administrator's does: brokers refuse it for a group that has
 members, whatever was seen before.
 
-References: ListGroups with states (KIP-518) and types (KIP-848), FindCoordinator for many (KIP-699), OffsetFetch for
-many (KIP-709), DescribeGroups; ``KafkaAdminClient.listConsumerGroupOffsets``, ``alterConsumerGroupOffsets``.
+References: ListGroups with states (KIP-518) and types (KIP-848), DescribeGroups (KIP-1043), FindCoordinator for
+many (KIP-699), OffsetFetch for many (KIP-709); ``KafkaAdminClient.listConsumerGroupOffsets``,
+``alterConsumerGroupOffsets``.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ ATTEMPT_MS = 10_000
 """For one answer of a coordinator: after that it is looked up anew."""
 
 _BATCHED_FIND, _BATCHED_FETCH = 4, 8
+_DEAD_DESCRIBE = 5
+"""The last version that describes an unknown group as Dead."""
 _NAMES_FETCH, _NAMES_COMMIT = 9, 9
 """The last versions that name topics; later ones know topic ids only."""
 
@@ -94,21 +97,28 @@ class Member(NamedTuple):
     assignment: bytes
 
 
-class Members(NamedTuple):
-    """Who is in a group of the classic protocol.
+class Described(NamedTuple):
+    """A group of the classic protocol as its coordinator describes it.
 
     Attributes:
-        state: of the group.
+        protocol: as for `GroupListing`.
+        state: of the group; ``Dead`` where there is none.
         members: with empty bytes unless the group is Stable.
     """
 
+    protocol: str
     state: str
     members: tuple[Member, ...]
 
     @property
+    def active(self) -> bool:
+        """Whether it has members."""
+        return self.state.lower() not in ("empty", "dead")
+
+    @property
     def settled(self) -> bool:
         """Whether what members were given is known, or there are none."""
-        return self.state.lower() in ("stable", "empty", "dead")
+        return self.state.lower() == "stable" or not self.active
 
 
 def list_groups(cluster: Cluster, timeout_ms: int = ADMIN_MS) -> dict[str, GroupListing]:
@@ -162,8 +172,10 @@ def fetch_offsets(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADM
     return repeat(groups, ask, _explaining(cluster, "DESCRIBE"), timeout_ms, cluster.backoff)
 
 
-def fetch_members(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADMIN_MS) -> Results[str, Members]:
-    """Who is in groups of the classic protocol; nobody in one that is not there.
+def describe_groups(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADMIN_MS) -> Results[str, Described]:
+    """Groups of the classic protocol, asked of their coordinators by name.
+
+    `list_groups` leaves out what this user may not see; this refuses.
 
     Args:
         cluster: where.
@@ -171,7 +183,7 @@ def fetch_members(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADM
         timeout_ms: milliseconds until those without an answer count as failed.
     """
 
-    def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, Members]]:
+    def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, Described]]:
         coordinators, answers = _coordinators(cluster, names, deadline)
         yield from answers
         pieces = {node: list(chunks(own, GROUPS_AT_ONCE)) for node, own in coordinators.items()}
@@ -180,11 +192,7 @@ def fetch_members(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADM
                 yield from (Answer(key=name, link=answer) for name in piece)
                 continue
             for group in answer.groups:
-                some = tuple(
-                    Member(bytes(each.member_metadata or b""), bytes(each.member_assignment or b""))
-                    for each in group.members
-                )
-                yield Answer(key=group.group_id, value=Members(group.group_state, some), code=group.error_code)
+                yield Answer(key=group.group_id, value=_described(group), code=group.error_code)
 
     return repeat(groups, ask, _explaining(cluster, "DESCRIBE"), timeout_ms, cluster.backoff)
 
@@ -272,9 +280,15 @@ def _listing(group: Any) -> GroupListing:
     )
 
 
+def _described(group: Any) -> Described:
+    members = (
+        Member(bytes(each.member_metadata or b""), bytes(each.member_assignment or b"")) for each in group.members
+    )
+    return Described(group.protocol_type, group.group_state, tuple(members))
+
+
 def _describe_request(groups: Sequence[str]) -> Any:
-    # The last version that answers for a group that is not there, as for one without members.
-    return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=5)
+    return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=_DEAD_DESCRIBE)
 
 
 def _fetch_request(groups: Sequence[str], *, many: bool) -> Any:
