@@ -274,7 +274,7 @@ def test_a_hand_over_succeeds_with_exactly_these_rights_and_is_refused_before_it
     allow(move.target, TOPIC, OFFSETS, CREATE)
     until(lambda: not rehearsed(), "CREATE is back")
     assert not move.hand_over()
-    assert count(move.target, OFFSETS) == 1
+    until(lambda: count(move.target, OFFSETS) == 1, "the position is in the topic")
     assert "handed over" in move.first_start().text
 
 
