@@ -12,7 +12,7 @@ from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start
 from sparkmirror.kafka.epochs import EpochEnd
-from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, UNKNOWN, Copied, Reached, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS, Answer
@@ -254,3 +254,26 @@ def test_an_order_wins_over_what_happened_to_the_target_and_both_are_told():
     assert (begun.plan.position, begun.moved) == (300, True)
     assert "made anew" in str(begun.event)
     assert "moved from offset 10 to offset 300" in str(begun.event)
+
+
+REACHED = Reached(5, 100)
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        {},
+        {"resumed": {SOURCE: Resumed(position=500, writer=PROGRESS.writer, reached=REACHED)}},
+        {"moves": {SOURCE: MoveOrder(partition=SOURCE, to=600, topic_id="aa", time_ms=1, by="ann")}},
+        {"moves": {SOURCE: MoveOrder(partition=SOURCE, to=7, topic_id="aa", time_ms=1, by="ann")}},
+        {"epochs": {SOURCE: EpochEnd(3, 90)}},
+        {"topic_ids": {"orders": "bb"}},
+    ],
+)
+def test_wherever_the_copy_goes_on_it_is_known_how_far_the_targets_log_goes(why: dict[str, object]):
+    assert start(progress={SOURCE: replace(PROGRESS, leader_epoch=4, reached=REACHED)}, **why).plan.reached == REACHED
+
+
+def test_of_a_target_topic_made_anew_nothing_is_known():
+    progress = replace(PROGRESS, target_id="yy", reached=REACHED)
+    assert start(progress={SOURCE: progress}, target_ids={"A.orders": "zz"}).plan.reached == UNKNOWN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import ElectionType, Producer, TopicPartition
@@ -15,6 +16,7 @@ from tests.flow import offset_map
 from tests.flow.elections import PATIENCE_SECONDS, create, elect_the_unclean, leader
 from tests.flow.running import Running, admin_of, create_topic, ends, until, write_file
 from tests.flow.test_events import of_kind, read_all, records
+from tests.invoking import sparkmirror
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -124,3 +126,51 @@ def test_the_only_broker_loses_what_was_not_flushed(cluster_a, topic, tmp_path):
             told = until(lambda: of_kind(file, name, "target-tail-lost"), "the loss is told of", PATIENCE_SECONDS)
             mirror.stop_in_time()
         assert (told[0].first, told[0].last) == (50, 99)
+
+
+def test_the_only_broker_loses_what_was_not_flushed_of_a_partition_that_an_operator_has_moved_on(
+    cluster_a, topic, tmp_path
+):
+    """The record in the way is left out; where the copy goes on does not change how far the target's log went."""
+    name = topic("moved")
+    create_topic(cluster_a, name, 1)
+    with start("one") as one:
+        (broker,), copy, internal = one.brokers, f"a.{name}", "sparkmirror.a.o.internal"
+        create_topic(one, copy, 1, {"max.message.bytes": "2000"})
+        file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "o": one}, {"a->o": name}, {"tasks.max": "1"})
+        with Running(file, log=tmp_path / "run.log") as mirror:
+            for number in (0, 50):
+                write(cluster_a, name, records(50, number))
+                until(lambda: mirrored(one, copy) == records(number + 50), "50 more", PATIENCE_SECONDS)  # noqa: B023 - at once
+            write(cluster_a, name, [b"x" * 50_000])
+            until(lambda: progress_of(one, internal, name).get("error"), "a record is too large", PATIENCE_SECONDS)
+            ordered = sparkmirror("positions", "set", file, "--topic", name, "--to", "101")
+            assert ordered.returncode == 0, ordered.stderr
+            until(lambda: goes_on_at(101, progress_of(one, internal, name)), "it goes on", PATIENCE_SECONDS)
+            broker.kill()
+            cut_log(broker, copy, 50)
+            broker.start()
+            assert ends(one, copy) == {0: 50}, "records are really lost"
+            write(cluster_a, name, records(5, 100))
+            # What was left out is behind the loss, and so in the way again.
+            until(lambda: mirrored(one, copy) == records(100), "what was lost is there again", PATIENCE_SECONDS)
+            told = until(lambda: of_kind(file, name, "target-tail-lost"), "the loss is told of", PATIENCE_SECONDS)
+            again = sparkmirror("positions", "set", file, "--topic", name, "--to", "101")
+            assert again.returncode == 0, again.stderr
+            until(lambda: mirrored(one, copy) == records(105), "all is there, once", PATIENCE_SECONDS)
+            mirror.stop_in_time()
+        assert told[0].first == 50
+
+
+def progress_of(target: LabCluster, internal: str, name: str) -> dict[str, Any]:
+    """The newest progress of a topic's partition 0, as its value says."""
+    found = [
+        (value["generation"], key[4], value)
+        for key, value in offset_map.journal(target, internal).items()
+        if key[0] == "progress" and key[1:3] == (name, 0) and value
+    ]
+    return max(found, key=lambda each: each[:2], default=(0, 0, {}))[2]
+
+
+def goes_on_at(position: int, progress: dict[str, Any]) -> bool:
+    return progress.get("position") == position and not progress["error"] and bool(progress["lane"])

@@ -215,3 +215,28 @@ def test_what_a_dead_writer_had_sent_to_the_internal_topic_changes_nothing_when_
     assert world.copy(-1)
     assert world.arrived == expected(world)
     check_map(world)
+
+
+@settings(max_examples=1_000, deadline=None)
+@given(_worlds, st.data())
+def test_a_loss_that_a_lane_notices_only_after_it_has_written_more_is_made_good(world, data):
+    """Others fill the log meanwhile, so that no offset shows what is missing."""
+    world.shared = True
+    for _ in range(data.draw(st.integers(1, 3), label="runs")):
+        world.copy_some(data.draw(st.integers(1, 3), label="answers"))
+        if data.draw(st.booleans(), label="ends in order"):
+            world.restart_cleanly()
+        else:
+            world.fence()
+            assert not isinstance(world.take_over(), Stuck)
+        world.lose_tail(data.draw(st.integers(1, 6), label="batches lost"))
+        world.others_write(data.draw(st.integers(1, 8), label="records of others"))
+        world.copy_some(data.draw(st.integers(1, 3), label="answers before it asks"))
+        world.ask_again()
+        world.fence()
+        assert not isinstance(world.take_over(), Stuck)
+    assert world.copy(-1)
+    assert set(world.arrived) == set(expected(world))
+    repeated = len(world.arrived) - len(set(world.arrived))
+    assert not repeated or any("will be there twice" in event for event in world.told)
+    check_newest(world)

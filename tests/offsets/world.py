@@ -38,6 +38,7 @@ class World:
 
     Attributes:
         kept: whether the source has a record at each offset that is to be copied.
+        cut: where the log was cut off below what was acknowledged.
         chance: decides sizes and moments.
         first_sequence: of each epoch; near the end of all sequences they wrap.
         shared: whether others write the target too.
@@ -65,6 +66,7 @@ class World:
     reached: int = NO_OFFSET
     asks: bool = False
     torn: bool = False
+    cut: int = NO_OFFSET
     settled: list[Opening] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     on_its_way: list[Segments | Targets | Progress] = field(default_factory=list)
@@ -120,6 +122,12 @@ class World:
         except Crash:
             return False
         return True
+
+    def ask_again(self) -> None:
+        """The lane asks the leader, and gives the partition back where it lacks something."""
+        if self.torn:
+            self.budget = -1
+            self._publish(self.cut)
 
     def restart_cleanly(self) -> None:
         """Another run goes on where the one before ended in order: with the next epoch, and without a fence."""
@@ -197,7 +205,7 @@ class World:
         if self.chance.random() < 0.3:
             self._publish()
 
-    def _publish(self) -> None:
+    def _publish(self, cut: int = NO_OFFSET) -> None:
         if self.settled:
             self._put(targets_of(PLACE, self.writer, self.settled))
             self.settled = []
@@ -214,6 +222,7 @@ class World:
                 target=target,
                 anew=self.anew,
                 reached=UNKNOWN if self.reached == NO_OFFSET else Reached(1, self.reached),
+                cut=cut,
             )
         )
 
@@ -229,7 +238,8 @@ class World:
         while batches and self.log and self.log[-1].header.base_offset >= self.start:
             self.log.pop()
             batches -= 1
-        self.torn = self.torn or self.end < self.reached
+        if self.end < self.reached:
+            self.torn, self.cut = True, min(self.end, self.end if self.cut == NO_OFFSET else self.cut)
 
     def come_back(self, log: list[Entry]) -> None:
         """An unclean election brings a former leader back, with the log that it had."""
@@ -272,7 +282,7 @@ class World:
                 self.state.forget(key)
         if isinstance(decision, Resume | Begin):
             self.begin(decision.position, anew=decision.anew)
-            self.reached, self.torn = tail.reached.end, False
+            self.reached, self.torn, self.cut = tail.reached.end, False, NO_OFFSET
             self.told += [str(decision.event)] if decision.event else []
         return decision
 

@@ -86,6 +86,7 @@ class PartitionCopy:
         held: bytes of batches that wait or are in flight.
         ahead: segments that are not reached yet, and where pieces begin on the target.
         lost_leader: the target's leader must be learnt anew.
+        cut: the target offset at which the leader's log seems to have been cut off, or `NO_OFFSET`.
         unsettled: it was given back, or the shift before left it so: only the target's log tells what is there.
         released: its last progress is on record: this lane publishes and hands over nothing of it any more.
         footing: whether the target's log is still the one that was written.
@@ -127,6 +128,7 @@ class PartitionCopy:
     left_out: frozenset[int] = frozenset()
     held: int = 0
     lost_leader: bool = False
+    cut: int = NO_OFFSET
     unsettled: bool = False
     released: bool = False
     footing: Footing = field(default_factory=Footing)
@@ -274,7 +276,8 @@ class PartitionCopy:
     @property
     def must_verify(self) -> bool:
         """Whether the target's leader has to be asked for its log before anything more is sent."""
-        return self.footing.doubted or bool(not self._unacknowledged and self._waiting and self.footing.stale(now()))
+        sends_first = not self.in_flight and bool(self._waiting or self._unacknowledged)
+        return self.footing.doubted or (sends_first and self.footing.stale(now()))
 
     @property
     def _most(self) -> int:
@@ -362,6 +365,7 @@ class PartitionCopy:
     def check(self, asked: Question, epoch: int, end: int, answered_at: float) -> None:
         """Takes what the target's leader has of the epoch that was asked for: its end, or an older epoch's."""
         if not self.footing.holds(asked, epoch, end, answered_at):
+            self.cut = end
             self._give_back(
                 f"the target's leader has not all of the log: it had offset {asked.reached.end - 1} in leader epoch "
                 f"{asked.reached.leader_epoch}, and now epoch {epoch} ends at {end}"

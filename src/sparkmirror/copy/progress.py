@@ -168,6 +168,7 @@ class Publisher:
             released=release,
             anew=partition.plan.anew,
             reached=partition.footing.reached,
+            cut=partition.cut,
             records=copied.records,
             bytes=copied.bytes,
             dead_letters=copied.dead_letters,

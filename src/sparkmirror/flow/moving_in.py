@@ -195,7 +195,7 @@ def _check_visible(sides: Sides, stored: Ends, chosen: Collection[str], describe
     unlisted = sorted(copied.difference(chosen))
     if unlisted:
         admin.visible_topics(sides.source, unlisted, timeout_ms, right="READ")
-    remote = {topics.remote_topic(flow, name) for name in (copied.intersection(chosen) if stored else chosen)}
+    remote = {topics.remote_topic(flow, name) for name in copied.intersection(chosen)}
     missing = sorted(remote.difference(described))
     if missing:
         admin.visible_topics(sides.target, missing, timeout_ms, right="READ")

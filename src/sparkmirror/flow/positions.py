@@ -146,20 +146,22 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         recovery_ms=_recovery_ms(source, place, known),
     ).with_facts(known.targets[target.topic])
     resumed, progress = known.resumed.get(source), known.progress.get(source)
+    plan = replace(plan, reached=_reached(plan, resumed, progress))
     if resumed is not None and not place.anew:
-        plan = replace(
-            plan,
-            writer=resumed.writer,
-            sequence=resumed.sequence,
-            opened=resumed.opened,
-            anew=resumed.anew,
-            reached=resumed.reached,
-        )
+        plan = replace(plan, writer=resumed.writer, sequence=resumed.sequence, opened=resumed.opened, anew=resumed.anew)
     elif progress is not None and not place.anew:
         # An epoch that sent nothing left no segment to say that it began anew: the next one says so.
-        anew = progress.anew and progress.sequence == NO_OFFSET
-        plan = replace(plan, anew=anew, reached=progress.reached)
+        plan = replace(plan, anew=progress.anew and progress.sequence == NO_OFFSET)
     return Start(plan=plan, event=place.event, moved=place.moved)
+
+
+def _reached(plan: PartitionPlan, resumed: Resumed | None, progress: Progress | None) -> Reached:
+    """How far the target's log is known to go, wherever on the source the copy goes on; unknown in another topic."""
+    if progress is not None and progress.target_id and plan.target_id and progress.target_id != plan.target_id:
+        return UNKNOWN
+    if resumed is not None:
+        return resumed.reached
+    return UNKNOWN if progress is None else progress.reached
 
 
 def _leader_epoch(source: TopicPartition, place: _Place, known: Known) -> int:

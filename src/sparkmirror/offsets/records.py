@@ -98,6 +98,7 @@ class Progress:
         released: whether the lane that wrote it gave the partition back to the driver hereby, and writes no more of it.
         anew: as for `Segments`.
         reached: how far the target's log went when the last record was acknowledged, or when it was taken over.
+        cut: the target offset at which a leader's log seemed to have been cut off below that, or `NO_OFFSET`.
         records, bytes: copied since this run first took the partition.
         dead_letters: records put aside since then, because the target topic cannot hold them.
         rate: (records, bytes) per second over the second before.
@@ -123,6 +124,7 @@ class Progress:
     released: bool = False
     anew: bool = False
     reached: Reached = UNKNOWN
+    cut: int = NO_OFFSET
     records: int = 0
     bytes: int = 0
     dead_letters: int = 0
@@ -156,6 +158,7 @@ class Progress:
                 "released": self.released,
                 "anew": self.anew,
                 "reached": list(self.reached),
+                "cut": self.cut,
                 "records": self.records,
                 "bytes": self.bytes,
                 "dead_letters": self.dead_letters,
@@ -388,6 +391,7 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         released=data["released"],
         anew=data.get("anew", False),
         reached=Reached(*data.get("reached", UNKNOWN)),
+        cut=data.get("cut", NO_OFFSET),
         records=data["records"],
         bytes=data["bytes"],
         dead_letters=data.get("dead_letters", 0),

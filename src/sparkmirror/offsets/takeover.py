@@ -34,7 +34,7 @@ from sparkmirror.offsets.placing import Known, Placed, Unseen, place
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import SEQUENCES, Targets
 from sparkmirror.offsets.tail import Tail, TailBatch
-from sparkmirror.offsets.truncation import is_missing, last_acknowledged, last_record, mirrored_from
+from sparkmirror.offsets.truncation import is_missing, last_acknowledged, last_record, mirrored_from, missing_from
 
 FURTHER = 4
 """How many times as far back each reading goes when the one before it showed nothing."""
@@ -235,6 +235,9 @@ def _unsound(observed: Observed, pieces: Pieces, found: list[TailBatch], near: i
         torn = _torn(observed, writer, found)
         if torn is not None:
             return torn
+    cut = _cut_off(observed)
+    if cut is not None:
+        return cut
     if near is None or progress is None:
         return None
     counted = [(pieces.count_of(b.sequence, near), b) for b in found]
@@ -276,6 +279,42 @@ def _torn(observed: Observed, writer: Writer, found: list[TailBatch]) -> Decisio
         if not is_missing(had, tail):
             return None
     return _before_the_first(observed, writer, first)
+
+
+def _cut_off(observed: Observed) -> Decision | None:
+    """What to do where a lane was told that the log had been cut off, and others have filled what is missing.
+
+    Where a broker raised its epoch without an election the lane was told so too, and nothing is missing.
+    """
+    tail, progress = observed.tail, observed.progress
+    if (
+        progress is None
+        or progress.cut == NO_OFFSET
+        or (progress.target_id and observed.target_id not in ("", progress.target_id))
+    ):
+        return None
+    writers = observed.lineage.on_record()
+    before = [b for b in tail.batches if b.base_offset < progress.cut]
+    sound = last_record(observed.map, before, writers)
+    if sound is None and tail.since > tail.start:
+        return ReadFrom(offset=_further(observed, NO_OFFSET))
+    behind = [b for b in tail.batches if b.base_offset >= progress.cut and not b.control and _writer(b) in writers]
+    if not behind:
+        return None
+    if sound is None:
+        position = mirrored_from(observed.map, writers, tail.start)
+    else:
+        position = missing_from(observed.map, observed.lineage, before, behind[0])
+    if position is None:
+        return None
+    lost, last = progress.cut, tail.high_watermark - 1
+    text = (
+        f"the target lost the end of its log, offsets from {lost} on that it had acknowledged, and has taken more "
+        f"since: all from source offset {position} on is copied again; what the flow wrote from target offset "
+        f"{behind[0].base_offset} to {last} will be there twice"
+    )
+    event = Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=lost, last=last)
+    return Resume(position=position, last=None, event=event, anew=True)
 
 
 def _lies_below(progress: Progress | None, first: int) -> bool:

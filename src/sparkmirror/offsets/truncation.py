@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparkmirror.model import NO_OFFSET, Writer
+from sparkmirror.offsets.lineage import Lineage
 from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.records import Progress
@@ -112,6 +113,69 @@ def last_record(known: PartitionMap, batches: Sequence[TailBatch], older: Sequen
         if source is not None:
             return Copied(writer=writer, sequence=count % SEQUENCES, source=source, target=batch.last_offset)
     return None
+
+
+def missing_from(known: PartitionMap, lineage: Lineage, before: Sequence[TailBatch], batch: TailBatch) -> int | None:
+    """From which source offset on records are missing between some batches and a later one of the flow; None: none are.
+
+    Args:
+        known: the map of the partition.
+        lineage: its writers.
+        before: batches in the order of the log, of which one is of the flow.
+        batch: of the flow, behind them in the log.
+    """
+    writer, writers = Writer(producer_id=batch.producer_id, epoch=batch.epoch), lineage.on_record()
+    record, pieces = last_record(known, before, writers), known.pieces(writer)
+    assert record is not None
+    if writer == record.writer:
+        return None if (record.sequence + 1) % SEQUENCES == batch.sequence else record.source + 1
+    first = None if pieces is None else pieces.source_of(pieces.count_of(batch.sequence))
+    if first is None or record.writer not in writers:
+        return None
+    since, begun = record.source + 1, [_behind(known, record)]
+    for later in writers[writers.index(record.writer) + 1 : writers.index(writer) + 1]:
+        opening = NO_OFFSET if (own := known.pieces(later)) is None else own.first.offset
+        if opening != NO_OFFSET and lineage.began_anew((later,)):  # what had been copied below that counts
+            record = _last_below_source(known, before, writers, opening)
+            since, begun = (opening, []) if record is None else (record.source + 1, [_behind(known, record)])
+        begun.append(opening)
+    missing = [offset for offset in begun if since <= offset < first]
+    return min(missing, default=None)
+
+
+def _last_below_source(
+    known: PartitionMap, batches: Sequence[TailBatch], writers: Sequence[Writer], below: int
+) -> Copied | None:
+    """The last record of the flow among ``batches`` that has a lower source offset."""
+    for end in range(len(batches), 0, -1):
+        record = last_record(known, batches[end - 1 : end], writers)
+        pieces = None if record is None else known.pieces(record.writer)
+        if record is None or pieces is None:
+            continue
+        if record.source < below:
+            return record
+        last, batch = _last_below(pieces, below), batches[end - 1]
+        begin = pieces.count_of(batch.sequence)
+        source = None if last is None or last < begin else pieces.source_of(last)
+        if source is not None and last is not None:
+            return Copied(
+                writer=record.writer,
+                sequence=last % SEQUENCES,
+                source=source,
+                target=batch.base_offset + last - begin,
+            )
+    return None
+
+
+def _behind(known: PartitionMap, record: Copied) -> int:
+    """The source offset of the record behind it in its epoch, or -1 where the epoch has ended with it."""
+    pieces = known.pieces(record.writer)
+    if pieces is None:
+        return NO_OFFSET
+    count = pieces.count_of(record.sequence)
+    ended = any(part.stop == count + 1 for part in pieces.known())
+    following = None if ended else pieces.source_of(count + 1)
+    return NO_OFFSET if following is None else following
 
 
 def mirrored_from(known: PartitionMap, older: Sequence[Writer], target: int) -> int | None:
