@@ -7,8 +7,11 @@ import pytest
 from sparkmirror.copy.footing import PAUSE_SECONDS, Footing
 from sparkmirror.copy.lease import now
 from sparkmirror.copy.partition import PartitionCopy
-from sparkmirror.model import UNKNOWN, Reached
+from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached
+from tests.copy.lanes import OneLane, Topic, loop
 from tests.copy.making import LARGE, batch, partition, take
+
+__all__ = ["loop"]  # a fixture
 
 TIMED_OUT, NOT_LEADER = 7, 6
 
@@ -100,7 +103,7 @@ def test_a_leader_that_lacks_what_was_acknowledged_gets_nothing_and_the_partitio
     assert copy.next_batch() is None
     assert copy.unsettled
     assert "had offset 70 in leader epoch 4, and now epoch 4 ends at 70" in copy.error
-    assert copy.position == 1
+    assert (copy.position, copy.cut) == (1, 70)
 
 
 def test_an_answer_below_what_was_acknowledged_gives_the_partition_back_and_counts_for_nothing():
@@ -112,7 +115,7 @@ def test_an_answer_below_what_was_acknowledged_gives_the_partition_back_and_coun
     assert copy.unsettled
     assert not copy.all_acknowledged
     assert "it came to lie at offset 60 of a log that had acknowledged all below 71" in copy.error
-    assert (copy.position, copy.footing.reached.end) == (1, 71)
+    assert (copy.position, copy.footing.reached.end, copy.cut) == (1, 71, 60)
 
 
 # ------------------------------------------------------------------------------------------------------ after a pause
@@ -177,6 +180,36 @@ def test_while_batches_are_in_flight_nobody_is_asked():
     assert copy.next_batch() is not None
     copy.footing._known_at = 0.0
     assert copy.next_batch() is not None
+
+
+def test_before_a_batch_goes_again_the_leader_is_asked_if_it_was_not_heard_for_a_while():
+    copy = partition(sequence=10)
+    copy.footing = footing(Reached(4, 71), 4)
+    assert copy.footing.holds(copy.footing.question(), 4, 71, now())
+    take(copy, batch(0, 1, size=LARGE), batch(1, 1, size=LARGE))
+    first, second = copy.next_batch(), copy.next_batch()
+    assert first is not None
+    assert second is not None
+    copy.refused(first, TIMED_OUT, "")
+    copy.footing._known_at = 0.0
+    assert not copy.must_verify, "the answer to the second tells"
+    copy.refused(second, TIMED_OUT, "")
+    copy._retry_at = 0.0
+    assert copy.must_verify
+    assert copy.next_batch() is None
+    copy.check(copy.footing.question(), 4, 73, now())
+    assert copy.next_batch() is first
+    assert not copy.must_verify
+
+
+def test_a_cut_is_on_record_when_the_partition_is_given_back(loop):
+    topic = Topic(loop)
+    lane = OneLane(topic, "lane-1", sent_before_an_election())
+    lane.publish()
+    assert topic.progress.cut == NO_OFFSET
+    lane.copy.check(lane.copy.footing.question(), 4, 70, now())
+    lane.publish()
+    assert (topic.progress.released, topic.progress.cut) == (True, 70)
 
 
 def test_an_idle_partition_asks_nobody():

@@ -384,6 +384,7 @@ class PartitionCopy:
         """The target has ``batch`` at ``base_offset``; batches count in order, whatever the order of the answers."""
         if base_offset < self.footing.reached.end and not self.error:
             batch.sent, batch.open = False, True
+            self.cut = base_offset
             self._give_back(
                 f"source offset {batch.source}: it came to lie at offset {base_offset} of a log that had acknowledged "
                 f"all below {self.footing.reached.end}"
