@@ -54,6 +54,17 @@ class Reached(NamedTuple):
 UNKNOWN = Reached()
 
 
+class LastRecord(NamedTuple):
+    """The last record of a writer epoch that was acknowledged: its sequence number, source and target offset."""
+
+    sequence: int = NO_OFFSET
+    source: int = NO_OFFSET
+    target: int = NO_OFFSET
+
+
+NO_RECORD = LastRecord()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowName:
     """One source to target replication, written ``source->target``."""

@@ -24,7 +24,7 @@ from sparkmirror.kafka.cluster import Cluster, new_loop
 from sparkmirror.kafka.fetching import Fetched
 from sparkmirror.kafka.producing import BatchesRequest
 from sparkmirror.kafka.producing import Load as Sent
-from sparkmirror.model import NO_OFFSET, Alias, FlowName, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NO_RECORD, Alias, FlowName, LastRecord, TopicPartition, Writer
 from sparkmirror.offsets.segments import Segments
 from tests.batches.building import Rec, Written, log
 
@@ -61,7 +61,7 @@ def partition(*, position: int = 0, sequence: int = 0, opened: bool = True, **mo
     copy = PartitionCopy(
         plan=plan(**more), rules=rules(), batch_bytes=1 << 20, patience_s=60.0, backoff=AT_ONCE, guard=EVERY_AGE
     )
-    copy.begin(position, sequence, (NO_OFFSET, NO_OFFSET, NO_OFFSET), opened=opened)
+    copy.begin(position, sequence, NO_RECORD, opened=opened)
     copy.remembered_ms = NOW_MS if opened else FORGOTTEN
     return copy
 
@@ -236,7 +236,7 @@ class Bench:
         self.lane.lease.renew(now() + 1e9)
         self.lane.watch.write_ahead = self._put_on_record  # type: ignore[method-assign]  # no internal topic is there
         for partition in self.lane.partitions:
-            partition.begin(BEGIN, BEGIN, (BEGIN - 1, BEGIN - 1, BEGIN - 1), opened=True)
+            partition.begin(BEGIN, BEGIN, LastRecord(BEGIN - 1, BEGIN - 1, BEGIN - 1), opened=True)
             partition.guard, partition.remembered_ms = EVERY_AGE, NOW_MS
             partition.source_node = partition.target_leader = 1
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sparkmirror import batches
 from sparkmirror.batches import Codec
 from sparkmirror.copy.arrivals import Arrival, Place, Prepared, Run, arrival
-from sparkmirror.model import NO_OFFSET
+from sparkmirror.model import NO_OFFSET, NO_RECORD
 from sparkmirror.offsets.pieces import STRIDE
 from sparkmirror.offsets.segments import SEQUENCES
 from tests.batches.building import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, Rec, Written, logs, read, sealed
@@ -339,7 +339,7 @@ def test_items_and_segments_account_for_every_old_record(log: list[Old], data: s
 
 def test_a_partition_has_what_must_be_opened_merged_up_to_its_batch_size():
     copy = replace(partition(), batch_bytes=250)
-    copy.begin(0, 0, (NO_OFFSET, NO_OFFSET, NO_OFFSET), opened=True)
+    copy.begin(0, 0, NO_RECORD, opened=True)
     take(copy, *(thin(10 * n) for n in range(50)))
     sent = [copy.next_batch() for _ in range(3)]
     assert [0 < 250 - len(batch.payload) < 70 for batch in sent if batch] == [True] * 3

@@ -22,7 +22,7 @@ from sparkmirror.copy.control import (
     spent_keys,
 )
 from sparkmirror.kafka.journal import Entry
-from sparkmirror.model import Copied, Reached, TopicPartition, Writer
+from sparkmirror.model import Copied, LastRecord, Reached, TopicPartition, Writer
 
 RUN = "run-1"
 
@@ -43,7 +43,7 @@ def handed(position: int) -> Handed:
         sequence=7,
         writer=Writer(producer_id=9, epoch=1),
         opened=True,
-        last=(6, position - 1, 3),
+        last=LastRecord(6, position - 1, 3),
         copied=Copied(5, 50, 2),
     )
 

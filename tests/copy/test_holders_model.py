@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.flow.settled import settled_in
-from sparkmirror.model import NO_OFFSET, Writer
+from sparkmirror.model import NO_RECORD, Writer
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.takeover import Begin, Observed, Resume, decide
 from tests.batches.building import Written
@@ -22,7 +22,7 @@ from tests.copy.lanes import OneLane, Topic, loop
 from tests.copy.making import LARGE, SOURCE, WRITER, batch, partition
 
 NOT_ENOUGH_REPLICAS, NETWORK_EXCEPTION = 19, 13
-WHAT_WAS_LAST = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
+WHAT_WAS_LAST = NO_RECORD
 
 __all__ = ["loop"]  # a fixture
 

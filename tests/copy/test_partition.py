@@ -11,6 +11,7 @@ from sparkmirror.copy.load import Load
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.events import Event, Kind
+from sparkmirror.model import LastRecord
 from tests.batches.building import CONTROL
 from tests.copy.making import LARGE, batch, partition, take
 from tests.offsets.segments import points
@@ -185,7 +186,7 @@ def test_a_foreign_writer_on_the_target_opens_a_segment():
 
 def test_a_partition_that_goes_on_writes_no_segment_where_nothing_changed():
     copy = partition()
-    copy.begin(20, 7, (6, 19, 119), opened=True)
+    copy.begin(20, 7, LastRecord(6, 19, 119), opened=True)
     take(copy, batch(20, 1))
     (only,) = send_all(copy)
     assert only.sequence == 7

@@ -34,7 +34,6 @@ from tests.copy.making import (
 __all__ = ["loop"]  # a fixture
 
 NOT_ENOUGH_REPLICAS, NETWORK_EXCEPTION = 19, 13
-WHAT_WAS_LAST = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
 
 
 def refused_lane(topic: Topic, written: Sequence[Written], *, acknowledged: int = 1) -> OneLane:
@@ -61,7 +60,7 @@ def next_lane(topic: Topic, name: str = "lane-1.0") -> OneLane:
     where = settled_in(topic.progress)
     assert where is not None
     copy = partition(opened=False)
-    copy.begin(where.position, where.sequence, WHAT_WAS_LAST, opened=where.opened)
+    copy.begin(where.position, where.sequence, where.last, opened=where.opened)
     return OneLane(topic, name, copy)
 
 
@@ -82,6 +81,19 @@ def test_a_former_holder_changes_nothing_whichever_lane_publishes_last(loop, old
     assert (topic.progress.lane, topic.progress.position) == ("lane-1.0", 23)
     mapped = topic.map
     assert [mapped.source_to_target(2 * n) for n in range(12)] == list(range(12))
+
+
+def test_the_next_holder_keeps_on_record_which_record_was_acknowledged_last(loop):
+    """Or a takeover could not see that the target has lost it."""
+    topic, source = Topic(loop), with_holes(12)
+    old = refused_lane(topic, source)
+    old.publish()
+    before = topic.progress
+    new = next_lane(topic)
+    new.publish()
+    after = topic.progress
+    assert (after.lane, after.sequence, after.source) == ("lane-1.0", before.sequence, before.source)
+    assert after.target == before.target >= 0
 
 
 def test_a_stopped_partition_is_released_only_when_no_answer_is_owed(loop):

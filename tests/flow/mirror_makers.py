@@ -34,12 +34,13 @@ SETTINGS: Mapping[str, str] = {
     "config.storage.replication.factor": "1",
     "offset-syncs.topic.replication.factor": "1",
     "heartbeats.topic.replication.factor": "1",
+    "heartbeats.replication.enabled": "false",
     "b.offset.flush.interval.ms": "2000",
     "emit.offset-syncs.enabled": "true",
     "emit.checkpoints.interval.seconds": "1",
     "refresh.groups.interval.seconds": "1",
 }
-"""What one broker needs, and a test that does not want to wait."""
+"""What one broker needs, and a test that does not want to wait; no heartbeats that another test left are copied."""
 
 _JVM = ("-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 

@@ -25,7 +25,7 @@ from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.room import Room
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
+from sparkmirror.model import Alias, FlowName, LastRecord, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
 from tests.flow.running import until
@@ -117,7 +117,9 @@ def test_a_stopped_partition_is_given_to_another_lane_only_when_its_own_has_rele
     assert (driver.lane.partitions, len(resting)) == ({HERE, THERE}, 0)
     driver.read(error="refused", released=True)
     assert (driver.lane.partitions, resting.errors()) == ({THERE}, {HERE: "refused"})
-    assert resting.settled(HERE) == Resumed(position=500, writer=WRITER, sequence=77, opened=True)
+    assert resting.settled(HERE) == Resumed(
+        position=500, writer=WRITER, sequence=77, opened=True, last=LastRecord(sequence=76)
+    )
 
 
 def test_what_was_released_is_not_taken_back_at_the_end_of_the_shift(driver: OneLane) -> None:

@@ -96,14 +96,16 @@ class Sides:
         for future in admin_of(self.target).delete_records([Place(topic, 0, before)]).values():
             future.result(60)
 
-    def register(self, alias: str, topic: str, origin: str) -> None:
-        """Puts on record that a flow wrote what a topic holds, from a cluster."""
+    def register(self, alias: str, topic: str, origin: str, flow: str = "") -> None:
+        """Puts on record that a flow, this one by default, wrote what a topic holds, from a cluster."""
         cluster = self.connect(alias)
         found = read_headers(cluster, {TopicPartition(topic, 0): 0}, 60_000).complete()
         (ids,) = ({batch.producer_id for batch in tail.batches} for tail in found.values())
         mine = self.ids[0] if alias == "A" else self.ids[1]
         entries = [
-            Registration(producer_id=one, flow="X->Y", cluster=mine, origin=(origin,)) for one in ids if one >= 0
+            Registration(producer_id=one, flow=flow or str(self.flow.name), cluster=mine, origin=(origin,))
+            for one in ids
+            if one >= 0
         ]
         assert entries
         if not admin.list_topics(cluster, [WRITERS_TOPIC]):
@@ -172,6 +174,23 @@ def test_where_others_may_write_the_topic_only_copies_of_the_source_stop_it(side
     sides.write(sides.target, remote_topic(homeward, apps), range(100, 120))
     assert sides.refused(apps, flow=homeward) == {}
     assert set(sides.refused(apps, flow=replace(homeward, homeward_back=False))) == {apps}
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("policy", [PolicyChoice(), IDENTITY], ids=["renamed", "kept"])
+def test_a_topic_that_another_flow_has_written_is_not_begun(sides: Sides, topic, policy: PolicyChoice) -> None:
+    sides.flow = replace(sides.flow, policy=policy)
+    shared, alone = (sides.topic(topic(name)) for name in ("shared", "alone"))
+    for name, flow in ((shared, "Z->B"), (alone, "")):
+        sides.write(sides.target, sides.copy(name), range(100, 110), more=IDEMPOTENT)
+        sides.register("B", sides.copy(name), sides.ids[0], flow)
+    told = sides.refused(shared, alone)
+    assert set(told) == {shared}
+    event = told[shared]
+    assert event.kind is Kind.TARGET_NOT_EMPTY
+    assert f"flow Z->B has written to the target topic {sides.copy(shared)}, and this one never has" in event.text
+    assert f"say topics.append = {shared}" in event.text
+    assert sides.refused(shared, flow=replace(sides.flow, topics_append=(shared,))) == {}
 
 
 LATEST, EARLIEST = StartPlace(kind=Beginning.LATEST), StartPlace(kind=Beginning.EARLIEST)

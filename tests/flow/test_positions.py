@@ -12,7 +12,7 @@ from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start
 from sparkmirror.kafka.epochs import EpochEnd
-from sparkmirror.model import NO_OFFSET, UNKNOWN, Copied, Reached, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, UNKNOWN, Copied, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS, Answer
@@ -197,9 +197,9 @@ def test_a_partition_that_was_handed_out_before_goes_on_where_that_ended():
     writer = Writer(producer_id=9, epoch=9)
     plan = start(progress={SOURCE: PROGRESS}, resumed={SOURCE: Resumed(position=600, writer=writer, sequence=88)}).plan
     assert (plan.position, plan.writer, plan.sequence, plan.opened) == (600, writer, 88, False)
-    resumed = Resumed(position=600, writer=writer, sequence=88, opened=True, event=TOLD)
+    resumed = Resumed(position=600, writer=writer, sequence=88, opened=True, last=LastRecord(87, 599, 700), event=TOLD)
     begun = start(progress={SOURCE: PROGRESS}, resumed={SOURCE: resumed})
-    assert (begun.plan.opened, begun.event) == (True, TOLD)
+    assert (begun.plan.opened, begun.plan.last, begun.event) == (True, LastRecord(87, 599, 700), TOLD)
 
 
 def test_a_topic_made_anew_begins_at_its_oldest_record_also_when_it_was_handed_out_before():

@@ -10,20 +10,43 @@ from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.settled import settled_at, settled_by, settled_in
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, LastRecord, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
 HERE, WRITER = TopicPartition("orders", 3), Writer(producer_id=1, epoch=2)
-WHERE = Resumed(position=500, writer=WRITER, sequence=77, opened=True)
-UNOPENED = replace(WHERE, sequence=0, opened=False)
+LAST = LastRecord(76, 499, 620)
+WHERE = Resumed(position=500, writer=WRITER, sequence=77, opened=True, last=LAST)
+UNOPENED = replace(WHERE, sequence=0, opened=False, last=LastRecord(NO_OFFSET, 499, 620))
 PROGRESS = Progress(
-    partition=HERE, writer=WRITER, generation=1, position=500, next_sequence=77, sequence=76, settled=True
+    partition=HERE,
+    writer=WRITER,
+    generation=1,
+    position=500,
+    next_sequence=77,
+    sequence=76,
+    source=499,
+    target=620,
+    settled=True,
 )
 RECEIPT = Receipt(
-    source=HERE, outcome=Outcome.STOPPED, position=500, sequence=77, writer=WRITER, opened=True, settled=True
+    source=HERE,
+    outcome=Outcome.STOPPED,
+    position=500,
+    sequence=77,
+    writer=WRITER,
+    opened=True,
+    settled=True,
+    last=LAST,
 )
 PLAN = PartitionPlan(
-    source=HERE, target_topic="a.orders", topic_id="", position=500, writer=WRITER, sequence=77, opened=True
+    source=HERE,
+    target_topic="a.orders",
+    topic_id="",
+    position=500,
+    writer=WRITER,
+    sequence=77,
+    opened=True,
+    last=LAST,
 )
 
 

@@ -13,7 +13,7 @@ from sparkmirror.copy.orders import Orders
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.events import Event, Kind
-from sparkmirror.model import Copied, Reached, TopicPartition, Writer
+from sparkmirror.model import Copied, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
 
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -21,6 +21,7 @@ _longs = st.integers(-1, 2**63 - 1)
 _counts = st.integers(0, 2**63 - 1)
 _floats = st.floats(-1, 1e9)
 _partitions = st.builds(TopicPartition, _texts, st.integers(0, 2**31 - 1))
+_lasts = st.builds(LastRecord, _longs, _longs, _longs)
 _reached = st.builds(Reached, st.integers(-1, 2**31 - 1), st.integers(-1, 2**62))
 _writers = st.builds(Writer, producer_id=_counts, epoch=st.integers(0, 32_767))
 _sequences = st.integers(0, 2**31 - 1)
@@ -50,6 +51,7 @@ _plans = st.builds(
             target_id=_texts,
             leader_epoch=st.integers(-1, 2**31 - 1),
             anew=st.booleans(),
+            last=_lasts,
             reached=_reached,
             recovery_ms=_longs,
             carried=st.lists(_texts, max_size=3).map(tuple),
@@ -89,6 +91,7 @@ _receipts = st.builds(
     settled=st.booleans(),
     leader_epoch=st.integers(-1, 2**31 - 1),
     anew=st.booleans(),
+    last=_lasts,
     reached=_reached,
     recovery_ms=_longs,
     first_source=_longs,

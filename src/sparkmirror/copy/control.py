@@ -26,7 +26,7 @@ from typing import Any
 from sparkmirror.copy import orders
 from sparkmirror.copy.orders import NO_ORDERS, Orders
 from sparkmirror.kafka.journal import Entry
-from sparkmirror.model import NOTHING, UNKNOWN, Copied, Reached, TopicPartition, Writer
+from sparkmirror.model import NOTHING, UNKNOWN, Copied, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.offsets.recovery import UNKNOWN_MS, RecoveryPoint
 
 RUN_KEY = json.dumps(["run"])
@@ -52,7 +52,7 @@ class Handed:
     sequence: int
     writer: Writer
     opened: bool
-    last: tuple[int, int, int]
+    last: LastRecord
     copied: Copied = NOTHING
     error: str = ""
     settled: bool = True
@@ -236,7 +236,7 @@ def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
         sequence=sequence,
         writer=Writer(producer_id=producer_id, epoch=epoch),
         opened=opened,
-        last=(last[0], last[1], last[2]),
+        last=LastRecord(*last),
         copied=Copied(*copied),
         error=error,
         settled=settled,

@@ -115,8 +115,7 @@ class Handover:
                 partition.leader_epoch = plan.leader_epoch
                 partition.footing.reached = plan.reached
                 partition.recovery.point_ms = plan.recovery_ms
-                last = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
-                partition.begin(plan.position, plan.sequence, last, opened=plan.opened)
+                partition.begin(plan.position, plan.sequence, plan.last, opened=plan.opened)
         else:
             partition.base = handed.copied
             partition.leader_epoch = handed.leader_epoch

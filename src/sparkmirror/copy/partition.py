@@ -51,7 +51,7 @@ from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.codes import Advice, advice, broker_error, kind_of, may_be_appended
 from sparkmirror.kafka.metadata import NO_LEADER
-from sparkmirror.model import NO_OFFSET, NOTHING, Copied, TopicPartition
+from sparkmirror.model import NO_OFFSET, NO_RECORD, NOTHING, Copied, LastRecord, TopicPartition
 from sparkmirror.offsets.segments import SEQUENCES, Segments
 
 
@@ -69,7 +69,7 @@ class PartitionCopy:
         shared: whether others may write to the target topic, as under identity naming.
         position: the next source offset to copy; exact.
         sequence: the sequence number after the last acknowledged record.
-        last: (sequence, source offset, target offset) of the last acknowledged record, or `NO_OFFSET` each.
+        last: the last acknowledged record.
         opened: whether the segment that opens the writer's epoch is on record.
         fetch_offset: the next source offset to fetch.
         source_node, target_leader: the leaders, or -1 while unknown.
@@ -107,7 +107,7 @@ class PartitionCopy:
     shared: bool = False
     position: int = NO_OFFSET
     sequence: int = 0
-    last: tuple[int, int, int] = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
+    last: LastRecord = NO_RECORD
     opened: bool = False
     fetch_offset: int = NO_OFFSET
     source_node: int = NO_LEADER
@@ -221,12 +221,12 @@ class PartitionCopy:
         self.held += size
         self.load.bytes += size
 
-    def begin(self, position: int, sequence: int, last: tuple[int, int, int], opened: bool) -> None:
+    def begin(self, position: int, sequence: int, last: LastRecord, opened: bool) -> None:
         """Takes the partition over at an exact position."""
         self.position = self.fetch_offset = position
         self.sequence = self._next_sequence = sequence
         self.last, self.opened = last, opened
-        self._continues_at = last[1] + 1 if opened and last[1] != NO_OFFSET else NO_OFFSET
+        self._continues_at = last.source + 1 if opened and last.source != NO_OFFSET else NO_OFFSET
 
     def place(self) -> Place:
         """Where the next answer begins."""
@@ -511,12 +511,12 @@ class PartitionCopy:
 
     def _count(self, batch: Outgoing) -> None:
         offset = batch.base_offset
-        self.ahead.place(batch, offset, None if self.last[2] == NO_OFFSET else self.last[2] + 1)
+        self.ahead.place(batch, offset, None if self.last.target == NO_OFFSET else self.last.target + 1)
         self._notice_others(offset)
         self._hold(-batch.held)
         self.position = batch.end
         self.sequence = (batch.sequence + batch.count) % SEQUENCES
-        self.last = ((self.sequence - 1) % SEQUENCES, batch.last_source, offset + batch.count - 1)
+        self.last = LastRecord((self.sequence - 1) % SEQUENCES, batch.last_source, offset + batch.count - 1)
         self.footing.acknowledged(batch.leader_epoch, offset + batch.count, batch.sent_at)
         self.opened = True
         self.remembered_ms = self.guard.state_ms(batch.newest_ms)
@@ -524,8 +524,8 @@ class PartitionCopy:
 
     def _notice_others(self, offset: int) -> None:
         """Whoever else writes to a topic that is the mirror's alone leaves a gap between its batches there."""
-        expected = self.last[2] + 1
-        if self.shared or self._noticed or self.last[2] == NO_OFFSET or offset <= expected:
+        expected = self.last.target + 1
+        if self.shared or self._noticed or self.last.target == NO_OFFSET or offset <= expected:
             return
         self._noticed = True
         self.tally.meet_others(self.target.topic, expected, offset - 1)

@@ -18,9 +18,11 @@ from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.model import (
     MAX_MESSAGE_BYTES,
     NO_OFFSET,
+    NO_RECORD,
     NOTHING,
     UNKNOWN,
     Copied,
+    LastRecord,
     Reached,
     TopicPartition,
     Writer,
@@ -44,6 +46,7 @@ class PartitionPlan:
         writer: producer id and epoch to write with.
         sequence: the next sequence number of that epoch.
         opened: whether the segment that opens the epoch is on record.
+        last: the last record of that epoch that was acknowledged.
         after: the shift that hands the partition over, or "".
         max_message_bytes: the target topic's limit for a batch.
         log_append_time: whether the target topic sets its own timestamps.
@@ -74,6 +77,7 @@ class PartitionPlan:
     leader_epoch: int = -1
     anew: bool = False
     reached: Reached = UNKNOWN
+    last: LastRecord = NO_RECORD
     recovery_ms: int = UNKNOWN_MS
     carried: tuple[str, ...] = ()
     homeward: bool = False

@@ -8,7 +8,7 @@ from enum import Enum
 
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.events import Event
-from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NO_RECORD, UNKNOWN, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.offsets.recovery import UNKNOWN_MS
 
 
@@ -33,7 +33,7 @@ class Receipt:
         settled: whether every batch that was sent is acknowledged, or refused for sure. If not, the target may have
             more than ``position`` says, and the partition has to be taken over.
         leader_epoch: of the source's batch left of the position, or of a later one; -1 if nobody knows.
-        anew, reached: as in the plan.
+        anew, reached, last: as in the plan.
         recovery_ms: the recovery point, see ``offsets.recovery``.
         first_source, last_source, first_target, last_target: offsets copied in this shift, or `NO_OFFSET`.
         records, bytes: copied in this shift.
@@ -57,6 +57,7 @@ class Receipt:
     leader_epoch: int = -1
     anew: bool = False
     reached: Reached = UNKNOWN
+    last: LastRecord = NO_RECORD
     recovery_ms: int = UNKNOWN_MS
     first_source: int = NO_OFFSET
     last_source: int = NO_OFFSET
@@ -94,6 +95,7 @@ def _receipt(partition: PartitionCopy, started: bool) -> Receipt:
         leader_epoch=partition.leader_epoch,
         anew=partition.plan.anew,
         reached=partition.footing.reached,
+        last=partition.last,
         recovery_ms=partition.recovery.point_ms,
         first_source=tally.first_source,
         last_source=tally.last_source,

@@ -2,9 +2,9 @@
 
 A copy that begins at the source's oldest record would repeat what another mirror has copied before, such as a
 MirrorMaker 2 whose positions cannot be found. So the newest records of such a topic are looked at, without those of
-producers that a flow has registered on the target (``copy.registrations``): these came from other flows into the topic,
-or from this flow before its internal topic was deleted.
+producers that this flow has registered on the target (``copy.registrations``), before its internal topic was deleted.
 
+    a record of another registered flow  stops it: two flows would write the topic
     only this flow may write the topic   any other record stops it
     others may write it too              a record stops it that was copied from the source: one that is equal, with
     (names are kept, ``homeward``)       its time, to a record born there. Records of applications are none.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from sparkmirror.config import AutoOffsetReset, FlowConfig, Isolation
 from sparkmirror.copy.origins import read_registry
@@ -35,6 +35,7 @@ from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span, read_records
 from sparkmirror.kafka.rounds import Results
+from sparkmirror.kafka.tails import read_headers
 from sparkmirror.mm2.tail import Seen
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import WRITERS_TOPIC, append_filter, policy_for
@@ -53,15 +54,17 @@ Failures = Mapping[TopicPartition, BrokerError | LinkError]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What target partitions hold that no registered flow has written.
+    """What target partitions hold that this flow has not written.
 
     Attributes:
-        records: the newest of each partition that has some, in the order of the log.
+        records: of no registered flow, the newest of each partition that has some, in the order of the log.
         failed: partitions that could not be read.
+        flows: which other registered flow has written the newest record of such flows.
     """
 
     records: Mapping[TopicPartition, Sequence[Seen]]
     failed: Failures
+    flows: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 class TargetLogs:
@@ -81,7 +84,7 @@ class TargetLogs:
         self._target_id = target_id
 
     def of_others(self, places: Sequence[TopicPartition]) -> Found:
-        """The newest records that no registered flow has written, of some partitions of each topic."""
+        """The newest records that this flow has not written, of some partitions of each topic."""
         timeout_ms = patience_ms(self._config, len(places))
         ends = admin.find_offsets(self._target, places, OffsetSpec.LATEST, timeout_ms=timeout_ms)
         used = [place for place, end in ends.found.items() if end > 0]
@@ -93,10 +96,26 @@ class TargetLogs:
                 if first < ends.found[place]
             }
         )
-        found = self._read(self._target, spans, self._registered(), on_target=True) if spans else _NOTHING
+        registered = self._registered() if spans else {}
+        found = self._read(self._target, spans, registered, on_target=True) if spans else _NOTHING
         failed = {place: error for place, error in {**ends.failed, **firsts.failed}.items() if not _absent(error)}
         records = {place: records for place, records in found.found.items() if records}
-        return Found(records=records, failed={**failed, **found.failed})
+        return self._with_flows(spans, registered, Found(records=records, failed={**failed, **found.failed}))
+
+    def _with_flows(self, spans: Mapping[TopicPartition, Span], registered: Mapping[int, str], found: Found) -> Found:
+        """The same, and which other flows have written there."""
+        others = {producer: flow for producer, flow in registered.items() if flow != str(self._config.name)}
+        if not others:
+            return found
+        firsts = {place: span.first for place, span in spans.items()}
+        tails = read_headers(self._target, firsts, patience_ms(self._config, len(firsts)))
+        flows = {
+            place: others[batch.producer_id]
+            for place, tail in tails.found.items()
+            for batch in tail.batches
+            if not batch.control and batch.producer_id in others
+        }
+        return replace(found, failed={**found.failed, **tails.failed}, flows=flows)
 
     def copied(self, pairs: Pairs, found: Found) -> Found:
         """Those of the records that are equal to one that was born at the source, or came to it from a third cluster.
@@ -123,7 +142,7 @@ class TargetLogs:
                 (one,) = wanted[here]
                 if any(_equal(one, other) for other in records):
                     copies[by_source[here]].append(one)
-        return Found(records=dict(copies), failed=failed)
+        return replace(found, records=dict(copies), failed=failed)
 
     def _spans(self, wanted: Mapping[TopicPartition, Seen]) -> tuple[dict[TopicPartition, Span], Failures]:
         """Where the source would have these records: from their time on, or where it is not known, at their offset."""
@@ -160,10 +179,10 @@ class TargetLogs:
             frozenset(without),
         )
 
-    def _registered(self) -> frozenset[int]:
-        """The producers of flows into the target."""
+    def _registered(self) -> dict[int, str]:
+        """The producers of flows into the target, and of which flow each is."""
         known = registrations(self._target.run(read_registry, Journal(self._target, WRITERS_TOPIC)))
-        return frozenset(one.producer_id for one in known if one.cluster == self._target_id)
+        return {one.producer_id: one.flow for one in known if one.cluster == self._target_id}
 
     def _returning(self) -> frozenset[int]:
         """The producers of flows that have brought records of the target to the source."""
@@ -210,31 +229,43 @@ class Occupied:
         found = self._logs.of_others(list(asked.values())) if asked else Found(records={}, failed={})
         if self._config.tells_writers and found.records:
             found = self._logs.copied(tuple(asked.items()), found)
-        whose = {there.topic: (there, records[-1]) for there, records in sorted(found.records.items(), reverse=True)}
+        why = {
+            there.topic: self._of_nobody(there, one[-1]) for there, one in sorted(found.records.items(), reverse=True)
+        }
+        why |= {there.topic: self._of_flow(there, flow) for there, flow in sorted(found.flows.items(), reverse=True)}
         for topic in topics:
             self._stopped.pop(topic, None)
         refused: dict[TopicPartition, Event] = {}
         for here, there in due:
-            if there.topic in whose:
-                refused[here] = self._event(here.topic, *whose[there.topic])
+            if there.topic in why:
+                text = why[there.topic].format(topic=here.topic)
+                refused[here] = Event(kind=Kind.TARGET_NOT_EMPTY, text=text)
                 self._stopped[there.topic] = {h: t for h, t in asked.items() if t.topic == there.topic}
             elif there in found.failed:
                 refused[here] = _unread(there, found.failed[there])
         return refused
 
-    def _event(self, topic: str, there: TopicPartition, newest: Seen) -> Event:
+    def _of_nobody(self, there: TopicPartition, newest: Seen) -> str:
         if self._config.tells_writers:
             what = f"record {newest.offset} of {there} is a copy of one of the source"
         else:
             what = f"record {newest.offset} of {there} was written by another producer"
-        text = (
+        return (
             f"the target topic {there.topic} was written before this flow began: {what}, and no registered flow wrote "
-            f"it; copying {topic} from the source's oldest record could repeat it, so the topic is not copied. If "
+            f"it; copying {{topic}} from the source's oldest record could repeat it, so the topic is not copied. If "
             f"MirrorMaker 2 copied it, stop this flow and start it with --take-over mm2 (and --offsets-topic, where "
             f"Connect's topic of offsets has another name); else delete or empty {there.topic}, or say with "
-            f"start.positions where {topic} begins, or copy it behind these records with topics.append = {topic}"
+            f"start.positions where {{topic}} begins, or copy it behind these records with topics.append = {{topic}}"
         )
-        return Event(kind=Kind.TARGET_NOT_EMPTY, text=text)
+
+    def _of_flow(self, there: TopicPartition, flow: str) -> str:
+        return (
+            f"flow {flow} has written to the target topic {there.topic}, and this one never has: two flows would write "
+            f"one topic, or repeat what {flow} has copied if that was this flow under another name, so {{topic}} is "
+            f"not copied. Exclude {{topic}} from one of the two, or give copies other names; if this flow is to go on "
+            f"behind {flow}, say with start.positions where {{topic}} begins; if both are to write {there.topic}, in "
+            f"no fixed order, say topics.append = {{topic}}"
+        )
 
 
 def repeating(config: FlowConfig, pairs: Pairs) -> Pairs:

@@ -23,7 +23,17 @@ from sparkmirror.copy.plan import PartitionPlan, group_of
 from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.epochs import UNDEFINED, EpochEnd
-from sparkmirror.model import NO_OFFSET, NOTHING, UNKNOWN, Copied, Reached, TopicPartition, Writer
+from sparkmirror.model import (
+    NO_OFFSET,
+    NO_RECORD,
+    NOTHING,
+    UNKNOWN,
+    Copied,
+    LastRecord,
+    Reached,
+    TopicPartition,
+    Writer,
+)
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS, Answer, recovery_ms
@@ -41,6 +51,7 @@ class Resumed:
         event: what its operator should know of it, or None.
         anew: whether that epoch began anew, see `sparkmirror.offsets.records.Segment`.
         reached: how far the target's log is known to go.
+        last: the last record of that epoch that was acknowledged.
     """
 
     position: int
@@ -50,6 +61,7 @@ class Resumed:
     event: Event | None = None
     anew: bool = False
     reached: Reached = UNKNOWN
+    last: LastRecord = NO_RECORD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +160,14 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
     resumed, progress = known.resumed.get(source), known.progress.get(source)
     plan = replace(plan, reached=_reached(plan, resumed, progress))
     if resumed is not None and not place.anew:
-        plan = replace(plan, writer=resumed.writer, sequence=resumed.sequence, opened=resumed.opened, anew=resumed.anew)
+        plan = replace(
+            plan,
+            writer=resumed.writer,
+            sequence=resumed.sequence,
+            opened=resumed.opened,
+            last=resumed.last,
+            anew=resumed.anew,
+        )
     elif progress is not None and not place.anew:
         # An epoch that sent nothing left no segment to say that it began anew: the next one says so.
         plan = replace(plan, anew=progress.anew and progress.sequence == NO_OFFSET)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.flow.positions import Resumed
-from sparkmirror.model import NO_OFFSET
+from sparkmirror.model import NO_OFFSET, LastRecord
 from sparkmirror.offsets.records import Progress
 
 
@@ -24,6 +24,7 @@ def settled_in(progress: Progress) -> Resumed | None:
         opened=progress.next_sequence > 0,
         anew=progress.anew,
         reached=progress.reached,
+        last=LastRecord(progress.sequence, progress.source, progress.target),
     )
 
 
@@ -49,4 +50,5 @@ def _where(left: Receipt | PartitionPlan) -> Resumed:
         opened=left.opened,
         anew=left.anew,
         reached=left.reached,
+        last=left.last,
     )

@@ -84,6 +84,7 @@ def not_started(plan: ShiftPlan) -> Receipts:
             opened=p.opened,
             anew=p.anew,
             reached=p.reached,
+            last=p.last,
         )
         for p in plan.partitions
     )

@@ -19,7 +19,7 @@ from sparkmirror.copy import orders
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.events import event_of
-from sparkmirror.model import Copied, Reached, TopicPartition, Writer
+from sparkmirror.model import Copied, LastRecord, Reached, TopicPartition, Writer
 
 PLAN = pa.schema(
     [
@@ -46,6 +46,7 @@ PLAN = pa.schema(
         ("anew", pa.bool_()),
         ("reached_epoch", pa.int32()),
         ("reached_end", pa.int64()),
+        ("last", pa.list_(pa.int64(), 3)),
         ("recovery_ms", pa.int64()),
         ("carried", pa.list_(pa.string())),
         ("homeward", pa.bool_()),
@@ -67,6 +68,7 @@ RECEIPT = pa.schema(
         ("anew", pa.bool_()),
         ("reached_epoch", pa.int32()),
         ("reached_end", pa.int64()),
+        ("last", pa.list_(pa.int64(), 3)),
         ("recovery_ms", pa.int64()),
         ("first_source", pa.int64()),
         ("last_source", pa.int64()),
@@ -149,6 +151,7 @@ def _plan_row(shift: str, plan: PartitionPlan) -> dict[str, Any]:
         "recovery_ms": plan.recovery_ms,
         "carried": list(plan.carried),
         "homeward": plan.homeward,
+        "last": list(plan.last),
         **_reached(plan.reached),
     }
 
@@ -159,6 +162,7 @@ def _partition(row: dict[str, Any]) -> PartitionPlan:
         writer=Writer(producer_id=row["producer_id"], epoch=row["epoch"]),
         copied=Copied(row["copied_records"], row["copied_bytes"], row["copied_dead_letters"]),
         reached=Reached(row["reached_epoch"], row["reached_end"]),
+        last=LastRecord(*row["last"]),
         carried=tuple(row["carried"]),
         homeward=row["homeward"],
         **{
@@ -192,7 +196,7 @@ _PLAIN = tuple(
     for name in RECEIPT.names
     if name
     not in (
-        *("topic", "partition", "outcome", "producer_id", "epoch", "reached_epoch", "reached_end"),
+        *("topic", "partition", "outcome", "producer_id", "epoch", "reached_epoch", "reached_end", "last"),
         *("latency_p50_ms", "latency_p99_ms", "events"),
     )
 )
@@ -207,6 +211,7 @@ def _receipt_row(receipt: Receipt) -> dict[str, Any]:
         "producer_id": receipt.writer.producer_id,
         "epoch": receipt.writer.epoch,
         **_reached(receipt.reached),
+        "last": list(receipt.last),
         "latency_p50_ms": receipt.latency_ms[0],
         "latency_p99_ms": receipt.latency_ms[1],
         "events": [json.dumps(event.as_json()) for event in receipt.events],
@@ -219,6 +224,7 @@ def _receipt(row: dict[str, Any]) -> Receipt:
         outcome=Outcome(row["outcome"]),
         writer=Writer(producer_id=row["producer_id"], epoch=row["epoch"]),
         reached=Reached(row["reached_epoch"], row["reached_end"]),
+        last=LastRecord(*row["last"]),
         latency_ms=(row["latency_p50_ms"], row["latency_p99_ms"]),
         events=tuple(event_of(json.loads(event)) for event in row["events"]),
         **{name: row[name] for name in _PLAIN},

@@ -17,7 +17,7 @@ from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.errors import BatchError
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import NO_RECORD, TopicPartition, Writer
 from sparkmirror.offsets.segments import SEQUENCES, Segments
 from tests.batches import oracle
 from tests.batches.fuzzing.case import LIMIT, Case, same
@@ -66,7 +66,7 @@ class Lane:
         )
         self.partition.write_ahead = _on_record
         self.partition.round_trip = 0.1 if setting.is_far else 0.0
-        self.partition.begin(setting.start, setting.sequence, (NO_OFFSET, NO_OFFSET, NO_OFFSET), opened=True)
+        self.partition.begin(setting.start, setting.sequence, NO_RECORD, opened=True)
         self.sequence, self.position, self.end = setting.sequence, setting.start, 0
         self.sent: list[Outgoing] = []
         self.is_settled = False
