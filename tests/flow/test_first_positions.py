@@ -20,6 +20,7 @@ from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.planning import Planned, Planning
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import Alias, FlowName, TopicPartition
@@ -64,7 +65,7 @@ class Drivers:
     @property
     def oldest(self) -> int:
         """Where the source's log begins."""
-        return admin.list_offsets(self._source, [self.here], admin.OffsetSpec.EARLIEST)[self.here]
+        return admin.list_offsets(self._source, [self.here], OffsetSpec.EARLIEST)[self.here]
 
 
 @pytest.fixture

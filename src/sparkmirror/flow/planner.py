@@ -305,9 +305,9 @@ def _log_ends(
     unknown = [p for p in progress if p.leader_epoch < 0]
     found = {p.partition: ends[p.partition] for p in unknown if p.position <= ends[p.partition]}
     beyond = [p.partition for p in unknown if p.partition not in found]
-    if not beyond:
-        return found
-    return found | admin.find_offsets(source, beyond, OffsetSpec.LATEST, timeout_ms=timeout_ms).found
+    if beyond:
+        found |= admin.find_offsets(source, beyond, OffsetSpec.LATEST, timeout_ms=timeout_ms).found
+    return found
 
 
 def _topic_id(identity: object) -> str:
