@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsRequest
+from kafka.protocol.admin import DescribeProducersRequest
 
 from sparkmirror.config import ClientSettings
 from sparkmirror.errors import FencedError
@@ -23,10 +23,10 @@ from sparkmirror.model import Writer
 from sparkmirror.offsets.orders import RateOrder
 from sparkmirror.offsets.writers import LAST_EPOCH, ROTATE_FROM
 from tests.flow.running import until
+from tests.flow.test_writers import is_forgotten
 from tests.kafka.test_idempotent_journal import all_values, create, many, newest
 
 FORGET_SECONDS = 6
-TRANSACTIONAL_ID_NOT_FOUND = 105
 
 
 @dataclass
@@ -266,11 +266,6 @@ def target(forgetful: LabCluster) -> Iterator[Cluster]:
     cluster = Cluster("b", ClientSettings(bootstrap_servers=(forgetful.bootstrap_servers,)), role="test")
     yield cluster
     cluster.close()
-
-
-def is_forgotten(cluster: Cluster, transactional_id: str) -> bool:
-    found = cluster.call(DescribeTransactionsRequest(transactional_ids=[transactional_id]))
-    return bool(found.transaction_states[0].error_code == TRANSACTIONAL_ID_NOT_FOUND)
 
 
 def producers(cluster: Cluster, name: str) -> int:
