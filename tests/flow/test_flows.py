@@ -20,13 +20,14 @@ SHIFTS = 4
 def shifts_of(cluster, internal, topic):
     """How many shifts its slowest lane had: the newest one of a partition names itself, ``lane-0.7`` is the eighth.
 
-    A partition that was taken over has an older record too, of the writer epoch before.
+    A partition that was taken over has an older record too, of the writer epoch before. The first record of all is the
+    driver's and names none.
     """
     newest: dict[int, tuple[int, str]] = {}
     for key, value in offset_map.journal(cluster, internal).items():
         if key[:2] == ("progress", topic):
             newest[key[2]] = max(newest.get(key[2], (0, "")), (value["time_ms"], value["lane"]))
-    return min(int(lane.rpartition(".")[2]) + 1 for _, lane in newest.values())
+    return min(int(lane.rpartition(".")[2]) + 1 if lane else 0 for _, lane in newest.values())
 
 
 def config_of(cluster, topic):

@@ -59,11 +59,13 @@ def stand(**more: object) -> Event:
 
 
 def test_a_new_partition_begins_where_the_configuration_says():
-    assert (start().plan.position, start().event) == (20, None)
+    assert (start().plan.position, start().event, start().first, start().end) == (20, None, True, NO_OFFSET)
+    assert start(answers={SOURCE: Answer(900, 44)}).end == 44
 
 
 def test_a_known_partition_goes_on_from_its_progress():
-    assert (start(progress={SOURCE: PROGRESS}).plan.position, start().event) == (500, None)
+    known = start(progress={SOURCE: PROGRESS})
+    assert (known.plan.position, known.event, known.first) == (500, None, False)
 
 
 def test_the_recovery_point_goes_on_with_a_partition_that_does_not_go_back():

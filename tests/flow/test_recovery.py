@@ -38,6 +38,7 @@ def progress(place: TopicPartition, recovery_ms: int, *, behind: int = 0) -> Pro
         next_sequence=100,
         end=100 + behind,
         recovery_ms=recovery_ms,
+        lane="lane-0.0",
     )
 
 
@@ -130,8 +131,9 @@ def before(*known: Progress, recovery_ms: int) -> JournalState:
     return state_of([*known, life])
 
 
-def test_what_the_run_before_told_of_the_flow_holds_for_the_partitions_that_it_had():
-    excluded = replace(progress(SECOND, 5), generation=1)
+@pytest.mark.parametrize("why", [{"generation": 1}, {"lane": ""}])
+def test_what_the_run_before_told_of_the_flow_holds_for_the_partitions_that_its_lanes_had(why: dict[str, Any]):
+    excluded = replace(progress(SECOND, 5), **why)
     subject = Recovery(None, before(progress(FIRST, 10), excluded, recovery_ms=60))
     assert subject.floors == {FIRST: 60}
     assert look(subject, known=on_record(progress(FIRST, 10), excluded)) == (5, SECOND)

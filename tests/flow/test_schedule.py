@@ -15,6 +15,8 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.schedule import MOST_RETRY_SECONDS, RETRY_SECONDS, Schedule, _pause
 from sparkmirror.flow.sides import connected
 from sparkmirror.flow.status import told
+from sparkmirror.kafka.ownership import Moment, this_moment
+from sparkmirror.kafka.store import SURE_SECONDS
 from sparkmirror.model import Alias, FlowName
 from tests.flow.running import until
 
@@ -183,3 +185,36 @@ def test_a_schedule_without_duties_ends_by_itself(flow):
     schedule.start()
     assert schedule.join(10)
     assert threading.active_count() <= before
+
+
+@pytest.mark.kafka
+def test_what_was_decided_before_another_driver_took_the_flow_is_not_applied(flow, started):
+    """The driver stood still between look and apply: a machine that was paused, say."""
+    first, name = started.store, f"driver of {flow.name}"
+    first.own(name)
+    assert first._ownership is not None
+    stood_still_s = 0.0
+
+    def clock() -> Moment:
+        now = this_moment()
+        return Moment(now.boot, now.wall + stood_still_s)
+
+    first._ownership.clock = clock
+    applied: list[str] = []
+
+    class Pausing(Rehearsed):
+        def apply(self, actions: Sequence[Deed]) -> Sequence[Result]:
+            applied.extend(deed.name for deed in actions)
+            return super().apply(actions)
+
+    duty = Pausing("moves groups", 5.0, [[Deed("committed")]])
+    schedule = Schedule(flow, lambda _: [duty], name="test", note=lambda _: None, prove=first.prove)
+    assert schedule.once() == ()
+    with connected(flow, role="second") as sides:
+        assert sides.store is not None
+        sides.store.own(name)
+    stood_still_s = SURE_SECONDS + 1
+    (trouble,) = schedule.once()
+    assert "another driver" in trouble
+    assert applied == ["committed"]
+    assert first.lost

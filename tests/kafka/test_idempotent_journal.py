@@ -15,6 +15,7 @@ from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.ownership import Ownership
 from sparkmirror.kafka.store import Store
 from sparkmirror.lab.cluster import start
 from sparkmirror.offsets.orders import RateOrder
@@ -203,10 +204,10 @@ def test_appending_follows_the_leader(topic_name: str):
 
 def test_an_owner_that_wakes_late_appends_nothing_behind_the_one_that_came_after_it(losing: Losing):
     cluster, name = losing.cluster, losing.topic
-    cluster.run(losing.own, name)
+    cluster.run(losing.own, Ownership(name))
     cluster.run(losing.append, [("k", "mine")])
     successor = IdempotentJournal(cluster, name)
-    cluster.run(successor.own, name)
+    cluster.run(successor.own, Ownership(name))
     cluster.run(losing.append, [("k", "still mine")])
     cluster.run(successor.append, [("k", "my successor's")])
     for _ in range(2):
@@ -218,7 +219,7 @@ def test_an_owner_that_wakes_late_appends_nothing_behind_the_one_that_came_after
 
 def test_an_owner_whose_request_was_lost_goes_on_and_one_that_was_followed_meanwhile_does_not(losing: Losing):
     cluster, name = losing.cluster, losing.topic
-    cluster.run(losing.own, name)
+    cluster.run(losing.own, Ownership(name))
     losing.lose = losing.lose_answers = 1
     cluster.run(losing.append, [("k", "1")])
     cluster.run(losing.append, [("k", "2")])
@@ -227,7 +228,7 @@ def test_an_owner_whose_request_was_lost_goes_on_and_one_that_was_followed_meanw
     assert newest(losing) == {"k": "2"}
     losing.lose = 1
     successor = IdempotentJournal(cluster, name)
-    cluster.run(successor.own, name)
+    cluster.run(successor.own, Ownership(name))
     with pytest.raises(FencedError):
         cluster.run(losing.append, [("k", "3")])
     assert newest(losing) == {"k": "2"}

@@ -121,14 +121,21 @@ class Duty(Protocol):
         """
 
 
-def do_round(duty: Duty) -> tuple[Result, ...]:
+def do_round(duty: Duty, prove: Callable[[], None] = lambda: None) -> tuple[Result, ...]:
     """One round: looks, and applies what there is to do.
 
+    Args:
+        duty: the duty.
+        prove: raises where another driver has the flow by now. What was decided before a pause is not applied then.
+
     Raises:
-        SparkmirrorError: a cluster cannot be asked.
+        SparkmirrorError: a cluster cannot be asked, or another driver has the flow.
     """
     actions = duty.look()
-    return tuple(duty.apply(actions)) if actions else ()
+    if not actions:
+        return ()
+    prove()
+    return tuple(duty.apply(actions))
 
 
 def each(actions: Sequence[Any], do: Callable[[Any], None]) -> tuple[Result, ...]:

@@ -28,7 +28,7 @@ from sparkmirror.flow.connections import placed
 from sparkmirror.flow.copying import Copying
 from sparkmirror.flow.desk import Desk
 from sparkmirror.flow.event_log import EventLog
-from sparkmirror.flow.facts import PROPERTIES, Facts, LookAtTarget
+from sparkmirror.flow.facts import PROPERTIES, LookAtTarget
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, check_held, held_text, open_flow
 from sparkmirror.flow.room import Room
@@ -241,7 +241,7 @@ class Controller:
                 pool=pool,
             )
             copying = Copying(self.config, opened, source, target, desk, self._events.note)
-            schedules = self._schedules(opened.facts)
+            schedules = self._schedules(opened)
             try:
                 self._begin(copying)
                 for schedule in schedules:
@@ -255,7 +255,7 @@ class Controller:
                     held = None if self._stop.is_set() or copying.finished else opened.store.state.held
                     for schedule in schedules:
                         schedule.stop()
-                    self._finish(copying)
+                    self._finish(copying, opened.store)
                 if copying.superseded:
                     held = self._taken_by_an_operator(copying, opened.store)
             finally:
@@ -287,8 +287,9 @@ class Controller:
             self._state = follow(self._state, FlowState.DRAINING)
         return None if self._stop.is_set() else store.state.held
 
-    def _schedules(self, facts: Facts) -> tuple[Schedule, ...]:
+    def _schedules(self, opened: Opened) -> tuple[Schedule, ...]:
         """What the flow does beside its copying. A copy for once does its duties once, at its end."""
+        facts, prove = opened.facts, opened.store.prove
         look = Schedule(
             self.config,
             lambda sides: (LookAtTarget(sides, facts),),
@@ -304,7 +305,7 @@ class Controller:
                 look.hurry()
 
         return look, *(
-            Schedule(self.config, duties, name=name, note=self._events.tell, heed=heed)
+            Schedule(self.config, duties, name=name, note=self._events.tell, heed=heed, prove=prove)
             for name, duties in (("upkeep", roster.upkeep), ("pulse", roster.pulse))
         )
 
@@ -326,7 +327,7 @@ class Controller:
                 self._state = follow(self._state, FlowState.RUNNING)
                 return
 
-    def _finish(self, copying: Copying) -> None:
+    def _finish(self, copying: Copying, store: Store) -> None:
         if not copying.finished:
             self._state = follow(self._state, FlowState.DRAINING)
         copying.end(self.config.stop_timeout_ms / 1000 - REST_SECONDS)
@@ -337,7 +338,8 @@ class Controller:
             more = f" ({len(unfinished) - 1} more like this)" if len(unfinished) > 1 else ""
             self.failure = SparkmirrorError(f"{self.name}: {place} was not copied to its end: {error}{more}")
         elif self._once and not self._stop.is_set():
-            troubles = Schedule(self.config, roster.upkeep, name="upkeep", note=self._events.tell).once()
+            upkeep = Schedule(self.config, roster.upkeep, name="upkeep", note=self._events.tell, prove=store.prove)
+            troubles = upkeep.once()
             if troubles:
                 self.failure = SparkmirrorError(f"{self.name}: {troubles[0]}")
 

@@ -133,6 +133,7 @@ class Copying:
             SparkmirrorError: a cluster cannot be asked; or, as `superseded` says then, another run has the flow.
         """
         try:
+            self._opened.store.prove()  # also while the source is away for days, so that the id of the driver lives
             plans = self._plan(self._discovery.find())
             for partition, event in self._discovery.untold().items():
                 self._telling.tell(partition, [event])

@@ -78,7 +78,7 @@ class Discovery:
             SparkmirrorError: a cluster cannot be asked.
         """
         self._obeyed = self._opened.store.state.discover  # one that comes while the clusters are asked is a new one
-        self._problems = problems(do_round(self._topics))
+        self._problems = problems(do_round(self._topics, self._opened.store.prove))
         found = self._topics.observed
         home = self.homecoming.admit(found.homeward_pairs)
         if self.homecoming.problem and not (self._once and self.homecoming.passing):

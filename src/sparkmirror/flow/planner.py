@@ -101,7 +101,7 @@ def starts_of(
         copied=copied,
         resumed=resumed,
         epochs=seen.epochs,
-        log_ends={p.partition: seen.ends[p.partition] for p in seen.copied_before if p.leader_epoch < 0},
+        log_ends=seen.log_ends,
         on=config.on,
         moves={**moves, **homeward_orders(config, home, progress, resumed, seen.ends)},
         floors=floors,
@@ -131,6 +131,7 @@ class _Seen:
         starts: where those begin that have no position; ``misplaced``: those of them that cannot.
         copied_before: progress of the topics that are still there.
         epochs: where the leader epochs of that end now.
+        log_ends: where the logs end of those of them whose leader epoch nobody knows.
         made_anew: partitions of which these answers may be of two topics of the name.
     """
 
@@ -143,6 +144,7 @@ class _Seen:
     misplaced: dict[TopicPartition, Event]
     copied_before: Sequence[Progress]
     epochs: Mapping[TopicPartition, EpochEnd]
+    log_ends: Mapping[TopicPartition, int]
     made_anew: dict[TopicPartition, Event]
 
 
@@ -176,6 +178,7 @@ def _look_at_source(
         misplaced=misplaced,
         copied_before=before,
         epochs=epochs,
+        log_ends=_log_ends(source, before, ends.found, timeout_ms),
         made_anew={p: _between(p.topic, config.source.alias) for p in sources if p.topic in changed},
     )
 
@@ -293,6 +296,18 @@ def _epochs(source: Cluster, progress: Sequence[Progress], timeout_ms: int) -> M
     """Where the leader epochs that were copied last end now; where a leader cannot tell, its lane finds out."""
     asked = {p.partition: p.leader_epoch for p in progress if p.leader_epoch >= 0}
     return epoch_ends(source, asked, timeout_ms).found
+
+
+def _log_ends(
+    source: Cluster, progress: Sequence[Progress], ends: Mapping[TopicPartition, int], timeout_ms: int
+) -> Mapping[TopicPartition, int]:
+    """Where the logs end of partitions without a leader epoch: a record of a time may lie in an open transaction."""
+    unknown = [p for p in progress if p.leader_epoch < 0]
+    found = {p.partition: ends[p.partition] for p in unknown if p.position <= ends[p.partition]}
+    beyond = [p.partition for p in unknown if p.partition not in found]
+    if beyond:
+        found |= admin.find_offsets(source, beyond, OffsetSpec.LATEST, timeout_ms=timeout_ms).found
+    return found
 
 
 def _topic_id(identity: object) -> str:

@@ -1,7 +1,11 @@
 """Plans for partitions, whatever became of them before: asks, takes over what must be taken over, decides the starts.
 
-Invariant: a plan never gives out a sequence number that its writer epoch has seen in the partition before, unless the
-partition goes on exactly there.
+Invariants:
+    * A plan never gives out a sequence number that its writer epoch has seen in the partition before, unless the
+      partition goes on exactly there.
+    * A partition without a position on record gets one here, before a lane has it: where ``latest`` is, and which
+      record is the first of a time, is another offset a moment later. Lanes publish after that, so the order of the log
+      is that of the holders.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from sparkmirror.flow.positions import Resumed, Start
 from sparkmirror.flow.resuming import Resuming
 from sparkmirror.flow.takeover import Takeover
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.model import NO_OFFSET, UNKNOWN, Copied, TopicPartition, Writer
+from sparkmirror.model import Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress, closing
 from sparkmirror.offsets.segments import Segments, Targets
@@ -139,6 +143,7 @@ class Planning:
         waiting |= dict.fromkeys(to_take_over, (Event(kind=Kind.STOPPED, text=FORGOTTEN_ID), 0.0))
         starts = tuple(start for start in starts if start.plan.source not in to_take_over)
         plans = self._with_new_epochs(starts, settled)
+        self._record_firsts(starts, plans)
         self._obey(orders, starts, plans, resumption.resumed.keys() - settled.keys())
         return Planned(
             plans=plans,
@@ -201,6 +206,17 @@ class Planning:
             for start in starts
         )
 
+    def _record_firsts(self, starts: Sequence[Start], plans: Sequence[PartitionPlan]) -> None:
+        """Puts on record where partitions begin that had no position; whoever decides again goes on there."""
+        records = [
+            replace(self._begins(plan), end=start.end, reached=plan.reached, recovery_ms=plan.recovery_ms)
+            for start, plan in zip(starts, plans, strict=True)
+            if start.first
+        ]
+        if records:
+            self._opened.store.write(records)
+            self._opened.store.follow()
+
     def _obey(
         self,
         orders: Mapping[TopicPartition, MoveOrder],
@@ -231,22 +247,25 @@ class Planning:
 
     def _moved(self, plan: PartitionPlan) -> Progress:
         before = self._opened.store.state.progress.get(plan.source)
+        begins = replace(self._begins(plan), anew=True)
+        if before is None:
+            return begins
+        return replace(begins, end=before.end, reached=before.reached, newest_ms=before.newest_ms)
+
+    def _begins(self, plan: PartitionPlan) -> Progress:
+        """The progress of a partition of which the plan's writer has sent nothing yet."""
         return Progress(
             partition=plan.source,
             writer=plan.writer,
             generation=self._opened.generation,
             position=plan.position,
             next_sequence=0,
-            end=NO_OFFSET if before is None else before.end,
             topic_id=plan.topic_id,
             target_id=plan.target_id,
             settled=True,
-            anew=True,
-            reached=UNKNOWN if before is None else before.reached,
             records=plan.copied.records,
             bytes=plan.copied.bytes,
             dead_letters=plan.copied.dead_letters,
-            newest_ms=-1 if before is None else before.newest_ms,
             time_ms=now_ms(),
         )
 

@@ -6,7 +6,8 @@ Rules, in order; wherever they lead, an operator's order to go on elsewhere wins
     3. the source lost its tail in an unclean election: where the two histories part;
     4. where a takeover or a settled stop says;
     5. the newest progress on record;
-    6. the start that the configuration says.
+    6. the start that the configuration says. Where that is may depend on the moment, so `planning` puts it on record
+       before a lane has the partition: it is decided once.
 
 Invariants: 1 to 3 are events with exact offsets, and settings may stop the partition instead; a partition that goes
 back, or on into another topic, takes the first sequence number of its group's writer, whose epoch the caller has raised
@@ -112,11 +113,15 @@ class Start:
         plan: for a lane.
         event: what happened, or None.
         moved: whether an operator's order is obeyed hereby.
+        first: whether no position is on record, so that the configuration says where it begins.
+        end: where the source's log ends now, or `NO_OFFSET`.
     """
 
     plan: PartitionPlan
     event: Event | None = None
     moved: bool = False
+    first: bool = False
+    end: int = NO_OFFSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +141,7 @@ class _Place:
     anew: bool = False
     stop: bool = False
     moved: bool = False
+    first: bool = False
 
 
 def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -> Start | Stand:
@@ -171,7 +177,8 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
     elif progress is not None and not place.anew:
         # An epoch that sent nothing left no segment to say that it began anew: the next one says so.
         plan = replace(plan, anew=progress.anew and progress.sequence == NO_OFFSET)
-    return Start(plan=plan, event=place.event, moved=place.moved)
+    end = known.answers[source].end if source in known.answers else NO_OFFSET
+    return Start(plan=plan, event=place.event, moved=place.moved, first=place.first, end=end)
 
 
 def _reached(plan: PartitionPlan, resumed: Resumed | None, progress: Progress | None) -> Reached:
@@ -204,7 +211,7 @@ def _place(source: TopicPartition, target: TopicPartition, known: Known) -> _Pla
     progress, resumed = known.progress.get(source), known.resumed.get(source)
     position = resumed.position if resumed else progress.position if progress else NO_OFFSET
     if position == NO_OFFSET:
-        return _Place(position=known.starts[source])
+        return _Place(position=known.starts[source], first=True)
     if progress is not None:
         for rule in (_source_recreated, _target_recreated, _tail_lost):
             place = rule(progress, position, target, known)

@@ -102,11 +102,16 @@ class Recovery:
 
 
 def _floors(known: JournalState) -> dict[TopicPartition, int]:
-    """What the run before told of the flow holds for the partitions that this run had handed out."""
+    """What the run before told of the flow holds for the partitions of which a lane of that run has told.
+
+    Of one whose start alone is on record it may have been told before that was decided.
+    """
     life = known.life
     if life is None or life.recovery_ms == UNKNOWN_MS:
         return {}
-    return {p: life.recovery_ms for p, each in known.progress.items() if each.generation == life.generation}
+    return {
+        p: life.recovery_ms for p, each in known.progress.items() if each.generation == life.generation and each.lane
+    }
 
 
 def _points(lane: LaneOfShifts, told: RecoveryPoint | None) -> list[RecoveryPoint]:

@@ -38,6 +38,7 @@ class Schedule:
         note: takes what the operator should know.
         started: whether the flow has its internal topic, so that rounds go on record there.
         heed: hears of each action that was done.
+        prove: raises where another driver has the flow; asked between look and apply.
     """
 
     def __init__(
@@ -49,12 +50,14 @@ class Schedule:
         note: Callable[[str], None],
         started: bool = True,
         heed: Callable[[Action], None] = lambda _: None,
+        prove: Callable[[], None] = lambda: None,
     ) -> None:
         self._flow = flow
         self._started = started
         self._roster = roster
         self._note = note
         self._heed = heed
+        self._prove = prove
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._hurried = False
@@ -116,7 +119,7 @@ class Schedule:
         results: Sequence[Result] = ()
         whole = True
         try:
-            results = do_round(duty)
+            results = do_round(duty, self._prove)
             problems = tuple(dict.fromkeys(self._granting(result.failure) for result in results if not result.done))
         except SparkmirrorError as failure:
             problems, whole = (self._granting(str(failure)),), False

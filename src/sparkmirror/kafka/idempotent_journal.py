@@ -11,8 +11,8 @@ Invariants:
     * After a failure nothing is sent before every request in flight has an answer or is given up. What is not
       acknowledged then goes again, in order, under the next epoch, with sequence 0.
     * Of those that own a journal by one transactional id, only the last to do so appends, from its first append on.
-      The coordinator alone raises epochs then, and refuses one that holds an older epoch than the newest. After some
-      32,000 epochs it gives another producer id, which does not shut out who holds the one before.
+      The coordinator alone raises epochs then, and refuses one that holds an older epoch than the newest. The id is
+      renewed with the appends, see `ownership`: an owner has to append now and then.
 
 References: KIP-98 (sequence numbers), KIP-360 and ``TransactionManager.bumpIdempotentProducerEpoch`` (the client raises
 the epoch of an idempotent producer by itself), ``ProducerAppendInfo.maybeValidateDataBatch``.
@@ -34,7 +34,7 @@ from sparkmirror.kafka.cluster import CALL_MS, Cluster
 from sparkmirror.kafka.codes import Advice, advice, broker_error
 from sparkmirror.kafka.journal import ATTEMPT_MIN_MS, ATTEMPT_MS, Journal, Pair, encode, split
 from sparkmirror.kafka.metadata import NO_LEADER
-from sparkmirror.kafka.producer_ids import NOBODY, next_writer
+from sparkmirror.kafka.ownership import Ownership
 from sparkmirror.kafka.signal import Signal
 from sparkmirror.model import Writer
 
@@ -118,22 +118,22 @@ class IdempotentJournal(Journal):
     def __init__(self, cluster: Cluster, topic: str, partition: int = 0) -> None:
         super().__init__(cluster, topic, partition)
         self._writer: Writer | None = None
-        self._transactional_id = ""
+        self._ownership: Ownership | None = None
         self._sequence = 0
         self._pipeline = _Pipeline()
         self._changed = Signal(cluster.loop)
         self._running = False
         self._failures = 0
 
-    async def own(self, transactional_id: str, timeout_ms: int = CALL_MS) -> None:
+    async def own(self, ownership: Ownership, timeout_ms: int = CALL_MS) -> None:
         """From the next append on, refuses all that others append who owned the journal by this name before.
 
         Raises:
             BrokerError: the coordinator refuses.
             LinkError: it cannot be reached.
         """
-        self._writer = await next_writer(self.cluster, transactional_id, NOBODY, timeout_ms)
-        self._transactional_id, self._sequence = transactional_id, 0
+        self._writer = await ownership.take(self.cluster, timeout_ms)
+        self._ownership, self._sequence = ownership, 0
         self._pipeline.broken |= bool(self._pipeline.sent)  # an answer is owed to what went under the writer before
 
     async def append(self, entries: Sequence[Pair], timeout_ms: int = CALL_MS) -> int:
@@ -188,7 +188,7 @@ class IdempotentJournal(Journal):
         batch = self._pipeline.waiting.popleft()
         if batch.over:
             return
-        if self._writer is None or self._sequence > _MOST_SEQUENCES or self._leader == NO_LEADER:
+        if self._writer is None or self._leader == NO_LEADER or self._is_over(self._writer):
             self._pipeline.waiting.appendleft(batch)
             self._pipeline.broken = True  # gets all of that, when no answer is owed
             return
@@ -198,12 +198,22 @@ class IdempotentJournal(Journal):
         self._pipeline.sent.append(batch)
         self.cluster.loop.call_soon(partial(self._send, batch, payload))
 
+    def _is_over(self, writer: Writer) -> bool:
+        """Whether the next batch is to have another epoch."""
+        ownership = self._ownership
+        must_renew = ownership is not None and ownership.must_renew(writer, self._sequence)
+        return must_renew or self._sequence > _MOST_SEQUENCES
+
     async def _send(self, batch: _Batch, payload: bytes) -> None:
         left_ms = int((batch.deadline - time.monotonic()) * 1000)
+        ownership = self._ownership
+        sent = None if ownership is None else ownership.clock()
         try:
             offset = await self._produce(payload, min(ATTEMPT_MS, max(ATTEMPT_MIN_MS, left_ms)))
             self._pipeline.acknowledge(batch, offset)
             self._failures = 0
+            if ownership is not None and sent is not None:
+                ownership.acknowledged(sent)
         except BrokerError as refusal:
             self._refused(batch, refusal)
         except LinkError as broken:
@@ -257,8 +267,8 @@ class IdempotentJournal(Journal):
 
     async def _next_writer(self) -> None:
         writer = self._writer
-        if self._transactional_id:
-            self._writer = await next_writer(self.cluster, self._transactional_id, writer or NOBODY, ATTEMPT_MS)
+        if self._ownership is not None and writer is not None:
+            self._writer = await self._ownership.renew(self.cluster, writer, ATTEMPT_MS)
         elif writer is not None and writer.epoch < _LAST_EPOCH:
             self._writer = replace(writer, epoch=writer.epoch + 1)
         else:

@@ -1,4 +1,7 @@
-"""The flow's internal and control topics as the driver uses them: read whole at the start, followed while it runs."""
+"""The flow's internal and control topics as the driver uses them: read whole at the start, followed while it runs.
+
+Invariant: an owner that is not sure to be it any more, since it stood still, asks before it writes; see `ownership`.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,17 @@ from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.journal import Entry
+from sparkmirror.kafka.ownership import Ownership
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.records import Record, parse
 from sparkmirror.offsets.state import JournalState
+from sparkmirror.offsets.writers import KEEP_ALIVE_SECONDS
 
 OWNED_KEY = json_text.write(["owned"])
-"""Of a tombstone that brings the new epoch into the log."""
+"""Of a tombstone that brings the new epoch into the log, or shows that it still holds."""
+
+SURE_SECONDS = 10.0
+"""So long ago an owner may have been acknowledged that counts as one: the driver writes every three seconds."""
 
 
 class Store:
@@ -34,6 +42,7 @@ class Store:
         self._journal = IdempotentJournal(target, topic)
         self._timeout_ms = timeout_ms
         self._next = 0
+        self._ownership: Ownership | None = None
         self.lost = ""
         self.state = JournalState()
 
@@ -41,15 +50,32 @@ class Store:
         """From here on an exchange takes no longer than that: something has failed, and the same is likely again."""
         self._timeout_ms = min(self._timeout_ms, timeout_ms)
 
-    def own(self, transactional_id: str) -> None:
+    def own(self, transactional_id: str, renew_seconds: float = KEEP_ALIVE_SECONDS) -> None:
         """Shuts out whoever owned the topic by this name before: what it has written is in the log now, or never is.
+
+        Args:
+            transactional_id: the name.
+            renew_seconds: how often it is renewed, with what is written then; far more often than
+                ``transactional.id.expiration.ms``.
 
         Raises:
             BrokerError: the target refuses.
             LinkError: the target does not answer.
         """
-        self._target.run(self._journal.own, transactional_id, self._timeout_ms)
+        self._ownership = Ownership(transactional_id, renew_seconds)
+        self._target.run(self._journal.own, self._ownership, self._timeout_ms)
         self.append([(OWNED_KEY, None)])
+
+    def prove(self) -> None:
+        """Sees that this one still owns the topic: by a write, unless one was acknowledged in the last seconds.
+
+        Raises:
+            FencedError: another one owns it now.
+            BrokerError: the target refuses.
+            LinkError: the target does not answer.
+        """
+        if self.lost or self._ownership is None or not self._ownership.is_proven(SURE_SECONDS):
+            self.append([(OWNED_KEY, None)])
 
     def follow(self) -> None:
         """Reads what is new, to the end.
