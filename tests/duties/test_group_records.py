@@ -7,11 +7,12 @@ import pytest
 from sparkmirror.duties.group_records import Remember, decide, records_of, upstream_on_record
 from sparkmirror.duties.groups import Unreadable
 from sparkmirror.kafka.groups import Committed, Offsets
-from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen, UpstreamOffset
+from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.offsets.group_records import ExactTarget, GroupCommitted, GroupSeen, GroupsSeen, FlowCommit, UpstreamOffset
 from sparkmirror.offsets.records import parse
 from sparkmirror.offsets.state import JournalState, state_of
 
+WRITER = Writer(producer_id=7, epoch=1)
 OFFSETS: Offsets = {
     TopicPartition("orders", 1): Committed(7, "note"),
     TopicPartition("orders", 0): Committed(5),
@@ -91,20 +92,21 @@ def test_what_is_on_record_of_the_flow_back_holds_for_a_group_that_went_on_but_n
 def test_where_the_map_may_be_thinned_the_place_on_the_target_is_put_on_record_and_kept():
     places = {("orders", 0): 50, ("orders", 1): 70}
 
-    def translate(place: TopicPartition, offset: int) -> int | None:
-        return places.get((place.topic, place.partition))
+    def translate(place: TopicPartition, offset: int) -> ExactTarget | None:
+        target = places.get((place.topic, place.partition))
+        return None if target is None else ExactTarget(target, WRITER)
 
     (first,) = decide({}, {"g": OFFSETS}, {}, 9, {}, translate)
     assert isinstance(first, Remember)
     orders, payments = first.seen
-    assert (orders.targets, payments.targets) == ({0: 50, 1: 70}, {})
+    assert (orders.targets, payments.targets) == ({0: ExactTarget(50, WRITER), 1: ExactTarget(70, WRITER)}, {})
     assert parse(orders.key, orders.value()) == orders
     places.clear()
     moved = {**OFFSETS, TopicPartition("orders", 0): Committed(6)}
     (later,) = decide(known(orders, payments), {"g": moved}, {}, 20, {}, translate)
     assert isinstance(later, Remember)
     (seen,) = later.seen
-    assert seen.targets == {1: 70}, "that of the offset that it still stands at"
+    assert seen.targets == {1: ExactTarget(70, WRITER)}, "that of the offset that it still stands at"
     (nothing,) = decide(known(orders, payments), {"g": OFFSETS}, {}, 30, {}, translate)
     assert isinstance(nothing, Remember)
     assert nothing.seen == ()

@@ -88,8 +88,9 @@ class Copy:
             written += len(found.records)
         return written
 
-    def map(self, points: dict[int, int] | None = None) -> OffsetMap:
-        return self.state.map_of(PLACE).offsets(self.state.progress[PLACE], IDS, points)
+    def map(self, points: dict[int, int] | None = None, writer: Writer = WRITER) -> OffsetMap:
+        kept = {(source, writer): target for source, target in (points or {}).items()}
+        return self.state.map_of(PLACE).offsets(self.state.progress[PLACE], IDS, kept)
 
     def check(self, *, most: int = 300) -> None:
         """All is exact, both ways, at so many places."""
