@@ -8,7 +8,14 @@ from sparkmirror.duties.group_records import Remember, decide, records_of, upstr
 from sparkmirror.duties.groups import Unreadable
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import TopicPartition, Writer
-from sparkmirror.offsets.group_records import ExactTarget, GroupCommitted, GroupSeen, GroupsSeen, FlowCommit, UpstreamOffset
+from sparkmirror.offsets.group_records import (
+    ExactTarget,
+    FlowCommit,
+    GroupCommitted,
+    GroupSeen,
+    GroupsSeen,
+    UpstreamOffset,
+)
 from sparkmirror.offsets.records import parse
 from sparkmirror.offsets.state import JournalState, state_of
 
@@ -36,7 +43,10 @@ def test_a_group_has_a_record_for_each_topic():
     assert payments == GroupSeen(group="g", topic="payments", offsets={0: (0, "")}, time_ms=9)
 
 
-@pytest.mark.parametrize("one", [*records_of("größe", OFFSETS, 9, UPSTREAM), GroupsSeen(time_ms=4)])
+COMMITTED = GroupCommitted(group="größe", topic="a.orders", commits={0: FlowCommit(7, 5), 3: FlowCommit(9, 8)})
+
+
+@pytest.mark.parametrize("one", [*records_of("größe", OFFSETS, 9, UPSTREAM), GroupsSeen(time_ms=4), COMMITTED])
 def test_records_are_read_as_they_were_written(one):
     assert parse(one.key, one.value()) == one
 
@@ -68,6 +78,22 @@ def test_the_state_has_the_newest_of_each_and_forgets_what_is_gone():
     state.forget(payments.key)
     assert list(state.groups.values()) == [orders]
     assert state.groups_seen == GroupsSeen(time_ms=9)
+
+
+def test_the_state_has_the_commits_of_the_flow_until_they_are_taken_away():
+    state = state_of([COMMITTED])
+    assert state.committed == {COMMITTED.key: COMMITTED}
+    state.forget(COMMITTED.key)
+    assert state.committed == {}
+
+
+def test_a_target_without_its_writer_epoch_does_not_count():
+    """Where the record lies is right only as long as it lies there under that epoch."""
+    (orders, _) = records_of("g", OFFSETS, 9)
+    value = orders.value().replace('[0,5,""]', '[0,5,"",50]')
+    found = parse(orders.key, value)
+    assert value != orders.value()
+    assert found == orders
 
 
 def test_a_group_whose_offset_leads_elsewhere_on_the_target_now_is_written_anew():

@@ -109,4 +109,4 @@ def _is_news(known: Known, last: Checkpoint | None) -> bool:
     """Whether the newest checkpoint is not right any more; only the flow writes them, so each may be taken back."""
     if last is None or known.committed.offset < last.upstream:
         return True
-    return judge(last.downstream, known.downstream, FlowCommit(last.downstream, last.upstream)).commits
+    return judge(last.downstream, known.commit, FlowCommit(last.downstream, last.upstream)).commits

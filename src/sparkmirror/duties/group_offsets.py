@@ -181,12 +181,11 @@ def decide(observed: Observed, unrecorded: Commits = NO_COMMITS) -> tuple[Action
 
 
 def _commits(observed: Observed, group: str, known: Sequence[Known]) -> list[CommitOffsets]:
-    there = observed.there.get(group, {})
+    there = {place: each.offset for place, each in observed.there.get(group, {}).items()}
     verdicts = {
-        one.target.partition: judge(
-            there.get(one.target.partition, Committed(NO_OFFSET)).offset, one.downstream, commit_of(observed, one.target)
-        )
+        place: judge(there.get(place, NO_OFFSET), one.commit, commit_of(observed, one.target))
         for one in known
+        for place in (one.target.partition,)
     }
     wanted = [one for one in known if verdicts[one.target.partition].commits]
     if not wanted:

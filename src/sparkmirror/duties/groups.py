@@ -20,11 +20,11 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import group_filter
-from sparkmirror.offsets.group_commits import Commits, Downstream, Verdict, judge
+from sparkmirror.offsets.group_commits import Commits, Verdict, judge
 from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
-from sparkmirror.offsets.translation import NotYet, Reason, Translated, Translation, furthest, in_empty, translate
+from sparkmirror.offsets.translation import NotYet, Reason, Translated, Translation, in_empty, translate
 
 _CONSUMERS = ("consumer", "")
 
@@ -105,8 +105,8 @@ class Standing(Enum):
     ACTIVE_THERE = "it has members on the target, which are never disturbed"
     GOES_BACK = "on the target it is further, by the flow's own commit, and goes back at the next round"
     FURTHER_THERE = (
-        "on the target it is further, by a commit that is not the flow's, and is left there: sparkmirror offsets --apply "
-        "puts it at its translation"
+        "on the target it is further, by a commit that is not the flow's, and is left there: "
+        "sparkmirror offsets --apply puts it at its translation"
     )
     LEVEL = "on the target it is there"
     TRANSLATED = "translated; the target has an older offset, or none"
@@ -152,19 +152,17 @@ class Known:
         target: the same on the target.
         committed: on the source; of a group that is ahead of the mirror, what it had committed before.
         offset: on the target.
-        furthest: the greatest offset that the right one may be; the same where the translation is exact.
     """
 
     place: GroupPlace
     target: GroupPlace
     committed: Committed
     offset: int
-    furthest: int
 
     @property
-    def downstream(self) -> Downstream:
-        """The translation, as `group_commits.judge` takes it."""
-        return Downstream(self.committed.offset, self.offset, self.furthest)
+    def commit(self) -> FlowCommit:
+        """The same as the flow would commit it."""
+        return FlowCommit(self.offset, self.committed.offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,19 +217,11 @@ def translations(observed: Observed) -> Iterator[Known]:
     """Every committed offset that has one on the target, by group and partition in order."""
     for group in sorted(observed.offsets):
         for partition in sorted(observed.offsets[group]):
-            known = _known(observed, GroupPlace(group, partition))
-            if known is not None:
-                yield known
-
-
-def _known(observed: Observed, place: GroupPlace) -> Known | None:
-    committed, result = _translated(observed, place)
-    if not isinstance(result, Translated):
-        return None
-    group, here = place
-    most = furthest(result, observed.maps[here], committed.offset, observed.inherited.get(here))
-    target = GroupPlace(group, _target(observed, here))
-    return Known(place=place, target=target, committed=committed, offset=result.offset, furthest=most)
+            place = GroupPlace(group, partition)
+            committed, result = _translated(observed, place)
+            if isinstance(result, Translated):
+                target = GroupPlace(group, _target(observed, partition))
+                yield Known(place=place, target=target, committed=committed, offset=result.offset)
 
 
 def remembered(observed: Observed) -> dict[GroupPlace, Committed]:
@@ -290,7 +280,7 @@ def _line(observed: Observed, place: GroupPlace) -> GroupLine:
     found, result = _translated(observed, place)
     target = _target(observed, partition)
     there = observed.there.get(group, {}).get(target, Committed(NO_OFFSET)).offset
-    standing, detail = _standing(observed, place, result, there)
+    standing, detail = _standing(observed, GroupPlace(group, target), found, result, there)
     return GroupLine(
         group=group,
         standing=standing,
@@ -303,15 +293,15 @@ def _line(observed: Observed, place: GroupPlace) -> GroupLine:
     )
 
 
-def _standing(observed: Observed, place: GroupPlace, result: Translation, there: int) -> tuple[Standing, str]:
+def _standing(
+    observed: Observed, target: GroupPlace, committed: Committed, result: Translation, there: int
+) -> tuple[Standing, str]:
     if isinstance(result, NotYet):
         return _WHY[result.reason], ""
-    hindered = obstacle(observed, place.group)
+    hindered = obstacle(observed, target.group)
     if hindered is not None:
         return hindered
-    known = _known(observed, place)
-    assert known is not None  # it is translated
-    standing = _STANDS[judge(there, known.downstream, commit_of(observed, known.target))]
+    standing = _STANDS[judge(there, FlowCommit(result.offset, committed.offset), commit_of(observed, target))]
     further = f"{there - result.offset} further; " if there > result.offset else ""
     return standing, further + result.place.value
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.group_commits import Commits, Downstream, Verdict, judge
+from sparkmirror.offsets.group_commits import Commits, Verdict, judge
 from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
@@ -23,7 +23,6 @@ from sparkmirror.offsets.translation import (
     Reason,
     Translated,
     Translation,
-    furthest,
     in_empty,
     still_there,
     translate_at_the_end,
@@ -272,10 +271,8 @@ def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
     if upstream is not None and not (isinstance(result, Translated) and result.place is Place.RECORD):
         return _in_the_original(sight, group, found, upstream)  # the next record is one that the flow back brought here
     ahead = max(0, committed.offset - offsets.position) if offsets.position != NO_OFFSET else 0
-    if not isinstance(result, Translated):
-        return _placed(sight, group, replace(found, ahead=ahead), result)
-    most = furthest(result, offsets, offsets.position if ahead else committed.offset, sight.inherited.get(partition))
-    return _placed(sight, group, replace(found, ahead=ahead, exact=result.place.exact), result, most)
+    exact = not isinstance(result, Translated) or result.place.exact
+    return _placed(sight, group, replace(found, ahead=ahead, exact=exact), result)
 
 
 def _in_the_original(sight: Sight, group: str, found: MovedPlace, upstream: UpstreamOffset | None) -> MovedPlace:
@@ -286,45 +283,31 @@ def _in_the_original(sight: Sight, group: str, found: MovedPlace, upstream: Upst
     if upstream.offset == NO_OFFSET:
         return replace(found, exact=False, text=Reason[upstream.name].value)
     result = Translated(upstream.offset, Place[upstream.name])
-    most = upstream.offset if upstream.exact else max(upstream.offset, found.before)  # it may have read on since
-    placed = _placed(sight, group, replace(found, exact=upstream.exact), result, most)
+    placed = _placed(sight, group, replace(found, exact=upstream.exact), result)
     if placed.exact or placed.further:
         return placed
     behind = f", as far as {sight.back} is on record: some records before it may be read again"
     return replace(placed, text=placed.text + behind)
 
 
-def _placed(
-    sight: Sight, group: str, found: MovedPlace, result: Translation, most: int = NO_OFFSET
-) -> MovedPlace:
-    """The place with the offset that the group is to have; ``most`` as for `Downstream.furthest`."""
+def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) -> MovedPlace:
     assert found.target is not None
     result = still_there(in_empty(result, sight.empty.get(found.target)), sight.oldest.get(found.target))
     if not isinstance(result, Translated):
         return replace(found, text=result.reason.value)
-    wanted = Downstream(found.committed.offset, result.offset, max(most, result.offset))
-    verdict = judge(found.before, wanted, sight.commits.get(group, {}).get(found.target))
-    if verdict.commits:
-        why = f" (back from {found.before}: {verdict.value})" if verdict.goes_back else ""
-        return replace(found, offset=result.offset, text=result.place.value + why)
+    commit = sight.commits.get(group, {}).get(found.target)
+    verdict = judge(found.before, FlowCommit(result.offset, found.committed.offset), commit)
     if verdict is Verdict.LEFT:
-        return left(found, wanted)
-    return replace(found, offset=found.before, text=result.place.value)
+        return _left(found, found.before - result.offset)
+    back = f" (back from {found.before}: {verdict.value})" if verdict.goes_back else ""
+    return replace(found, offset=result.offset, text=result.place.value + back)
 
 
-def left(found: MovedPlace, wanted: Downstream) -> MovedPlace:
-    """A place that the group keeps, since somebody else than the flow has committed it.
-
-    Args:
-        found: the place, with what the group has there.
-        wanted: where it would be to go on.
-    """
-    by = found.before - wanted.furthest
-    if by <= 0:  # as far as the translation is known, it may be right
-        text = f"further on the target than the approximate translation {wanted.offset}, and left there"
-        return replace(found, offset=found.before, exact=False, text=text)
+def _left(found: MovedPlace, further: int) -> MovedPlace:
+    """The place where the group stands, so many offsets beyond its translation: it is not the flow's to change."""
     text = (
-        f"{by} offsets further on the target than the translation {wanted.offset}, by a commit that is not the flow's: "
-        "left there, what lies between is skipped unless it was read there; sparkmirror offsets --apply sets it back"
+        f"{further} offsets further on the target than its translation, {found.before - further}, by a commit that is "
+        "not the flow's, and left there: what it has not read of them is skipped; sparkmirror offsets --apply sets it "
+        "back"
     )
-    return replace(found, offset=found.before, exact=False, further=by, text=text)
+    return replace(found, offset=found.before, exact=False, further=further, text=text)

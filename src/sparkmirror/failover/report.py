@@ -253,7 +253,8 @@ def _losses(report: Report) -> list[str]:
         lines.append(f"- offsets of groups that have no place on {report.taken}: **{len(without)}** ({where})")
     if further := [f"{move.group} at {place.partition}" for move in report.moves for place in move.further]:
         why = "others than the flow have committed them, and groups skip what they have not read there"
-        lines.append(f"- offsets of groups left further than their translation: **{len(further)}** ({some(further)}: {why})")
+        where = f"{some(further)}: {why}"
+        lines.append(f"- offsets of groups left further than their translation: **{len(further)}** ({where})")
     return lines
 
 

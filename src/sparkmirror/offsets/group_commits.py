@@ -5,33 +5,18 @@ lost the end of its log, and what was copied again lies lower. Or a consumer has
 first two cases nobody has read there, and a group that stays skips records; in the third it must stay. What tells them
 apart is the flow's own record of what it has committed (`group_records.GroupCommitted`).
 
-Invariants: an offset goes back only if the flow itself has committed that very offset last; so what a consumer has
-committed never goes back. One that is certainly too far, by the flow's own commit, never stays. Where the translation
-is approximate, one that may still be right stays, unless the group went back at the source.
+Invariants: an offset goes back only if the flow itself has committed that very offset last, so one that a consumer has
+committed never does; and one of the flow's never stays beyond its translation, which is never too far, so that nothing
+is skipped. Where the offset map was thinned since, such a group reads some records again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted
-
-
-class Downstream(NamedTuple):
-    """A committed offset of the source, and its translation.
-
-    Attributes:
-        upstream: on the source.
-        offset: on the target; never beyond the right one.
-        furthest: the greatest offset that the right one may be; the same where the translation is exact.
-    """
-
-    upstream: int
-    offset: int
-    furthest: int
 
 
 class Verdict(Enum):
@@ -40,7 +25,7 @@ class Verdict(Enum):
     FORWARD = "it has an older offset, or none"
     LEVEL = "it is there"
     BACK_WITH_SOURCE = "the group was set back at the source"
-    BACK_WITH_COPY = "its record lies lower on the target now"
+    BACK_WITH_COPY = "its translation is lower now"
     LEFT = "it is further, by a commit that is not the flow's"
 
     @property
@@ -54,29 +39,30 @@ class Verdict(Enum):
         return self is Verdict.FORWARD or self.goes_back
 
 
-def judge(there: int, wanted: Downstream, commit: FlowCommit | None) -> Verdict:
+def judge(there: int, wanted: FlowCommit, commit: FlowCommit | None) -> Verdict:
     """What becomes of the offset that a group without members has on the target.
 
     Args:
         there: that offset, or `NO_OFFSET`.
-        wanted: where it is to be.
+        wanted: what would be committed now.
         commit: what the flow itself has committed there last, as far as is on record.
     """
-    if there == NO_OFFSET or there < wanted.offset:
+    if there == NO_OFFSET or there < wanted.downstream:
         return Verdict.FORWARD
-    if there == wanted.offset:
+    if there == wanted.downstream:
         return Verdict.LEVEL
     if commit is None or commit.downstream != there:
         return Verdict.LEFT
-    if wanted.upstream < commit.upstream:
-        return Verdict.BACK_WITH_SOURCE
-    return Verdict.BACK_WITH_COPY if there > wanted.furthest else Verdict.LEVEL
+    return Verdict.BACK_WITH_SOURCE if wanted.upstream < commit.upstream else Verdict.BACK_WITH_COPY
 
 
 Commits = Mapping[str, Mapping[TopicPartition, FlowCommit]]
 """By group and partition of the target."""
 
 NO_COMMITS: Commits = {}
+
+Void = Iterable[tuple[str, TopicPartition]]
+"""Groups and partitions of which the target no longer has the flow's commit."""
 
 
 def merged(*some: Commits) -> dict[str, dict[TopicPartition, FlowCommit]]:
@@ -88,7 +74,7 @@ def merged(*some: Commits) -> dict[str, dict[TopicPartition, FlowCommit]]:
     return found
 
 
-def without(commits: Commits, void: Iterable[tuple[str, TopicPartition]]) -> dict[str, dict[TopicPartition, FlowCommit]]:
+def without(commits: Commits, void: Void) -> dict[str, dict[TopicPartition, FlowCommit]]:
     """All commits but those of these groups and partitions."""
     gone = set(void)
     return {
@@ -98,14 +84,14 @@ def without(commits: Commits, void: Iterable[tuple[str, TopicPartition]]) -> dic
 
 
 def records(
-    known: Mapping[str, GroupCommitted], new: Commits, void: Iterable[tuple[str, TopicPartition]] = ()
+    known: Mapping[str, GroupCommitted], new: Commits, void: Void = ()
 ) -> tuple[tuple[GroupCommitted, ...], tuple[str, ...]]:
     """What is to be written so that these commits are on record, and the keys of the records that are to be removed.
 
     Args:
         known: what is on record, by key.
         new: commits that the target has taken.
-        void: groups and partitions of which the target no longer has the flow's commit.
+        void: what is no longer there.
     """
     changed: dict[str, GroupCommitted] = {}
     for group, place, commit in (

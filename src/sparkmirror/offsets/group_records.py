@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets import json_text
 
-
 _WITH_WRITER = 3
 """Words of a row behind partition, offset and metadata: a target offset counts only with its producer id and epoch."""
 

@@ -194,8 +194,10 @@ def _parts(writer: Writer, pieces: Pieces, stop: int, target_cut: int, *, newest
         unknown_until = min(stop, targets.first.count if len(targets) else FAR)
         parts.append(Part(pieces, begin, unknown_until, known=False, writer=writer))
     limit = min(stop, _cut(targets, target_cut)) if len(targets) else stop
-    for known in pieces.known():
-        parts.append(Part(pieces, max(known.first, begin), min(known.stop, limit), known=True, writer=writer))
+    parts += [
+        Part(pieces, max(known.first, begin), min(known.stop, limit), known=True, writer=writer)
+        for known in pieces.known()
+    ]
     return [part for part in parts if part.first < part.stop]
 
 
@@ -262,14 +264,6 @@ class OffsetMap:
             return self._points[offset, part.writer]
         return target
 
-    def furthest(self, offset: int) -> int | None:
-        """The greatest target offset that the right one of a source offset may be: where the map is exact, that one."""
-        place = bisect_right(self._sources, offset) - 1
-        if self.is_exact(offset) or place < 0:
-            return self.source_to_target(offset)
-        part = self._parts[place]
-        return _furthest_target(part, _last_count(part, offset)) if part.known else None
-
     def writer_of(self, offset: int) -> Writer | None:
         """The epoch whose record tells where a source offset lies on the target; None where a later epoch's does."""
         place = bisect_right(self._sources, offset) - 1
@@ -278,14 +272,13 @@ class OffsetMap:
         part = self._parts[place]
         return part.writer if _count(part.pieces.sources, offset) < part.stop else None
 
-
     def _is_kept(self, part: Part, offset: int) -> bool:
         """Whether a point is known of a source offset, of this epoch, and lies where thinned pieces allow."""
         here, point = part.pieces.sources.piece_at(offset), self._points.get((offset, part.writer))
         if point is None or here is None:
             return False
         least = _target(part, max(part.first, here.count_at(offset)))
-        return least <= point <= _furthest_target(part, _last_count(part, offset))
+        return least <= point <= _target(part, min(here.end, part.stop - 1))
 
     def target_to_source(self, offset: int) -> int | None:
         """The source offset from which on everything lies that the flow has put at ``offset`` and behind it.
@@ -384,20 +377,6 @@ def _count(line: Track, offset: int) -> int:
     """The count of the record at an offset of a line, or of the next one."""
     count = line.count_at(offset)
     return line.first.count if count is None else count
-
-
-def _last_count(part: Part, offset: int) -> int:
-    """The last count that the record at a source offset, or the next one, may have in a part."""
-    here = part.pieces.sources.piece_at(offset)
-    return part.stop - 1 if here is None else min(here.begin + offset - here.offset, here.end, part.stop - 1)
-
-
-def _furthest_target(part: Part, count: int) -> int:
-    """The greatest target offset that a count may have; where the targets are not thinned, the right one."""
-    there = part.pieces.targets.piece_of(count)
-    if there is None or there.exact or count == there.begin:
-        return _target(part, count)
-    return there.stop - (there.end - count)
 
 
 def _source(part: Part, count: int) -> int:

@@ -111,23 +111,6 @@ def exact(offsets: OffsetMap, committed: int) -> ExactTarget | None:
     return ExactTarget(found.offset, writer)
 
 
-def furthest(found: Translated, offsets: OffsetMap, committed: int, inherited: Inherited | None = None) -> int:
-    """The greatest offset that the right translation may be; of an exact one that itself.
-
-    Args:
-        found: what `translate` gave.
-        offsets: of the partition.
-        committed: on the source.
-        inherited: what MirrorMaker 2 copied before the flow took over.
-    """
-    if found.place is Place.THINNED:
-        most = offsets.furthest(committed)
-        return found.offset if most is None else max(found.offset, most)
-    if found.place is Place.APPROXIMATE and inherited is not None:
-        return max(found.offset, inherited.end)
-    return found.offset
-
-
 def translate_at_the_end(offsets: OffsetMap, committed: int, inherited: Inherited | None = None) -> Translation:
     """Like `translate`, where nothing more will be copied: a group ahead of the mirror goes behind what there is.
 
