@@ -73,7 +73,7 @@ def with_commit(downstream: int, upstream: int, seen: Sight) -> Sight:
 @pytest.mark.parametrize("commit", [None, FlowCommit(111, 16), FlowCommit(113, 16)])
 def test_a_group_that_a_consumer_has_put_further_on_the_target_stays_there_and_is_not_told_as_exact(commit):
     seen = sight(15, there=112)
-    (move,) = decide(seen if commit is None else with_commit(*commit, seen))
+    (move,) = decide(seen if commit is None else with_commit(commit.downstream, commit.upstream, seen))
     (place,) = move.places
     assert (place.offset, place.before, place.exact, place.further) == (112, 112, False, 7)
     assert place.text.startswith("7 offsets further on the target than its translation, 105, by a commit that is not")
