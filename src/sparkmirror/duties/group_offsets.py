@@ -150,8 +150,8 @@ class GroupOffsets:
     def _put_on_record(self, taken: Commits, behind: Sequence[PutOnRecord]) -> None:
         assert self._sides.store is not None  # a flow that does its duties was started
         self._unrecorded = merged(*(one.commits for one in behind), taken)
-        void = [each for one in behind for each in one.void]
-        written, removed = records(self._sides.store.state.committed, self._unrecorded, void)
+        replaced = [each for one in behind for each in one.void]
+        written, removed = records(self._sides.store.state.committed, self._unrecorded, replaced)
         self._sides.store.write(written, tombstones=removed)
         self._unrecorded = {}
 

@@ -307,7 +307,7 @@ def _left(found: MovedPlace, further: int) -> MovedPlace:
     """The place where the group stands, so many offsets beyond its translation: it is not the flow's to change."""
     text = (
         f"{further} offsets further on the target than its translation, {found.before - further}, by a commit that is "
-        "not the flow's, and left there: what it has not read of them is skipped; sparkmirror offsets --apply sets it "
-        "back"
+        "not the flow's, and left there: what it has not read of them is skipped; kafka-consumer-groups.sh "
+        f"--reset-offsets --to-offset {found.before - further} sets it back"
     )
     return replace(found, offset=found.before, exact=False, further=further, text=text)
