@@ -8,6 +8,7 @@ from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.duties.groups import Observed
 from sparkmirror.kafka.groups import Committed, GroupListing, Offsets
 from sparkmirror.model import Alias, FlowName, TopicPartition
+from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.map import OffsetMap
 from tests.offsets.segments import offset_map
 
@@ -51,3 +52,8 @@ def with_target(offset: int | None, state: str = "Empty", observed: Observed = R
     there: Offsets = {} if offset is None else {THERE: Committed(offset)}
     listing = GroupListing(name="readers", state=state)
     return replace(observed, target={"readers": listing}, there={"readers": there})
+
+
+def with_commit(downstream: int, upstream: int, observed: Observed = READERS) -> Observed:
+    """The same where the flow has committed that on the target last."""
+    return replace(observed, commits={"readers": {THERE: FlowCommit(downstream, upstream)}})

@@ -26,10 +26,11 @@ def checkpoint(upstream: int, downstream: int, metadata: str = "mine") -> Checkp
         (checkpoint(119, 30), False),
         (checkpoint(121, 31), True),
         (checkpoint(121, 30), True),
-        (checkpoint(110, 31), False),
+        (checkpoint(110, 31), True),
+        (checkpoint(110, 30), False),
     ],
 )
-def test_a_checkpoint_is_written_when_it_is_further_or_the_group_went_back_at_the_source(last, written):
+def test_a_checkpoint_is_written_when_it_is_further_or_the_newest_is_too_far(last, written):
     newest = {} if last is None else {GroupPlace("readers", THERE): last}
     assert decide(READERS, newest) == ((Emit(checkpoint=checkpoint(120, 30)),) if written else ())
 

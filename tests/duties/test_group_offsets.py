@@ -6,50 +6,71 @@ from dataclasses import replace
 
 import pytest
 
-from sparkmirror.duties.group_offsets import CommitOffsets, Hindered, decide
-from sparkmirror.duties.groups import GroupPlace
+from sparkmirror.duties.group_offsets import CommitOffsets, Hindered, PutOnRecord, decide
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import Alias
-from tests.duties.groups import READERS, THERE, at, with_target
+from sparkmirror.offsets.group_commits import Verdict
+from sparkmirror.offsets.group_records import FlowCommit
+from tests.duties.groups import READERS, THERE, at, with_commit, with_target
 
-WAS = GroupPlace("readers", THERE)
 FORWARD = CommitOffsets(
     cluster=Alias("B"), group="readers", offsets={THERE: Committed(30, "mine")}, upstream={THERE: 120}
 )
 NEW = replace(FORWARD, new=True)
-BACK = replace(FORWARD, back=(THERE,))
+WITH_SOURCE = replace(FORWARD, back={THERE: Verdict.BACK_WITH_SOURCE})
+WITH_COPY = replace(FORWARD, back={THERE: Verdict.BACK_WITH_COPY})
+VOID = PutOnRecord(commits={}, void=(("readers", THERE),))
 
 
 @pytest.mark.parametrize(
-    ("observed", "before", "decided"),
+    ("observed", "decided"),
     [
-        (READERS, {}, (NEW,)),
-        (with_target(None), {}, (FORWARD,)),
-        (with_target(None, "Dead"), {}, (FORWARD,)),
-        (with_target(29), {}, (FORWARD,)),
-        (with_target(29), {WAS: 500}, (FORWARD,)),
-        (with_target(30), {}, ()),
-        (with_target(30), {WAS: 130}, ()),
-        (with_target(40), {}, ()),
-        (with_target(40), {WAS: 119}, ()),
-        (with_target(40), {WAS: 120}, ()),
-        (with_target(40), {WAS: 121}, (BACK,)),
-        (with_target(29, "Stable"), {}, ()),
-        (with_target(40, "Stable"), {WAS: 130}, ()),
-        (with_target(29, "CompletingRebalance"), {}, ()),
-        (with_target(29, "Assigning"), {}, ()),
-        (with_target(29, ""), {}, (FORWARD,)),
-        (at(151), {}, ()),
+        (READERS, (NEW,)),
+        (with_target(None), (FORWARD,)),
+        (with_target(None, "Dead"), (FORWARD,)),
+        (with_target(29), (FORWARD,)),
+        (with_commit(29, 119, with_target(29)), (FORWARD,)),
+        (with_target(30), ()),
+        (with_commit(30, 120, with_target(30)), ()),
+        (with_target(40), ()),
+        pytest.param(with_commit(40, 130, with_target(40)), (WITH_SOURCE,), id="set back at the source"),
+        pytest.param(with_commit(40, 120, with_target(40)), (WITH_COPY,), id="its translation is lower now"),
+        pytest.param(with_commit(40, 110, with_target(40)), (WITH_COPY,), id="it went on at the source meanwhile"),
+        pytest.param(with_commit(39, 130, with_target(40)), (VOID,), id="a consumer has read on"),
+        pytest.param(with_commit(41, 130, with_target(40)), (VOID,), id="a consumer has gone back, and not far enough"),
+        pytest.param(with_commit(40, 130, with_target(29)), (FORWARD, VOID), id="a consumer has gone back"),
+        pytest.param(with_commit(40, 130), (NEW, VOID), id="the target has forgotten the group"),
+        pytest.param(with_commit(40, 130, at(151, with_target(40))), (), id="ahead of the mirror: its time comes"),
+        (with_target(29, "Stable"), ()),
+        (with_commit(40, 130, with_target(40, "Stable")), ()),
+        (with_commit(39, 130, with_target(40, "Stable")), (VOID,)),
+        (with_target(29, "CompletingRebalance"), ()),
+        (with_target(29, "Assigning"), ()),
+        (with_target(29, ""), (FORWARD,)),
+        (at(151), ()),
     ],
 )
-def test_an_offset_goes_forward_where_nobody_is_and_back_only_with_the_source(observed, before, decided):
-    assert decide(observed, before) == decided
+def test_an_offset_goes_forward_where_nobody_is_and_back_only_where_the_flow_has_put_it(observed, decided):
+    assert decide(observed) == decided
+
+
+def test_what_could_not_be_put_on_record_counts_and_is_put_there_in_the_next_round():
+    unrecorded = {"readers": {THERE: FlowCommit(40, 130)}}
+    again = PutOnRecord(commits=unrecorded, void=())
+    assert decide(with_target(40), unrecorded) == (WITH_SOURCE, again)
+    used = PutOnRecord(commits={"readers": {}}, void=(("readers", THERE),))
+    assert decide(with_target(45), unrecorded) == (used,), "a consumer has used the group meanwhile"
+
+
+def test_nothing_is_forgotten_of_a_group_that_cannot_be_read():
+    shy = replace(with_commit(40, 130), unreadable_there={"readers": "no"}, target=with_target(None).target)
+    assert decide(shy) == (Hindered(group="readers", reason="no"),)
 
 
 def test_a_group_that_cannot_be_read_is_reported():
     there = replace(with_target(None), unreadable_there={"readers": "no"})
-    assert decide(there, {}) == (Hindered(group="readers", reason="no"),)
-    assert decide(replace(READERS, offsets={}, unreadable={"readers": "shy"}), {}) == (
+    assert decide(there) == (Hindered(group="readers", reason="no"),)
+    assert decide(replace(READERS, offsets={}, unreadable={"readers": "shy"})) == (
         Hindered(group="readers", reason="shy"),
     )
 
@@ -57,6 +78,8 @@ def test_a_group_that_cannot_be_read_is_reported():
 def test_a_diff_shows_groups_that_are_new_or_go_back_and_not_how_others_go_on():
     assert NEW.change is not None
     assert NEW.change.text == "+ B: group readers  offsets of 1 partitions"
-    assert BACK.change is not None
-    assert BACK.change.text == "~ B: group readers  goes back as at the source: A.orders-0 to 30"
+    assert [one.change.text for one in (WITH_SOURCE, WITH_COPY) if one.change is not None] == [
+        "~ B: group readers  goes back: A.orders-0 to 30 (the group was set back at the source)",
+        "~ B: group readers  goes back: A.orders-0 to 30 (its translation is lower now)",
+    ]
     assert FORWARD.change is None

@@ -7,11 +7,19 @@ import pytest
 from sparkmirror.duties.group_records import Remember, decide, records_of, upstream_on_record
 from sparkmirror.duties.groups import Unreadable
 from sparkmirror.kafka.groups import Committed, Offsets
-from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen, UpstreamOffset
+from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.offsets.group_records import (
+    ExactTarget,
+    FlowCommit,
+    GroupCommitted,
+    GroupSeen,
+    GroupsSeen,
+    UpstreamOffset,
+)
 from sparkmirror.offsets.records import parse
 from sparkmirror.offsets.state import JournalState, state_of
 
+WRITER = Writer(producer_id=7, epoch=1)
 OFFSETS: Offsets = {
     TopicPartition("orders", 1): Committed(7, "note"),
     TopicPartition("orders", 0): Committed(5),
@@ -35,7 +43,10 @@ def test_a_group_has_a_record_for_each_topic():
     assert payments == GroupSeen(group="g", topic="payments", offsets={0: (0, "")}, time_ms=9)
 
 
-@pytest.mark.parametrize("one", [*records_of("größe", OFFSETS, 9, UPSTREAM), GroupsSeen(time_ms=4)])
+COMMITTED = GroupCommitted(group="größe", topic="a.orders", commits={0: FlowCommit(7, 5), 3: FlowCommit(9, 8)})
+
+
+@pytest.mark.parametrize("one", [*records_of("größe", OFFSETS, 9, UPSTREAM), GroupsSeen(time_ms=4), COMMITTED])
 def test_records_are_read_as_they_were_written(one):
     assert parse(one.key, one.value()) == one
 
@@ -69,6 +80,22 @@ def test_the_state_has_the_newest_of_each_and_forgets_what_is_gone():
     assert state.groups_seen == GroupsSeen(time_ms=9)
 
 
+def test_the_state_has_the_commits_of_the_flow_until_they_are_taken_away():
+    state = state_of([COMMITTED])
+    assert state.committed == {COMMITTED.key: COMMITTED}
+    state.forget(COMMITTED.key)
+    assert state.committed == {}
+
+
+def test_a_target_without_its_writer_epoch_does_not_count():
+    """Where the record lies is right only as long as it lies there under that epoch."""
+    (orders, _) = records_of("g", OFFSETS, 9)
+    value = orders.value().replace('[0,5,""]', '[0,5,"",50]')
+    found = parse(orders.key, value)
+    assert value != orders.value()
+    assert found == orders
+
+
 def test_a_group_whose_offset_leads_elsewhere_on_the_target_now_is_written_anew():
     first = known(*records_of("g", OFFSETS, 9))
     (remember,) = decide(first, {"g": OFFSETS}, {}, 20, {"g": UPSTREAM})
@@ -91,20 +118,21 @@ def test_what_is_on_record_of_the_flow_back_holds_for_a_group_that_went_on_but_n
 def test_where_the_map_may_be_thinned_the_place_on_the_target_is_put_on_record_and_kept():
     places = {("orders", 0): 50, ("orders", 1): 70}
 
-    def translate(place: TopicPartition, offset: int) -> int | None:
-        return places.get((place.topic, place.partition))
+    def translate(place: TopicPartition, offset: int) -> ExactTarget | None:
+        target = places.get((place.topic, place.partition))
+        return None if target is None else ExactTarget(target, WRITER)
 
     (first,) = decide({}, {"g": OFFSETS}, {}, 9, {}, translate)
     assert isinstance(first, Remember)
     orders, payments = first.seen
-    assert (orders.targets, payments.targets) == ({0: 50, 1: 70}, {})
+    assert (orders.targets, payments.targets) == ({0: ExactTarget(50, WRITER), 1: ExactTarget(70, WRITER)}, {})
     assert parse(orders.key, orders.value()) == orders
     places.clear()
     moved = {**OFFSETS, TopicPartition("orders", 0): Committed(6)}
     (later,) = decide(known(orders, payments), {"g": moved}, {}, 20, {}, translate)
     assert isinstance(later, Remember)
     (seen,) = later.seen
-    assert seen.targets == {1: 70}, "that of the offset that it still stands at"
+    assert seen.targets == {1: ExactTarget(70, WRITER)}, "that of the offset that it still stands at"
     (nothing,) = decide(known(orders, payments), {"g": OFFSETS}, {}, 30, {}, translate)
     assert isinstance(nothing, Remember)
     assert nothing.seen == ()

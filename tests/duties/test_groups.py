@@ -11,7 +11,7 @@ from sparkmirror.duties.groups import GroupPlace, Known, Observed, Standing, exp
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.map import OffsetMap
-from tests.duties.groups import FLOW, HERE, MAP, READERS, THERE, at, straight, with_target
+from tests.duties.groups import FLOW, HERE, MAP, READERS, THERE, at, straight, with_commit, with_target
 
 PLACE = GroupPlace("readers", HERE)
 
@@ -57,6 +57,10 @@ SHARE_THERE = replace(READERS, target={"readers": GroupListing(name="readers", k
         (with_target(29, ""), Standing.TRANSLATED),
         (with_target(30), Standing.LEVEL),
         (with_target(31), Standing.FURTHER_THERE),
+        (with_commit(32, 122, with_target(31)), Standing.FURTHER_THERE),
+        (with_commit(31, 120, with_target(31)), Standing.GOES_BACK),
+        (with_commit(31, 121, with_target(31)), Standing.GOES_BACK),
+        (with_commit(31, 121, with_target(31, "Stable")), Standing.ACTIVE_THERE),
         (with_target(29, "Stable"), Standing.ACTIVE_THERE),
         (with_target(29, "Reconciling"), Standing.ACTIVE_THERE),
         (with_target(29, "Dead"), Standing.TRANSLATED),
@@ -76,6 +80,16 @@ def test_a_line_says_all_three_offsets() -> None:
     assert (line.partition, line.target) == (HERE, THERE)
     assert (line.committed, line.translated, line.there) == (120, 30, 29)
     assert line.text == "translated; the target has an older offset, or none (the record itself)"
+
+
+def test_an_offset_that_is_too_far_is_told_with_how_much_and_what_to_do() -> None:
+    (line,) = explain_group(with_target(39), "readers")
+    assert line.text == (
+        "on the target it is further, by a commit that is not the flow's, and is left there: sparkmirror offsets "
+        "--apply puts it at its translation (9 further; the record itself)"
+    )
+    (own,) = explain_group(with_commit(39, 120, with_target(39)), "readers")
+    assert "goes back at the next round (9 further; the record itself)" in own.text
 
 
 def test_what_a_cluster_says_is_told() -> None:

@@ -10,6 +10,7 @@ from sparkmirror.failover.homeward import HomewardSight, Way, decide
 from sparkmirror.failover.moves import Standing
 from sparkmirror.kafka.groups import Committed, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.group_records import FlowCommit
 from tests.failover.test_moves import mapped
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
@@ -100,3 +101,29 @@ def test_a_record_that_is_gone_there_becomes_the_oldest_that_is_left():
     assert move.wanted == {ORDERS: Committed(18, "note")}
     assert move.places[0].before == 3
     assert NO_OFFSET not in {place.offset for place in move.places}
+
+
+def at_home(offset: int) -> Standing:
+    return Standing(offsets={"g": {ORDERS: Committed(offset)}})
+
+
+def test_what_a_group_had_before_it_left_does_not_keep_it_from_going_on_where_it_stands_here():
+    (move,) = decide(sight({COPY: 105}, there=at_home(27)))
+    assert move.missing == {ORDERS: Committed(15, "note")}
+    assert move.places[0].text == "the record itself (back from 27, where it stood before it left)"
+
+
+@pytest.mark.parametrize(
+    ("there", "commit", "wanted"),
+    [
+        pytest.param(15, 15, {}, id="it is there"),
+        pytest.param(17, 15, {}, id="its consumers have begun"),
+        pytest.param(17, None, {}, id="and it was there before"),
+        pytest.param(12, 15, {}, id="its owner has set it back there"),
+        pytest.param(14, 14, {ORDERS: Committed(15, "note")}, id="the translation is another one now"),
+    ],
+)
+def test_a_group_that_was_moved_is_not_moved_again_once_it_has_been_used_there(there, commit, wanted):
+    commits = {} if commit is None else {"g": {ORDERS: FlowCommit(commit, 105)}}
+    (move,) = decide(sight({COPY: 105}, there=at_home(there), moved=frozenset({"g"}), commits=commits))
+    assert (move.missing, move.is_there) == (wanted, not wanted)

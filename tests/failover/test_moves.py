@@ -9,7 +9,7 @@ import pytest
 from sparkmirror.failover.moves import Count, Sight, Standing, count, decide, landed
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.group_records import UpstreamOffset
+from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
 from sparkmirror.offsets.map import OffsetMap
 from tests.offsets.segments import offset_map
 
@@ -65,10 +65,55 @@ def test_where_nothing_was_ever_mirrored_a_group_goes_to_the_end_of_an_empty_par
     assert len(move.left_out) == (not wanted)
 
 
-def test_a_group_that_is_further_on_the_target_stays_there():
-    (move,) = decide(sight(15, there=112))
-    assert (move.places[0].offset, move.places[0].before) == (112, 112)
-    assert "further" in move.places[0].text
+def with_commit(downstream: int, upstream: int, seen: Sight) -> Sight:
+    """The same where the flow has committed that on the target last."""
+    return replace(seen, commits={"g": {THERE: FlowCommit(downstream, upstream)}})
+
+
+@pytest.mark.parametrize("commit", [None, FlowCommit(111, 16), FlowCommit(113, 16)])
+def test_a_group_that_a_consumer_has_put_further_on_the_target_stays_there_and_is_not_told_as_exact(commit):
+    seen = sight(15, there=112)
+    (move,) = decide(seen if commit is None else with_commit(commit.downstream, commit.upstream, seen))
+    (place,) = move.places
+    assert (place.offset, place.before, place.exact, place.further) == (112, 112, False, 7)
+    assert place.text.startswith("7 offsets further on the target than its translation, 105, by a commit that is not")
+    assert place.text.endswith("kafka-consumer-groups.sh --reset-offsets --to-offset 105 sets it back")
+    assert (move.further, move.inexact, move.missing) == ((place,), (), {})
+    assert move.is_there
+
+
+@pytest.mark.parametrize(
+    ("upstream", "why"),
+    [
+        pytest.param(22, "the group was set back at the source", id="its owner wants a replay"),
+        pytest.param(15, "its translation is lower now", id="the target lost the end of its log"),
+        pytest.param(12, "its translation is lower now", id="and the group went on meanwhile"),
+    ],
+)
+def test_a_group_that_the_flow_itself_has_put_too_far_goes_back(upstream, why):
+    seen = with_commit(112, upstream, sight(15, there=112))
+    (move,) = decide(seen)
+    (place,) = move.places
+    assert (place.offset, place.exact, place.further) == (105, True, 0)
+    assert place.text == f"the record itself (back from 112: {why})"
+    assert move.missing == {THERE: Committed(105, "note")}
+    assert move.commits([THERE]) == {THERE: FlowCommit(105, 15)}
+    again = with_commit(105, 15, sight(15, there=105))
+    (moved,) = decide(again)
+    assert (moved.is_there, moved.missing) == (True, {})
+    (used,) = decide(with_commit(105, 15, sight(15, there=112)))
+    assert used.is_there, "done twice, it leaves a consumer that has begun where it is"
+
+
+def test_a_group_beyond_a_torn_log_goes_back_to_its_end_though_the_source_is_gone():
+    (move,) = decide(with_commit(123, 40, sight(40, there=123)))
+    (place,) = move.places
+    assert (place.offset, place.ahead, place.exact) == (115, 8, True)
+
+
+def test_a_group_with_members_on_the_target_is_not_told_as_left_there():
+    (move,) = decide(sight(15, there=112, state="Stable"))
+    assert (move.further, move.wanted) == ((), {})
 
 
 def test_an_offset_whose_record_is_gone_becomes_the_oldest_that_is_left():

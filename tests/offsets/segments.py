@@ -65,7 +65,7 @@ def offset_map(stretches: Sequence[tuple[int, int, int]], position: int) -> Offs
         segment = Segment(partition=place, writer=writer, sequence=count, source=source, target=target)
         for record in records_of([segment]):
             pieces.take(record)
-        parts.append(Part(pieces, count, count + length, known=target != NO_OFFSET))
+        parts.append(Part(pieces, count, count + length, known=target != NO_OFFSET, writer=writer))
         count += length
     return OffsetMap(parts, position)
 

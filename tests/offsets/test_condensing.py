@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkmirror.model import TopicPartition, Writer
-from sparkmirror.offsets.condensing import LARGEST, NEIGHBOURS, condense, size_of
-from sparkmirror.offsets.group_records import GroupSeen
+from sparkmirror.offsets.condensing import LARGEST, NEIGHBOURS, committed, condense, size_of
+from sparkmirror.offsets.group_records import ExactTarget, GroupSeen
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import MapRecord, Opening, segments_of, targets_of
 from sparkmirror.offsets.state import JournalState
-from sparkmirror.offsets.translation import Place, Translated, translate, translate_back
+from sparkmirror.offsets.translation import Place, Translated, exact, translate, translate_back
 
 PLACE = TopicPartition("orders", 0)
 WRITER = Writer(producer_id=7, epoch=1)
@@ -88,8 +88,9 @@ class Copy:
             written += len(found.records)
         return written
 
-    def map(self, points: dict[int, int] | None = None) -> OffsetMap:
-        return self.state.map_of(PLACE).offsets(self.state.progress[PLACE], IDS, points)
+    def map(self, points: dict[int, int] | None = None, writer: Writer = WRITER) -> OffsetMap:
+        kept = {(source, writer): target for source, target in (points or {}).items()}
+        return self.state.map_of(PLACE).offsets(self.state.progress[PLACE], IDS, kept)
 
     def check(self, *, most: int = 300) -> None:
         """All is exact, both ways, at so many places."""
@@ -231,15 +232,43 @@ def test_where_groups_stand_at_the_beginning_target_offsets_are_thinned_first():
 def test_a_point_that_a_thinned_map_contradicts_does_not_count():
     """The target lost its tail, and the record lies elsewhere now."""
     copy = Copy(Random(5))
-    copy.go_on(400)
+    copy.go_on(200, shape=(10, 40))
     copy.condense()
-    source, target = copy.lies[100]
-    copy.condense(1, least=8)
+    copy.condense(1, least=1)
+    source, target = next(each for each in copy.lies[100:] if not copy.map().is_exact(each[0]))
     assert copy.map({source: target}).source_to_target(source) == target
     for wrong in (0, copy.lies[-1][1]):
         told = copy.map({source: wrong}).source_to_target(source)
         assert told is not None
         assert told <= target
+
+
+def test_a_point_of_another_writer_epoch_does_not_count():
+    """The target lost its tail, and the record was copied again: it may lie where the thinned map allows it, or not."""
+    copy = Copy(Random(5))
+    copy.go_on(200, shape=(10, 40))
+    copy.condense()
+    before = {source: exact(copy.map(), source) for source, _ in copy.lies[:200]}
+    copy.condense(1, least=1)
+    source, target = next(each for each in copy.lies[100:200] if not copy.map().is_exact(each[0]))
+    assert before[source] == ExactTarget(target, WRITER)
+    plain, kept = (translate(copy.map(points), source) for points in ({}, {source: target}))
+    assert kept == Translated(target, Place.RECORD)
+    assert isinstance(plain, Translated)
+    assert (plain.place, plain.offset < target) == (Place.THINNED, True)
+    torn = copy.map({source: target}, writer=Writer(producer_id=7, epoch=0))
+    assert translate(torn, source) == plain
+    assert exact(torn, source) is None
+
+
+def test_a_target_offset_on_record_counts_for_the_epoch_that_it_was_seen_under():
+    older = Writer(producer_id=7, epoch=0)
+    rows = {0: (5, ""), 1: (5, ""), 2: (9, "")}
+    targets = {0: ExactTarget(50, WRITER), 1: ExactTarget(60, older)}
+    seen = GroupSeen(group="g", topic=PLACE.topic, offsets=rows, time_ms=1, targets=targets)
+    other = replace(seen, group="h", targets={0: ExactTarget(40, older)})
+    state = JournalState(groups={one.key: one for one in (seen, other)})
+    assert committed(state, {PLACE: None}) == {PLACE: {(5, WRITER): 50, (5, older): 40}}
 
 
 @pytest.mark.parametrize("answers", [0, 1, 7])

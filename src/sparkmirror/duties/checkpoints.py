@@ -3,10 +3,11 @@
 Clients read them (``RemoteClusterUtils.translateOffsets``) to go on at the target where they were at the source. The
 bytes and the rules are MirrorMaker 2's, the numbers are exact.
 
-Invariant: a checkpoint is written when it is further on the target, or when the group went back at the source, and
-otherwise never takes a group back. What was written is read back from the topic, so a restart changes nothing.
+Invariant: a checkpoint is written when it is further on the target, when the group went back at the source, or when
+the newest one is too far, since the target lost the end of its log and the record lies lower now. Otherwise it never
+takes a group back. What was written is read back from the topic, so a restart changes nothing.
 
-Reference: ``MirrorCheckpointTask.checkpointIsMoreRecent``.
+Reference: ``MirrorCheckpointTask.checkpointIsMoreRecent``, which knows the first two.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from dataclasses import dataclass
 from sparkmirror.duties.checkpoints_topic import CheckpointsTopic
 from sparkmirror.duties.duty import Result, Sides, each
 from sparkmirror.duties.group_look import GroupLook
-from sparkmirror.duties.groups import GroupPlace, Observed, Unreadable, translations
+from sparkmirror.duties.groups import GroupPlace, Known, Observed, Unreadable, translations
 from sparkmirror.duties.mirror_topics import CreateTopic
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.mm2.checkpoints import Checkpoint
+from sparkmirror.offsets.group_commits import judge
+from sparkmirror.offsets.group_records import FlowCommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,27 +89,24 @@ class Checkpoints:
 
 def decide(observed: Observed, newest: Mapping[GroupPlace, Checkpoint]) -> tuple[Action, ...]:
     """What is to be written, given what the topic says by group and partition of the target."""
-    emits = (
-        Emit(
-            checkpoint=Checkpoint(
-                group=known.place.group,
-                partition=known.target.partition,
-                upstream=known.committed.offset,
-                downstream=known.offset,
-                metadata=known.committed.metadata,
-            )
-        )
-        for known in translations(observed)
-    )
     return (
-        *(one for one in emits if _is_news(one.checkpoint, newest.get(_place(one.checkpoint)))),
+        *(Emit(checkpoint=_checkpoint(one)) for one in translations(observed) if _is_news(one, newest.get(one.target))),
         *(Unreadable(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())),
     )
 
 
-def _place(checkpoint: Checkpoint) -> GroupPlace:
-    return GroupPlace(checkpoint.group, checkpoint.partition)
+def _checkpoint(known: Known) -> Checkpoint:
+    return Checkpoint(
+        group=known.place.group,
+        partition=known.target.partition,
+        upstream=known.committed.offset,
+        downstream=known.offset,
+        metadata=known.committed.metadata,
+    )
 
 
-def _is_news(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
-    return last is None or checkpoint.upstream < last.upstream or checkpoint.downstream > last.downstream
+def _is_news(known: Known, last: Checkpoint | None) -> bool:
+    """Whether the newest checkpoint is not right any more; only the flow writes them, so each may be taken back."""
+    if last is None or known.committed.offset < last.upstream:
+        return True
+    return judge(last.downstream, known.commit, FlowCommit(last.downstream, last.upstream)).commits

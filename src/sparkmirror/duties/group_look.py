@@ -17,6 +17,7 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.topics import remote_topic, wanted
 from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.group_records import commits_of
 from sparkmirror.offsets.inherited import Inherited
 
 PATIENCE_SECONDS = 3.0
@@ -67,6 +68,7 @@ class GroupLook:
             maps=self._maps.of({place for own in fetched.found.values() for place in own if place.topic in renamed}),
             inherited=self._inherited(),
             earlier=self._earlier,
+            commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),
         )
         observed = replace(self._patiently(observed), empty=self._find_empty(observed))
         self._earlier, self._still = remembered(observed), _ahead(observed)
@@ -102,7 +104,8 @@ class GroupLook:
     def _with_target(self, observed: Observed, chosen: Iterable[str]) -> Observed:
         target, timeout_ms = self._sides.target, self._sides.flow.admin_timeout_ms
         groups = list_groups(target, timeout_ms)
-        fetched = fetch_offsets(target, [name for name in chosen if name in groups], timeout_ms)
+        asked = sorted({*chosen, *observed.commits} & groups.keys())
+        fetched = fetch_offsets(target, asked, timeout_ms)
         return replace(
             observed,
             target=groups,

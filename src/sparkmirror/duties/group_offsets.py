@@ -1,9 +1,9 @@
 """Commits translated offsets on the target, so that a group can go on there without being told anything.
 
 Invariants: a group that has members on the target is never touched; brokers refuse it, should one join meanwhile. An
-offset on the target goes forward only, unless the group went back at the source since it was looked at last; that a
-group went back while it was active on the target is forgotten, since it has a life of its own there. The metadata of
-the commit is kept.
+offset on the target goes back only if the flow itself has committed it last: along with the source's, or when its
+record lies lower on the target now (`offsets.group_commits`). A commit goes on record when the target has taken it; one
+that is replaced there by another leaves the record. The metadata of the commit is kept.
 
 Reference: ``MirrorCheckpointTask.syncGroupOffset``, which never goes back (KIP-545).
 """
@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from sparkmirror.duties.checkpoints_topic import CheckpointsTopic
 from sparkmirror.duties.duty import Change, Result, Sides, Sign
 from sparkmirror.duties.group_look import GroupLook
-from sparkmirror.duties.groups import GroupPlace, Known, Observed, Standing, obstacle, translations
+from sparkmirror.duties.groups import Known, Observed, Standing, commit_of, obstacle, translations
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets
-from sparkmirror.model import Alias, TopicPartition
+from sparkmirror.model import NO_OFFSET, Alias, TopicPartition
+from sparkmirror.offsets.group_commits import NO_COMMITS, Commits, Verdict, judge, merged, records, void, without
+from sparkmirror.offsets.group_records import FlowCommit
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class CommitOffsets:
         offsets: by partition of the target.
         upstream: the same places on the source, by partition of the target.
         new: whether the target has no such group.
-        back: the partitions that go back.
+        back: the partitions that go back, and why.
     """
 
     cluster: Alias
@@ -43,7 +44,7 @@ class CommitOffsets:
     offsets: Mapping[TopicPartition, Committed]
     upstream: Mapping[TopicPartition, int]
     new: bool = False
-    back: tuple[TopicPartition, ...] = ()
+    back: Mapping[TopicPartition, Verdict] = field(default_factory=dict)
 
     @property
     def change(self) -> Change | None:
@@ -53,11 +54,15 @@ class CommitOffsets:
             detail = f"offsets of {len(self.offsets)} partitions"
             return Change(cluster=self.cluster, sign=Sign.ADD, what=what, detail=detail)
         if self.back:
-            told = ", ".join(f"{place} to {self.offsets[place].offset}" for place in self.back)
-            return Change(
-                cluster=self.cluster, sign=Sign.CHANGE, what=what, detail=f"goes back as at the source: {told}"
-            )
+            told = (f"{place} to {self.offsets[place].offset} ({why.value})" for place, why in self.back.items())
+            detail = f"goes back: {', '.join(told)}"
+            return Change(cluster=self.cluster, sign=Sign.CHANGE, what=what, detail=detail)
         return None
+
+    @property
+    def commits(self) -> dict[TopicPartition, FlowCommit]:
+        """The same for the record."""
+        return {place: FlowCommit(one.offset, self.upstream[place]) for place, one in self.offsets.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +78,25 @@ class Hindered:
         return
 
 
-Action = CommitOffsets | Hindered
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutOnRecord:
+    """The record of the flow's own commits is behind what the target has.
+
+    Attributes:
+        commits: that the target has taken in an earlier round, and that could not be put on record then.
+        void: groups and partitions that have another offset on the target now.
+    """
+
+    commits: Commits
+    void: tuple[tuple[str, TopicPartition], ...]
+
+    @property
+    def change(self) -> None:
+        """It changes no setting."""
+        return
+
+
+Action = CommitOffsets | Hindered | PutOnRecord
 
 
 class GroupOffsets:
@@ -86,7 +109,7 @@ class GroupOffsets:
         self.interval_s = told.sync_interval_s if told.sync_enabled else None
         self._sides = sides
         self._groups = GroupLook(sides)
-        self._before: dict[GroupPlace, int] | None = None
+        self._unrecorded: Commits = {}
 
     def look(self) -> Sequence[Action]:
         """Translates what groups have committed, and compares with what they have on the target.
@@ -94,21 +117,15 @@ class GroupOffsets:
         Raises:
             SparkmirrorError: a cluster cannot be asked.
         """
-        before = self._from_checkpoints() if self._before is None else self._before
-        observed = self._groups.look(target=True)
-        actions = decide(observed, before)
-        waiting = {
-            GroupPlace(one.group, place) for one in actions if isinstance(one, CommitOffsets) for place in one.offsets
-        }
-        seen = {known.target: known.committed.offset for known in translations(observed)}
-        self._before = before | {place: offset for place, offset in seen.items() if place not in waiting}
-        return actions
+        return decide(self._groups.look(target=True), self._unrecorded)
 
     def apply(self, actions: Sequence[Action]) -> Sequence[Result]:
-        """Commits; a group that has got members meanwhile is left alone, and so has no result.
+        """Commits, and then puts on record what the target has taken.
+
+        A group that has got members meanwhile is left alone, and so has no result.
 
         Raises:
-            SparkmirrorError: the target cannot be asked.
+            SparkmirrorError: the target cannot be asked, or the flow's internal topic cannot be written.
         """
         commits = {one.group: one for one in actions if isinstance(one, CommitOffsets)}
         wanted = {group: one.offsets for group, one in commits.items()}
@@ -118,30 +135,35 @@ class GroupOffsets:
             for one in actions
             if isinstance(one, Hindered)
         ]
+        taken: dict[str, Mapping[TopicPartition, FlowCommit]] = {}
         for group, action in commits.items():
             failure = done.failed.get(group)
             if isinstance(failure, BrokerError) and failure.code in HAS_MEMBERS:
                 log.debug("group %s has got members on %s: %s", group, action.cluster, failure)
                 continue
-            if failure is None and self._before is not None:
-                self._before |= {GroupPlace(group, place): offset for place, offset in action.upstream.items()}
+            if failure is None:
+                taken[group] = action.commits
             results.append(Result(action=action, failure="" if failure is None else str(failure)))
+        self._put_on_record(taken, [one for one in actions if isinstance(one, PutOnRecord)])
         return results
 
-    def _from_checkpoints(self) -> dict[GroupPlace, int]:
-        """Where groups were on the source when they were written last, as the checkpoints topic tells it."""
-        topic = CheckpointsTopic(self._sides)
-        topic.follow()
-        return {place: checkpoint.upstream for place, checkpoint in topic.newest.items()}
+    def _put_on_record(self, taken: Commits, behind: Sequence[PutOnRecord]) -> None:
+        assert self._sides.store is not None  # a flow that does its duties was started
+        self._unrecorded = merged(*(one.commits for one in behind), taken)
+        replaced = [each for one in behind for each in one.void]
+        written, removed = records(self._sides.store.state.committed, self._unrecorded, replaced)
+        self._sides.store.write(written, tombstones=removed)
+        self._unrecorded = {}
 
 
-def decide(observed: Observed, before: Mapping[GroupPlace, int]) -> tuple[Action, ...]:
+def decide(observed: Observed, unrecorded: Commits = NO_COMMITS) -> tuple[Action, ...]:
     """What is to be committed.
 
     Args:
         observed: a look that asked the target too.
-        before: by group and partition of the target, where the group was on the source when it was looked at last.
+        unrecorded: commits of this process that the target has taken, and that are not on record yet.
     """
+    observed = replace(observed, commits=merged(observed.commits, unrecorded))
     by_group: dict[str, list[Known]] = {}
     for known in translations(observed):
         by_group.setdefault(known.place.group, []).append(known)
@@ -149,25 +171,23 @@ def decide(observed: Observed, before: Mapping[GroupPlace, int]) -> tuple[Action
     for group, translated in by_group.items():
         hindered = obstacle(observed, group)
         if hindered is None:
-            actions += _commits(observed, group, translated, before)
+            actions += _commits(observed, group, translated)
         elif hindered[0] is Standing.UNREADABLE_THERE:
             actions.append(Hindered(group=group, reason=hindered[1]))
+    outdated = tuple(void(observed.commits, observed.there, observed.unreadable_there))
+    if unrecorded or outdated:
+        actions.append(PutOnRecord(commits=without(unrecorded, outdated), void=outdated))
     return (*actions, *(Hindered(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())))
 
 
-def _commits(
-    observed: Observed, group: str, known: Sequence[Known], before: Mapping[GroupPlace, int]
-) -> list[CommitOffsets]:
-    there = observed.there.get(group, {})
-    wanted: list[Known] = []
-    back: list[TopicPartition] = []
-    for one in known:
-        place = one.target.partition
-        if place not in there or there[place].offset < one.offset:
-            wanted.append(one)
-        elif there[place].offset > one.offset and before.get(one.target, -1) > one.committed.offset:
-            wanted.append(one)
-            back.append(place)
+def _commits(observed: Observed, group: str, known: Sequence[Known]) -> list[CommitOffsets]:
+    there = {place: each.offset for place, each in observed.there.get(group, {}).items()}
+    verdicts = {
+        place: judge(there.get(place, NO_OFFSET), one.commit, commit_of(observed, one.target))
+        for one in known
+        for place in (one.target.partition,)
+    }
+    wanted = [one for one in known if verdicts[one.target.partition].commits]
     if not wanted:
         return []
     return [
@@ -177,6 +197,6 @@ def _commits(
             offsets={one.target.partition: Committed(one.offset, one.committed.metadata) for one in wanted},
             upstream={one.target.partition: one.committed.offset for one in wanted},
             new=group not in observed.target,
-            back=tuple(back),
+            back={place: verdict for place, verdict in verdicts.items() if verdict.goes_back},
         )
     ]

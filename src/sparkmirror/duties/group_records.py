@@ -22,7 +22,7 @@ from sparkmirror.events import now_ms
 from sparkmirror.kafka.groups import Offsets, fetch_offsets, list_groups
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets import condensing
-from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen, UpstreamOffset
+from sparkmirror.offsets.group_records import ExactTarget, GroupSeen, GroupsSeen, UpstreamOffset
 from sparkmirror.offsets.translation import exact
 
 NO_UPSTREAM: Upstream = {}
@@ -62,11 +62,11 @@ class NoUpstream:
 
 Action = Remember | Unreadable | NoUpstream
 
-Translate: TypeAlias = Callable[[TopicPartition, int], int | None]
+Translate: TypeAlias = Callable[[TopicPartition, int], ExactTarget | None]
 """What an offset of the source is on the target, where that is known exactly."""
 
 
-def untold(_place: TopicPartition, _offset: int) -> int | None:
+def untold(_place: TopicPartition, _offset: int) -> ExactTarget | None:
     """Nothing is put on record beside what is there."""
     return None
 
@@ -173,7 +173,7 @@ def with_targets(seen: GroupSeen, known: GroupSeen | None, translate: Translate)
         known: what is on record of it.
         translate: as for `decide`.
     """
-    targets: dict[int, int] = {}
+    targets: dict[int, ExactTarget] = {}
     for number, (offset, _) in seen.offsets.items():
         target = translate(TopicPartition(seen.topic, number), offset)
         if target is None and known is not None and known.offsets.get(number, (NO_OFFSET, ""))[0] == offset:

@@ -20,6 +20,8 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import group_filter
+from sparkmirror.offsets.group_commits import Commits, Verdict, judge
+from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import NotYet, Reason, Translated, Translation, in_empty, translate
@@ -52,6 +54,7 @@ class Observed:
         target: the groups of the target; empty where the target was not asked.
         there: what the groups have committed there.
         unreadable_there: why that is not known, for some of them.
+        commits: what the flow itself has committed there last, by group and partition of the target.
     """
 
     flow: FlowConfig
@@ -66,6 +69,7 @@ class Observed:
     target: Mapping[str, GroupListing] = field(default_factory=dict)
     there: Mapping[str, Offsets] = field(default_factory=dict)
     unreadable_there: Mapping[str, str] = field(default_factory=dict)
+    commits: Commits = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +103,11 @@ class Standing(Enum):
     UNREADABLE_THERE = "its offsets on the target cannot be read"
     OTHER_KIND_THERE = "on the target there is a group of another kind with its name"
     ACTIVE_THERE = "it has members on the target, which are never disturbed"
-    FURTHER_THERE = "on the target it is further, and never goes back unless it went back at the source"
+    GOES_BACK = "on the target it is further, by the flow's own commit, and goes back at the next round"
+    FURTHER_THERE = (
+        "on the target it is further, by a commit that is not the flow's, and is left there: "
+        "sparkmirror offsets --apply puts it at its translation"
+    )
     LEVEL = "on the target it is there"
     TRANSLATED = "translated; the target has an older offset, or none"
 
@@ -114,11 +122,19 @@ _TRANSLATED = frozenset(
         Standing.UNREADABLE_THERE,
         Standing.OTHER_KIND_THERE,
         Standing.ACTIVE_THERE,
+        Standing.GOES_BACK,
         Standing.FURTHER_THERE,
         Standing.LEVEL,
         Standing.TRANSLATED,
     }
 )
+_STANDS = {
+    Verdict.FORWARD: Standing.TRANSLATED,
+    Verdict.LEVEL: Standing.LEVEL,
+    Verdict.BACK_WITH_SOURCE: Standing.GOES_BACK,
+    Verdict.BACK_WITH_COPY: Standing.GOES_BACK,
+    Verdict.LEFT: Standing.FURTHER_THERE,
+}
 _WHY = {
     Reason.NOTHING_MIRRORED: Standing.NOTHING_MIRRORED,
     Reason.AHEAD: Standing.AHEAD,
@@ -142,6 +158,11 @@ class Known:
     target: GroupPlace
     committed: Committed
     offset: int
+
+    @property
+    def commit(self) -> FlowCommit:
+        """The same as the flow would commit it."""
+        return FlowCommit(self.offset, self.committed.offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +280,7 @@ def _line(observed: Observed, place: GroupPlace) -> GroupLine:
     found, result = _translated(observed, place)
     target = _target(observed, partition)
     there = observed.there.get(group, {}).get(target, Committed(NO_OFFSET)).offset
-    standing, detail = _standing(observed, group, result, there)
+    standing, detail = _standing(observed, GroupPlace(group, target), found, result, there)
     return GroupLine(
         group=group,
         standing=standing,
@@ -272,15 +293,22 @@ def _line(observed: Observed, place: GroupPlace) -> GroupLine:
     )
 
 
-def _standing(observed: Observed, group: str, result: Translation, there: int) -> tuple[Standing, str]:
+def _standing(
+    observed: Observed, target: GroupPlace, committed: Committed, result: Translation, there: int
+) -> tuple[Standing, str]:
     if isinstance(result, NotYet):
         return _WHY[result.reason], ""
-    hindered = obstacle(observed, group)
+    hindered = obstacle(observed, target.group)
     if hindered is not None:
         return hindered
-    if there == result.offset:
-        return Standing.LEVEL, result.place.value
-    return (Standing.FURTHER_THERE if there > result.offset else Standing.TRANSLATED), result.place.value
+    standing = _STANDS[judge(there, FlowCommit(result.offset, committed.offset), commit_of(observed, target))]
+    further = f"{there - result.offset} further; " if there > result.offset else ""
+    return standing, further + result.place.value
+
+
+def commit_of(observed: Observed, target: GroupPlace) -> FlowCommit | None:
+    """What the flow itself has committed for a partition of the target last, as far as is on record."""
+    return observed.commits.get(target.group, {}).get(target.partition)
 
 
 def _translated(observed: Observed, place: GroupPlace) -> tuple[Committed, Translation]:

@@ -14,7 +14,6 @@ from sparkmirror.duties.group_records import GroupRecords
 from sparkmirror.duties.heartbeats import Heartbeats
 from sparkmirror.duties.offset_syncs import OffsetSyncs
 
-# Offsets of groups go before checkpoints: what a group had before is read from the checkpoints.
 _UPKEEP: tuple[Callable[[Sides], Duty], ...] = (
     TopicConfigs,
     TopicDeletions,

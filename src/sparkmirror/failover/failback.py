@@ -25,7 +25,7 @@ from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
-from sparkmirror.failover.procedure import Procedure
+from sparkmirror.failover.procedure import Procedure, moved_by
 from sparkmirror.failover.states import Keep, Step
 from sparkmirror.flow.planner import ids_of_topics
 from sparkmirror.kafka import admin
@@ -33,6 +33,7 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
+from sparkmirror.offsets.group_records import commits_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.orders import HOLD_KEY, MoveOrder
@@ -111,10 +112,10 @@ class Failback:
     def _move(self, operation: Operation) -> None:
         # What came while groups were waited for has to be there too, or who has read it here reads it again there.
         self._procedure.do(Step.CATCHING_UP, operation)
-        self._procedure.commit(decided(self._forth, self._back, _found(operation)))
+        self._procedure.commit(decided(self._forth, self._back, _found(operation), moved_by(operation)))
 
     def _verify(self, operation: Operation) -> None:
-        self._procedure.look_after(decided(self._forth, self._back, _found(operation)))
+        self._procedure.look_after(decided(self._forth, self._back, _found(operation), moved_by(operation)))
 
     def _release(self, operation: Operation) -> None:
         """Lets the flow from the cluster that came back go on, and applications write there."""
@@ -170,8 +171,16 @@ def divergent(forth: Sides, back: Sides) -> tuple[Divergent, ...]:
     return divergence.find(progress, ends, _mirrored(forth, back, positions) if _writes_originals(forth, back) else {})
 
 
-def decided(forth: Sides, back: Sides, found: Sequence[Divergent]) -> tuple[GroupMove, ...]:
+def decided(
+    forth: Sides, back: Sides, found: Sequence[Divergent], moved: frozenset[str] = frozenset()
+) -> tuple[GroupMove, ...]:
     """Where every group goes on.
+
+    Args:
+        forth: the flow from the cluster that came back, and its clusters.
+        back: the flow to it, and its clusters.
+        found: what only that cluster has.
+        moved: the groups that the operation has moved already.
 
     Raises:
         SparkmirrorError: a cluster cannot be asked.
@@ -181,6 +190,7 @@ def decided(forth: Sides, back: Sides, found: Sequence[Divergent]) -> tuple[Grou
     here = {place for own in offsets.values() for place in own}
     copies = _copies(forth)
     assert back.store is not None
+    back.store.follow()
     begun = back.store.state.progress
     local = {
         name: topics.remote_topic(back.flow, name) for name in topics.read(back.flow, {p.topic for p in here}, begun)
@@ -206,6 +216,8 @@ def decided(forth: Sides, back: Sides, found: Sequence[Divergent]) -> tuple[Grou
             oldest=oldest,
             empty=ends_of_empty(back.target, unmirrored, timeout_ms),
             there=look.standing_there(back.target, offsets, timeout_ms),
+            moved=moved,
+            commits=commits_of(back.store.state.committed.values()),
         )
     )
 

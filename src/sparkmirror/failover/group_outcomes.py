@@ -116,7 +116,7 @@ def moves_yet(observed: Observed, groups: tuple[str, ...]) -> bool:
     """Whether another look, a moment later, may say something better of a flow that runs."""
     passing = {Standing.AHEAD, Standing.UNSETTLED}
     if observed.flow.groups.sync_enabled:
-        passing.add(Standing.FURTHER_THERE)
+        passing |= {Standing.GOES_BACK, Standing.FURTHER_THERE}
     return any(line.standing in passing for group in groups for line in explain_group(observed, group))
 
 

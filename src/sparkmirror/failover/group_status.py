@@ -27,6 +27,7 @@ class GroupStatus:
         partitions: of copied topics that it has committed.
         repeats: offsets that it would read again, since the target has an older one of it; None where it has none.
         ahead: offsets that it has read and that are not on the target.
+        further: offsets that it would skip: it stands beyond its translation there, by a commit that is not the flow's.
         left_out: partitions that have no offset on the target, whatever is done.
         hindrance: why a failover would not move it, or "".
     """
@@ -36,6 +37,7 @@ class GroupStatus:
     partitions: int
     repeats: int | None
     ahead: int
+    further: int
     left_out: int
     hindrance: str = ""
 
@@ -61,8 +63,9 @@ def status_of(move: GroupMove) -> GroupStatus:
         group=move.group,
         seen_ms=move.seen_ms,
         partitions=len(places),
-        repeats=sum(place.offset - place.before for place in placed) if known else None,
+        repeats=sum(max(0, place.offset - place.before) for place in placed) if known else None,
         ahead=sum(place.ahead for place in places),
+        further=sum(place.further for place in places),
         left_out=len(places) - len(placed),
         hindrance=move.hindrance,
     )

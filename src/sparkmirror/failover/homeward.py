@@ -5,17 +5,20 @@ through the map of the flow that brings it there. Where names are kept both flow
 that a group would read next was born on one of the two clusters, and the map that knows it decides.
 
 Invariants: nothing is guessed; a group at the end of a copy goes behind what only the other cluster has, where that was
-put aside, since the flow does too; a group that has members there is not touched.
+put aside, since the flow does too; a group that has members there is not touched. A group goes on where it stands here,
+also where it is further there: that dates from before its consumers came here. But one that this operation has moved
+already, and that has been committed there since, stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sparkmirror.failover.moves import GroupMove, MovedPlace, Standing
 from sparkmirror.kafka.groups import Offsets
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.group_commits import Commits
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import (
@@ -64,6 +67,8 @@ class HomewardSight:
         oldest: the first offset that partitions there still have.
         empty: the ends of partitions there that have no record.
         there: how the groups stand there.
+        moved: the groups that the operation has moved already.
+        commits: what the flow that goes there has committed there last, as it is on record.
     """
 
     offsets: Mapping[str, Offsets]
@@ -74,6 +79,8 @@ class HomewardSight:
     oldest: Mapping[TopicPartition, int] = field(default_factory=dict)
     empty: Mapping[TopicPartition, int] = field(default_factory=dict)
     there: Standing = field(default_factory=Standing)
+    moved: frozenset[str] = frozenset()
+    commits: Commits = field(default_factory=dict)
 
 
 def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
@@ -99,7 +106,7 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     result = still_there(plain, sight.oldest.get(there))
     if isinstance(result, NotYet):
         return MovedPlace(partition=here, target=there, committed=committed, before=before, text=result.reason.value)
-    return MovedPlace(
+    found = MovedPlace(
         partition=here,
         target=there,
         committed=committed,
@@ -108,6 +115,19 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
         exact=result.place.exact,
         text=result.place.value,
     )
+    if _used_since(sight, group, found):
+        return replace(found, offset=before, exact=True, text="committed there since the group was moved: left there")
+    if before > result.offset:
+        return replace(found, text=f"{found.text} (back from {before}, where it stood before it left)")
+    return found
+
+
+def _used_since(sight: HomewardSight, group: str, found: MovedPlace) -> bool:
+    """Whether a group that was moved has been committed there since, by another than the flow."""
+    assert found.target is not None
+    commit = sight.commits.get(group, {}).get(found.target)
+    own = commit is not None and commit.downstream == found.before
+    return group in sight.moved and found.before not in (NO_OFFSET, found.offset) and not own
 
 
 def translate(sight: HomewardSight, here: TopicPartition, committed: int) -> Translation:

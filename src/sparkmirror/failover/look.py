@@ -26,6 +26,7 @@ from sparkmirror.kafka.groups import Committed, GroupListing, Offsets, fetch_off
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
+from sparkmirror.offsets.group_records import commits_of
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.state import JournalState
@@ -273,6 +274,7 @@ def sight(sides: Sides, maps: KnownMaps) -> Sight:
         originals=originals,
         upstream=upstream_on_record(state.groups, offsets),
         back=str(flow.name.back),
+        commits=commits_of(state.committed.values()),
     )
 
 

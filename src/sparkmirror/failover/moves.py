@@ -1,7 +1,9 @@
 """Where each group goes on at the target when the flow has been stopped, and whether it arrived there. Pure.
 
 Invariants: nothing is guessed: a place without a translation is left out with the reason; a group that has members on
-the target is not touched; an offset on the target never goes back, since a group that is further there has read there.
+the target is not touched; an offset on the target goes back only if the flow itself has committed it last
+(`offsets.group_commits`). One that is further by another's commit stays, since a consumer may have read there, and is
+never told as exact.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.group_records import UpstreamOffset
+from sparkmirror.offsets.group_commits import Commits, Verdict, judge
+from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import (
@@ -72,6 +75,7 @@ class Sight:
         originals: of the source topics that are copies of the target's own, the names that these have there.
         upstream: by group where offsets lead to by the map of the flow the other way, as it is on record.
         back: the name of that flow.
+        commits: what the flow itself has committed on the target last, as it is on record.
     """
 
     offsets: Mapping[str, Offsets]
@@ -85,6 +89,7 @@ class Sight:
     originals: Mapping[str, str] = field(default_factory=dict)
     upstream: Mapping[str, Mapping[TopicPartition, UpstreamOffset]] = field(default_factory=dict)
     back: str = ""
+    commits: Commits = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +103,9 @@ class MovedPlace:
         offset: where the group goes on at the target, or `NO_OFFSET`.
         before: what the group had committed there, or `NO_OFFSET`.
         ahead: records that the group had read at the source and that never came to the target.
-        exact: whether nothing is read twice; False too where there is no offset and records may be.
+        exact: whether nothing is read twice, and nothing skipped; False too where there is no offset and it may be.
+        further: offsets that the group stands beyond its translation, by a commit that is not the flow's: it stays
+            there, and skips what it has not read of them.
         text: what lies at the offset, or why there is none.
     """
 
@@ -109,6 +116,7 @@ class MovedPlace:
     before: int = NO_OFFSET
     ahead: int = 0
     exact: bool = True
+    further: int = 0
     text: str = ""
 
 
@@ -138,10 +146,23 @@ class GroupMove:
         }
 
     @property
+    def missing(self) -> dict[TopicPartition, Committed]:
+        """What of that it has not."""
+        has = {place.target: place.before for place in self.places}
+        return {target: committed for target, committed in self.wanted.items() if has[target] != committed.offset}
+
+    def commits(self, targets: Collection[TopicPartition]) -> dict[TopicPartition, FlowCommit]:
+        """What goes on record when the target has taken the offsets of these partitions of it."""
+        return {
+            place.target: FlowCommit(place.offset, place.committed.offset)
+            for place in self.places
+            if place.target is not None and place.target in targets
+        }
+
+    @property
     def is_there(self) -> bool:
         """Whether the target has every offset that it is to have."""
-        wanted = self.wanted
-        return all(place.before == place.offset for place in self.places if place.target in wanted)
+        return not self.missing
 
     @property
     def left_out(self) -> tuple[MovedPlace, ...]:
@@ -151,7 +172,12 @@ class GroupMove:
     @property
     def inexact(self) -> tuple[MovedPlace, ...]:
         """The partitions in which the group may read some records twice."""
-        return tuple(place for place in self.places if not place.exact)
+        return tuple(place for place in self.places if not place.exact and not place.further)
+
+    @property
+    def further(self) -> tuple[MovedPlace, ...]:
+        """The partitions in which the group is left beyond its translation, since others have committed there."""
+        return () if self.hindrance else tuple(place for place in self.places if place.further)
 
     @property
     def uncopied(self) -> tuple[str, ...]:
@@ -237,36 +263,51 @@ def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
     found = MovedPlace(partition=partition, target=target, committed=committed, before=sight.there.at(group, target))
     upstream = sight.upstream.get(group, {}).get(partition)
     if partition.topic not in sight.renamed:
-        return _in_the_original(sight, found, upstream)
+        return _in_the_original(sight, group, found, upstream)
     offsets = sight.maps.get(partition)
     if offsets is None:
-        return _placed(sight, found, NotYet(Reason.NOTHING_MIRRORED), exact=True)
+        return _placed(sight, group, found, NotYet(Reason.NOTHING_MIRRORED))
     result = translate_at_the_end(offsets, committed.offset, sight.inherited.get(partition))
     if upstream is not None and not (isinstance(result, Translated) and result.place is Place.RECORD):
-        return _in_the_original(sight, found, upstream)  # the next record is one that the flow back brought here
+        return _in_the_original(sight, group, found, upstream)  # the next record is one that the flow back brought here
     ahead = max(0, committed.offset - offsets.position) if offsets.position != NO_OFFSET else 0
     exact = not isinstance(result, Translated) or result.place.exact
-    return _placed(sight, replace(found, ahead=ahead), result, exact=exact)
+    return _placed(sight, group, replace(found, ahead=ahead, exact=exact), result)
 
 
-def _in_the_original(sight: Sight, found: MovedPlace, upstream: UpstreamOffset | None) -> MovedPlace:
+def _in_the_original(sight: Sight, group: str, found: MovedPlace, upstream: UpstreamOffset | None) -> MovedPlace:
     """By the map of the flow back, which lies on the source and was asked while that was there."""
     if upstream is None:
         text = f"a copy that {sight.back} made, of which no offsets are on record"
         return replace(found, exact=False, text=text)
     if upstream.offset == NO_OFFSET:
         return replace(found, exact=False, text=Reason[upstream.name].value)
-    placed = _placed(sight, found, Translated(upstream.offset, Place[upstream.name]), exact=upstream.exact)
-    behind = "" if placed.exact else f", as far as {sight.back} is on record: some records before it may be read again"
+    result = Translated(upstream.offset, Place[upstream.name])
+    placed = _placed(sight, group, replace(found, exact=upstream.exact), result)
+    if placed.exact or placed.further:
+        return placed
+    behind = f", as far as {sight.back} is on record: some records before it may be read again"
     return replace(placed, text=placed.text + behind)
 
 
-def _placed(sight: Sight, found: MovedPlace, result: Translation, *, exact: bool) -> MovedPlace:
+def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) -> MovedPlace:
     assert found.target is not None
     result = still_there(in_empty(result, sight.empty.get(found.target)), sight.oldest.get(found.target))
     if not isinstance(result, Translated):
         return replace(found, text=result.reason.value)
-    if found.before > result.offset:
-        text = "the group is further on the target and stays there"
-        return replace(found, offset=found.before, exact=True, text=text)
-    return replace(found, offset=result.offset, exact=exact, text=result.place.value)
+    commit = sight.commits.get(group, {}).get(found.target)
+    verdict = judge(found.before, FlowCommit(result.offset, found.committed.offset), commit)
+    if verdict is Verdict.LEFT:
+        return _left(found, found.before - result.offset)
+    back = f" (back from {found.before}: {verdict.value})" if verdict.goes_back else ""
+    return replace(found, offset=result.offset, text=result.place.value + back)
+
+
+def _left(found: MovedPlace, further: int) -> MovedPlace:
+    """The place where the group stands, so many offsets beyond its translation: it is not the flow's to change."""
+    text = (
+        f"{further} offsets further on the target than its translation, {found.before - further}, by a commit that is "
+        "not the flow's, and left there: what it has not read of them is skipped; kafka-consumer-groups.sh "
+        f"--reset-offsets --to-offset {found.before - further} sets it back"
+    )
+    return replace(found, offset=found.before, exact=False, further=further, text=text)

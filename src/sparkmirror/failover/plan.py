@@ -165,6 +165,9 @@ def _warnings(
     ]
     if again:
         found.append(f"groups may read some records twice: {some(again)}")
+    further = [f"{move.group} at {place.partition} ({place.text})" for move in moves for place in move.further]
+    if further:
+        found.append(f"groups are left further on the target than they are on the source: {some(further)}")
     members = [listing.name for listing in listed if listing.active]
     if members:
         found.append(f"groups have members on the source: {some(members)}")

@@ -8,7 +8,7 @@ the operation. A step that fails leaves the operation where it is, with the reas
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -35,6 +35,7 @@ from sparkmirror.kafka.groups import HAS_MEMBERS, commit_offsets, fetch_offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets import group_commits
 from sparkmirror.offsets.group_records import GroupsSeen
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY, HoldOrder
@@ -297,22 +298,20 @@ class Procedure:
         self.commit(moves.decide(look.sight(self._sides, self._maps)))
 
     def commit(self, decided: Sequence[moves.GroupMove]) -> None:
-        """Commits on the target what is not there yet.
+        """Commits on the target what is not there yet, and puts on record that the flow has done so.
 
         Raises:
             SparkmirrorError: not all could be committed; those that were stay.
         """
-        wanted = {
-            move.group: {place: committed for place, committed in move.wanted.items() if not _there(move, place)}
-            for move in decided
-        }
-        wanted = {group: offsets for group, offsets in wanted.items() if offsets}
+        wanted = {move.group: missing for move in decided if (missing := move.missing)}
         self._operator.check()
         done = commit_offsets(self._sides.target, wanted, self._timeout_ms)
         active = sorted(name for name, why in done.failed.items() if _has_members(why))
         failed = {name: why for name, why in done.failed.items() if name not in active}
         self._tell(f"moved: {moves.count(decided, done.failed).text}")
         if failed:
+            with suppress(SparkmirrorError):  # the target is in trouble: what is not on record counts as a consumer's
+                self._put_on_record(decided, done.failed)
             name, why = next(iter(sorted(failed.items())))
             behind = cause(why)
             raise SparkmirrorError(
@@ -320,7 +319,15 @@ class Procedure:
                 f"{self._sides.target.alias}: {name}: {why}{f': {behind}' if behind else ''} (mend it, and run the "
                 "command again: it goes on here)"
             )
+        self._put_on_record(decided, done.failed)
         self._operator.note(active=active)
+
+    def _put_on_record(self, decided: Sequence[moves.GroupMove], failed: Collection[str]) -> None:
+        """What the target has taken, and which groups that concerns."""
+        moved = [move for move in decided if move.wanted and move.group not in failed]
+        taken = {move.group: move.commits(move.missing) for move in moved}
+        self._store.write(*group_commits.records(self._store.state.committed, taken))
+        self._operator.note(moved=sorted({*(move.group for move in moved), *moved_by(self._operator.operation)}))
 
     def _verify(self, _operation: Operation) -> None:
         """Looks whether every group can start on the target."""
@@ -422,9 +429,9 @@ def _do(operator: Operator, do: Callable[[Step, Operation], None], step: Step, o
     operator.go_to(following(Kind(operation.kind), step), times=times)
 
 
-def _there(move: moves.GroupMove, place: TopicPartition) -> bool:
-    """Whether the group stands there already."""
-    return any(each.target == place and each.before == each.offset for each in move.places)
+def moved_by(operation: Operation | None) -> frozenset[str]:
+    """The groups that an operation has moved; what they have on the target then is theirs."""
+    return frozenset(() if operation is None else operation.facts.get("moved", ()))
 
 
 def _has_members(failure: Exception) -> bool:

@@ -149,6 +149,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "lost_records": report.missing,
         "repeated_records": _repeated(report.moves),
         "offsets_without_place": len(_without(report.moves)),
+        "offsets_left_further": sum(len(move.further) for move in report.moves),
         "troubles": list(report.troubles),
         "partitions": [_partition(each) for each in report.partitions],
         "groups": [_group(each) for each in report.moves],
@@ -250,6 +251,10 @@ def _losses(report: Report) -> list[str]:
     if without := _without(report.moves):
         where = f"groups begin there at what they have committed on {report.taken}, or where `auto.offset.reset` says"
         lines.append(f"- offsets of groups that have no place on {report.taken}: **{len(without)}** ({where})")
+    if further := [f"{move.group} at {place.partition}" for move in report.moves for place in move.further]:
+        why = "others than the flow have committed them, and groups skip what they have not read there"
+        where = f"{some(further)}: {why}"
+        lines.append(f"- offsets of groups left further than their translation: **{len(further)}** ({where})")
     return lines
 
 
@@ -399,6 +404,8 @@ def _group(move: GroupMove) -> dict[str, Any]:
                 "target_topic": None if place.target is None else place.target.topic,
                 "offset": None if place.offset == NO_OFFSET else place.offset,
                 "ahead": place.ahead,
+                "further": place.further,
+                "exact": place.exact,
                 "text": place.text,
             }
             for place in move.places

@@ -24,7 +24,7 @@ from sparkmirror.failover import failback, fence, look, moves, plan
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.failback import Failback
 from sparkmirror.failover.operator import Operator, operating
-from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out
+from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out, moved_by
 from sparkmirror.failover.report import Report
 from sparkmirror.failover.states import ENDED, REVERSIBLE, Kind, Step
 from sparkmirror.flow.opening import never_started
@@ -306,7 +306,7 @@ class BackDesk(Desk):
             flow=self._back.flow,
             operation=operation,
             partitions=look.partitions(self._back.flow, self._back.store.state, NOT_ASKED),
-            moves=failback.decided(self._sides, self._back, tuple(map(Divergent.of, rows))),
+            moves=failback.decided(self._sides, self._back, tuple(map(Divergent.of, rows)), moved_by(operation)),
         )
 
     def _steps(self, operator: Operator, tell: Tell) -> Callable[[Step, Operation], None]:

@@ -242,12 +242,14 @@ def _first_to_go(candidate: tuple[_Half, Counted]) -> tuple[bool, bool]:
     return block.holes.thinned, needed
 
 
-def committed(state: JournalState, partitions: Mapping[TopicPartition, object]) -> dict[TopicPartition, dict[int, int]]:
-    """What groups had committed of partitions, with the target offset that it was translated to at that time."""
-    found: dict[TopicPartition, dict[int, int]] = {}
+def committed(
+    state: JournalState, partitions: Mapping[TopicPartition, object]
+) -> dict[TopicPartition, dict[tuple[int, Writer], int]]:
+    """What groups had committed of partitions, with the target offset that it had under a writer epoch at that time."""
+    found: dict[TopicPartition, dict[tuple[int, Writer], int]] = {}
     for seen in state.groups.values():
         for number, target in seen.targets.items():
             place = TopicPartition(seen.topic, number)
             if place in partitions and number in seen.offsets:
-                found.setdefault(place, {})[seen.offsets[number][0]] = target
+                found.setdefault(place, {})[seen.offsets[number][0], target.writer] = target.offset
     return found

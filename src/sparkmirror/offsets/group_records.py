@@ -6,17 +6,28 @@
 A source that is gone cannot be asked, and a group that was ahead of the mirror is in no checkpoint: so a failover reads
 these.
 
+    ["committed", name, topic]   what the flow itself has committed last for a group on the target
+
+The last tells the flow's own commits from those of consumers that have used the group on the target: only the former
+may go back there (`group_commits`).
+
 Invariants: a record says what the source answered at its time, and it still did so at the time of the newest
-``["groups"]``. A target offset in it was exact at that time; it outlives what the offset map knew then.
+``["groups"]``. A target offset in it was exact at that time; it outlives what the offset map knew then, but only as
+long as the record lies there under the same writer epoch. A commit is on record after the target has taken it, never
+before: a commit that the record does not know counts as a consumer's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets import json_text
+
+_WITH_WRITER = 3
+"""Words of a row behind partition, offset and metadata: a target offset counts only with its producer id and epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +46,20 @@ class UpstreamOffset:
     offset: int
     name: str
     exact: bool = True
+
+
+class ExactTarget(NamedTuple):
+    """What an offset of the source is on the target, as long as its record has this writer epoch there."""
+
+    offset: int
+    writer: Writer
+
+
+class FlowCommit(NamedTuple):
+    """What the flow has committed on the target, and the offset of the source that it is the translation of."""
+
+    downstream: int
+    upstream: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +82,7 @@ class GroupSeen:
     offsets: Mapping[int, tuple[int, str]]
     time_ms: int
     upstream: Mapping[int, UpstreamOffset] = field(default_factory=dict)
-    targets: Mapping[int, int] = field(default_factory=dict)
+    targets: Mapping[int, ExactTarget] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -66,7 +91,10 @@ class GroupSeen:
 
     def value(self) -> str:
         """The record's value."""
-        targets = {number: (target,) for number, target in self.targets.items()}
+        targets = {
+            number: (target.offset, target.writer.producer_id, target.writer.epoch)
+            for number, target in self.targets.items()
+        }
         rows = [[number, *self.offsets[number], *targets.get(number, ())] for number in sorted(self.offsets)]
         said: dict[str, Any] = {"v": json_text.VERSION, "time_ms": self.time_ms, "offsets": rows}
         if self.upstream:
@@ -91,13 +119,51 @@ class GroupsSeen:
         return json_text.write({"v": json_text.VERSION, "time_ms": self.time_ms})
 
 
-GroupRecord = GroupSeen | GroupsSeen
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCommitted:
+    """What the flow has committed for a group on the target, as far as the target still has it.
+
+    Attributes:
+        group: its name.
+        topic: of the target.
+        commits: by partition.
+    """
+
+    group: str
+    topic: str
+    commits: Mapping[int, FlowCommit]
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return json_text.write(["committed", self.group, self.topic])
+
+    def value(self) -> str:
+        """The record's value."""
+        rows = [[number, *self.commits[number]] for number in sorted(self.commits)]
+        return json_text.write({"v": json_text.VERSION, "offsets": rows})
+
+
+GroupRecord = GroupSeen | GroupsSeen | GroupCommitted
+
+
+def commits_of(records: Iterable[GroupCommitted]) -> dict[str, dict[TopicPartition, FlowCommit]]:
+    """What the flow has committed, by group and partition of the target."""
+    found: dict[str, dict[TopicPartition, FlowCommit]] = {}
+    for one in records:
+        own = found.setdefault(one.group, {})
+        own |= {TopicPartition(one.topic, number): commit for number, commit in one.commits.items()}
+    return found
 
 
 def _group(name: list[Any], data: dict[str, Any]) -> GroupSeen:
     _, group, topic = name
     offsets = {int(number): (int(offset), str(metadata)) for number, offset, metadata, *_ in data["offsets"]}
-    targets = {int(number): int(target) for number, _, _, *rest in data["offsets"] for target in rest[:1]}
+    targets = {
+        int(number): ExactTarget(int(rest[0]), Writer(producer_id=int(rest[1]), epoch=int(rest[2])))
+        for number, _, _, *rest in data["offsets"]
+        if len(rest) >= _WITH_WRITER
+    }
     upstream = {int(row[0]): UpstreamOffset(int(row[1]), str(row[2]), bool(row[3])) for row in data.get("upstream", [])}
     return GroupSeen(
         group=str(group),
@@ -109,9 +175,19 @@ def _group(name: list[Any], data: dict[str, Any]) -> GroupSeen:
     )
 
 
+def _committed(name: list[Any], data: dict[str, Any]) -> GroupCommitted:
+    _, group, topic = name
+    commits = {int(number): FlowCommit(int(there), int(here)) for number, there, here in data["offsets"]}
+    return GroupCommitted(group=str(group), topic=str(topic), commits=commits)
+
+
 def _groups(_name: list[Any], data: dict[str, Any]) -> GroupsSeen:
     return GroupsSeen(time_ms=int(data["time_ms"]))
 
 
-READERS: dict[str, Callable[[list[Any], dict[str, Any]], GroupRecord]] = {"group": _group, "groups": _groups}
+READERS: dict[str, Callable[[list[Any], dict[str, Any]], GroupRecord]] = {
+    "group": _group,
+    "groups": _groups,
+    "committed": _committed,
+}
 """The readers of these kinds, for ``records.parse``."""

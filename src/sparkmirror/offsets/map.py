@@ -41,12 +41,14 @@ class Part(NamedTuple):
         pieces: of the epoch.
         first, stop: from which count to before which.
         known: whether their place on the target is.
+        writer: whose epoch it is.
     """
 
     pieces: Pieces
     first: int
     stop: int
     known: bool
+    writer: Writer
 
 
 class PartitionMap:
@@ -118,7 +120,7 @@ class PartitionMap:
         return sum(len(pieces) for pieces in self._pieces.values())
 
     def offsets(
-        self, progress: Progress | None, ids: Sequence[int], points: Mapping[int, int] | None = None
+        self, progress: Progress | None, ids: Sequence[int], points: Mapping[tuple[int, Writer], int] | None = None
     ) -> OffsetMap:
         """Everything in one line.
 
@@ -138,7 +140,7 @@ class PartitionMap:
             newest = writer == writers[-1] and not closed
             last = progress if progress is not None and (progress.writer == writer or closed) else None
             stop = min(_end(pieces, last, newest=newest), _cut(pieces.sources, source_cut))
-            parts += reversed(_parts(pieces, stop, target_cut, newest=newest))
+            parts += reversed(_parts(writer, pieces, stop, target_cut, newest=newest))
             if newest or pieces.supersedes:
                 source_cut = min(source_cut, pieces.first.offset)
             closed = False
@@ -181,7 +183,7 @@ def _cut(line: Track, offset: int) -> int:
     return -FAR if piece is None else min(piece.begin + offset - piece.offset, piece.end)
 
 
-def _parts(pieces: Pieces, stop: int, target_cut: int, *, newest: bool) -> list[Part]:
+def _parts(writer: Writer, pieces: Pieces, stop: int, target_cut: int, *, newest: bool) -> list[Part]:
     """Counts of an epoch, as far as they hold, in order.
 
     Only of the newest epoch may places that are unknown still become known; what others wrote ahead never arrived.
@@ -189,9 +191,13 @@ def _parts(pieces: Pieces, stop: int, target_cut: int, *, newest: bool) -> list[
     targets, begin = pieces.targets, pieces.first.count
     parts = []
     if newest:
-        parts.append(Part(pieces, begin, min(stop, targets.first.count if len(targets) else FAR), known=False))
+        unknown_until = min(stop, targets.first.count if len(targets) else FAR)
+        parts.append(Part(pieces, begin, unknown_until, known=False, writer=writer))
     limit = min(stop, _cut(targets, target_cut)) if len(targets) else stop
-    parts += [Part(pieces, max(known.first, begin), min(known.stop, limit), known=True) for known in pieces.known()]
+    parts += [
+        Part(pieces, max(known.first, begin), min(known.stop, limit), known=True, writer=writer)
+        for known in pieces.known()
+    ]
     return [part for part in parts if part.first < part.stop]
 
 
@@ -201,12 +207,15 @@ class OffsetMap:
     Args:
         parts: in order.
         position: the next source offset to copy, or `NO_OFFSET` if unknown.
-        points: target offsets of some source offsets, as they were when nothing was thinned there yet.
+        points: target offsets of some source offsets, as they were when nothing was thinned there yet, each with the
+            writer epoch that the record had. A record that was copied again under another epoch lies elsewhere.
     """
 
     __slots__ = ("_known", "_parts", "_points", "_position", "_sources", "_targets")
 
-    def __init__(self, parts: Sequence[Part], position: int, points: Mapping[int, int] | None = None) -> None:
+    def __init__(
+        self, parts: Sequence[Part], position: int, points: Mapping[tuple[int, Writer], int] | None = None
+    ) -> None:
         self._points = points or {}
         self._parts = parts
         self._known = [part for part in parts if part.known]
@@ -252,16 +261,24 @@ class OffsetMap:
         """The target offset of a count; where that was thinned, what is known of the source offset from before."""
         target = _target(part, count)
         if not self._is_exact(part, count, offset) and self._is_kept(part, offset):
-            return self._points[offset]
+            return self._points[offset, part.writer]
         return target
 
+    def writer_of(self, offset: int) -> Writer | None:
+        """The epoch whose record tells where a source offset lies on the target; None where a later epoch's does."""
+        place = bisect_right(self._sources, offset) - 1
+        if place < 0:
+            return None
+        part = self._parts[place]
+        return part.writer if _count(part.pieces.sources, offset) < part.stop else None
+
     def _is_kept(self, part: Part, offset: int) -> bool:
-        """Whether a point is known of a source offset, and lies where the pieces that were thinned allow."""
-        here = part.pieces.sources.piece_at(offset)
-        if offset not in self._points or here is None:
+        """Whether a point is known of a source offset, of this epoch, and lies where thinned pieces allow."""
+        here, point = part.pieces.sources.piece_at(offset), self._points.get((offset, part.writer))
+        if point is None or here is None:
             return False
         least = _target(part, max(part.first, here.count_at(offset)))
-        return least <= self._points[offset] <= _target(part, min(here.end, part.stop - 1))
+        return least <= point <= _target(part, min(here.end, part.stop - 1))
 
     def target_to_source(self, offset: int) -> int | None:
         """The source offset from which on everything lies that the flow has put at ``offset`` and behind it.

@@ -12,7 +12,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["duty", name]                                                  a duty's newest round, see ``duty_records``
     ["acl", ...]                                                    a binding that was created, see ``duty_records``
     ["paused", topic], ["rate"], ["move", ...], ["held"], ["discover"]   what an operator has ordered, see ``orders``
-    ["group", name, topic], ["groups"]                              what groups had committed, see ``group_records``
+    ["group", name, topic], ["groups"], ["committed", name, topic]   what groups had committed, see ``group_records``
     ["operator", token], ["operation"]                              who switches clusters over, see ``ledger``
     ["stopped"]                                                     the last run ended cleanly
     ["inherited", ...], ["elsewhere"]                               of MirrorMaker 2's part, see ``inherited``

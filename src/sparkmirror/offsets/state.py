@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.duty_records import AclRecord, DutyRound
-from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen
+from sparkmirror.offsets.group_records import GroupCommitted, GroupSeen, GroupsSeen
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited
 from sparkmirror.offsets.ledger import Claim, Ledger, Operation
 from sparkmirror.offsets.map import PartitionMap
@@ -53,6 +53,7 @@ _MANY: Mapping[type, str] = {
     TopicOrder: "paused",
     MoveOrder: "moves",
     GroupSeen: "groups",
+    GroupCommitted: "committed",
 }
 """Where the newest record is kept: one of the kind, or one for each key."""
 
@@ -89,6 +90,7 @@ class JournalState:
         discover: the newest order to look for topics at once, obeyed or not.
         groups: what groups had committed on the source when it was seen last, by key.
         groups_seen: when that was.
+        committed: what the flow itself has committed for groups on the target, by key.
         ledger: who switches the clusters over, and how far that has come.
         life: the driver's newest sign.
         stopped: whether the last run ended cleanly.
@@ -112,6 +114,7 @@ class JournalState:
     discover: DiscoverOrder | None = None
     groups: dict[str, GroupSeen] = field(default_factory=dict)
     groups_seen: GroupsSeen | None = None
+    committed: dict[str, GroupCommitted] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     life: Life | None = None
     stopped: Stopped | None = None
@@ -134,15 +137,16 @@ class JournalState:
                 setattr(self, _ONE[type(record)], record)
             case RateOrder() | HoldOrder() | DiscoverOrder():
                 setattr(self, _ONE[type(record)], record)
-            case Happened() | DutyRound() | AclRecord() | TopicOrder() | MoveOrder() | GroupSeen():
+            case Happened() | DutyRound() | AclRecord() | TopicOrder() | MoveOrder() | GroupSeen() | GroupCommitted():
                 getattr(self, _MANY[type(record)])[record.key] = record
 
     def forget(self, key: str) -> None:
         """Takes a tombstone."""
         self.outdated.discard(key)
         self.ledger.forget(key)
-        keyed: tuple[dict[str, Any], ...] = (self.events, self.paused, self.moves, self.acls, self.later, self.groups)
-        for known in keyed:
+        orders: tuple[dict[str, Any], ...] = (self.paused, self.moves)
+        others: tuple[dict[str, Any], ...] = (self.events, self.acls, self.later, self.groups, self.committed)
+        for known in (*orders, *others):
             known.pop(key, None)
         if key in _SINGLE:
             setattr(self, _SINGLE[key], None)

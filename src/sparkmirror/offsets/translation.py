@@ -18,6 +18,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from sparkmirror.model import NO_OFFSET
+from sparkmirror.offsets.group_records import ExactTarget
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
 
@@ -102,11 +103,12 @@ def translate(offsets: OffsetMap, committed: int, inherited: Inherited | None = 
     return Translated(found, Place.END if end is not None and committed > end.source else Place.NEXT)
 
 
-def exact(offsets: OffsetMap, committed: int) -> int | None:
+def exact(offsets: OffsetMap, committed: int) -> ExactTarget | None:
     """What a committed offset is on the target, where a record that is mirrored tells, and exactly; else None."""
-    found = translate(offsets, committed)
-    stays = isinstance(found, Translated) and found.place in (Place.RECORD, Place.NEXT)
-    return found.offset if isinstance(found, Translated) and stays else None
+    found, writer = translate(offsets, committed), offsets.writer_of(committed)
+    if not isinstance(found, Translated) or found.place not in (Place.RECORD, Place.NEXT) or writer is None:
+        return None
+    return ExactTarget(found.offset, writer)
 
 
 def translate_at_the_end(offsets: OffsetMap, committed: int, inherited: Inherited | None = None) -> Translation:

@@ -1,0 +1,127 @@
+"""Whether the offset that a group has on the target goes forward, goes back, or stays. Pure.
+
+An offset that is further than its translation has one of three causes. The group was set back at the source. The target
+lost the end of its log, and what was copied again lies lower. Or a consumer has used the group on the target. In the
+first two cases nobody has read there, and a group that stays skips records; in the third it must stay. What tells them
+apart is the flow's own record of what it has committed (`group_records.GroupCommitted`).
+
+Invariants: an offset goes back only if the flow itself has committed that very offset last, so one that a consumer has
+committed never does; and one of the flow's never stays beyond its translation, which is never too far, so that nothing
+is skipped. Where the offset map was thinned since, such a group reads some records again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted
+
+
+class Verdict(Enum):
+    """What becomes of an offset on the target."""
+
+    FORWARD = "it has an older offset, or none"
+    LEVEL = "it is there"
+    BACK_WITH_SOURCE = "the group was set back at the source"
+    BACK_WITH_COPY = "its translation is lower now"
+    LEFT = "it is further, by a commit that is not the flow's"
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether it goes back."""
+        return self in (Verdict.BACK_WITH_SOURCE, Verdict.BACK_WITH_COPY)
+
+    @property
+    def commits(self) -> bool:
+        """Whether the translation is to be committed."""
+        return self is Verdict.FORWARD or self.goes_back
+
+
+def judge(there: int, wanted: FlowCommit, commit: FlowCommit | None) -> Verdict:
+    """What becomes of the offset that a group without members has on the target.
+
+    Args:
+        there: that offset, or `NO_OFFSET`.
+        wanted: what would be committed now.
+        commit: what the flow itself has committed there last, as far as is on record.
+    """
+    if there == NO_OFFSET or there < wanted.downstream:
+        return Verdict.FORWARD
+    if there == wanted.downstream:
+        return Verdict.LEVEL
+    if commit is None or commit.downstream != there:
+        return Verdict.LEFT
+    return Verdict.BACK_WITH_SOURCE if wanted.upstream < commit.upstream else Verdict.BACK_WITH_COPY
+
+
+Commits = Mapping[str, Mapping[TopicPartition, FlowCommit]]
+"""By group and partition of the target."""
+
+NO_COMMITS: Commits = {}
+
+Void = Iterable[tuple[str, TopicPartition]]
+"""Groups and partitions of which the target no longer has the flow's commit."""
+
+
+def merged(*some: Commits) -> dict[str, dict[TopicPartition, FlowCommit]]:
+    """All commits together; of one partition the last one counts."""
+    found: dict[str, dict[TopicPartition, FlowCommit]] = {}
+    for commits in some:
+        for group, own in commits.items():
+            found.setdefault(group, {}).update(own)
+    return found
+
+
+def without(commits: Commits, void: Void) -> dict[str, dict[TopicPartition, FlowCommit]]:
+    """All commits but those of these groups and partitions."""
+    gone = set(void)
+    return {
+        group: {place: commit for place, commit in own.items() if (group, place) not in gone}
+        for group, own in commits.items()
+    }
+
+
+def records(
+    known: Mapping[str, GroupCommitted], new: Commits, void: Void = ()
+) -> tuple[tuple[GroupCommitted, ...], tuple[str, ...]]:
+    """What is to be written so that these commits are on record, and the keys of the records that are to be removed.
+
+    Args:
+        known: what is on record, by key.
+        new: commits that the target has taken.
+        void: what is no longer there.
+    """
+    changed: dict[str, GroupCommitted] = {}
+    for group, place, commit in (
+        *((group, place, None) for group, place in void),
+        *((group, place, commit) for group, own in new.items() for place, commit in own.items()),
+    ):
+        one = GroupCommitted(group=group, topic=place.topic, commits={})
+        before = changed.get(one.key) or known.get(one.key) or one
+        rows = {number: row for number, row in before.commits.items() if number != place.partition}
+        rows |= {} if commit is None else {place.partition: commit}
+        changed[one.key] = GroupCommitted(group=group, topic=place.topic, commits=rows)
+    kept = tuple(one for key, one in changed.items() if one.commits and one != known.get(key))
+    return kept, tuple(key for key, one in changed.items() if not one.commits and key in known)
+
+
+def void(
+    commits: Commits, there: Mapping[str, Mapping[TopicPartition, tuple[int, str]]], unknown: Iterable[str]
+) -> list[tuple[str, TopicPartition]]:
+    """Where the target has another offset than the flow has committed last, or none: a consumer has used the group.
+
+    Args:
+        commits: the flow's, as they are on record.
+        there: what the target has, offsets with their metadata.
+        unknown: the groups of which that is not known.
+    """
+    untold = set(unknown)
+    return [
+        (group, place)
+        for group, own in commits.items()
+        if group not in untold
+        for place, commit in own.items()
+        if there.get(group, {}).get(place, (NO_OFFSET, ""))[0] != commit.downstream
+    ]

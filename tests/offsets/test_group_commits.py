@@ -1,0 +1,158 @@
+"""Whose commit an offset on the target is, and where it goes: against a model of everybody who commits there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.group_commits import Verdict, judge, merged, records, void, without
+from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted, commits_of
+
+GROUP = "readers"
+ZERO, ONE, OTHER = TopicPartition("a.orders", 0), TopicPartition("a.orders", 1), TopicPartition("a.payments", 0)
+
+
+def on_record(commits: Mapping[TopicPartition, FlowCommit]) -> dict[str, GroupCommitted]:
+    written, _ = records({}, {GROUP: commits})
+    return {one.key: one for one in written}
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "commit", "verdict"),
+    [
+        (NO_OFFSET, FlowCommit(30, 120), None, Verdict.FORWARD),
+        (29, FlowCommit(30, 120), None, Verdict.FORWARD),
+        (29, FlowCommit(30, 120), FlowCommit(40, 130), Verdict.FORWARD),
+        (30, FlowCommit(30, 120), None, Verdict.LEVEL),
+        (30, FlowCommit(30, 120), FlowCommit(30, 130), Verdict.LEVEL),
+        (31, FlowCommit(30, 120), None, Verdict.LEFT),
+        (31, FlowCommit(30, 120), FlowCommit(30, 120), Verdict.LEFT),
+        (31, FlowCommit(30, 120), FlowCommit(32, 130), Verdict.LEFT),
+        (31, FlowCommit(30, 120), FlowCommit(31, 121), Verdict.BACK_WITH_SOURCE),
+        (31, FlowCommit(30, 120), FlowCommit(31, 120), Verdict.BACK_WITH_COPY),
+        (31, FlowCommit(30, 120), FlowCommit(31, 110), Verdict.BACK_WITH_COPY),
+    ],
+)
+def test_only_what_the_flow_has_committed_last_goes_back(there, wanted, commit, verdict):
+    assert judge(there, wanted, commit) is verdict
+    assert verdict.commits is (there < 30 or verdict.goes_back)
+
+
+def test_there_is_a_record_for_each_group_and_topic_and_rows_go_one_by_one():
+    known = on_record({ZERO: FlowCommit(1, 1), ONE: FlowCommit(2, 2), OTHER: FlowCommit(3, 3)})
+    assert sorted(one.topic for one in known.values()) == ["a.orders", "a.payments"]
+    assert commits_of(known.values()) == {
+        GROUP: {ZERO: FlowCommit(1, 1), ONE: FlowCommit(2, 2), OTHER: FlowCommit(3, 3)}
+    }
+    (orders,), removed = records(known, {GROUP: {ONE: FlowCommit(9, 9)}}, [(GROUP, OTHER), (GROUP, ZERO)])
+    assert orders.commits == {1: FlowCommit(9, 9)}
+    assert removed == (GroupCommitted(group=GROUP, topic="a.payments", commits={}).key,)
+
+
+def test_what_is_on_record_already_is_not_written_again():
+    known = on_record({ZERO: FlowCommit(1, 1)})
+    assert records(known, {GROUP: {ZERO: FlowCommit(1, 1)}}, [(GROUP, ONE), ("nobody", ZERO)]) == ((), ())
+    assert records(known, {}) == ((), ())
+
+
+def test_a_commit_that_the_target_takes_in_the_same_round_outlives_what_it_replaces():
+    known = on_record({ZERO: FlowCommit(1, 1)})
+    (one,), removed = records(known, {GROUP: {ZERO: FlowCommit(5, 5)}}, [(GROUP, ZERO)])
+    assert (one.commits, removed) == ({0: FlowCommit(5, 5)}, ())
+
+
+TARGET_ENDS = 40
+
+
+@dataclass
+class World:
+    """One partition, the group on both sides, and all who commit there.
+
+    Attributes:
+        upstream: what the group has committed on the source.
+        shift: how much further records lie on the target: less after the target has lost its tail.
+        there: what it has on the target.
+        flows: whether that is the flow's commit, and nobody has committed since.
+        recorded: whether that commit is on record too.
+        record: what the flow has put on record.
+        unrecorded: what a driver could not put on record.
+    """
+
+    upstream: int = 10
+    shift: int = 5
+    there: int = NO_OFFSET
+    flows: bool = True
+    recorded: bool = True
+    record: dict[str, GroupCommitted] = field(default_factory=dict)
+    unrecorded: dict[str, dict[TopicPartition, FlowCommit]] = field(default_factory=dict)
+
+    @property
+    def right(self) -> int:
+        return self.upstream + self.shift
+
+    def round(self, *, killed: bool, write_fails: bool) -> Verdict:
+        """One round of the duty, or one operation; one that is killed after the commit leaves no record of it."""
+        known = merged(commits_of(self.record.values()), self.unrecorded)
+        verdict = judge(self.there, FlowCommit(self.right, self.upstream), known.get(GROUP, {}).get(ZERO))
+        there = {GROUP: {ZERO: (self.there, "")}} if self.there != NO_OFFSET else {}
+        gone = void(known, there, ())
+        taken: dict[str, dict[TopicPartition, FlowCommit]] = {}
+        if verdict.commits:
+            taken = {GROUP: {ZERO: FlowCommit(self.right, self.upstream)}}
+            self.there, self.flows, self.recorded = self.right, True, not killed
+        self.unrecorded = {} if killed else merged(without(self.unrecorded, gone), taken)
+        if not killed and not write_fails:
+            written, removed = records(self.record, self.unrecorded, gone)
+            self.record |= {one.key: one for one in written}
+            self.record = {key: one for key, one in self.record.items() if key not in removed}
+            self.unrecorded = {}
+        return verdict
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("source"), st.integers(0, TARGET_ENDS)),
+        st.tuples(st.just("torn"), st.integers(0, 9)),
+        st.tuples(st.just("consumer"), st.integers(0, TARGET_ENDS + 9)),
+        st.tuples(st.just("expired"), st.just(0)),
+        st.tuples(st.just("driver"), st.just(0)),
+        st.tuples(st.just("round"), st.integers(0, 3)),
+    ),
+    min_size=4,
+    max_size=30,
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(EVENTS)
+def test_nothing_is_skipped_by_the_flow_and_nothing_that_a_consumer_has_committed_goes_back(events):
+    """Whatever happens between rounds, and whenever a driver is killed or cannot write."""
+    world = World()
+    for what, number in events:
+        if what == "source":
+            world.upstream = number
+        elif what == "torn":
+            world.shift = number
+        elif what == "consumer":
+            known = merged(commits_of(world.record.values()), world.unrecorded).get(GROUP, {}).get(ZERO)
+            if known is not None and known.downstream == number:
+                continue  # the very offset that the flow has put there: nobody could tell whose it is
+            world.there, world.flows = number, False
+        elif what == "expired":
+            world.there, world.flows = NO_OFFSET, False
+        elif what == "driver":
+            world.recorded = world.recorded and not world.unrecorded
+            world.unrecorded = {}
+        else:
+            before, flows, recorded = world.there, world.flows, world.recorded
+            verdict = world.round(killed=number == 1, write_fails=number == 2)
+            if not flows:
+                assert world.there >= before, "what a consumer has committed never goes back"
+            if flows and recorded:
+                assert world.there == world.right, "what the flow has committed follows its translation"
+            assert world.there <= world.right or verdict is Verdict.LEFT, "one that is too far is told as such"
