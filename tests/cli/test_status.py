@@ -197,13 +197,15 @@ def test_where_the_targets_topics_come_from_is_one_line_and_all_of_it_in_json():
 
 
 def test_groups_are_shown_with_what_they_would_read_again_and_are_in_the_json() -> None:
-    billing = GroupStatus(group="billing", seen_ms=6_000, partitions=12, repeats=None, ahead=3, further=0, left_out=0)
+    billing = GroupStatus(
+        group="billing", seen_ms=6_000, partitions=12, repeats=None, ahead=3, further=0, skipped=0, left_out=0
+    )
     groups = (billing, replace(billing, group="search", repeats=41, hindrance="why"))
     console = Console(width=120, record=True, file=StringIO())
     console.print(group_table("a->b", groups, now_ms=10_000))
     first, second = console.export_text().splitlines()[-2:]
-    assert first.split() == ["search", "12", "41", "3", "0", "0", "4.0", "s", "ago", "why"]
-    assert second.split() == ["billing", "12", MISSING, "3", "0", "0", "4.0", "s", "ago"]
+    assert first.split() == ["search", "12", "41", "3", "0", "0", "0", "4.0", "s", "ago", "why"]
+    assert second.split() == ["billing", "12", MISSING, "3", "0", "0", "0", "4.0", "s", "ago"]
     (flow,) = json.loads(as_text([FlowStatus(name="a->b", state="running")], {"a->b": groups}))["flows"]
     assert [each["repeats"] for each in flow["groups"]] == [None, 41]
     assert "groups" not in json.loads(as_text([FlowStatus(name="a->b", state="running")]))["flows"][0]

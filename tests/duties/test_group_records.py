@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.duties.group_records import Remember, decide, records_of, upstream_on_record
+from sparkmirror.duties.group_records import UNREADABLE, Remember, decide, records_of, upstream_on_record
 from sparkmirror.duties.groups import Unreadable
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import TopicPartition, Writer
@@ -107,7 +107,7 @@ def test_a_group_whose_offset_leads_elsewhere_on_the_target_now_is_written_anew(
 
 @pytest.mark.parametrize(
     ("now", "kept"),
-    [(5, UpstreamOffset(50, "RECORD")), (6, UpstreamOffset(50, "RECORD", exact=False)), (4, None)],
+    [(5, UpstreamOffset(50, "RECORD")), (6, UpstreamOffset(50, "RECORD", exact=False)), (4, UNREADABLE)],
 )
 def test_what_is_on_record_of_the_flow_back_holds_for_a_group_that_went_on_but_not_for_one_that_was_set_back(now, kept):
     place = TopicPartition("orders", 0)

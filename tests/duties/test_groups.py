@@ -11,6 +11,7 @@ from sparkmirror.duties.groups import GroupPlace, Known, Observed, Standing, exp
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.translation import Place
 from tests.duties.groups import FLOW, HERE, MAP, READERS, THERE, at, straight, with_commit, with_target
 
 PLACE = GroupPlace("readers", HERE)
@@ -119,7 +120,13 @@ def test_a_group_that_is_always_ahead_is_translated_a_round_late() -> None:
     assert remembered(second) == {PLACE: Committed(151, "mine")}
     third = replace(at(300), earlier=remembered(second), maps={HERE: straight(100, 60, 10)})
     assert list(translations(third)) == [
-        Known(place=PLACE, target=GroupPlace("readers", THERE), committed=Committed(151, "mine"), offset=61)
+        Known(
+            place=PLACE,
+            target=GroupPlace("readers", THERE),
+            committed=Committed(151, "mine"),
+            offset=61,
+            lies=Place.RECORD,
+        )
     ]
     assert remembered(third) == {PLACE: Committed(300, "mine")}
 

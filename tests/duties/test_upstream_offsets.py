@@ -1,47 +1,69 @@
-"""Where offsets in copies that the flow back made lead to on the cluster that they came from."""
+"""Where offsets in topics that the flow back has written to lead to on the cluster that its records came from."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from sparkmirror.duties.upstream_offsets import translated
-from sparkmirror.model import NO_OFFSET, Reached, TopicPartition, Writer
-from sparkmirror.offsets.group_records import UpstreamOffset
+from sparkmirror.duties.flow_back import Back
+from sparkmirror.duties.upstream_offsets import decide
+from sparkmirror.kafka.groups import Committed
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
-from sparkmirror.offsets.map import OffsetMap
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.interleaved import FlowBack
 from tests.failover.test_moves import mapped
 
 ORDERS = TopicPartition("orders", 0)
 OFFSETS = mapped((10, 100, 10), (25, 110, 5), position=32)
-PROGRESS = Progress(
-    partition=ORDERS, writer=Writer(producer_id=1, epoch=1), generation=1, position=32, next_sequence=15
-)
-FENCED = replace(PROGRESS, reached=Reached(end=116))
+PLAIN = FlowBack(offsets=OFFSETS)
+FENCED = FlowBack(offsets=OFFSETS, reached=116)
 """A fence has left a marker behind the last copied record, at 115."""
+ENDED = FlowBack(offsets=OFFSETS, ended=True)
+UNSETTLED = FlowBack(offsets=mapped((0, NO_OFFSET, 5), position=5))
+
+
+def upstream(back: FlowBack, committed: int, commit: FlowCommit | None = None) -> UpstreamOffset:
+    commits = {} if commit is None else {"g": {ORDERS: commit}}
+    offsets = {"g": {ORDERS: Committed(committed), TopicPartition("other", 0): Committed(1)}}
+    found = decide(offsets, Back(copies={ORDERS: back}, commits=commits), {}, {})
+    assert found["g"].keys() == {ORDERS}
+    return found["g"][ORDERS]
 
 
 @pytest.mark.parametrize(
-    ("offsets", "committed", "progress", "expected"),
+    ("back", "committed", "expected"),
     [
-        (OFFSETS, 105, PROGRESS, UpstreamOffset(15, "RECORD")),
-        (OFFSETS, 110, PROGRESS, UpstreamOffset(25, "RECORD")),
-        (OFFSETS, 3, PROGRESS, UpstreamOffset(10, "FIRST")),
-        (OFFSETS, 115, PROGRESS, UpstreamOffset(32, "END")),
-        (OFFSETS, 116, FENCED, UpstreamOffset(32, "END")),
-        (OFFSETS, 120, FENCED, UpstreamOffset(32, "END", exact=False)),
-        (OFFSETS, 116, PROGRESS, UpstreamOffset(32, "END", exact=False)),
-        (mapped((0, 0, 0), position=NO_OFFSET), 4, None, UpstreamOffset(NO_OFFSET, "UNSETTLED", exact=False)),
+        (PLAIN, 105, UpstreamOffset(15, "RECORD")),
+        (PLAIN, 110, UpstreamOffset(25, "RECORD")),
+        (PLAIN, 3, UpstreamOffset(10, "FIRST")),
+        (PLAIN, 115, UpstreamOffset(32, "END")),
+        (FENCED, 116, UpstreamOffset(32, "END")),
+        (FENCED, 120, UpstreamOffset(32, "END", exact=False)),
+        (PLAIN, 116, UpstreamOffset(32, "END", exact=False)),
+        (ENDED, 116, UpstreamOffset(32, "END")),
+        (UNSETTLED, 4, UpstreamOffset(NO_OFFSET, "UNSETTLED", exact=False)),
     ],
 )
-def test_an_offset_leads_to_the_record_that_the_copy_was_made_of_and_never_beyond_the_map(
-    offsets: OffsetMap, committed, progress, expected
-):
-    assert translated(offsets, committed, progress, None) == expected
+def test_an_offset_leads_to_the_record_that_the_copy_was_made_of_and_never_beyond_the_map(back, committed, expected):
+    assert upstream(back, committed) == expected
 
 
 def test_what_mirror_maker_2_copied_has_no_exact_place():
     inherited = Inherited(partition=ORDERS, spans=((0, 10),), end=100, time_ms=1)
-    assert translated(OFFSETS, 50, PROGRESS, inherited) == UpstreamOffset(NO_OFFSET, "NOT_EXACT", exact=False)
+    expected = UpstreamOffset(NO_OFFSET, "NOT_EXACT", exact=False)
+    assert upstream(FlowBack(offsets=OFFSETS, inherited=inherited), 50) == expected
+
+
+@pytest.mark.parametrize(
+    ("commit", "expected"),
+    [
+        (FlowCommit(105, 12), UpstreamOffset(12, "RECORD")),
+        (FlowCommit(105, 15), UpstreamOffset(15, "RECORD")),
+        (FlowCommit(105, 17), UpstreamOffset(15, "RECORD")),
+        (FlowCommit(104, 12), UpstreamOffset(15, "RECORD")),
+    ],
+)
+def test_a_group_that_the_flow_back_has_placed_and_nobody_used_is_not_taken_beyond_where_it_stands_there(
+    commit, expected
+):
+    assert upstream(PLAIN, 105, commit) == expected

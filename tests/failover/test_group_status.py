@@ -14,7 +14,7 @@ def status(committed: int, **more) -> GroupStatus:
 
 def test_a_group_reads_again_what_lies_between_its_offset_on_the_target_and_where_it_was():
     assert status(15, there=102) == GroupStatus(
-        group="g", seen_ms=7, partitions=1, repeats=3, ahead=0, further=0, left_out=0
+        group="g", seen_ms=7, partitions=1, repeats=3, ahead=0, further=0, skipped=0, left_out=0
     )
     assert status(15, there=105).repeats == 0
     assert (status(15, there=112).repeats, status(15, there=112).further) == (0, 7), "one that is further stays there"

@@ -204,11 +204,38 @@ def test_a_group_in_a_copy_of_the_flow_back_goes_on_in_the_original(upstream, of
     assert move.uncopied == ()
 
 
-@pytest.mark.parametrize(("committed", "offset"), [(15, 105), (20, 250), (31, 250)])
-def test_a_record_that_the_flow_back_brought_here_is_gone_on_at_itself(committed, offset):
+@pytest.mark.parametrize(
+    ("committed", "upstream", "offset", "exact"),
+    [
+        (15, 250, 105, True),
+        (20, 250, 110, True),
+        (31, 250, 250, True),
+        (15, 102, 102, False),
+        (31, 102, 102, False),
+    ],
+)
+def test_a_group_goes_on_at_the_lesser_place_of_the_next_records_of_both_clusters(committed, upstream, offset, exact):
     """Where names are kept, or what others wrote to copies is brought home, one topic has records of both clusters."""
-    (move,) = decide(replace(sight(committed), upstream={"g": {HERE: UpstreamOffset(250, "RECORD")}}, back="b->a"))
+    seen = replace(sight(committed), upstream={"g": {HERE: UpstreamOffset(upstream, "RECORD")}}, back="b->a")
+    (move,) = decide(seen)
     assert move.wanted == {THERE: Committed(offset, "note")}
+    assert move.places[0].exact == exact
+
+
+@pytest.mark.parametrize(
+    ("committed", "oldest", "skipped", "text"),
+    [
+        (0, 0, 10, "the first record that was mirrored, and up to 10 offsets before it are not there"),
+        (12, 107, 5, "the first record that is left: what lay before it is gone, and up to 5 offsets before it"),
+        (0, 107, 17, "the first record that is left: what lay before it is gone, and up to 17 offsets before it"),
+        (15, 0, 0, "the record itself"),
+    ],
+)
+def test_what_the_target_does_not_have_is_told_as_skipped(committed, oldest, skipped, text):
+    (move,) = decide(sight(committed, oldest=oldest))
+    (place,) = move.places
+    assert (place.skipped, bool(move.skipping), move.inexact) == (skipped, bool(skipped), ())
+    assert place.text.startswith(text)
 
 
 @pytest.mark.parametrize(

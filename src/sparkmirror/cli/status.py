@@ -72,11 +72,11 @@ def group_table(flow: str, groups: Sequence[GroupStatus], *, now_ms: int) -> Tab
     """The groups of a flow, those that would read most again first."""
     table = Table(title=f"groups of {flow}", title_justify="left", box=None, pad_edge=False, header_style="dim")
     table.add_column("group", no_wrap=True)
-    for heading in ("partitions", "read again", "ahead", "further", "without an offset", "seen"):
+    for heading in ("partitions", "read again", "ahead", "further", "skipped", "without an offset", "seen"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
     for each in sorted(groups, key=lambda each: (-(each.repeats or 0), each.group)):
-        counts = (each.partitions, each.repeats, each.ahead, each.further, each.left_out)
+        counts = (each.partitions, each.repeats, each.ahead, each.further, each.skipped, each.left_out)
         seen = f"{figures.span(max(0, now_ms - each.seen_ms))} ago" if each.seen_ms else "never"
         table.add_row(Text(each.group), *map(figures.count, counts), seen, each.hindrance)
     return table

@@ -18,7 +18,16 @@ from dataclasses import dataclass
 from sparkmirror.duties.checkpoints_topic import CheckpointsTopic
 from sparkmirror.duties.duty import Result, Sides, each
 from sparkmirror.duties.group_look import GroupLook
-from sparkmirror.duties.groups import GroupPlace, Known, Observed, Unreadable, translations
+from sparkmirror.duties.groups import (
+    BackUnreadable,
+    GroupPlace,
+    Known,
+    Observed,
+    Unreadable,
+    translations,
+    unread,
+    without_back,
+)
 from sparkmirror.duties.mirror_topics import CreateTopic
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.mm2.checkpoints import Checkpoint
@@ -38,7 +47,7 @@ class Emit:
         return
 
 
-Action = CreateTopic | Emit | Unreadable
+Action = CreateTopic | Emit | Unreadable | BackUnreadable
 
 
 class Checkpoints:
@@ -77,6 +86,7 @@ class Checkpoints:
             *creations,
             *(Result(action=one, failure=failure) for one in emits),
             *(Result(action=one, failure=f"group {one.group}: {one.reason}") for one in refused),
+            *unread(actions, self._sides.flow),
         )
 
     def _write(self, emits: Sequence[Emit]) -> str:
@@ -92,6 +102,7 @@ def decide(observed: Observed, newest: Mapping[GroupPlace, Checkpoint]) -> tuple
     return (
         *(Emit(checkpoint=_checkpoint(one)) for one in translations(observed) if _is_news(one, newest.get(one.target))),
         *(Unreadable(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())),
+        *without_back(observed),
     )
 
 

@@ -1,20 +1,23 @@
 """One look at the groups of a flow: what they committed on the source, what the map says, how it is on the target.
 
-Invariants: nothing is changed; the map is read after the offsets, so that it is never older than what is translated
-with it; a mirror that is just behind a group is given a few seconds to come to where the group was.
+Invariants: nothing is changed; the maps are read after the offsets, so that they are never older than what is
+translated with them; a mirror that is just behind a group is given a few seconds to come to where the group was. Where
+the flow back may have put records into the same topics and its record cannot be read, nothing is translated.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
+from sparkmirror.duties.flow_back import NO_BACK, Back, FlowBackRecord
 from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.topics import remote_topic, wanted
+from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_records import commits_of
@@ -38,6 +41,7 @@ class GroupLook:
         self._sides = sides
         self._patience_s = patience_s
         self._maps = KnownMaps(sides)
+        self._flow_back = FlowBackRecord(sides)
         self._listed: dict[str, GroupListing] = {}
         self._listed_at: float | None = None
         self._earlier: dict[GroupPlace, Committed] = {}
@@ -59,13 +63,15 @@ class GroupLook:
         fetched = fetch_offsets(sides.source, chosen, timeout_ms)
         topics = {place.topic for offsets in fetched.found.values() for place in offsets}
         renamed = {topic: remote_topic(sides.flow, topic) for topic in wanted(sides.flow, topics)}
+        places = {place for own in fetched.found.values() for place in own if place.topic in renamed}
         observed = Observed(
             flow=sides.flow,
             source=listed,
             offsets=fetched.found,
             unreadable={name: str(failure) for name, failure in fetched.failed.items()},
             renamed=renamed,
-            maps=self._maps.of({place for own in fetched.found.values() for place in own if place.topic in renamed}),
+            maps=self._maps.of(places),
+            back=self._back(places),
             inherited=self._inherited(),
             earlier=self._earlier,
             commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),
@@ -84,6 +90,15 @@ class GroupLook:
             self._listed = list_groups(self._sides.source, self._sides.flow.admin_timeout_ms)
             self._listed_at = time.monotonic()
         return self._listed
+
+    def _back(self, places: Collection[TopicPartition]) -> Back:
+        """What the flow back has put into the same topics; a source that hides its record says nothing of that."""
+        if not self._flow_back.shares_topics:
+            return NO_BACK
+        try:
+            return self._flow_back.read(places)
+        except SparkmirrorError as failure:
+            return Back(unreadable=str(failure))
 
     def _patiently(self, observed: Observed) -> Observed:
         """Waits for the mirror, but for no group that stands still ahead of a mirror that stands still."""

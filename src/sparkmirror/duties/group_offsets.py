@@ -16,7 +16,17 @@ from dataclasses import dataclass, field, replace
 
 from sparkmirror.duties.duty import Change, Result, Sides, Sign
 from sparkmirror.duties.group_look import GroupLook
-from sparkmirror.duties.groups import Known, Observed, Standing, commit_of, obstacle, translations
+from sparkmirror.duties.groups import (
+    BackUnreadable,
+    Known,
+    Observed,
+    Standing,
+    commit_of,
+    obstacle,
+    translations,
+    unread,
+    without_back,
+)
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets
 from sparkmirror.model import NO_OFFSET, Alias, TopicPartition
@@ -96,7 +106,7 @@ class PutOnRecord:
         return
 
 
-Action = CommitOffsets | Hindered | PutOnRecord
+Action = CommitOffsets | Hindered | PutOnRecord | BackUnreadable
 
 
 class GroupOffsets:
@@ -135,6 +145,7 @@ class GroupOffsets:
             for one in actions
             if isinstance(one, Hindered)
         ]
+        results += unread(actions, self._sides.flow)
         taken: dict[str, Mapping[TopicPartition, FlowCommit]] = {}
         for group, action in commits.items():
             failure = done.failed.get(group)
@@ -177,6 +188,7 @@ def decide(observed: Observed, unrecorded: Commits = NO_COMMITS) -> tuple[Action
     outdated = tuple(void(observed.commits, observed.there, observed.unreadable_there))
     if unrecorded or outdated:
         actions.append(PutOnRecord(commits=without(unrecorded, outdated), void=outdated))
+    actions += without_back(observed)
     return (*actions, *(Hindered(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())))
 
 

@@ -23,9 +23,11 @@ from sparkmirror.kafka.groups import Offsets, fetch_offsets, list_groups
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets import condensing
 from sparkmirror.offsets.group_records import ExactTarget, GroupSeen, GroupsSeen, UpstreamOffset
-from sparkmirror.offsets.translation import exact
+from sparkmirror.offsets.track import FAR
+from sparkmirror.offsets.translation import Reason, exact
 
 NO_UPSTREAM: Upstream = {}
+UNREADABLE = UpstreamOffset(NO_OFFSET, Reason.BACK_UNREADABLE.name, exact=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,22 +213,29 @@ def upstream_on_record(
 ) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
     """What is on record of where offsets lead to by the map of the flow the other way, as far as it still holds.
 
-    A group that has read on since goes on there too, and reads again what it read since; that of one that was set back
-    holds no more.
+    A group that has read on since goes on there too, and reads again what it read since. That of one that was set back
+    holds no more, and of one that is new in such a partition nothing is known: neither is put behind what it has not
+    read.
 
     Args:
         known: what is on record, by key.
         found: what the source answered now, by group.
     """
+    rows = {
+        (one.group, TopicPartition(one.topic, number)): (offset, one.upstream.get(number))
+        for one in known.values()
+        for number, (offset, _) in one.offsets.items()
+    }
+    shared = {place for (_, place), (_, upstream) in rows.items() if upstream is not None}
     kept: dict[str, dict[TopicPartition, UpstreamOffset]] = {}
-    for one in known.values():
-        now = found.get(one.group, {})
-        for number, upstream in one.upstream.items():
-            place = TopicPartition(one.topic, number)
-            if place not in now or now[place].offset < one.offsets[number][0]:
-                continue
-            exact = upstream.exact and now[place].offset == one.offsets[number][0]
-            kept.setdefault(one.group, {})[place] = replace(upstream, exact=exact)
+    for group, own in found.items():
+        for place in own.keys() & shared:
+            before, upstream = rows.get((group, place), (FAR, None))
+            if own[place].offset < before:
+                kept.setdefault(group, {})[place] = UNREADABLE
+            elif upstream is not None:
+                exact = upstream.exact and own[place].offset == before
+                kept.setdefault(group, {})[place] = replace(upstream, exact=exact)
     return kept
 
 

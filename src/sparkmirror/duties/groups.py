@@ -3,28 +3,32 @@
 Pure. `Observed` is one look at both clusters; `translations` says what the duties act upon, `explain_group` tells an
 operator where a group stands.
 
-Invariant: whatever keeps an offset of a group from the target has a `Standing` of its own, so that "nothing happens"
-always has a reason.
+Invariants: whatever keeps an offset of a group from the target has a `Standing` of its own, so that "nothing happens"
+always has a reason. Where two flows write to one topic both maps decide (`offsets.interleaved`); and an offset that the
+flow back itself has committed on the source is where the group stands on the target already, so it is not translated.
 
 Reference: MirrorMaker 2's ``MirrorCheckpointConnector.findConsumerGroups``, ``MirrorCheckpointTask``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from sparkmirror.config import FlowConfig
+from sparkmirror.duties.duty import Result
+from sparkmirror.duties.flow_back import NO_BACK, Back
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import group_filter
 from sparkmirror.offsets.group_commits import Commits, Verdict, judge
 from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.inherited import Inherited
+from sparkmirror.offsets.interleaved import meet, upstream_of
 from sparkmirror.offsets.map import OffsetMap
-from sparkmirror.offsets.translation import NotYet, Reason, Translated, Translation, in_empty, translate
+from sparkmirror.offsets.translation import NotYet, Place, Reason, Translated, Translation, in_empty, translate
 
 _CONSUMERS = ("consumer", "")
 
@@ -48,6 +52,7 @@ class Observed:
         renamed: the names on the target of the source topics that the flow copies.
         maps: of the source partitions of which something is mirrored.
         inherited: what MirrorMaker 2 copied of some of them before the flow took over.
+        back: what the flow the other way has put there, and where it has placed groups.
         empty: of the source partitions of which nothing was mirrored and whose copies have no record, the copies' ends.
         earlier: by group and source partition what a group that is ahead of the mirror had committed when it was seen
             before; so a group that is always a little ahead is translated, one round late.
@@ -64,6 +69,7 @@ class Observed:
     renamed: Mapping[str, str] = field(default_factory=dict)
     maps: Mapping[TopicPartition, OffsetMap] = field(default_factory=dict)
     inherited: Mapping[TopicPartition, Inherited] = field(default_factory=dict)
+    back: Back = NO_BACK
     empty: Mapping[TopicPartition, int] = field(default_factory=dict)
     earlier: Mapping[GroupPlace, Committed] = field(default_factory=dict)
     target: Mapping[str, GroupListing] = field(default_factory=dict)
@@ -77,6 +83,18 @@ class Unreadable:
     """A group whose offsets cannot be read; reported at each round until they can."""
 
     group: str
+    reason: str
+
+    @property
+    def change(self) -> None:
+        """Nothing is changed."""
+        return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackUnreadable:
+    """The record of the flow back cannot be read: no group is translated until it can."""
+
     reason: str
 
     @property
@@ -100,6 +118,9 @@ class Standing(Enum):
     AHEAD = Reason.AHEAD.value
     UNSETTLED = Reason.UNSETTLED.value
     BEFORE_SYNCS = Reason.BEFORE_SYNCS.value
+    NOT_EXACT = Reason.NOT_EXACT.value
+    PLACED = Reason.PLACED.value
+    BACK_UNREADABLE = Reason.BACK_UNREADABLE.value
     UNREADABLE_THERE = "its offsets on the target cannot be read"
     OTHER_KIND_THERE = "on the target there is a group of another kind with its name"
     ACTIVE_THERE = "it has members on the target, which are never disturbed"
@@ -135,12 +156,7 @@ _STANDS = {
     Verdict.BACK_WITH_COPY: Standing.GOES_BACK,
     Verdict.LEFT: Standing.FURTHER_THERE,
 }
-_WHY = {
-    Reason.NOTHING_MIRRORED: Standing.NOTHING_MIRRORED,
-    Reason.AHEAD: Standing.AHEAD,
-    Reason.UNSETTLED: Standing.UNSETTLED,
-    Reason.BEFORE_SYNCS: Standing.BEFORE_SYNCS,
-}
+_WHY = {reason: Standing[reason.name] for reason in Reason}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,12 +168,14 @@ class Known:
         target: the same on the target.
         committed: on the source; of a group that is ahead of the mirror, what it had committed before.
         offset: on the target.
+        lies: what lies there.
     """
 
     place: GroupPlace
     target: GroupPlace
     committed: Committed
     offset: int
+    lies: Place
 
     @property
     def commit(self) -> FlowCommit:
@@ -221,7 +239,7 @@ def translations(observed: Observed) -> Iterator[Known]:
             committed, result = _translated(observed, place)
             if isinstance(result, Translated):
                 target = GroupPlace(group, _target(observed, partition))
-                yield Known(place=place, target=target, committed=committed, offset=result.offset)
+                yield Known(place=place, target=target, committed=committed, offset=result.offset, lies=result.place)
 
 
 def remembered(observed: Observed) -> dict[GroupPlace, Committed]:
@@ -272,6 +290,19 @@ def obstacle(observed: Observed, group: str) -> tuple[Standing, str] | None:
     return None
 
 
+def without_back(observed: Observed) -> list[BackUnreadable]:
+    """What a round is to report where the record of the flow back is needed and cannot be read."""
+    return [BackUnreadable(reason=observed.back.unreadable)] if observed.back.unreadable else []
+
+
+def unread(actions: Sequence[object], flow: FlowConfig) -> list[Result]:
+    """The same as results: nothing can be done about it here."""
+    why = f"no group offset is translated: the record of {flow.name.back}, which may write to the same topics, cannot "
+    return [
+        Result(action=one, failure=f"{why}be read: {one.reason}") for one in actions if isinstance(one, BackUnreadable)
+    ]
+
+
 def _line(observed: Observed, place: GroupPlace) -> GroupLine:
     group, partition = place
     if partition.topic not in observed.renamed:
@@ -314,6 +345,9 @@ def commit_of(observed: Observed, target: GroupPlace) -> FlowCommit | None:
 def _translated(observed: Observed, place: GroupPlace) -> tuple[Committed, Translation]:
     """What is translated, and to what: the offset that is committed now, else the one that was before."""
     committed = observed.offsets[place.group][place.partition]
+    placed = observed.back.commits.get(place.group, {}).get(place.partition)
+    if placed is not None and placed.downstream == committed.offset and place.partition.topic in observed.renamed:
+        return committed, NotYet(Reason.PLACED)
     result = _plainly(observed, place.partition, committed)
     before = observed.earlier.get(place)
     if result == NotYet(Reason.AHEAD) and before is not None and before.offset <= committed.offset:
@@ -328,7 +362,12 @@ def _plainly(observed: Observed, partition: TopicPartition, committed: Committed
     if committed is None or offsets is None or partition.topic not in observed.renamed:
         return NotYet(Reason.NOTHING_MIRRORED)
     end = observed.empty.get(partition) if committed.offset <= offsets.position else None
-    return in_empty(translate(offsets, committed.offset, observed.inherited.get(partition)), end)
+    found = translate(offsets, committed.offset, observed.inherited.get(partition))
+    if observed.back.unreadable:
+        return found if isinstance(found, NotYet) else NotYet(Reason.BACK_UNREADABLE)
+    back = observed.back.copies.get(partition)
+    upstream = None if back is None else upstream_of(back, committed.offset, offsets, found)
+    return in_empty(meet(found, upstream, offsets, committed.offset), end)
 
 
 def _target(observed: Observed, partition: TopicPartition) -> TopicPartition:

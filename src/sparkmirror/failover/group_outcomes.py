@@ -17,9 +17,10 @@ from sparkmirror.duties.groups import GroupLine, Observed, Standing, explain_gro
 from sparkmirror.failover.verifying import Finding, Question, Verdict
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.map import OffsetMap
-from sparkmirror.offsets.translation import Translated, translate
 
-_HARMLESS = frozenset({Standing.NO_CONSUMERS, Standing.NO_OFFSETS, Standing.NOT_COPIED, Standing.ACTIVE_THERE})
+_HARMLESS = frozenset(
+    {Standing.NO_CONSUMERS, Standing.NO_OFFSETS, Standing.NOT_COPIED, Standing.ACTIVE_THERE, Standing.PLACED}
+)
 _NOT_THERE = frozenset({Standing.UNREADABLE_THERE, Standing.OTHER_KIND_THERE})
 """Where a translation is of no use, if the flow commits on the target."""
 
@@ -105,9 +106,8 @@ def questions(observed: Observed, groups: tuple[str, ...]) -> dict[tuple[str, To
     chosen, found = set(groups), {}
     for known in translations(observed):
         here, offset = known.place.partition, known.committed.offset
-        result = translate(observed.maps[here], offset, observed.inherited.get(here))
-        if known.place.group in chosen and isinstance(result, Translated):
-            question = Question(here, known.target.partition, offset, known.offset, result.place)
+        if known.place.group in chosen:
+            question = Question(here, known.target.partition, offset, known.offset, known.lies)
             found[known.place.group, here] = question
     return found
 

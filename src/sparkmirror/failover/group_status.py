@@ -28,6 +28,7 @@ class GroupStatus:
         repeats: offsets that it would read again, since the target has an older one of it; None where it has none.
         ahead: offsets that it has read and that are not on the target.
         further: offsets that it would skip: it stands beyond its translation there, by a commit that is not the flow's.
+        skipped: offsets, at most, that it would skip since the target does not have them.
         left_out: partitions that have no offset on the target, whatever is done.
         hindrance: why a failover would not move it, or "".
     """
@@ -38,6 +39,7 @@ class GroupStatus:
     repeats: int | None
     ahead: int
     further: int
+    skipped: int
     left_out: int
     hindrance: str = ""
 
@@ -66,6 +68,7 @@ def status_of(move: GroupMove) -> GroupStatus:
         repeats=sum(max(0, place.offset - place.before) for place in placed) if known else None,
         ahead=sum(place.ahead for place in places),
         further=sum(place.further for place in places),
+        skipped=sum(place.skipped for place in places),
         left_out=len(places) - len(placed),
         hindrance=move.hindrance,
     )

@@ -1,8 +1,8 @@
 """Where groups go on at the cluster that they came from, by the maps of both flows. Pure.
 
 A copy's offset goes back through the map of the flow that made the copy; an offset of what was written here goes on
-through the map of the flow that brings it there. Where names are kept both flows are about the same topic: the record
-that a group would read next was born on one of the two clusters, and the map that knows it decides.
+through the map of the flow that brings it there. Where both flows are about the same topic, both maps decide
+(`offsets.interleaved`).
 
 Invariants: nothing is guessed; a group at the end of a copy goes behind what only the other cluster has, where that was
 put aside, since the flow does too; a group that has members there is not touched. A group goes on where it stands here,
@@ -15,22 +15,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from sparkmirror.failover.moves import GroupMove, MovedPlace, Standing
+from sparkmirror.failover.moves import GroupMove, MovedPlace, Standing, not_there
 from sparkmirror.kafka.groups import Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits
 from sparkmirror.offsets.inherited import Inherited
+from sparkmirror.offsets.interleaved import FlowBack, left_out, meet_at_the_end, upstream_of
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import (
     NotYet,
-    Place,
     Reason,
     Translated,
     Translation,
     in_empty,
     still_there,
     translate_at_the_end,
-    translate_back,
 )
 
 
@@ -102,24 +101,33 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     if there is None:
         return MovedPlace(partition=here, target=None, committed=committed, text="no flow has to do with the topic")
     before = sight.there.at(group, there)
-    plain = in_empty(translate(sight, here, committed.offset), sight.empty.get(there))
-    result = still_there(plain, sight.oldest.get(there))
+    found = MovedPlace(partition=here, target=there, committed=committed, before=before)
+    plain, offsets = _on(sight, here, committed.offset), sight.local.maps.get(here)
+    back = _copied(sight, here)
+    met = meet_at_the_end(plain, back, offsets, committed.offset, sight.beyond.get(there, 0))
+    result = in_empty(met, sight.empty.get(there))
     if isinstance(result, NotYet):
-        return MovedPlace(partition=here, target=there, committed=committed, before=before, text=result.reason.value)
-    found = MovedPlace(
-        partition=here,
-        target=there,
-        committed=committed,
-        offset=result.offset,
-        before=before,
+        return replace(found, text=result.reason.value)
+    upstream = None if back is None else upstream_of(back, committed.offset, offsets, plain)
+    return _placed(sight, group, found, result, left_out(offsets, committed.offset, plain, upstream))
+
+
+def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Translated, left: int) -> MovedPlace:
+    assert found.target is not None
+    there = still_there(result, sight.oldest.get(found.target))
+    skipped = left + there.offset - result.offset
+    placed = replace(
+        found,
+        offset=there.offset,
         exact=result.place.exact,
-        text=result.place.value,
+        skipped=skipped,
+        text=there.place.value + not_there(skipped),
     )
-    if _used_since(sight, group, found):
-        return replace(found, offset=before, exact=True, text="committed there since the group was moved: left there")
-    if before > result.offset:
-        return replace(found, text=f"{found.text} (back from {before}, where it stood before it left)")
-    return found
+    if _used_since(sight, group, placed):
+        return replace(found, offset=found.before, text="committed there since the group was moved: left there")
+    if placed.before > placed.offset:
+        return replace(placed, text=f"{placed.text} (back from {placed.before}, where it stood before it left)")
+    return placed
 
 
 def _used_since(sight: HomewardSight, group: str, found: MovedPlace) -> bool:
@@ -130,36 +138,18 @@ def _used_since(sight: HomewardSight, group: str, found: MovedPlace) -> bool:
     return group in sight.moved and found.before not in (NO_OFFSET, found.offset) and not own
 
 
-def translate(sight: HomewardSight, here: TopicPartition, committed: int) -> Translation:
-    """Where an offset of this cluster leads on the other one."""
-    back, on = _back(sight, here, committed), _on(sight, here, committed)
-    if back is None or on is None:
-        return back or on or NotYet(Reason.NOTHING_MIRRORED)
-    if isinstance(back, Translated) and back.place is Place.RECORD:
-        return back
-    if isinstance(on, Translated) and (on.place is Place.RECORD or not _is_before_the_end(back)):
-        return on
-    return back
-
-
-def _is_before_the_end(back: Translation) -> bool:
-    """Whether copies lie behind the offset, so that the next record is one of them."""
-    return isinstance(back, Translated) and back.place is not Place.END
-
-
-def _back(sight: HomewardSight, here: TopicPartition, committed: int) -> Translation | None:
+def _copied(sight: HomewardSight, here: TopicPartition) -> FlowBack | None:
+    """What the flow that came from there has put into a partition here; it has ended."""
     there = sight.copies.there(here)
     offsets = None if there is None else sight.copies.maps.get(there)
     if there is None or offsets is None:
         return None
-    found = translate_back(offsets, committed, sight.copies.inherited.get(there))
-    if isinstance(found, Translated) and found.place is Place.END:
-        return Translated(max(found.offset, sight.beyond.get(there, 0)), Place.END)
-    return found
+    return FlowBack(offsets=offsets, inherited=sight.copies.inherited.get(there), ended=True)
 
 
-def _on(sight: HomewardSight, here: TopicPartition, committed: int) -> Translation | None:
+def _on(sight: HomewardSight, here: TopicPartition, committed: int) -> Translation:
+    """By the map of the flow that goes there."""
     offsets = sight.local.maps.get(here) if here.topic in sight.local.names else None
     if offsets is None:
-        return None
+        return NotYet(Reason.NOTHING_MIRRORED)
     return translate_at_the_end(offsets, committed, sight.local.inherited.get(here))

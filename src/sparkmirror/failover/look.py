@@ -252,7 +252,7 @@ def sight(sides: Sides, maps: KnownMaps) -> Sight:
     offsets, seen_ms = on_record(state)
     places = {place for own in offsets.values() for place in own}
     names = {place.topic for place in places}
-    renamed = {name: topics.remote_topic(flow, name) for name in topics.wanted(flow, names)}
+    renamed = {name: topics.remote_topic(flow, name) for name in topics.read(flow, names, state.progress)}
     originals = {name: original for name in names if (original := topics.original_of(flow, name)) is not None}
     copied = {place for place in places if place.topic in renamed}
     known = originals | renamed

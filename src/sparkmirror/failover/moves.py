@@ -16,6 +16,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits, Verdict, judge
 from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
+from sparkmirror.offsets.interleaved import left_out, meet
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import (
     NotYet,
@@ -103,9 +104,11 @@ class MovedPlace:
         offset: where the group goes on at the target, or `NO_OFFSET`.
         before: what the group had committed there, or `NO_OFFSET`.
         ahead: records that the group had read at the source and that never came to the target.
-        exact: whether nothing is read twice, and nothing skipped; False too where there is no offset and it may be.
+        exact: whether nothing is read twice; False too where there is no offset and it may be.
         further: offsets that the group stands beyond its translation, by a commit that is not the flow's: it stays
             there, and skips what it has not read of them.
+        skipped: offsets that the group has not read and that the target does not have, so many at most: they were never
+            copied, or are gone there.
         text: what lies at the offset, or why there is none.
     """
 
@@ -117,6 +120,7 @@ class MovedPlace:
     ahead: int = 0
     exact: bool = True
     further: int = 0
+    skipped: int = 0
     text: str = ""
 
 
@@ -178,6 +182,11 @@ class GroupMove:
     def further(self) -> tuple[MovedPlace, ...]:
         """The partitions in which the group is left beyond its translation, since others have committed there."""
         return () if self.hindrance else tuple(place for place in self.places if place.further)
+
+    @property
+    def skipping(self) -> tuple[MovedPlace, ...]:
+        """The partitions in which the group misses what the target does not have."""
+        return () if self.hindrance else tuple(place for place in self.places if place.skipped)
 
     @property
     def uncopied(self) -> tuple[str, ...]:
@@ -264,15 +273,16 @@ def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
     upstream = sight.upstream.get(group, {}).get(partition)
     if partition.topic not in sight.renamed:
         return _in_the_original(sight, group, found, upstream)
-    offsets = sight.maps.get(partition)
-    if offsets is None:
-        return _placed(sight, group, found, NotYet(Reason.NOTHING_MIRRORED))
-    result = translate_at_the_end(offsets, committed.offset, sight.inherited.get(partition))
-    if upstream is not None and not (isinstance(result, Translated) and result.place is Place.RECORD):
-        return _in_the_original(sight, group, found, upstream)  # the next record is one that the flow back brought here
-    ahead = max(0, committed.offset - offsets.position) if offsets.position != NO_OFFSET else 0
-    exact = not isinstance(result, Translated) or result.place.exact
-    return _placed(sight, group, replace(found, ahead=ahead, exact=exact), result)
+    offsets, at = sight.maps.get(partition), committed.offset
+    plain: Translation = NotYet(Reason.NOTHING_MIRRORED)
+    if offsets is not None:
+        plain = translate_at_the_end(offsets, at, sight.inherited.get(partition))
+    result = meet(plain, upstream, offsets, at)
+    position = NO_OFFSET if offsets is None else offsets.position
+    ahead = max(0, at - position) if position != NO_OFFSET else 0
+    exact = result.place.exact if isinstance(result, Translated) else upstream is None
+    skipped = left_out(offsets, at, plain, upstream) if isinstance(result, Translated) else 0
+    return _placed(sight, group, replace(found, ahead=ahead, exact=exact, skipped=skipped), result)
 
 
 def _in_the_original(sight: Sight, group: str, found: MovedPlace, upstream: UpstreamOffset | None) -> MovedPlace:
@@ -292,15 +302,22 @@ def _in_the_original(sight: Sight, group: str, found: MovedPlace, upstream: Upst
 
 def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) -> MovedPlace:
     assert found.target is not None
-    result = still_there(in_empty(result, sight.empty.get(found.target)), sight.oldest.get(found.target))
+    result = in_empty(result, sight.empty.get(found.target))
     if not isinstance(result, Translated):
         return replace(found, text=result.reason.value)
+    there = still_there(result, sight.oldest.get(found.target))
     commit = sight.commits.get(group, {}).get(found.target)
-    verdict = judge(found.before, FlowCommit(result.offset, found.committed.offset), commit)
+    verdict = judge(found.before, FlowCommit(there.offset, found.committed.offset), commit)
     if verdict is Verdict.LEFT:
-        return _left(found, found.before - result.offset)
+        return _left(replace(found, skipped=0), found.before - there.offset)
     back = f" (back from {found.before}: {verdict.value})" if verdict.goes_back else ""
-    return replace(found, offset=result.offset, text=result.place.value + back)
+    skipped = found.skipped + there.offset - result.offset
+    return replace(found, offset=there.offset, skipped=skipped, text=there.place.value + not_there(skipped) + back)
+
+
+def not_there(skipped: int) -> str:
+    """What is said of offsets that a group misses, behind what lies where it goes on; "" for none."""
+    return f", and up to {skipped} offsets before it are not there: what lay at them is skipped" if skipped else ""
 
 
 def _left(found: MovedPlace, further: int) -> MovedPlace:

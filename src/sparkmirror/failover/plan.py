@@ -168,6 +168,9 @@ def _warnings(
     further = [f"{move.group} at {place.partition} ({place.text})" for move in moves for place in move.further]
     if further:
         found.append(f"groups are left further on the target than they are on the source: {some(further)}")
+    skipping = [f"{move.group} at {place.partition} ({place.text})" for move in moves for place in move.skipping]
+    if skipping:
+        found.append(f"groups would skip what the target does not have: {some(skipping)}")
     members = [listing.name for listing in listed if listing.active]
     if members:
         found.append(f"groups have members on the source: {some(members)}")

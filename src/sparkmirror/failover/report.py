@@ -150,6 +150,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "repeated_records": _repeated(report.moves),
         "offsets_without_place": len(_without(report.moves)),
         "offsets_left_further": sum(len(move.further) for move in report.moves),
+        "offsets_skipped": sum(place.skipped for move in report.moves for place in move.skipping),
         "troubles": list(report.troubles),
         "partitions": [_partition(each) for each in report.partitions],
         "groups": [_group(each) for each in report.moves],
@@ -255,6 +256,10 @@ def _losses(report: Report) -> list[str]:
         why = "others than the flow have committed them, and groups skip what they have not read there"
         where = f"{some(further)}: {why}"
         lines.append(f"- offsets of groups left further than their translation: **{len(further)}** ({where})")
+    if skipping := [(f"{move.group} at {place.partition}", place) for move in report.moves for place in move.skipping]:
+        where = f"{some([name for name, _ in skipping])}: they were never copied, or are gone there"
+        count = sum(place.skipped for _, place in skipping)
+        lines.append(f"- offsets that groups skip, as {report.taken} does not have them: up to **{count}** ({where})")
     return lines
 
 
@@ -405,7 +410,8 @@ def _group(move: GroupMove) -> dict[str, Any]:
                 "offset": None if place.offset == NO_OFFSET else place.offset,
                 "ahead": place.ahead,
                 "further": place.further,
-                "exact": place.exact,
+                "skipped": place.skipped,
+                "exact": place.exact and not place.skipped,
                 "text": place.text,
             }
             for place in move.places

@@ -41,11 +41,13 @@ class UpstreamOffset:
         offset: on the target, or `NO_OFFSET`.
         name: of the ``translation.Place`` that lies there, or of the ``translation.Reason`` why there is no offset.
         exact: whether the map reached as far as the group had read; otherwise the group reads some records again.
+        left_out: offsets, at most, from the committed one up to the first that either flow has copied.
     """
 
     offset: int
     name: str
     exact: bool = True
+    left_out: int = 0
 
 
 class ExactTarget(NamedTuple):
@@ -99,7 +101,10 @@ class GroupSeen:
         said: dict[str, Any] = {"v": json_text.VERSION, "time_ms": self.time_ms, "offsets": rows}
         if self.upstream:
             known = sorted(self.upstream.items())
-            said["upstream"] = [[number, one.offset, one.name, one.exact] for number, one in known]
+            said["upstream"] = [
+                [number, one.offset, one.name, one.exact, *((one.left_out,) if one.left_out else ())]
+                for number, one in known
+            ]
         return json_text.write(said)
 
 
@@ -164,7 +169,10 @@ def _group(name: list[Any], data: dict[str, Any]) -> GroupSeen:
         for number, _, _, *rest in data["offsets"]
         if len(rest) >= _WITH_WRITER
     }
-    upstream = {int(row[0]): UpstreamOffset(int(row[1]), str(row[2]), bool(row[3])) for row in data.get("upstream", [])}
+    upstream = {
+        int(number): UpstreamOffset(int(offset), str(name), bool(exact), int(more[0]) if more else 0)
+        for number, offset, name, exact, *more in data.get("upstream", [])
+    }
     return GroupSeen(
         group=str(group),
         topic=str(topic),

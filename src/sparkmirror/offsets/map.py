@@ -306,6 +306,19 @@ class OffsetMap:
         count = max(_count(part.pieces.targets, first), part.first)
         return count < part.stop and _target(part, count) <= last
 
+    def first_without_copy(self, offset: int) -> int:
+        """The first target offset from ``offset`` on at which the flow has put no record, as far as the map tells."""
+        place = max(0, bisect_right(self._targets, offset) - 1)
+        for part in self._known[place:]:
+            piece = part.pieces.targets.piece_at(offset)
+            while piece is not None and piece.exact:
+                stop = min(piece.end, part.stop)
+                if not part.first <= piece.begin + offset - piece.offset < stop:
+                    break
+                offset = piece.offset_of(stop)
+                piece = part.pieces.targets.piece_at(offset)
+        return offset
+
     def is_exact(self, source: int) -> bool:
         """Whether `source_to_target` of that source offset is; if not, what it gives lies before the right one."""
         place = bisect_right(self._sources, source) - 1

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.group_records import ExactTarget
@@ -35,11 +35,16 @@ class Place(Enum):
     EMPTY = "the end of the target partition, which has no record: nothing of it was ever mirrored"
     THINNED = "approximate, the offset map is thinned there: some records before it may be read once more"
     OLDEST = "the first record that is left: what lay before it is gone"
+    INTERLEAVED = (
+        "the earlier of the next records of both clusters, which have them in another order: some records behind it "
+        "may be read once more"
+    )
+    BACK_BEHIND = "as far as the flow the other way is on record: some records behind it may be read once more"
 
     @property
     def exact(self) -> bool:
         """Whether nothing is read twice from there."""
-        return self not in (Place.APPROXIMATE, Place.THINNED)
+        return self not in (Place.APPROXIMATE, Place.THINNED, Place.INTERLEAVED, Place.BACK_BEHIND)
 
 
 class Reason(Enum):
@@ -50,6 +55,8 @@ class Reason(Enum):
     UNSETTLED = "the target has not acknowledged the record yet"
     BEFORE_SYNCS = "MirrorMaker 2 copied it, and its offset syncs do not reach back so far"
     NOT_EXACT = "MirrorMaker 2 copied it, and its offset syncs tell no exact place on the source"
+    PLACED = "the flow the other way has put the group there, and nobody has used it there since"
+    BACK_UNREADABLE = "the record of the flow the other way cannot be read, which may have put the next record there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +158,14 @@ def translate_back(offsets: OffsetMap, committed: int, inherited: Inherited | No
         return Translated(found, Place.RECORD)
     end = offsets.end()
     return Translated(found, Place.END if end is not None and committed > end.target else Place.NEXT)
+
+
+@overload
+def still_there(found: Translated, oldest: int | None) -> Translated: ...
+
+
+@overload
+def still_there(found: NotYet, oldest: int | None) -> NotYet: ...
 
 
 def still_there(found: Translation, oldest: int | None) -> Translation:

@@ -1,0 +1,125 @@
+"""What the flow back has on record: which records it has put into the source's topics, where it has placed groups.
+
+The flow the other way writes to the source, and its internal topic lies there. Its configuration may be in another
+file: that topic alone tells.
+
+Invariants: a topic that is hidden from this user is not taken for one that is absent, where records depend on it; a
+record that is about other clusters, since an alias names another one now, says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.topics import original_of, remote_topic
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.store import Store
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.naming import internal_topic
+from sparkmirror.offsets.group_commits import NO_COMMITS, Commits
+from sparkmirror.offsets.group_records import commits_of
+from sparkmirror.offsets.interleaved import FlowBack
+from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.state import JournalState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Back:
+    """What is on record of the flow back.
+
+    Attributes:
+        copies: by partition of the source, what it has put there.
+        commits: what it has committed for groups of the source last.
+        unreadable: why nothing is known, though it may have put records into the topics that the flow copies; or "".
+    """
+
+    copies: Mapping[TopicPartition, FlowBack] = field(default_factory=dict)
+    commits: Commits = field(default_factory=lambda: NO_COMMITS)
+    unreadable: str = ""
+
+
+NO_BACK = Back()
+
+
+class FlowBackRecord:
+    """Reads the record of the flow back on, again and again.
+
+    Args:
+        sides: the flow and its clusters.
+        timeout_ms: of each question; as the flow is configured without.
+    """
+
+    def __init__(self, sides: Sides, timeout_ms: int | None = None) -> None:
+        flow = replace(sides.flow, admin_timeout_ms=timeout_ms or sides.flow.admin_timeout_ms)
+        self._flow, self._cluster, self._store = flow, sides.source, sides.store
+        self._topic_id: object = None
+        # The flow back is known by its record only: its configuration may be in another file. Maps need its name alone.
+        back = replace(flow, name=flow.name.back, source=flow.target, target=flow.source)
+        self._back = Sides(flow=back, source=sides.target, target=sides.source, store=None)
+        self._maps = KnownMaps(self._back)
+
+    @property
+    def shares_topics(self) -> bool:
+        """Whether the flow back may write to the very topics that the flow copies, as configured or on record."""
+        own = None if self._store is None else self._store.state.flow
+        told = own is not None and own.tells_since_ms > 0
+        return self._flow.policy.keeps_names or self._flow.homeward_back or told
+
+    def read(self, places: Collection[TopicPartition]) -> Back:
+        """What is on record now.
+
+        Args:
+            places: partitions of the source.
+
+        Raises:
+            SparkmirrorError: the source cannot be asked, or a record there is not one of ours.
+        """
+        if not places or self._store is None or not self._is_recorded():
+            return NO_BACK
+        there = {place: other_side(self._flow, place) for place in places}
+        maps = self._maps.of(set(there.values()))
+        assert self._back.store is not None  # it is recorded
+        state = self._back.store.state
+        if not self._is_of_these_clusters(state):
+            return NO_BACK
+        copies = {place: _copies(state, maps[other], other) for place, other in there.items() if other in maps}
+        return Back(copies=copies, commits=commits_of(state.committed.values()))
+
+    def _is_recorded(self) -> bool:
+        """Whether the flow back has an internal topic on the source; one that was made anew is read anew."""
+        name, timeout_ms = internal_topic(self._back.flow.name), self._flow.admin_timeout_ms
+        if self.shares_topics:
+            known = admin.visible_topics(self._cluster, [name], timeout_ms, right="READ").get(name)
+        else:
+            known = admin.list_topics(self._cluster, [name], timeout_ms).get(name)
+        if known is None:
+            self._topic_id = None
+            return False
+        if known.topic_id != self._topic_id:
+            self._topic_id = known.topic_id
+            self._back.store = Store(self._cluster, name, timeout_ms)
+            self._maps = KnownMaps(self._back)
+        return True
+
+    def _is_of_these_clusters(self, back: JournalState) -> bool:
+        """Whether the record found is that of the flow back; one from another cluster that had the alias is not."""
+        own = None if self._store is None else self._store.state.flow
+        if own is None or back.flow is None:
+            return False
+        return (back.flow.source_id, back.flow.target_id) == (own.target_id, own.source_id)
+
+
+def other_side(flow: FlowConfig, place: TopicPartition) -> TopicPartition:
+    """The partition of the target whose records the flow back writes to a partition of the source."""
+    return TopicPartition(original_of(flow, place.topic) or remote_topic(flow, place.topic), place.partition)
+
+
+def _copies(state: JournalState, offsets: OffsetMap, there: TopicPartition) -> FlowBack:
+    progress: Progress | None = state.progress.get(there)
+    reached = NO_OFFSET if progress is None else progress.reached.end
+    return FlowBack(offsets=offsets, reached=reached, inherited=state.inherited.get(there))

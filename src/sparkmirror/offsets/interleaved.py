@@ -1,0 +1,186 @@
+"""What a committed offset is on the other cluster, where two flows write to one topic on each side. Pure.
+
+Where names are kept, or what others wrote to copies is brought home, the log that a group reads has records of two
+kinds: those born there, which the flow copies to the other cluster, and those born on the other cluster, which the flow
+back has put there. A committed offset names the next record of that log, whatever its kind. The map of each flow knows
+one kind, and says where the next record of that kind lies on the other cluster.
+
+Each cluster has the records of one kind in one order, so nothing is skipped from the lesser of the two places on.
+Between the two kinds the order may differ, as writers on both sides write at the same time: then the group reads some
+records again.
+
+Invariants: a translation lies beyond no record at or behind the committed offset, of either kind, and beyond no record
+of the other cluster that the flow back has not brought yet. At or behind one that is told as exact lies no record that
+the group has before its committed offset. Both need maps that were read after the offset.
+
+The part of the flow back is an `UpstreamOffset`, a plain value: it is put on record while the cluster of the group can
+be asked, and a failover goes by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkmirror.model import NO_OFFSET
+from sparkmirror.offsets.group_records import UpstreamOffset
+from sparkmirror.offsets.inherited import Inherited
+from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.translation import NotYet, Place, Reason, Translated, Translation, translate_back
+
+_NOTHING = NotYet(Reason.NOTHING_MIRRORED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowBack:
+    """What the flow back has put into the partition that a group has committed.
+
+    Attributes:
+        offsets: its map: its sources lie on the other cluster, its targets in the partition.
+        reached: the partition's end when the flow back's last record was acknowledged, or `NO_OFFSET`.
+        inherited: what MirrorMaker 2 copied before the flow back took over.
+        ended: whether the other cluster has nothing that the flow back would still bring.
+    """
+
+    offsets: OffsetMap
+    reached: int = NO_OFFSET
+    inherited: Inherited | None = None
+    ended: bool = False
+
+
+def upstream_of(
+    back: FlowBack,
+    committed: int,
+    offsets: OffsetMap | None = None,
+    found: Translation = _NOTHING,
+) -> UpstreamOffset:
+    """Where an offset leads to by the map of the flow back.
+
+    Args:
+        back: what the flow back has put there.
+        committed: the offset.
+        offsets: the flow's map of the partition; None where the flow does not copy it.
+        found: what the offset is by that map. How exact the two are together is only known where both are.
+    """
+    left_out = _left_out(offsets, committed, found, back.offsets)
+    result = _by_map(back, committed)
+    if isinstance(result, NotYet):
+        return UpstreamOffset(NO_OFFSET, result.reason.name, exact=False, left_out=left_out)
+    exact, until = result.place.exact, result.offset
+    if result.place is Place.END:
+        exact = back.ended or _holds_only_own(back, committed, offsets)
+        until = _behind_copies(offsets, until)
+    if isinstance(found, Translated) and found.place is not Place.END and found.offset < until:
+        exact = exact and not back.offsets.count(found.offset, result.offset)
+        if result.place is Place.END:
+            until = found.offset  # the position goes on while the group rests; what is on record need not
+    return UpstreamOffset(until, result.place.name, exact=exact, left_out=left_out)
+
+
+def meet(found: Translation, upstream: UpstreamOffset | None, offsets: OffsetMap | None, committed: int) -> Translation:
+    """The offset on the other cluster from which on nothing is skipped: the lesser of the two places.
+
+    Args:
+        found: what the offset is by the flow's own map.
+        upstream: by the map of the flow back; None where that has nothing to do with the partition.
+        offsets: the flow's own map; None where it does not copy the partition.
+        committed: the offset.
+    """
+    if upstream is None or upstream.name == Reason.NOTHING_MIRRORED.name:
+        return found
+    if isinstance(found, NotYet) and found.reason is not Reason.NOTHING_MIRRORED:
+        return found
+    if upstream.offset == NO_OFFSET:
+        return NotYet(Reason[upstream.name])
+    place, until = Place[upstream.name], upstream.offset
+    if place is Place.END:
+        until = _behind_copies(offsets, until)
+    if isinstance(found, Translated) and found.place is not Place.END and found.offset <= until:
+        return found if upstream.exact or not found.place.exact else Translated(found.offset, Place.INTERLEAVED)
+    if _copied_behind(offsets, until, committed):
+        return Translated(until, Place.INTERLEAVED)
+    if place is Place.FIRST and offsets is not None:
+        place = Place.NEXT  # before it lie records that the flow itself has copied
+    if upstream.exact or not place.exact:
+        return Translated(until, place)
+    return Translated(until, Place.BACK_BEHIND if place is Place.END else Place.INTERLEAVED)
+
+
+def meet_at_the_end(
+    found: Translation, back: FlowBack | None, offsets: OffsetMap | None, committed: int, beyond: int = 0
+) -> Translation:
+    """Like `meet`, where all that the other cluster has is on the map of the flow back, or was put aside.
+
+    Args:
+        found: what the offset is by the flow's own map.
+        back: what the flow back has put there; it has ended.
+        offsets: the flow's own map.
+        committed: the offset.
+        beyond: the end of what was put aside on the other cluster.
+    """
+    if back is None:
+        return found
+    upstream = upstream_of(back, committed, offsets, found)
+    if upstream.name != Place.END.name:
+        return meet(found, upstream, offsets, committed)
+    if not isinstance(found, Translated):
+        return Translated(max(upstream.offset, beyond), Place.END) if found == _NOTHING else found
+    if found.place is Place.END:
+        return Translated(max(found.offset, upstream.offset, beyond), Place.END)
+    return found if upstream.exact or not found.place.exact else Translated(found.offset, Place.INTERLEAVED)
+
+
+def left_out(offsets: OffsetMap | None, committed: int, found: Translation, upstream: UpstreamOffset | None) -> int:
+    """How many offsets at most a group skips, since the flow began behind them, or they were gone by then.
+
+    Not told where records of the other cluster lie among them, as no map tells what else does.
+
+    Args:
+        offsets: the flow's own map.
+        committed: the offset.
+        found: what it is by that map.
+        upstream: by the map of the flow back, if that has put records there.
+    """
+    return _left_out(offsets, committed, found, None) if upstream is None else upstream.left_out
+
+
+def _left_out(offsets: OffsetMap | None, committed: int, found: Translation, back: OffsetMap | None) -> int:
+    first = None if offsets is None else offsets.first()
+    if first is None or not isinstance(found, Translated) or found.place is not Place.FIRST:
+        return 0
+    brought = back is not None and back.has(committed, first.source - 1)
+    return 0 if brought else first.source - committed
+
+
+def _by_map(back: FlowBack, committed: int) -> Translation:
+    if not len(back.offsets) and back.offsets.position != NO_OFFSET and back.inherited is None:
+        return Translated(back.offsets.position, Place.END)  # where nothing was put nothing of it can have been read
+    return translate_back(back.offsets, committed, back.inherited)
+
+
+def _holds_only_own(back: FlowBack, committed: int, offsets: OffsetMap | None) -> bool:
+    """Whether nothing lies below the offset that the flow back has put there and that is not on its record yet."""
+    last = back.offsets.end()
+    if last is None and not len(back.offsets):
+        return True
+    reached = max(-1 if last is None else last.target + 1, back.reached)
+    own = 0 if offsets is None else offsets.count(reached, committed)
+    return committed <= reached or own == committed - reached
+
+
+def _behind_copies(offsets: OffsetMap | None, position: int) -> int:
+    """The first offset of the other cluster, from the position of the flow back on, that has none of the flow's copies.
+
+    The flow back never brings copies, so a position that stands before them, since that flow was stopped, moves over.
+    """
+    return position if offsets is None else offsets.first_without_copy(position)
+
+
+def _copied_behind(offsets: OffsetMap | None, until: int, committed: int) -> int:
+    """How many records from before the committed offset the flow has put at ``until`` over there or behind."""
+    if offsets is None:
+        return 0
+    source = offsets.target_to_source(until)
+    first = offsets.first()
+    if source is None:
+        source = NO_OFFSET if first is None else first.source
+    return offsets.count(source, committed)
