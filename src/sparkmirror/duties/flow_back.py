@@ -16,6 +16,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.topics import original_of, remote_topic
+from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -89,6 +90,19 @@ class FlowBackRecord:
             return NO_BACK
         copies = {place: _copies(state, maps[other], other) for place, other in there.items() if other in maps}
         return Back(copies=copies, commits=commits_of(state.committed.values()))
+
+    def shared(self, places: Collection[TopicPartition]) -> Back:
+        """The same for topics that both flows may write to; where it cannot be read, that is what is known.
+
+        Args:
+            places: partitions of the source that the flow copies.
+        """
+        if not self.shares_topics:
+            return NO_BACK
+        try:
+            return self.read(places)
+        except SparkmirrorError as failure:
+            return Back(unreadable=str(failure))
 
     def _is_recorded(self) -> bool:
         """Whether the flow back has an internal topic on the source; one that was made anew is read anew."""

@@ -8,16 +8,15 @@ the flow back may have put records into the same topics and its record cannot be
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
-from sparkmirror.duties.flow_back import NO_BACK, Back, FlowBackRecord
+from sparkmirror.duties.flow_back import FlowBackRecord
 from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.topics import remote_topic, wanted
-from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_records import commits_of
@@ -71,7 +70,7 @@ class GroupLook:
             unreadable={name: str(failure) for name, failure in fetched.failed.items()},
             renamed=renamed,
             maps=self._maps.of(places),
-            back=self._back(places),
+            back=self._flow_back.shared(places),
             inherited=self._inherited(),
             earlier=self._earlier,
             commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),
@@ -90,15 +89,6 @@ class GroupLook:
             self._listed = list_groups(self._sides.source, self._sides.flow.admin_timeout_ms)
             self._listed_at = time.monotonic()
         return self._listed
-
-    def _back(self, places: Collection[TopicPartition]) -> Back:
-        """What the flow back has put into the same topics; a source that hides its record says nothing of that."""
-        if not self._flow_back.shares_topics:
-            return NO_BACK
-        try:
-            return self._flow_back.read(places)
-        except SparkmirrorError as failure:
-            return Back(unreadable=str(failure))
 
     def _patiently(self, observed: Observed) -> Observed:
         """Waits for the mirror, but for no group that stands still ahead of a mirror that stands still."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig, Side
 from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.flow_back import FlowBackRecord
 from sparkmirror.duties.groups import untranslatable
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.topics import remote_topic
@@ -27,6 +28,8 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets, fetch_offsets, list_groups
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.interleaved import FlowBack, meet, upstream_of
+from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import (
     NotYet,
     Reason,
@@ -99,6 +102,7 @@ class Translator:
     def __init__(self, sides: Sides) -> None:
         self._sides = sides
         self._maps = KnownMaps(sides)
+        self._flow_back = FlowBackRecord(sides)
 
     def translate(self, partition: TopicPartition, offset: int, *, reverse: bool = False) -> Translation:
         """Translates one offset.
@@ -206,18 +210,27 @@ class Translator:
         }
         origins = {place: others[place] if reverse else place for place in others}
         maps = self._maps.of(set(origins.values()))
-        inherited = self._sides.store.state.inherited
         oldest = self._oldest(list(others.values()), reverse=reverse)
-        way = translate_back if reverse else translate
+        back = self._flow_back.shared(set(origins.values()))
+        way = _to_source if reverse else _to_target
         found: dict[TopicPartition, Translation] = {}
         for place, offset in wanted.items():
             origin = origins.get(place)
             if origin is None or origin not in maps:
                 found[place] = NotYet(Reason.NOTHING_MIRRORED)
             else:
-                plain = way(maps[origin], offset, inherited.get(origin))
-                found[place] = still_there(plain, oldest.get(others[place]))
+                plain = way(self._flow(maps[origin], origin), back.copies.get(origin), offset)
+                known = NotYet(Reason.BACK_UNREADABLE) if back.unreadable and isinstance(plain, Translated) else plain
+                found[place] = still_there(known, oldest.get(others[place]))
         return found
+
+    def _flow(self, offsets: OffsetMap, origin: TopicPartition) -> FlowBack:
+        """What the flow itself has put on the target, of a partition of the source."""
+        assert self._sides.store is not None
+        state = self._sides.store.state
+        progress = state.progress.get(origin)
+        reached = NO_OFFSET if progress is None else progress.reached.end
+        return FlowBack(offsets=offsets, reached=reached, inherited=state.inherited.get(origin))
 
     def _oldest(self, places: Sequence[TopicPartition], *, reverse: bool) -> Mapping[TopicPartition, int]:
         """The first offset that each partition of the other side still has; nothing where the source is away."""
@@ -248,3 +261,17 @@ class Translator:
             result=found.get(place),
             there=now,
         )
+
+
+def _to_target(flow: FlowBack, back: FlowBack | None, committed: int) -> Translation:
+    """An offset of the source on the target."""
+    found = translate(flow.offsets, committed, flow.inherited)
+    upstream = None if back is None else upstream_of(back, committed, flow.offsets, found)
+    return meet(found, upstream, flow.offsets, committed)
+
+
+def _to_source(flow: FlowBack, back: FlowBack | None, committed: int) -> Translation:
+    """An offset of the target on the source: what the flow has put there came from the source."""
+    if back is None:
+        return translate_back(flow.offsets, committed, flow.inherited)
+    return _to_target(back, flow, committed)
