@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from sparkmirror.config import GroupSettings
-from sparkmirror.duties.groups import GroupPlace, Known, Observed, Standing, explain_group, remembered, translations
+from sparkmirror.duties.flow_back import Back
+from sparkmirror.duties.groups import (
+    GroupPlace,
+    Known,
+    Observed,
+    Standing,
+    explain_group,
+    remembered,
+    translations,
+    unread,
+    without_back,
+)
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.group_records import FlowCommit
+from sparkmirror.offsets.interleaved import FlowBack
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import Place
 from tests.duties.groups import FLOW, HERE, MAP, READERS, THERE, at, straight, with_commit, with_target
+from tests.offsets.segments import offset_map
 
 PLACE = GroupPlace("readers", HERE)
 
@@ -138,3 +153,41 @@ def test_a_group_that_went_back_is_not_translated_to_where_it_was_before() -> No
     back = replace(at(110), earlier={PLACE: Committed(170)}, maps={HERE: straight(100, 100, 10)})
     assert [known.offset for known in translations(back)] == [20]
     assert remembered(back) == {}
+
+
+def shared(observed: Observed = READERS, **back: Any) -> Observed:
+    """Source 100 to 149 lies at 10 to 59; the flow back has put target 60 to 69 at 150 to 159."""
+    copies = {HERE: FlowBack(offsets=offset_map([(60, 150, 10)], 70))}
+    maps = {HERE: straight(100, 50, 10, behind=10)}
+    return replace(observed, maps=maps, back=Back(**{"copies": copies} | back))
+
+
+@pytest.mark.parametrize(
+    ("committed", "offset", "lies"),
+    [(120, 30, Place.RECORD), (150, 60, Place.RECORD), (155, 65, Place.RECORD), (160, 70, Place.END)],
+)
+def test_where_two_flows_write_to_one_topic_the_next_record_may_be_of_either(committed, offset, lies):
+    (known,) = translations(shared(at(committed)))
+    assert (known.offset, known.lies) == (offset, lies)
+
+
+def test_a_group_that_the_flow_back_has_placed_is_not_translated_until_it_is_used():
+    placed = shared(at(120), commits={"readers": {HERE: FlowCommit(120, 7)}})
+    assert list(translations(placed)) == []
+    (line,) = explain_group(placed, "readers")
+    assert line.standing is Standing.PLACED
+    used = replace(placed, offsets=at(121).offsets)
+    assert [known.offset for known in translations(used)] == [31]
+
+
+def test_where_the_record_of_the_flow_back_cannot_be_read_no_group_is_translated_and_it_is_told():
+    blind = shared(at(120), copies={}, unreadable="TOPIC_AUTHORIZATION_FAILED")
+    assert list(translations(blind)) == []
+    (line,) = explain_group(blind, "readers")
+    assert line.standing is Standing.BACK_UNREADABLE
+    (told,) = unread(without_back(blind), FLOW)
+    assert told.failure.startswith(
+        "no group offset is translated: the record of B->A, which may write to the same topics"
+    )
+    assert told.failure.endswith("TOPIC_AUTHORIZATION_FAILED")
+    assert unread(without_back(READERS), FLOW) == []

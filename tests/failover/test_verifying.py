@@ -134,6 +134,43 @@ def test_a_record_that_comes_yet_is_not_one_that_was_left_out():
     assert (found.verdict, found.left_out) == (Verdict.GONE, NO_OFFSET)
 
 
+BROUGHT = offset_map([(20, 106, 2)], 40)
+"""The flow back has put target offsets 20 and 21 at 106 and 107 of the source."""
+
+
+@pytest.mark.parametrize(
+    ("committed", "translated", "place", "verdict", "compared"),
+    [
+        pytest.param(
+            105, 20, Place.NEXT, Verdict.VERIFIED, (106, 20), id="the next record was brought from the target"
+        ),
+        pytest.param(107, 21, Place.RECORD, Verdict.VERIFIED, (107, 21), id="likewise"),
+        pytest.param(105, 15, Place.INTERLEAVED, Verdict.VERIFIED, (106, 20), id="some are read again before it"),
+        pytest.param(105, 25, Place.NEXT, Verdict.WRONG, (106, 20), id="behind it, at the next that was copied"),
+        pytest.param(125, 33, Place.END, Verdict.VERIFIED, (124, 29), id="at the end of both"),
+    ],
+)
+def test_a_record_that_the_flow_back_has_brought_is_compared_with_where_it_came_from(
+    committed, translated, place, verdict, compared
+):
+    brought = {106: record(106, b"somebody else's"), 107: record(107, b"somebody else's")}
+    here, there = both(more=brought)
+    alike = {20: replace(brought[106], offset=20), 21: replace(brought[107], offset=21)}
+    target = replace(there, records=dict(there.records) | alike, end=40)
+    found = answer(Question(HERE, THERE, committed, translated, place, BROUGHT), MAP, here, target)
+    assert (found.verdict, found.source, found.target) == (verdict, *compared), found
+    assert found.left_out == NO_OFFSET
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "skipped"), [(0, 13, 1), (103, 14, 1), (0, 16, 4), (110, 16, 1), (0, 12, 0)]
+)
+def test_what_the_target_has_no_more_and_the_source_has_is_counted_as_skipped(source, target, skipped):
+    here, there = both()
+    found = answer(question(102), MAP, replace(here, start=source), replace(there, start=target))
+    assert found.skipped == skipped
+
+
 def test_what_mirror_maker_2_copied_is_not_exact_and_not_read():
     for place in (Place.APPROXIMATE, Place.TAKEN_OVER):
         found = answer(Question(HERE, THERE, 7, 3, place), MAP, Side({}, 0, 0), Side({}, 0, 0))

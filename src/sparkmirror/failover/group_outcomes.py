@@ -34,8 +34,8 @@ class Offset:
         finding: what the records say of its translation; None where there is none.
         hindrance: why the group would not go on there, or "".
         repeats: records that it would read again, since the target has an older offset.
-        skips: records that it would miss: the target has a later offset, or they were never copied; of the latter
-            offsets, so at most so many.
+        skips: records that it would miss: the target has a later offset, or has them no more, or they were never
+            copied; of the latter offsets, so at most so many.
         ahead: records that it has read and the mirror has not copied: it would have to wait for them, or they are lost.
     """
 
@@ -107,7 +107,7 @@ def questions(observed: Observed, groups: tuple[str, ...]) -> dict[tuple[str, To
     for known in translations(observed):
         here, offset = known.place.partition, known.committed.offset
         if known.place.group in chosen:
-            question = Question(here, known.target.partition, offset, known.offset, known.lies)
+            question = Question(here, known.target.partition, offset, known.offset, known.lies, _back(observed, here))
             found[known.place.group, here] = question
     return found
 
@@ -159,13 +159,14 @@ def _offset(
     now = observed.offsets[line.group][here].offset
     known = flow.groups.sync_enabled and NO_OFFSET not in (line.there, line.translated)
     usable = known and line.standing is not Standing.ACTIVE_THERE
-    left_out = 0 if finding is None or leaves_out(flow) else _left_out(offsets, finding)
+    missed = 0 if finding is None else finding.skipped + (0 if leaves_out(flow) else _left_out(offsets, finding))
+    back = _back(observed, here)
     return Offset(
         line=line,
         finding=finding,
         hindrance=_hindrance(flow, line, ranges),
-        repeats=_between(offsets, line.there, line.translated) if usable else 0,
-        skips=left_out + (_between(offsets, line.translated, line.there) if usable else 0),
+        repeats=_between(offsets, back, line.there, line.translated) if usable else 0,
+        skips=missed + (_between(offsets, back, line.translated, line.there) if usable else 0),
         ahead=max(0, now - offsets.position) if offsets.position != NO_OFFSET else 0,
     )
 
@@ -196,12 +197,20 @@ def _awaits(line: GroupLine, ranges: Mapping[TopicPartition, tuple[int, int]]) -
     return end > max(start, line.committed)
 
 
-def _between(offsets: OffsetMap, first: int, end: int) -> int:
-    """How many records of the mirror lie from one target offset to before another; offsets where the map is silent."""
+def _back(observed: Observed, here: TopicPartition) -> OffsetMap | None:
+    """The map of the flow back, where that has put records into a partition of the source."""
+    found = observed.back.copies.get(here)
+    return None if found is None else found.offsets
+
+
+def _between(offsets: OffsetMap, back: OffsetMap | None, first: int, end: int) -> int:
+    """How many records of both flows lie from one target offset to before another; offsets where the map is silent."""
     if first >= end:
         return 0
     since, until = offsets.target_to_source(first), offsets.target_to_source(end)
-    return end - first if since is None or until is None else offsets.count(since, until)
+    if since is None or until is None:
+        return end - first
+    return offsets.count(since, until) + (0 if back is None else back.count(first, end))
 
 
 def _left_out(offsets: OffsetMap, finding: Finding) -> int:

@@ -7,7 +7,8 @@ Pure. `begin` says what is to be read first, `judge` what the records mean, or w
                                translated offset
     the last record before     of a group that has read all that is mirrored: the last mirrored record on both sides
 
-Where compaction took one of the two, the next pair that is there on both sides counts, as for a reader.
+Where compaction took one of the two, the next pair that is there on both sides counts, as for a reader. Where two flows
+write to one topic the next record may be one that the flow back has put on the source: its map knows the other one.
 
 Invariants: `Verdict.VERIFIED` is given only where one record was read on each side and they are equal; `Verdict.WRONG`
 only where records that are there, or a target that ends too early, contradict the translation. What retention or
@@ -20,7 +21,7 @@ with ``message.timestamp.type=LogAppendTime`` shows its broker's time; provenanc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -89,6 +90,7 @@ class Question:
         committed: on the source.
         translated: on the target.
         place: what is said to lie there.
+        back: the map of the flow back, where that has put records into the same partition.
     """
 
     here: TopicPartition
@@ -96,6 +98,7 @@ class Question:
     committed: int
     translated: int
     place: Place
+    back: OffsetMap | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,7 @@ class Finding:
         source, target: the records that were compared, or `NO_OFFSET`.
         before: whether they are those before the committed offset.
         left_out: a record of the source that the group has not read and that was never copied, or `NO_OFFSET`.
+        skipped: records that the group has not read, and that the target has no more while the source has them.
     """
 
     verdict: Verdict
@@ -134,6 +138,7 @@ class Finding:
     target: int = NO_OFFSET
     before: bool = False
     left_out: int = NO_OFFSET
+    skipped: int = 0
 
     @property
     def text(self) -> str:
@@ -160,11 +165,13 @@ def begin(question: Question, offsets: OffsetMap, logs: Logs) -> Step:
         last = offsets.end()
         if last is None:
             return Finding(Verdict.GONE, "nothing of the partition is mirrored yet")
-        # The translated offset is what is asked about: the record before it, and no other.
-        aim = Aim(last.source, question.translated - 1, before=True)
+        # The translated offset is what is asked about: the record before it, and no other. Where the flow back writes
+        # too, what it has not brought may lie between.
+        aim = Aim(last.source, question.translated - 1 if question.back is None else last.target, before=True)
     else:
         aim = Aim(question.committed, question.translated)
-    return _out_of_reach(question, aim, logs) or aim
+    finding = _out_of_reach(question, aim, logs)
+    return aim if finding is None else replace(finding, skipped=_gone(question, offsets, logs))
 
 
 def judge(
@@ -184,11 +191,12 @@ def judge(
         return _judge_before(aim, here, there, source_id)
     if here is None:
         return Finding(Verdict.GONE, "the source has no record there any more", left_out=aim.left_out)
-    if not offsets.mirrored(here.offset):
+    brought = question.back is not None and question.back.has(here.offset, here.offset)
+    if not brought and not offsets.mirrored(here.offset):
         return _not_copied(aim, here.offset, offsets)
-    if not offsets.is_exact(here.offset):
+    if not _is_exact(question, here.offset, offsets, brought=brought):
         return _behind(aim, here.offset, offsets)
-    partner = offsets.source_to_target(here.offset)
+    partner = _partner(question, here.offset, offsets, brought=brought)
     if partner is None:
         return Finding(Verdict.GONE, "the target has not acknowledged the record yet", left_out=aim.left_out)
     if question.translated > partner:
@@ -228,6 +236,28 @@ def _out_of_reach(question: Question, aim: Aim, logs: Logs) -> Finding | None:
     return None
 
 
+def _is_exact(question: Question, offset: int, offsets: OffsetMap, *, brought: bool) -> bool:
+    if brought and question.back is not None:
+        return question.back.is_exact_back(offset)
+    return offsets.is_exact(offset)
+
+
+def _partner(question: Question, offset: int, offsets: OffsetMap, *, brought: bool) -> int | None:
+    """Where a record of the source lies on the target: copied there, or brought from there."""
+    if brought and question.back is not None:
+        return question.back.target_to_source(offset)
+    return offsets.source_to_target(offset)
+
+
+def _gone(question: Question, offsets: OffsetMap, logs: Logs) -> int:
+    """How many records that the group has not read the target has no more, as far as the source has them."""
+    if question.translated >= logs.target_start:
+        return 0
+    first, until = max(question.committed, logs.source_start), offsets.target_to_source(logs.target_start)
+    copied = 0 if until is None else offsets.count(first, until)
+    return copied + (0 if question.back is None else question.back.count(question.translated, logs.target_start))
+
+
 def _judge_before(aim: Aim, here: Seen | None, there: Seen | None, source_id: str) -> Finding:
     for side, seen, offset in (("source", here, aim.source), ("target", there, aim.target)):
         if seen is None or seen.offset != offset:
@@ -254,6 +284,8 @@ def _not_copied(aim: Aim, source: int, offsets: OffsetMap) -> Step:
 
 def _early(question: Question, aim: Aim, here: Seen, there: Seen, partner: int, offsets: OffsetMap) -> Step:
     """The target has a record before the one in question: read already, gone at the source, or somebody else's."""
+    if not question.place.exact:
+        return _next(aim, here.offset, partner)
     origin = _source_of(offsets, there.offset)
     read_before = origin < question.committed and offsets.source_to_target(origin) == there.offset
     if read_before and offsets.mirrored(origin) and offsets.is_exact_back(there.offset):
