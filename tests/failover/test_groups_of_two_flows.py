@@ -1,0 +1,175 @@
+"""Groups in a topic that two flows write: what they would have read next they get, wherever it was born."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as Place
+
+from sparkmirror.lab.cluster import LabCluster
+from tests.failover.clients import next_records
+from tests.flow.logs import read
+from tests.flow.running import Running, admin_of, commit, committed, create_topic, reaches, until, write_file
+from tests.flow.test_torn_while_idle import IDENTITY
+from tests.invoking import sparkmirror
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+ROUNDS_SECONDS = 5.0
+"""Several rounds of group offsets and checkpoints, one a second."""
+
+PLACES = ("a-05", "b-00", "b-07", "a-12", "end")
+"""Next records of groups on the first cluster: born there, or on the other; ``b-00`` is next behind a marker."""
+
+
+def transact(cluster: LabCluster, topic: str, born: str, first: int, count: int = 10) -> None:
+    """Writes in one transaction, whose marker lies behind its records."""
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "transactional.id": f"{topic}-{born}"}
+    )
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for number in range(first, first + count):
+        producer.produce(topic, f"{born}-{number:02}".encode(), partition=0)
+    producer.commit_transaction(60)
+
+
+def values(cluster: LabCluster, topic: str) -> list[str]:
+    return [(each.value or b"").decode() for each in read(cluster, topic).get(0, [])]
+
+
+def offset_before(cluster: LabCluster, topic: str, value: str) -> int:
+    """The offset behind the record before: where a client that has read that one commits."""
+    log = read(cluster, topic)[0]
+    if value == "end":
+        return log[-1].offset + 1
+    (number,) = [number for number, each in enumerate(log) if each.value == value.encode()]
+    return log[number - 1].offset + 1
+
+
+def next_of(cluster: LabCluster, topic: str, groups: dict[str, str]) -> dict[str, str]:
+    """What a member of each group gets first."""
+    log = read(cluster, topic)
+    found = {group: next_records(cluster, group, topic, log)[0] for group in groups}
+    return {group: "end" if value is None else value.decode() for group, value in found.items()}
+
+
+def on_both(clusters: tuple[LabCluster, LabCluster], topic: str, count: int) -> None:
+    until(lambda: all(len(values(each, topic)) == count for each in clusters), f"{count} records on both", 60)
+
+
+def stand_still(clusters: tuple[LabCluster, LabCluster], topic: str, groups: dict[str, str]) -> None:
+    """Several rounds of both flows move no group of the first cluster, and none on the other beyond its next record."""
+    here, there = clusters
+    until(lambda: all(committed(there, group, topic) for group in groups), "groups are there", 60)
+    until(lambda: next_of(there, topic, groups) == groups, "at their very next records", 60)
+    before = {group: committed(here, group, topic) for group in groups}
+    time.sleep(ROUNDS_SECONDS)
+    assert {group: committed(here, group, topic) for group in groups} == before
+    assert next_of(here, topic, groups) == groups
+    assert next_of(there, topic, groups) == groups
+
+
+def report_of(directory: Path, kind: str) -> dict[str, Any]:
+    (found,) = directory.glob(f"{kind}-*.json")
+    return dict(json.loads(found.read_text()))
+
+
+def change_over(directory: Path, kind: str, *words: str) -> dict[str, Any]:
+    done = sparkmirror(kind, *words, "--wait-for-idle", "1", "--yes", "--report", directory)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return report_of(directory, kind)
+
+
+def test_groups_rest_and_change_over_and_back_among_records_of_both_clusters(cluster_a, cluster_b, topic, tmp_path):
+    name, both = topic("mixed"), (cluster_a, cluster_b)
+    groups = {f"{name}-{place}": place for place in PLACES}
+    for each in both:
+        create_topic(each, name, 1)
+    intervals = {f"{each}.interval.seconds": "1" for each in ("sync.group.offsets", "emit.checkpoints")}
+    file = write_file(
+        tmp_path / "mm2.properties",
+        {name: cluster_a, "b": cluster_b},
+        {f"{name}->b": name, f"b->{name}": name},
+        {
+            "replication.policy.class": IDENTITY,
+            "sync.group.offsets.enabled": "true",
+            "refresh.groups.interval.seconds": "1",
+            "groups": f"{name}-.*",
+            "tasks.max": "1",
+            **intervals,
+        },
+    )
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        for born, first, count in (("a", 0, 10), ("b", 0, 20), ("a", 10, 30)):
+            transact(cluster_a if born == "a" else cluster_b, name, born, first)
+            on_both(both, name, count)
+        for group, place in groups.items():
+            commit(cluster_a, group, name, {0: offset_before(cluster_a, name, place)})
+        stand_still(both, name, groups)
+        over = change_over(tmp_path, "switchover", str(file), "--from", name, "--to", "b")
+        assert (over["repeated_records"], over["offsets_skipped"], over["troubles"]) == (0, 0, [])
+        assert next_of(cluster_b, name, groups) == groups
+        transact(cluster_b, name, "b", 10)
+        until(lambda: len(values(cluster_a, name)) == 40, "b's records are on a", 60)
+        groups[f"{name}-end"] = "b-10"
+        used = {f"{name}-used": "b-14", f"{name}-last": "end"}
+        for group, place in used.items():
+            commit(cluster_b, group, name, {0: offset_before(cluster_b, name, place)})
+        back = change_over(tmp_path, "failback", str(file), "--to", name)
+        assert (back["repeated_records"], back["offsets_skipped"], back["troubles"]) == (0, 0, [])
+        assert next_of(cluster_a, name, groups | used) == groups | used
+        stand_still(both, name, groups | used)
+        mirror.stop_in_time()
+
+
+def test_what_the_target_does_not_have_is_told_before_groups_are_moved_and_after(cluster_a, cluster_b, topic, tmp_path):
+    late, gone = topic("late"), topic("gone")
+    group = f"{late}-g"
+    for each in (late, gone):
+        create_topic(cluster_a, each, 1)
+        producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "log_level": 0})
+        for number in range(100):
+            producer.produce(each, b"%d" % number, partition=0)
+        assert producer.flush(60) == 0
+        commit(cluster_a, group, each, {0: 10})
+    file = write_file(
+        tmp_path / "mm2.properties",
+        {late: cluster_a, "b": cluster_b},
+        {f"{late}->b": f"{late}|{gone}"},
+        {"start.positions": f"{late}:0:50", "groups": group, "tasks.max": "1", "refresh.groups.interval.seconds": "1"},
+    )
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        for each, count in ((late, 50), (gone, 100)):
+            reaches(cluster_b, f"{late}.{each}", count)
+        for future in admin_of(cluster_b).delete_records([Place(f"{late}.{gone}", 0, 60)]).values():
+            future.result(30)
+        until(lambda: skipped(file) == 90, "status tells", 60)
+        planned = sparkmirror("switchover", file, "--from", late, "--to", "b", "--dry-run")
+        told = " ".join(planned.stdout.split())
+        assert f"groups would skip what the target does not have: {group} at" in told, told
+        rehearsed = sparkmirror("rehearse", file)
+        assert rehearsed.returncode == 1
+        for each, count in ((late, 40), (gone, 50)):
+            assert f"{each}-0: would skip {count} records" in rehearsed.stdout
+        report = change_over(tmp_path, "switchover", str(file), "--from", late, "--to", "b")
+        mirror.stop_in_time()
+    assert report["offsets_skipped"] == 90
+    places = {place["topic"]: place for found in report["groups"] for place in found["partitions"]}
+    assert {each: (places[each]["offset"], places[each]["skipped"]) for each in (late, gone)} == {
+        late: (0, 40),
+        gone: (60, 50),
+    }
+    assert not any(place["exact"] for place in places.values())
+    assert "up to **90**" in next(tmp_path.glob("switchover-*.md")).read_text()
+
+
+def skipped(file: Path) -> int:
+    """What ``sparkmirror status --groups`` says."""
+    found = json.loads(sparkmirror("status", file, "--groups", "--json").stdout)
+    return sum(group["skipped"] for flow in found["flows"] for group in flow["groups"])
