@@ -13,7 +13,7 @@ from sparkmirror.failover.look import PartitionState
 from sparkmirror.failover.moves import GroupMove, MovedPlace
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.report import Report, as_dict, as_markdown
-from sparkmirror.failover.states import Kind, Step
+from sparkmirror.failover.states import COMMITTING, Kind, Step
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.ledger import Operation
@@ -92,9 +92,13 @@ def test_the_report_of_an_interruption_stays_beside_that_of_the_end(tmp_path):
     assert [one.name for one in (first, second, done)] == [f"{stem}.interrupted-1", f"{stem}.interrupted-2", stem]
 
 
-@pytest.mark.parametrize(("step", "groups"), [(Step.STOPPING, 0), (Step.MOVING, 1), (Step.ABANDONED, 0)])
-def test_no_group_is_counted_as_moved_before_the_step_that_moves_them(tmp_path, step, groups):
-    found = report(tmp_path, operation(step=step), moves=[moved("orders", "a.orders")])
+@pytest.mark.parametrize(
+    ("step", "committing", "groups"),
+    [(Step.STOPPING, False, 0), (Step.MOVING, False, 0), (Step.MOVING, True, 1), (Step.ABANDONED, True, 0)],
+)
+def test_no_group_is_counted_as_moved_before_the_first_commit(tmp_path, step, committing, groups):
+    done = operation(step=step, facts={COMMITTING: committing})
+    found = report(tmp_path, done, moves=[moved("orders", "a.orders")])
     assert as_dict(found)["moved"] == {"groups": groups, "offsets": groups, "of_groups": 1}
 
 

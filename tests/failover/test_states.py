@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.failover.states import ENDED, ORDER, REVERSIBLE, Kind, Step, first, following
+from sparkmirror.failover.states import (
+    COMMITTING,
+    ENDED,
+    ORDER,
+    REVERSIBLE,
+    Kind,
+    Step,
+    can_be_taken_back,
+    first,
+    following,
+)
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -33,3 +43,17 @@ def test_what_is_taken_back_is_abandoned_and_nothing_follows_the_end():
     assert following(Kind.SWITCHOVER, Step.UNDOING) is Step.ABANDONED
     with pytest.raises(ValueError, match="nothing follows DONE"):
         following(Kind.FAILOVER, Step.DONE)
+
+
+@pytest.mark.parametrize(
+    ("step", "facts", "can"),
+    [
+        (Step.IDLING, {}, True),
+        (Step.MOVING, {}, True),
+        (Step.MOVING, {COMMITTING: True}, False),
+        (Step.VERIFYING, {}, False),
+        (Step.DONE, {}, False),
+    ],
+)
+def test_an_operation_can_be_taken_back_until_the_first_commit(step, facts, can):
+    assert can_be_taken_back(step, facts) == can

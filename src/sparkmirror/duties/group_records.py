@@ -3,13 +3,13 @@
 Checkpoints tell of groups that the mirror has passed, at their own interval; a failover wants the last word of each
 group, of those that are ahead of the mirror too, and how old it is.
 
-Invariants: what is written is what the source answered; a group that is gone leaves the record; one whose offsets
-cannot be read keeps what is known of it.
+Invariants: what is written is what the source answered; a group that is gone leaves the record, when its coordinator
+has said that it has no offsets; one whose offsets cannot be read keeps what is known of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -20,7 +20,9 @@ from sparkmirror.duties.upstream_offsets import Upstream, UpstreamOffsets
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.kafka.groups import Offsets, fetch_offsets, list_groups
+from sparkmirror.kafka.rounds import Results
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.naming import TopicFilter, group_filter
 from sparkmirror.offsets import condensing
 from sparkmirror.offsets.group_records import ExactTarget, GroupSeen, GroupsSeen, UpstreamOffset
 from sparkmirror.offsets.track import FAR
@@ -28,6 +30,10 @@ from sparkmirror.offsets.translation import Reason, exact
 
 NO_UPSTREAM: Upstream = {}
 UNREADABLE = UpstreamOffset(NO_OFFSET, Reason.BACK_UNREADABLE.name, exact=False)
+
+LISTED_MS, UNLISTED_MS = 15_000, 3_000
+"""So long groups without a coordinator keep others from being put on record: a dead broker's have another by then, or
+are not listed any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +100,14 @@ class GroupRecords:
         sides, timeout_ms = self._sides, self._sides.flow.admin_timeout_ms
         listed = list_groups(sides.source, timeout_ms)
         chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
-        at = now_ms()
-        fetched = fetch_offsets(sides.source, chosen, timeout_ms)
         known: Mapping[str, GroupSeen] = {}
         if sides.store is not None:
             sides.store.follow()
             known = sides.store.state.groups
+        at = now_ms()
+        fetched = fetch_offsets(sides.source, chosen, min(timeout_ms, LISTED_MS))
+        unlisted = _unlisted(known, listed, group_filter(sides.flow))
+        fetched = _both(fetched, fetch_offsets(sides.source, unlisted, min(timeout_ms, UNLISTED_MS)))
         unreadable = {name: str(failure) for name, failure in fetched.failed.items()}
         translate = self._translate(fetched.found)
         try:
@@ -136,6 +144,16 @@ class GroupRecords:
             else:
                 results.append(Result(action=action, failure=f"group {action.group}: {action.reason}"))
         return results
+
+
+def _unlisted(known: Mapping[str, GroupSeen], listed: Container[str], chosen: TopicFilter) -> list[str]:
+    """Groups on record that no broker lists: deleted, or in a partition of ``__consumer_offsets`` without a leader."""
+    names = {one.group for one in known.values()}
+    return sorted(name for name in names if name not in listed and chosen.matches(name))
+
+
+def _both(one: Results[str, Offsets], other: Results[str, Offsets]) -> Results[str, Offsets]:
+    return Results(found={**one.found, **other.found}, failed={**one.failed, **other.failed})
 
 
 def decide(

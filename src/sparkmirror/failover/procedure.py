@@ -2,7 +2,8 @@
 
 Invariants: a step that is done again changes nothing that it had done; before a group is moved the flow is stopped and
 settled, so that what is translated with does not change any more; before each change it is certain that nobody else has
-the operation. A step that fails leaves the operation where it is, with the reason, to be resumed or taken back.
+the operation. A step that fails leaves the operation where it is, with the reason, to be resumed or taken back. Hours
+may pass before: the step that moves groups asks the source again, since applications may have gone on there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sparkmirror.failover import fence, look, moves
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
-from sparkmirror.failover.states import ENDED, Kind, Step, following
+from sparkmirror.failover.states import COMMITTING, ENDED, Kind, Step, following
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.settling import settle
@@ -245,8 +246,6 @@ class Procedure:
     def _stop(self, operation: Operation) -> None:
         """Has the flow drained and ended, or takes it from a driver that is dead, and settles it."""
         flow = self._sides.flow
-        if operation.kind == Kind.SWITCHOVER.value:
-            self._remember_groups()
         reason = f"{operation.kind} to {operation.target} ({operation.id})"
         self._store.write([HoldOrder(operation=operation.id, reason=reason, time_ms=now_ms(), by=operation.by)])
         gone = operation.kind == Kind.FAILOVER.value and not operation.facts.get("answers")
@@ -263,8 +262,6 @@ class Procedure:
             rows = [[*place, why] for place, why in sorted(unsettled.items())]
             self._operator.note(unsettled=rows)
             self._store.follow()
-        if operation.kind == Kind.SWITCHOVER.value:
-            self._check_ends()
 
     def _is_clean(self) -> bool:
         state = self._store.state
@@ -277,9 +274,18 @@ class Procedure:
         late = records_behind(self._sides, self._store.state, self._ends(committed=False))
         if late:
             raise SparkmirrorError(
-                f"{sum(late.values())} records of {len(late)} partitions came to the source while the flow was being "
-                f"stopped, most in {max(late, key=late.__getitem__)}: stop their producers, take the operation back "
-                "with --abandon, and begin it again"
+                f"{_total(late)} came to the source while the flow was being stopped or since, most in "
+                f"{max(late, key=late.__getitem__)}: stop their producers, take the operation back with --abandon, and "
+                "begin it again"
+            )
+
+    def _check_members(self) -> None:
+        """The operation may have stood still since groups had left the source."""
+        active = sorted(name for name, each in look.chosen_groups(self._sides).items() if each.active)
+        if active:
+            raise SparkmirrorError(
+                f"{len(active)} groups have members on cluster {self._sides.source.alias} again, {active[0]} among "
+                "them: stop them and run the command again, or take it back with --abandon"
             )
 
     def _left(self, ends: Mapping[TopicPartition, int]) -> Left:
@@ -292,7 +298,11 @@ class Procedure:
 
     def _move(self, operation: Operation) -> None:
         """Commits for every group where it goes on at the target."""
-        if operation.kind == Kind.FAILOVER.value and operation.facts.get("answers"):
+        if operation.kind == Kind.SWITCHOVER.value and not operation.facts.get(COMMITTING):
+            self._check_members()
+            self._check_ends()
+            self._remember_groups()
+        elif operation.kind == Kind.SWITCHOVER.value or operation.facts.get("answers"):
             with suppress(SparkmirrorError):  # a source that still answers knows better than the record
                 self._remember_groups(look.ASK_MS)
         self.commit(moves.decide(look.sight(self._sides, self._maps)))
@@ -305,6 +315,8 @@ class Procedure:
         """
         wanted = {move.group: missing for move in decided if (missing := move.missing)}
         self._operator.check()
+        if wanted:
+            self._operator.note(**{COMMITTING: True})
         done = commit_offsets(self._sides.target, wanted, self._timeout_ms)
         active = sorted(name for name, why in done.failed.items() if _has_members(why))
         failed = {name: why for name, why in done.failed.items() if name not in active}
@@ -329,12 +341,26 @@ class Procedure:
         self._store.write(*group_commits.records(self._store.state.committed, taken))
         self._operator.note(moved=sorted({*(move.group for move in moved), *moved_by(self._operator.operation)}))
 
-    def _verify(self, _operation: Operation) -> None:
-        """Looks whether every group can start on the target."""
-        self.look_after(moves.decide(look.sight(self._sides, self._maps)))
+    def _verify(self, operation: Operation) -> None:
+        """Looks whether every group can start on the target, and whether the source has been left."""
+        late = self._late_at_the_source() if operation.kind == Kind.SWITCHOVER.value else ()
+        self.look_after(moves.decide(look.sight(self._sides, self._maps)), late)
 
-    def look_after(self, decided: Sequence[moves.GroupMove]) -> None:
-        """Notes what is wrong with groups that were moved.
+    def _late_at_the_source(self) -> tuple[str, ...]:
+        """What applications have done there since the flow was stopped and groups were asked for."""
+        source, state = self._sides.source.alias, self._store.state
+        try:
+            late = records_behind(self._sides, state, self._ends(committed=False))
+            now = look.offsets_now(self._sides, look.ASK_MS)
+        except SparkmirrorError as failure:
+            return (f"whether records or commits came to {source} after the flow was stopped is not known: {failure}",)
+        known, _ = look.on_record(state)
+        changed = sorted(name for name, own in now.items() if own != known.get(name, {}))
+        found = [f"{_total(late)} came to {source} after the flow was stopped: they are there only"] if late else []
+        return (*found, *(f"group {name} has committed on {source} after it was asked for" for name in changed))
+
+    def look_after(self, decided: Sequence[moves.GroupMove], more: Sequence[str] = ()) -> None:
+        """Notes what is wrong with groups that were moved, and what else is.
 
         Raises:
             SparkmirrorError: the target cannot be asked.
@@ -345,7 +371,7 @@ class Procedure:
         ends = admin.find_offsets(
             self._sides.target, places, OffsetSpec.LATEST, timeout_ms=min(self._timeout_ms, look.OLDEST_MS)
         )
-        self._operator.note(problems=moves.landed(chosen, now, ends.found))
+        self._operator.note(problems=[*more, *moves.landed(chosen, now, ends.found)])
 
     def _remember_groups(self, timeout_ms: int | None = None) -> None:
         """Puts on record what groups have committed on the source now."""
@@ -427,6 +453,10 @@ def _do(operator: Operator, do: Callable[[Step, Operation], None], step: Step, o
     assert newest is not None
     times = {**newest.facts.get("times", {}), step.name: [began, now_ms()]}
     operator.go_to(following(Kind(operation.kind), step), times=times)
+
+
+def _total(late: Mapping[TopicPartition, int]) -> str:
+    return f"{sum(late.values())} records of {len(late)} partitions"
 
 
 def moved_by(operation: Operation | None) -> frozenset[str]:

@@ -15,7 +15,7 @@ from sparkmirror.failover.look import PartitionState
 from sparkmirror.failover.moves import Count, GroupMove, MovedPlace, count
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.plan import some
-from sparkmirror.failover.states import REVERSIBLE, Keep, Kind, Step
+from sparkmirror.failover.states import Keep, Kind, Step, can_be_taken_back
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.ledger import Operation
@@ -91,7 +91,7 @@ class Report:
     def count(self) -> Count:
         """How many groups go on at the other cluster; none before the step that moves them."""
         step = Step[self.operation.step]
-        if step in REVERSIBLE or step is Step.ABANDONED:
+        if step is Step.ABANDONED or can_be_taken_back(step, self.operation.facts):
             return Count(0, 0, len(self.moves))
         return count(self.moves, [move.group for move in self.moves if not move.is_there])
 

@@ -5,7 +5,9 @@ Invariant: a step may be done again from its begin, since whoever takes an opera
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 
 class Kind(Enum):
@@ -83,7 +85,15 @@ REVERSIBLE = frozenset(
         Step.UNDOING,
     }
 )
-"""Before a group was moved an operation can be taken back, and leaves nothing."""
+"""These come before the step that moves groups: an operation can be taken back, and leaves nothing."""
+
+COMMITTING = "committing"
+"""The fact that is on record before the first offset of a group is committed."""
+
+
+def can_be_taken_back(step: Step, facts: Mapping[str, Any]) -> bool:
+    """Whether no group can have been moved yet."""
+    return step in REVERSIBLE or (step is Step.MOVING and not facts.get(COMMITTING))
 
 
 def first(kind: Kind) -> Step:

@@ -26,7 +26,7 @@ from sparkmirror.failover.failback import Failback
 from sparkmirror.failover.operator import Operator, operating
 from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out, moved_by
 from sparkmirror.failover.report import Report
-from sparkmirror.failover.states import ENDED, REVERSIBLE, Kind, Step
+from sparkmirror.failover.states import ENDED, Kind, Step, can_be_taken_back
 from sparkmirror.flow.opening import never_started
 from sparkmirror.flow.repositioning import is_stopped
 from sparkmirror.flow.sides import connected, record
@@ -180,7 +180,7 @@ class Desk:
                 raise SparkmirrorError(
                     f"{self._sides.flow.name}: there is no operation that was begun and has not ended"
                 )
-            if Step[unfinished.step] not in REVERSIBLE:
+            if not can_be_taken_back(Step[unfinished.step], unfinished.facts):
                 raise SparkmirrorError(
                     f"{unfinished.id} has begun to move groups, and can only go forward: run the command without "
                     "--abandon"

@@ -128,24 +128,32 @@ def list_groups(cluster: Cluster, timeout_ms: int = ADMIN_MS) -> dict[str, Group
         BrokerError: a broker refuses to list its groups.
         LinkError: a broker could not be asked, so that its groups are not known.
     """
-    brokers = cluster.call(MetadataRequest(topics=[], max_version=8), timeout_ms=timeout_ms).brokers
 
-    def ask(nodes: Sequence[int], deadline: Deadline) -> Iterable[Answer[int, list[GroupListing]]]:
+    def ask(_one: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, dict[str, GroupListing]]]:
         attempt_ms = min(deadline.attempt_ms, ATTEMPT_MS)
-        requests = {node: ListGroupsRequest(states_filter=[], types_filter=[]) for node in nodes}
+        found: dict[str, GroupListing] = {}
+        try:  # all of them each time: groups of a broker that has died are with others a little later
+            brokers = cluster.call(MetadataRequest(topics=[], max_version=8), timeout_ms=attempt_ms).brokers
+        except LinkError as failure:
+            yield Answer(key=cluster.alias, link=failure)
+            return
+        requests = {broker.node_id: ListGroupsRequest(states_filter=[], types_filter=[]) for broker in brokers}
         for node, answer in cluster.run(together, cluster, requests, attempt_ms).items():
             if isinstance(answer, LinkError):
-                yield Answer(key=node, link=answer)
-            else:
-                yield Answer(key=node, value=[_listing(group) for group in answer.groups], code=answer.error_code)
+                yield Answer(key=cluster.alias, link=answer)
+                return
+            if answer.error_code:
+                yield Answer(key=cluster.alias, code=answer.error_code, message=str(node))
+                return
+            found |= {group.group_id: _listing(group) for group in answer.groups}
+        yield Answer(key=cluster.alias, value=found)
 
-    def explain(node: int, code: int, _message: str) -> BrokerError:
+    def explain(_key: str, code: int, node: str) -> BrokerError:
         remedy = "allow DESCRIBE on the Cluster to this user" if code in (29, 30, 31) else ""
         name = f"{name_of(code)} for the list of groups of broker {node}"
         return BrokerError(code=code, name=name, cluster=cluster.alias, remedy=remedy)
 
-    found = repeat([broker.node_id for broker in brokers], ask, explain, timeout_ms, cluster.backoff).complete()
-    return {group.name: group for groups in found.values() for group in groups}
+    return repeat([cluster.alias], ask, explain, timeout_ms, cluster.backoff).complete()[cluster.alias]
 
 
 def fetch_offsets(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADMIN_MS) -> Results[str, Offsets]:

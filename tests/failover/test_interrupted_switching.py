@@ -1,0 +1,87 @@
+"""A switchover that is killed before groups are moved, with applications that go on at the source meanwhile."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkmirror.lab.members import Members
+from tests.failover.clients import next_records
+from tests.flow.logs import read
+from tests.flow.running import Running, commit, create_topic, until, write_file
+from tests.flow.test_events import records
+from tests.flow.test_torn_while_idle import mirrored, write
+from tests.invoking import sparkmirror
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+DONE, LATE = 100, 25
+
+
+class Switchover:
+    """Of one topic, with a group that goes on and one that is set back while nobody is at work on the operation."""
+
+    def __init__(self, source, target, name: str, directory: Path) -> None:
+        self.source, self.target, self.name, self.directory = source, target, name, directory
+        self.copy, self.on, self.back = f"{name}.{name}", f"{name}-on", f"{name}-back"
+        create_topic(source, name, 1)
+        write(source, name, records(DONE))
+        for group in (self.on, self.back):
+            commit(source, group, name, {0: 30})
+        settings = {"tasks.max": "1", "groups": f"{name}-.*"}
+        self.file = write_file(
+            directory / "mm2.properties", {name: source, "b": target}, {f"{name}->b": name}, settings
+        )
+        self.words = (str(self.file), "--from", name, "--to", "b", "--yes", "--report", str(directory))
+
+    def is_killed_before_groups_are_moved(self) -> None:
+        line = [sys.executable, "-m", "tests.failover.halting", "MOVING", "switchover", *self.words]
+        command = subprocess.Popen([*line, "--wait-for-idle", "1"], stdout=subprocess.DEVNULL)
+        stat = Path(f"/proc/{command.pid}/stat")
+        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "it stands before groups are moved")
+        command.send_signal(signal.SIGKILL)
+        command.wait()
+
+    def again(self, *more: str) -> tuple[int, str]:
+        done = sparkmirror("switchover", *self.words, *more)
+        return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+    def first(self, group: str) -> bytes | None:
+        return next_records(self.target, group, self.copy, read(self.target, self.copy))[0]
+
+    @property
+    def report(self) -> dict[str, Any]:
+        newest = max(self.directory.glob("switchover-*.json"), key=lambda path: path.stat().st_mtime)
+        return dict(json.loads(newest.read_text()))
+
+
+def test_what_applications_did_at_the_source_meanwhile_counts(cluster_a, cluster_b, topic, tmp_path):
+    over = Switchover(cluster_a, cluster_b, topic("meanwhile"), tmp_path)
+    with Running(over.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: len(mirrored(cluster_b, over.copy)) == DONE, "copied")
+        over.is_killed_before_groups_are_moved()
+        commit(cluster_a, over.on, over.name, {0: 60})
+        commit(cluster_a, over.back, over.name, {0: 5})
+        with Members(cluster_a.bootstrap_servers, [over.name], [over.on], 3):
+            code, said = over.again()
+            assert (code, f"have members on cluster {over.name} again, {over.on}" in said) == (1, True), said
+        commit(cluster_a, over.on, over.name, {0: 60})
+        write(cluster_a, over.name, records(LATE, DONE))
+        code, said = over.again()
+        assert (code, f"{LATE} records of 1 partitions" in said, "--abandon" in said) == (1, True, True), said
+        code, said = over.again("--abandon")
+        assert code == 0, said
+        until(lambda: len(mirrored(cluster_b, over.copy)) == DONE + LATE, "it is copied afterwards")
+        over.is_killed_before_groups_are_moved()
+        commit(cluster_a, over.on, over.name, {0: 70})
+        code, said = over.again()
+        assert code == 0, said
+        assert over.report["troubles"] == []
+        assert (over.first(over.on), over.first(over.back)) == (records(1, 70)[0], records(1, 5)[0])
+        mirror.stop_in_time()
