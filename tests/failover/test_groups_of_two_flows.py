@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as Place
 
 from sparkmirror.lab.cluster import LabCluster
-from tests.failover.clients import next_records
+from tests.failover.clients import due, next_records
 from tests.flow.logs import read
 from tests.flow.running import Running, admin_of, commit, committed, create_topic, reaches, until, write_file
 from tests.flow.test_torn_while_idle import IDENTITY
@@ -75,6 +75,16 @@ def stand_still(clusters: tuple[LabCluster, LabCluster], topic: str, groups: dic
     assert next_of(there, topic, groups) == groups
 
 
+def by_hand(file: Path, flow: str, clusters: tuple[LabCluster, LabCluster], topic: str, groups: dict[str, str]) -> None:
+    """``sparkmirror offsets`` says the same, both ways."""
+    for reverse, cluster in (((), clusters[1]), (("--reverse",), clusters[0])):
+        log = read(cluster, topic)
+        for group, place in groups.items():
+            said = sparkmirror("offsets", file, "--flow", flow, "--group", group, "--json", *reverse)
+            (found,) = json.loads(said.stdout)["partitions"]
+            assert due(log, {0: found["offset"]}) == {0: place.encode()}, found
+
+
 def report_of(directory: Path, kind: str) -> dict[str, Any]:
     (found,) = directory.glob(f"{kind}-*.json")
     return dict(json.loads(found.read_text()))
@@ -112,6 +122,7 @@ def test_groups_rest_and_change_over_and_back_among_records_of_both_clusters(clu
         for group, place in groups.items():
             commit(cluster_a, group, name, {0: offset_before(cluster_a, name, place)})
         stand_still(both, name, groups)
+        by_hand(file, f"{name}->b", both, name, {f"{name}-{place}": place for place in ("b-00", "b-07")})
         over = change_over(tmp_path, "switchover", str(file), "--from", name, "--to", "b")
         assert (over["repeated_records"], over["offsets_skipped"], over["troubles"]) == (0, 0, [])
         assert next_of(cluster_b, name, groups) == groups

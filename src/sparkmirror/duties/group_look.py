@@ -16,6 +16,7 @@ from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
 from sparkmirror.duties.flow_back import FlowBackRecord
 from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic, wanted
 from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
 from sparkmirror.model import TopicPartition
@@ -41,6 +42,7 @@ class GroupLook:
         self._patience_s = patience_s
         self._maps = KnownMaps(sides)
         self._flow_back = FlowBackRecord(sides)
+        self._past_markers = PastMarkers(sides)
         self._listed: dict[str, GroupListing] = {}
         self._listed_at: float | None = None
         self._earlier: dict[GroupPlace, Committed] = {}
@@ -63,14 +65,15 @@ class GroupLook:
         topics = {place.topic for offsets in fetched.found.values() for place in offsets}
         renamed = {topic: remote_topic(sides.flow, topic) for topic in wanted(sides.flow, topics)}
         places = {place for own in fetched.found.values() for place in own if place.topic in renamed}
+        maps = self._maps.of(places)
         observed = Observed(
             flow=sides.flow,
             source=listed,
             offsets=fetched.found,
             unreadable={name: str(failure) for name, failure in fetched.failed.items()},
             renamed=renamed,
-            maps=self._maps.of(places),
-            back=self._flow_back.shared(places),
+            maps=maps,
+            back=self._past_markers.of(self._flow_back.shared(places), maps),
             inherited=self._inherited(),
             earlier=self._earlier,
             commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),

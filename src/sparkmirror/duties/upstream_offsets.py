@@ -19,6 +19,7 @@ from dataclasses import replace
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.flow_back import Back, FlowBackRecord, other_side
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets
 from sparkmirror.kafka.leaders import OffsetSpec
@@ -52,6 +53,7 @@ class UpstreamOffsets:
         self._timeout_ms = timeout_ms or sides.flow.admin_timeout_ms
         self._record = FlowBackRecord(sides, timeout_ms)
         self._maps = KnownMaps(sides)
+        self._past_markers = PastMarkers(sides)
 
     def of(
         self, offsets: Mapping[str, Offsets], *, patience_s: float = 0.0
@@ -78,6 +80,7 @@ class UpstreamOffsets:
         self, offsets: Mapping[str, Offsets], back: Back
     ) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
         own = self._maps.of(set(back.copies))
+        back = self._past_markers.of(back, own)
         inherited = {} if self._sides.store is None else self._sides.store.state.inherited
         found = decide(offsets, back, own, inherited)
         open_ended = {place for places in found.values() for place, one in places.items() if _is_open(one)}

@@ -20,6 +20,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.flow_back import FlowBackRecord
 from sparkmirror.duties.groups import untranslatable
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.flow.sides import connected, record
@@ -212,6 +213,7 @@ class Translator:
         maps = self._maps.of(set(origins.values()))
         oldest = self._oldest(list(others.values()), reverse=reverse)
         back = self._flow_back.shared(set(origins.values()))
+        back = back if reverse else PastMarkers(self._sides).of(back, maps)
         way = _to_source if reverse else _to_target
         found: dict[TopicPartition, Translation] = {}
         for place, offset in wanted.items():

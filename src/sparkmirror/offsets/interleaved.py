@@ -38,12 +38,14 @@ class FlowBack:
         offsets: its map: its sources lie on the other cluster, its targets in the partition.
         reached: the partition's end when the flow back's last record was acknowledged, or `NO_OFFSET`.
         inherited: what MirrorMaker 2 copied before the flow back took over.
+        passed: up to this offset of the other cluster nothing but copies and markers lies behind the position.
         ended: whether the other cluster has nothing that the flow back would still bring.
     """
 
     offsets: OffsetMap
     reached: int = NO_OFFSET
     inherited: Inherited | None = None
+    passed: int = NO_OFFSET
     ended: bool = False
 
 
@@ -68,7 +70,7 @@ def upstream_of(
     exact, until = result.place.exact, result.offset
     if result.place is Place.END:
         exact = back.ended or _holds_only_own(back, committed, offsets)
-        until = _behind_copies(offsets, until)
+        until = _behind_copies(offsets, max(until, back.passed))
     if isinstance(found, Translated) and found.place is not Place.END and found.offset < until:
         exact = exact and not back.offsets.count(found.offset, result.offset)
         if result.place is Place.END:
