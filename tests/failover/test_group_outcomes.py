@@ -146,6 +146,8 @@ def test_the_question_names_the_places_of_both_sides():
     asked = questions(READERS, NAMES)
     assert asked == {("readers", HERE): Question(HERE, THERE, 120, 30, Place.RECORD)}
     assert questions(READERS, ("others",)) == {}
+    empty = replace(READERS, maps={HERE: offset_map([], 120)}, empty={HERE: 0})
+    assert questions(empty, NAMES) == {}, "where nothing was mirrored there is no record to compare"
 
 
 def test_those_are_rehearsed_that_the_flow_chooses_or_that_are_asked_for():

@@ -17,6 +17,7 @@ from sparkmirror.duties.groups import GroupLine, Observed, Standing, explain_gro
 from sparkmirror.failover.verifying import Finding, Question, Verdict
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.translation import Place
 
 _HARMLESS = frozenset(
     {Standing.NO_CONSUMERS, Standing.NO_OFFSETS, Standing.NOT_COPIED, Standing.ACTIVE_THERE, Standing.PLACED}
@@ -106,7 +107,7 @@ def questions(observed: Observed, groups: tuple[str, ...]) -> dict[tuple[str, To
     chosen, found = set(groups), {}
     for known in translations(observed):
         here, offset = known.place.partition, known.committed.offset
-        if known.place.group in chosen:
+        if known.place.group in chosen and known.lies is not Place.EMPTY:
             question = Question(here, known.target.partition, offset, known.offset, known.lies, _back(observed, here))
             found[known.place.group, here] = question
     return found
