@@ -14,7 +14,7 @@ from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.copy.receipt import Outcome, receipts
 from sparkmirror.flow.settled import settled_by, settled_in
 from sparkmirror.kafka.journal import Entry
-from sparkmirror.model import NO_OFFSET
+from sparkmirror.model import NO_OFFSET, LastRecord, Reached
 from sparkmirror.offsets.records import Progress, parse
 from tests.batches.building import Rec, Written, log
 from tests.copy.lanes import OneLane, Topic, loop, with_holes
@@ -262,6 +262,17 @@ def successor(topic: Topic, control: Control) -> OneLane:
     copy = PartitionCopy(plan=later, rules=partition().rules, batch_bytes=1 << 20, patience_s=60, guard=EVERY_AGE)
     assert take_over(topic, control, copy, shift_plan("lane-0.1", later))
     return OneLane(topic, "lane-0.1", copy)
+
+
+def test_a_partition_that_no_shift_hands_over_begins_as_its_plan_says(loop):
+    topic, last = Topic(loop), LastRecord(76, 499, 620)
+    first = plan(position=500, sequence=77, opened=True, last=last, reached=Reached(3, 621))
+    copy = PartitionCopy(plan=first, rules=partition().rules, batch_bytes=1 << 20, patience_s=60, guard=EVERY_AGE)
+    assert take_over(topic, Control(topic), copy, shift_plan("lane-0.0", first))
+    OneLane(topic, "lane-0.0", copy).publish()
+    found = topic.progress
+    assert (found.position, found.next_sequence, found.reached) == (500, 77, Reached(3, 621))
+    assert LastRecord(found.sequence, found.source, found.target) == last
 
 
 def test_a_shift_publishes_its_last_progress_before_it_hands_over_and_nothing_behind(loop):
