@@ -250,11 +250,11 @@ def _partner(question: Question, offset: int, offsets: OffsetMap, *, brought: bo
 
 
 def _gone(question: Question, offsets: OffsetMap, logs: Logs) -> int:
-    """How many records that the group has not read the target has no more, as far as the source has them."""
-    if question.translated >= logs.target_start:
+    """How many records that the group would read at the source the target has no more."""
+    if question.translated >= logs.target_start or question.committed < logs.source_start:
         return 0
-    first, until = max(question.committed, logs.source_start), offsets.target_to_source(logs.target_start)
-    copied = 0 if until is None else offsets.count(first, until)
+    until = offsets.target_to_source(logs.target_start)
+    copied = 0 if until is None else offsets.count(question.committed, until)
     return copied + (0 if question.back is None else question.back.count(question.translated, logs.target_start))
 
 
