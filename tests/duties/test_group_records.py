@@ -136,3 +136,16 @@ def test_where_the_map_may_be_thinned_the_place_on_the_target_is_put_on_record_a
     (nothing,) = decide(known(orders, payments), {"g": OFFSETS}, {}, 30, {}, translate)
     assert isinstance(nothing, Remember)
     assert nothing.seen == ()
+
+
+def test_what_neither_flow_has_copied_is_on_record_with_the_offset():
+    place = TopicPartition("orders", 0)
+    upstream = {place: UpstreamOffset(50, "FIRST", left_out=7)}
+    (seen,) = records_of("g", {place: Committed(5)}, 9, upstream)
+    assert parse(seen.key, seen.value()) == seen
+
+
+def test_of_a_group_that_is_new_in_a_partition_that_two_flows_write_nothing_is_known():
+    place, other = TopicPartition("orders", 0), TopicPartition("payments", 0)
+    seen = known(*records_of("g", OFFSETS, 9, UPSTREAM))
+    assert upstream_on_record(seen, {"new": {place: Committed(5), other: Committed(5)}}) == {"new": {place: UNREADABLE}}
