@@ -189,6 +189,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "anew": False,
         "reached": UNKNOWN,
         "recovery_ms": UNKNOWN_MS,
+        "cut": NO_OFFSET,
     },
     "event": {},
     "discover": {},
