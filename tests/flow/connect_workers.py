@@ -33,6 +33,7 @@ OWN: Mapping[str, Config] = {
         "offset-syncs.topic.replication.factor": "1",
         "refresh.topics.interval.seconds": "2",
         "sync.topic.acls.enabled": "false",
+        "heartbeats.replication.enabled": "false",
     },
     CHECKPOINT: {
         "checkpoints.topic.replication.factor": "1",

@@ -69,7 +69,9 @@ def test_a_known_partition_goes_on_from_its_progress():
 
 
 def test_the_recovery_point_goes_on_with_a_partition_that_does_not_go_back():
-    known = {SOURCE: replace(PROGRESS, recovery_ms=70)}
+    known = {SOURCE: replace(PROGRESS, recovery_ms=70, lane="lane-0.0")}
+    gone_back = {SOURCE: replace(PROGRESS, recovery_ms=UNKNOWN_MS, lane="")}
+    assert start(progress=gone_back, floors={SOURCE: 90}).plan.recovery_ms == UNKNOWN_MS
     assert start().plan.recovery_ms == UNKNOWN_MS
     assert start(progress=known).plan.recovery_ms == 70
     assert start(progress=known, floors={SOURCE: 90}).plan.recovery_ms == 90

@@ -177,7 +177,7 @@ def test_the_same_names_on_both_sides_with_old_data_and_a_chain_behind_them(fres
             )
             with run("three->one", "--once") as ring:
                 assert ring.wait() == 1, ring.tail()
-            assert "this is a ring under identity naming" in ring.output
+            assert f"flow two->one has written to the target topic {both}" in " ".join(ring.output.split())
             pair.stop_in_time()
         chain.stop_in_time()
     assert "going on when it is on record that this flow carries its records on" in chain.output

@@ -94,8 +94,11 @@ def test_a_writer_that_dies_anywhere_loses_and_repeats_nothing(world, budgets, d
 @given(_worlds, _budgets, st.data())
 def test_a_target_that_loses_its_tail_gets_it_again(world, budgets, data):
     for budget in budgets:
-        world.copy(budget)
+        settled = world.copy(budget)
         before, progress = world.arrived, world.state.progress.get(PLACE)
+        if settled and data.draw(st.booleans(), label="another lane goes on"):
+            world.move()
+            progress = None
         bound_map(world, 0)
         world.lose_tail(data.draw(st.integers(0, 8), label="batches lost"))
         told = ""

@@ -134,6 +134,11 @@ class World:
         self.writer = replace(self.writer, epoch=self.writer.epoch + 1)
         self.begin(self.position, anew=self.anew and self.last[0] == NO_OFFSET)
 
+    def move(self) -> None:
+        """Another lane goes on under the epoch, has sent nothing yet, and does not know which record was the last."""
+        self.budget, self.last = -1, (NO_OFFSET, NO_OFFSET, NO_OFFSET)
+        self._publish()
+
     def _spend(self) -> None:
         if self.budget == 0:
             raise Crash
@@ -274,6 +279,9 @@ class World:
             assert self.start <= decision.offset < tail.since, "nothing new would be read"
             self.readings += 1
             tail = self._tail(decision.offset)
+        before = self.state.progress.get(PLACE)
+        if isinstance(decision, Resume | Begin) and before is not None and decision.position < before.position:
+            self.state.take(self._gone_back(before, decision, tail))
         if isinstance(decision, Resume):
             for targets in decision.targets:
                 self.state.take(targets)
@@ -285,6 +293,21 @@ class World:
             self.reached, self.torn, self.cut = tail.reached.end, False, NO_OFFSET
             self.told += [str(decision.event)] if decision.event else []
         return decision
+
+    def _gone_back(self, before: Progress, decision: Resume | Begin, tail: Tail) -> Progress:
+        return replace(
+            before,
+            writer=self.writer,
+            generation=len(self.ids),
+            position=decision.position,
+            next_sequence=self.first_sequence,
+            sequence=NO_OFFSET,
+            source=NO_OFFSET,
+            target=NO_OFFSET,
+            anew=decision.anew,
+            reached=tail.reached,
+            cut=NO_OFFSET,
+        )
 
     def observed(self, tail: Tail) -> Observed:
         """What a driver sees."""

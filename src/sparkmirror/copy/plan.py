@@ -94,6 +94,10 @@ class PartitionPlan:
             max_message_bytes=self.max_message_bytes, log_append_time=self.log_append_time, codec=self.codec
         )
 
+    def with_writer(self, writer: Writer) -> PartitionPlan:
+        """The same partition, under an epoch that nobody has written it with."""
+        return replace(self, writer=writer, sequence=0, opened=False, last=NO_RECORD)
+
     def with_facts(self, facts: TargetFacts) -> PartitionPlan:
         """The same partition, for a target topic that asks for something else by now."""
         return replace(

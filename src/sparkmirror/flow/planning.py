@@ -165,7 +165,7 @@ class Planning:
             new = self._writers[group] = self._opened.writers.rotate(group).new
             for here, plan in plans.items():
                 if group_of(here, len(self._writers)) == group:
-                    changed[here] = replace(plan, writer=new, sequence=0, opened=False)
+                    changed[here] = plan.with_writer(new)
         return changed
 
     def keep_alive(self) -> None:
@@ -200,7 +200,7 @@ class Planning:
         """Those that do not go on where they were settled begin an epoch that nobody wrote them with."""
         begins = _begin_anew(starts, settled) | on_replaced_ids(settled, self._writers)
         return tuple(
-            replace(start.plan, writer=self._writers[group_of(here, len(self._writers))], sequence=0, opened=False)
+            start.plan.with_writer(self._writers[group_of(here, len(self._writers))])
             if (here := start.plan.source) in begins
             else start.plan
             for start in starts

@@ -202,7 +202,8 @@ def _recovery_ms(source: TopicPartition, place: _Place, known: Known) -> int:
     """The recovery point so far: lost where the copy goes back, or on elsewhere; this moment where nothing waits."""
     progress, so_far = known.progress.get(source), UNKNOWN_MS
     if progress is not None and not place.anew and place.position >= progress.position:
-        so_far = max(progress.recovery_ms, known.floors.get(source, UNKNOWN_MS))
+        # What was known of a lane's position does not hold for one that the driver has put on record since.
+        so_far = max(progress.recovery_ms, known.floors.get(source, UNKNOWN_MS) if progress.lane else UNKNOWN_MS)
     answer = known.answers.get(source)
     return recovery_ms(so_far, position=place.position, answer=answer, newest_ms=-1, asked_ms=UNKNOWN_MS)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
-from sparkmirror.model import NO_OFFSET, Copied, TopicPartition
+from sparkmirror.model import NO_OFFSET, NO_RECORD, Copied, TopicPartition
 
 Receipts = tuple[Receipt, ...]
 RunShift = Callable[[ShiftPlan], Receipts]
@@ -92,7 +92,7 @@ def not_started(plan: ShiftPlan) -> Receipts:
 
 def after(plan: PartitionPlan, shift: str) -> PartitionPlan:
     """The same partition, to be handed over by ``shift``."""
-    return replace(plan, position=NO_OFFSET, sequence=0, opened=False, after=shift)
+    return replace(plan, position=NO_OFFSET, sequence=0, opened=False, last=NO_RECORD, after=shift)
 
 
 def going_on(plan: PartitionPlan, receipt: Receipt) -> PartitionPlan:
@@ -112,6 +112,7 @@ def going_on(plan: PartitionPlan, receipt: Receipt) -> PartitionPlan:
         copied=copied,
         leader_epoch=receipt.leader_epoch,
         reached=receipt.reached,
+        last=receipt.last,
         recovery_ms=receipt.recovery_ms,
     )
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import group_of
 from sparkmirror.errors import FencedError, SparkmirrorError
-from sparkmirror.events import Event
+from sparkmirror.events import Event, now_ms
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import changed_ids, ids_of_topics, patience_ms
 from sparkmirror.flow.positions import Resumed
@@ -26,6 +26,8 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.tails import Mark, last_batches, read_headers
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.tail import Tail
 from sparkmirror.offsets.takeover import Begin, Observed, ReadFrom, Resume, Stuck, decide
 from sparkmirror.offsets.writers import Unfenceable
@@ -150,6 +152,7 @@ class Takeover:
             taking.waiting[here] = Waiting(
                 "its producer id cannot be fenced any more: it waits for old lanes to end", LEASE_SECONDS
             )
+        self._store.write(self._gone_back(resumed))  # first: what was lost is not on record any more behind it
         targets = [each for decision in known for each in decision.targets]
         self._store.write(targets, tombstones=[key for decision in known for key in decision.void])
         return Resumption(resumed=resumed, waiting=taking.waiting)
@@ -242,6 +245,39 @@ class Takeover:
             return False
         self._still[here] = where.position
         return True
+
+    def _gone_back(self, resumed: Mapping[TopicPartition, Resumed]) -> list[Progress]:
+        """Where partitions go on whose target has lost something: a driver that dies now leaves that on record."""
+        progress, found = self._store.state.progress, []
+        for here, where in resumed.items():
+            before = progress.get(here)
+            if before is None or where.position == NO_OFFSET or where.position >= before.position:
+                continue
+            found.append(
+                replace(
+                    before,
+                    writer=where.writer,
+                    generation=self._opened.generation,
+                    position=where.position,
+                    next_sequence=0,
+                    sequence=NO_OFFSET,
+                    source=NO_OFFSET,
+                    target=NO_OFFSET,
+                    settled=True,
+                    released=False,
+                    anew=where.anew,
+                    reached=where.reached,
+                    cut=NO_OFFSET,
+                    rate=(0.0, 0.0),
+                    newest_ms=-1,
+                    recovery_ms=UNKNOWN_MS,
+                    time_ms=now_ms(),
+                    lane="",
+                    error="",
+                    events=() if where.event is None else (where.event,),
+                )
+            )
+        return found
 
     def _place(self, here: TopicPartition, decision: Resume | Begin, target_id: str | None) -> tuple[int, Event | None]:
         """Where it goes on, and what to tell; what a target topic made anew gets is for the start to decide."""

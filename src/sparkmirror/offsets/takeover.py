@@ -420,8 +420,21 @@ def _had_more(observed: Observed, writer: Writer, last: Last) -> bool:
     """Whether the log once had records behind the last one: a driver that found them lost may have died over it."""
     pieces, progress = observed.map.pieces(writer), observed.progress
     count = None if pieces is None else pieces.count_at(last.source)
-    further = pieces is not None and count is not None and any(end > count + 1 for end in pieces.ends)
-    return further or (progress is not None and progress.source > last.source)
+    if progress is not None and progress.source > last.source:
+        return True
+    if pieces is None or count is None:
+        return False
+    return any(end > count + 1 for end in pieces.ends) or _acknowledged_behind(observed, writer, count)
+
+
+def _acknowledged_behind(observed: Observed, writer: Writer, count: int) -> bool:
+    """Whether a progress that does not name its last record tells of one behind ``count`` of ``writer``."""
+    progress = observed.progress
+    pieces = None if progress is None else observed.map.pieces(progress.writer)
+    if progress is None or pieces is None or progress.sequence != NO_OFFSET:
+        return False
+    behind = count + 1 if progress.writer == writer else pieces.first.count
+    return pieces.count_of(progress.next_sequence, behind) > behind
 
 
 def _lost(observed: Observed, position: int, end: int, had: Stretch) -> Event:
