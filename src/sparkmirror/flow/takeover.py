@@ -4,7 +4,8 @@ The executor of `offsets.takeover`, in bulk: one fence for each group of produce
 
 Invariants: the map is read after the fence, since a lane that lived until then may have written segments; nothing is
 handed out before its fence holds, or, where the producer id cannot be fenced any more, before the lanes that had it
-have surely ended and the log has stood still meanwhile.
+have surely ended and the log has stood still meanwhile. A position that lies before the one on record, since the target
+lost something, is put on record before what was lost leaves it: the next driver may be another one.
 """
 
 from __future__ import annotations
