@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -160,6 +163,41 @@ def test_the_only_broker_loses_what_was_not_flushed_of_a_partition_that_an_opera
             until(lambda: mirrored(one, copy) == records(105), "all is there, once", PATIENCE_SECONDS)
             mirror.stop_in_time()
         assert told[0].first == 50
+
+
+def test_drivers_that_die_right_after_they_have_found_the_loss_leave_it_to_the_next(cluster_a, topic, tmp_path):
+    """The epoch that has lost records is not the newest: one that has sent nothing came after it."""
+    name = topic("dying")
+    create_topic(cluster_a, name, 1)
+    with start("one") as one:
+        (broker,), copy = one.brokers, f"a.{name}"
+        file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "o": one}, {"a->o": name}, {"tasks.max": "1"})
+        for run, ends_it in enumerate((Running.stop_in_time, Running.kill, Running.kill)):
+            write(cluster_a, name, records(50, 50 * run) if run < 2 else [])
+            with Running(file, log=tmp_path / f"{run}.log") as mirror:
+                until(lambda: mirrored(one, copy) == records(50 * min(run + 1, 2)), "copied", PATIENCE_SECONDS)  # noqa: B023 - at once
+                newest = until(lambda: lane_of(one, name, run), "a lane of this run has begun", PATIENCE_SECONDS)  # noqa: B023 - at once
+                ends_it(mirror)
+        assert newest["position"] == 100
+        assert newest["last"][0] == -1, "it has sent nothing"
+        broker.kill()
+        cut_log(broker, copy, 50)
+        broker.start()
+        for _ in range(2):
+            command = [sys.executable, "-m", "tests.flow.dying", "run", str(file)]
+            died = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+            assert died.returncode == -signal.SIGKILL, died.stdout + died.stderr
+        with Running(file, log=tmp_path / "last.log") as mirror:
+            until(lambda: mirrored(one, copy) == records(100), "all is there, once", PATIENCE_SECONDS)
+            (told,) = until(lambda: of_kind(file, name, "target-tail-lost"), "the loss is told of", PATIENCE_SECONDS)
+            mirror.stop_in_time()
+        assert told.first == 50
+
+
+def lane_of(target: LabCluster, name: str, run: int) -> dict[str, Any]:
+    """The newest progress of partition 0, if a lane of that run, counted from 0, has written it."""
+    found = progress_of(target, "sparkmirror.a.o.internal", name)
+    return found if found.get("lane") and found["generation"] > run else {}
 
 
 def progress_of(target: LabCluster, internal: str, name: str) -> dict[str, Any]:

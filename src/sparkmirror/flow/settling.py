@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.events import now_ms
 from sparkmirror.flow.opening import Opened, open_without_source
-from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.resuming import Resuming
-from sparkmirror.flow.takeover import Takeover
+from sparkmirror.flow.takeover import Takeover, progress_at
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.records import Progress, Stopped
+from sparkmirror.offsets.records import Stopped
 
 _POLL_SECONDS = 0.5
 
@@ -51,7 +48,9 @@ def settle(config: FlowConfig, target: Cluster, file: str, timeout_s: float) -> 
     deadline = time.monotonic() + timeout_s
     while True:
         found = resuming.resume(list(left.items()), {})
-        opened.store.write(_positions(opened, found.resumed))
+        # Of a partition that the target has nothing of, the next start decides.
+        stands = {place: where for place, where in found.resumed.items() if where.position != NO_OFFSET}
+        opened.store.write([progress_at(place, where, opened) for place, where in stands.items()])
         left = {place: left[place] for place in found.waiting}
         if not left or time.monotonic() + _POLL_SECONDS > deadline:
             break
@@ -65,37 +64,3 @@ def settle(config: FlowConfig, target: Cluster, file: str, timeout_s: float) -> 
 def _known(opened: Opened) -> set[TopicPartition]:
     state = opened.store.state
     return {place for place in (*state.progress, *state.maps) if place in state.progress or len(state.map_of(place))}
-
-
-def _positions(opened: Opened, resumed: Mapping[TopicPartition, Resumed]) -> list[Progress]:
-    """Where partitions stand that were taken over. Of one that the target has nothing of, the next start decides."""
-    records = []
-    for place, where in resumed.items():
-        if where.position == NO_OFFSET:
-            continue
-        before = opened.store.state.progress.get(place)
-        fresh = Progress(
-            partition=place,
-            writer=where.writer,
-            generation=opened.generation,
-            position=where.position,
-            next_sequence=0,
-            settled=True,
-            anew=where.anew,
-            reached=where.reached,
-            events=() if where.event is None else (where.event,),
-            time_ms=now_ms(),
-        )
-        if before is not None:
-            fresh = replace(
-                fresh,
-                end=before.end,
-                leader_epoch=before.leader_epoch,
-                topic_id=before.topic_id,
-                target_id=before.target_id,
-                newest_ms=before.newest_ms,
-                time_ms=before.time_ms,  # the source was not asked
-                recovery_ms=before.recovery_ms,
-            )
-        records.append(fresh)
-    return records

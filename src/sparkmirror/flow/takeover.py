@@ -248,37 +248,13 @@ class Takeover:
         return True
 
     def _gone_back(self, resumed: Mapping[TopicPartition, Resumed]) -> list[Progress]:
-        """Where partitions go on whose target has lost something: a driver that dies now leaves that on record."""
-        progress, found = self._store.state.progress, []
-        for here, where in resumed.items():
-            before = progress.get(here)
-            if before is None or where.position == NO_OFFSET or where.position >= before.position:
-                continue
-            found.append(
-                replace(
-                    before,
-                    writer=where.writer,
-                    generation=self._opened.generation,
-                    position=where.position,
-                    next_sequence=0,
-                    sequence=NO_OFFSET,
-                    source=NO_OFFSET,
-                    target=NO_OFFSET,
-                    settled=True,
-                    released=False,
-                    anew=where.anew,
-                    reached=where.reached,
-                    cut=NO_OFFSET,
-                    rate=(0.0, 0.0),
-                    newest_ms=-1,
-                    recovery_ms=UNKNOWN_MS,
-                    time_ms=now_ms(),
-                    lane="",
-                    error="",
-                    events=() if where.event is None else (where.event,),
-                )
-            )
-        return found
+        """The progress of partitions that go back, since their target has lost records."""
+        known = self._store.state.progress
+        return [
+            progress_at(here, where, self._opened)
+            for here, where in resumed.items()
+            if where.position != NO_OFFSET and here in known and where.position < known[here].position
+        ]
 
     def _place(self, here: TopicPartition, decision: Resume | Begin, target_id: str | None) -> tuple[int, Event | None]:
         """Where it goes on, and what to tell; what a target topic made anew gets is for the start to decide."""
@@ -287,3 +263,41 @@ class Takeover:
         if isinstance(decision, Begin) and progress is not None and target_id and known not in ("", target_id):
             return progress.position, None
         return decision.position, decision.event
+
+
+def progress_at(partition: TopicPartition, where: Resumed, opened: Opened) -> Progress:
+    """The progress of a partition that was taken over, whose new writer epoch has sent nothing yet.
+
+    The source was not asked: what is known of it stays as it is, but for what a position further back, or further on,
+    does not bear out.
+    """
+    fresh = Progress(
+        partition=partition,
+        writer=where.writer,
+        generation=opened.generation,
+        position=where.position,
+        next_sequence=0,
+        settled=True,
+        anew=where.anew,
+        reached=where.reached,
+        events=() if where.event is None else (where.event,),
+        time_ms=now_ms(),
+    )
+    before = opened.store.state.progress.get(partition)
+    if before is None:
+        return fresh
+    back, on = where.position < before.position, where.position > before.position
+    copied = (before.records, before.bytes, before.dead_letters) if opened.is_mine(before) else (0, 0, 0)
+    return replace(
+        fresh,
+        end=before.end,
+        leader_epoch=fresh.leader_epoch if on else before.leader_epoch,
+        topic_id=before.topic_id,
+        target_id=before.target_id,
+        newest_ms=-1 if back else before.newest_ms,
+        recovery_ms=UNKNOWN_MS if back else before.recovery_ms,
+        time_ms=before.time_ms,
+        records=copied[0],
+        bytes=copied[1],
+        dead_letters=copied[2],
+    )
