@@ -40,11 +40,16 @@ class Switchover:
         )
         self.words = (str(self.file), "--from", name, "--to", "b", "--yes", "--report", str(directory))
 
-    def is_killed_before_groups_are_moved(self) -> None:
-        line = [sys.executable, "-m", "tests.failover.halting", "MOVING", "switchover", *self.words]
+    def halted(self, step: str) -> subprocess.Popen[bytes]:
+        """The command, that stands before a step."""
+        line = [sys.executable, "-m", "tests.failover.halting", step, "switchover", *self.words]
         command = subprocess.Popen([*line, "--wait-for-idle", "1"], stdout=subprocess.DEVNULL)
         stat = Path(f"/proc/{command.pid}/stat")
-        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "it stands before groups are moved")
+        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", f"it stands before {step}")
+        return command
+
+    def is_killed_before_groups_are_moved(self) -> None:
+        command = self.halted("MOVING")
         command.send_signal(signal.SIGKILL)
         command.wait()
 
@@ -84,4 +89,20 @@ def test_what_applications_did_at_the_source_meanwhile_counts(cluster_a, cluster
         assert code == 0, said
         assert over.report["troubles"] == []
         assert (over.first(over.on), over.first(over.back)) == (records(1, 70)[0], records(1, 5)[0])
+        mirror.stop_in_time()
+
+
+def test_what_applications_did_at_the_source_after_groups_were_moved_is_reported(cluster_a, cluster_b, topic, tmp_path):
+    over = Switchover(cluster_a, cluster_b, topic("after"), tmp_path)
+    with Running(over.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: len(mirrored(cluster_b, over.copy)) == DONE, "copied")
+        command = over.halted("VERIFYING")
+        commit(cluster_a, over.on, over.name, {0: 60})
+        write(cluster_a, over.name, records(LATE, DONE))
+        command.send_signal(signal.SIGCONT)
+        command.wait(timeout=120)
+        records_late, commit_late = over.report["troubles"]
+        assert f"{LATE} records of 1 partitions came to {over.name} after the flow was stopped" in records_late
+        assert f"group {over.on} committed on {over.name} after its offsets were read" in commit_late
+        assert (over.first(over.on), over.first(over.back)) == (records(1, 30)[0], records(1, 30)[0])
         mirror.stop_in_time()

@@ -356,8 +356,8 @@ class Procedure:
             return (f"whether records or commits came to {source} after the flow was stopped is not known: {failure}",)
         known, _ = look.on_record(state)
         changed = sorted(name for name, own in now.items() if own != known.get(name, {}))
-        found = [f"{_total(late)} came to {source} after the flow was stopped: they are there only"] if late else []
-        return (*found, *(f"group {name} has committed on {source} after it was asked for" for name in changed))
+        found = [_late_records(late, source)] if late else []
+        return (*found, *(_late_commit(name, source, self._sides.target.alias) for name in changed))
 
     def look_after(self, decided: Sequence[moves.GroupMove], more: Sequence[str] = ()) -> None:
         """Notes what is wrong with groups that were moved, and what else is.
@@ -453,6 +453,20 @@ def _do(operator: Operator, do: Callable[[Step, Operation], None], step: Step, o
     assert newest is not None
     times = {**newest.facts.get("times", {}), step.name: [began, now_ms()]}
     operator.go_to(following(Kind(operation.kind), step), times=times)
+
+
+def _late_records(late: Mapping[TopicPartition, int], source: str) -> str:
+    return (
+        f"{_total(late)} came to {source} after the flow was stopped, and only {source} has them: stop the producers "
+        "there; a failback puts such records aside"
+    )
+
+
+def _late_commit(group: str, source: str, target: str) -> str:
+    return (
+        f"group {group} committed on {source} after its offsets were read; on {target} it goes on at the older place: "
+        f"stop its consumers on {source}"
+    )
 
 
 def _total(late: Mapping[TopicPartition, int]) -> str:

@@ -103,8 +103,8 @@ class TargetLogs:
         return self._with_flows(spans, registered, Found(records=records, failed={**failed, **found.failed}))
 
     def _with_flows(self, spans: Mapping[TopicPartition, Span], registered: Mapping[int, str], found: Found) -> Found:
-        """The same, and which other flows have written there; with provenance headers they may."""
-        if self._config.provenance_header:
+        """The same, and which other flows have written there; with provenance headers and kept names they may."""
+        if self._config.provenance_header and self._config.tells_writers:
             return found
         others = {producer: flow for producer, flow in registered.items() if flow != str(self._config.name)}
         if not others:
