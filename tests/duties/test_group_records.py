@@ -20,6 +20,7 @@ from sparkmirror.offsets.records import parse
 from sparkmirror.offsets.state import JournalState, state_of
 
 WRITER = Writer(producer_id=7, epoch=1)
+BEFORE = GroupsSeen(time_ms=3)
 OFFSETS: Offsets = {
     TopicPartition("orders", 1): Committed(7, "note"),
     TopicPartition("orders", 0): Committed(5),
@@ -46,7 +47,12 @@ def test_a_group_has_a_record_for_each_topic():
 COMMITTED = GroupCommitted(group="größe", topic="a.orders", commits={0: FlowCommit(7, 5), 3: FlowCommit(9, 8)})
 
 
-@pytest.mark.parametrize("one", [*records_of("größe", OFFSETS, 9, UPSTREAM), GroupsSeen(time_ms=4), COMMITTED])
+SOME_UNREAD = GroupsSeen(time_ms=9, unread={"g": 4, "größe": 0})
+
+
+@pytest.mark.parametrize(
+    "one", [*records_of("größe", OFFSETS, 9, UPSTREAM), GroupsSeen(time_ms=4), SOME_UNREAD, COMMITTED]
+)
 def test_records_are_read_as_they_were_written(one):
     assert parse(one.key, one.value()) == one
 
@@ -55,7 +61,7 @@ def test_only_what_is_new_is_written_and_what_is_gone_leaves():
     orders, payments = records_of("g", OFFSETS, 9)
     old = records_of("left", OFFSETS, 1)
     moved = {**OFFSETS, TopicPartition("orders", 0): Committed(6)}
-    (remember,) = decide(known(orders, payments, *old), {"g": moved}, {}, 20)
+    (remember,) = decide(known(orders, payments, *old), BEFORE, {"g": moved}, {}, 20)
     assert isinstance(remember, Remember)
     assert [one.topic for one in remember.seen] == ["orders"]
     assert remember.seen[0].time_ms == 20
@@ -65,10 +71,18 @@ def test_only_what_is_new_is_written_and_what_is_gone_leaves():
 
 def test_what_is_known_of_a_group_that_cannot_be_read_is_kept():
     kept = known(*records_of("g", OFFSETS, 9))
-    remember, unreadable = decide(kept, {}, {"g": "no right"}, 20)
+    remember, unreadable = decide(kept, BEFORE, {}, {"g": "no right"}, 20)
     assert isinstance(remember, Remember)
     assert (remember.seen, remember.gone) == ((), ())
     assert unreadable == Unreadable(group="g", reason="no right")
+    assert remember.at == GroupsSeen(time_ms=20, unread={"g": 3})
+    again, _ = decide(kept, remember.at, {}, {"g": "no right"}, 30)
+    assert isinstance(again, Remember)
+    assert again.at == GroupsSeen(time_ms=30, unread={"g": 3}), "it was read last at 3"
+    assert (again.at.read_ms("g"), again.at.read_ms("other")) == (3, 30)
+    (read,) = decide(kept, again.at, {"g": OFFSETS}, {}, 40)
+    assert isinstance(read, Remember)
+    assert read.at == GroupsSeen(time_ms=40)
 
 
 def test_the_state_has_the_newest_of_each_and_forgets_what_is_gone():
@@ -98,7 +112,7 @@ def test_a_target_without_its_writer_epoch_does_not_count():
 
 def test_a_group_whose_offset_leads_elsewhere_on_the_target_now_is_written_anew():
     first = known(*records_of("g", OFFSETS, 9))
-    (remember,) = decide(first, {"g": OFFSETS}, {}, 20, {"g": UPSTREAM})
+    (remember,) = decide(first, BEFORE, {"g": OFFSETS}, {}, 20, {"g": UPSTREAM})
     assert isinstance(remember, Remember)
     assert [(one.topic, dict(one.upstream)) for one in remember.seen] == [
         ("orders", {0: UpstreamOffset(50, "RECORD"), 1: UpstreamOffset(-1, "NOT_EXACT", exact=False)})
@@ -122,18 +136,18 @@ def test_where_the_map_may_be_thinned_the_place_on_the_target_is_put_on_record_a
         target = places.get((place.topic, place.partition))
         return None if target is None else ExactTarget(target, WRITER)
 
-    (first,) = decide({}, {"g": OFFSETS}, {}, 9, {}, translate)
+    (first,) = decide({}, BEFORE, {"g": OFFSETS}, {}, 9, {}, translate)
     assert isinstance(first, Remember)
     orders, payments = first.seen
     assert (orders.targets, payments.targets) == ({0: ExactTarget(50, WRITER), 1: ExactTarget(70, WRITER)}, {})
     assert parse(orders.key, orders.value()) == orders
     places.clear()
     moved = {**OFFSETS, TopicPartition("orders", 0): Committed(6)}
-    (later,) = decide(known(orders, payments), {"g": moved}, {}, 20, {}, translate)
+    (later,) = decide(known(orders, payments), BEFORE, {"g": moved}, {}, 20, {}, translate)
     assert isinstance(later, Remember)
     (seen,) = later.seen
     assert seen.targets == {1: ExactTarget(70, WRITER)}, "that of the offset that it still stands at"
-    (nothing,) = decide(known(orders, payments), {"g": OFFSETS}, {}, 30, {}, translate)
+    (nothing,) = decide(known(orders, payments), BEFORE, {"g": OFFSETS}, {}, 30, {}, translate)
     assert isinstance(nothing, Remember)
     assert nothing.seen == ()
 

@@ -73,6 +73,7 @@ def test_groups_whose_coordinator_is_gone_stay_on_record_and_others_are_followed
                 commit(source, group, name, {0: 70})
             since = time.time()
             until(lambda: all(seen(file)[group] > since for group in alive), "those that live are followed", 30)
+            assert all(seen(file)[group] < since for group in groups if group not in alive), "they cannot be read"
             for broker in source.brokers:
                 broker.kill()
             done = sparkmirror("failover", file, "--from", name, "--to", "b", "--yes", "--report", tmp_path)

@@ -101,9 +101,11 @@ class GroupRecords:
         listed = list_groups(sides.source, timeout_ms)
         chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
         known: Mapping[str, GroupSeen] = {}
+        before: GroupsSeen | None = None
         if sides.store is not None:
             sides.store.follow()
-            known = sides.store.state.groups
+            known, before = sides.store.state.groups, sides.store.state.groups_seen
+        before = before or GroupsSeen(time_ms=0)
         at = now_ms()
         fetched = fetch_offsets(sides.source, chosen, min(timeout_ms, LISTED_MS))
         unlisted = _unlisted(known, listed, group_filter(sides.flow))
@@ -114,9 +116,9 @@ class GroupRecords:
             upstream = self._upstream.of(fetched.found)
         except SparkmirrorError as failure:
             kept = upstream_on_record(known, fetched.found)
-            decided = decide(known, fetched.found, unreadable, at, kept, translate)
+            decided = decide(known, before, fetched.found, unreadable, at, kept, translate)
             return (*decided, NoUpstream(reason=str(failure)))
-        return decide(known, fetched.found, unreadable, at, upstream, translate)
+        return decide(known, before, fetched.found, unreadable, at, upstream, translate)
 
     def _translate(self, found: Mapping[str, Offsets]) -> Translate:
         """Where committed offsets lie on the target, while the offset map is exact there; only once it grows large."""
@@ -158,6 +160,7 @@ def _both(one: Results[str, Offsets], other: Results[str, Offsets]) -> Results[s
 
 def decide(
     known: Mapping[str, GroupSeen],
+    before: GroupsSeen,
     found: Mapping[str, Offsets],
     unreadable: Mapping[str, str],
     at_ms: int,
@@ -168,6 +171,7 @@ def decide(
 
     Args:
         known: what is on record, by key.
+        before: when that was asked for.
         found: what the source answered, by group.
         unreadable: why it did not, by group.
         at_ms: when it was asked, milliseconds since 1970.
@@ -181,7 +185,8 @@ def decide(
     }
     seen = [one for key, one in present.items() if key not in known or not _same(known[key], one)]
     gone = [key for key, one in known.items() if key not in present and one.group not in unreadable]
-    remember = Remember(seen=tuple(seen), gone=tuple(sorted(gone)), at=GroupsSeen(time_ms=at_ms))
+    at = GroupsSeen(time_ms=at_ms, unread={group: before.read_ms(group) for group in unreadable})
+    remember = Remember(seen=tuple(seen), gone=tuple(sorted(gone)), at=at)
     return (remember, *(Unreadable(group=group, reason=reason) for group, reason in sorted(unreadable.items())))
 
 

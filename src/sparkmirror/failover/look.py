@@ -282,9 +282,9 @@ def on_record(state: JournalState) -> tuple[dict[str, Offsets], dict[str, int]]:
     """What groups had committed on the source when it was seen last, and when that was."""
     offsets: dict[str, dict[TopicPartition, Committed]] = {}
     seen_ms: dict[str, int] = {}
-    asked = state.groups_seen.time_ms if state.groups_seen is not None else 0
     for seen in state.groups.values():
         own = offsets.setdefault(seen.group, {})
         own |= {TopicPartition(seen.topic, number): Committed(*each) for number, each in seen.offsets.items()}
-        seen_ms[seen.group] = max(seen.time_ms, asked)
+        asked = state.groups_seen.read_ms(seen.group) if state.groups_seen is not None else 0
+        seen_ms[seen.group] = max(seen.time_ms, asked, seen_ms.get(seen.group, 0))
     return dict(offsets), seen_ms

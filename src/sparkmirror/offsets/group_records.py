@@ -110,9 +110,15 @@ class GroupSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsSeen:
-    """When all groups of the source were seen last, milliseconds since 1970."""
+    """When the groups of the source were asked last.
+
+    Attributes:
+        time_ms: that moment, milliseconds since 1970.
+        unread: groups whose offsets could not be read then, and when they were read last; 0 for never.
+    """
 
     time_ms: int
+    unread: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -121,7 +127,14 @@ class GroupsSeen:
 
     def value(self) -> str:
         """The record's value."""
-        return json_text.write({"v": json_text.VERSION, "time_ms": self.time_ms})
+        said: dict[str, Any] = {"v": json_text.VERSION, "time_ms": self.time_ms}
+        if self.unread:
+            said["unread"] = dict(sorted(self.unread.items()))
+        return json_text.write(said)
+
+    def read_ms(self, group: str) -> int:
+        """When the offsets of a group were read last."""
+        return self.unread.get(group, self.time_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +203,8 @@ def _committed(name: list[Any], data: dict[str, Any]) -> GroupCommitted:
 
 
 def _groups(_name: list[Any], data: dict[str, Any]) -> GroupsSeen:
-    return GroupsSeen(time_ms=int(data["time_ms"]))
+    unread = {str(group): int(at) for group, at in data.get("unread", {}).items()}
+    return GroupsSeen(time_ms=int(data["time_ms"]), unread=unread)
 
 
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], GroupRecord]] = {
