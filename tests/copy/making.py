@@ -14,7 +14,7 @@ from sparkmirror import batches
 from sparkmirror.batches.layout import COUNT
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.copy.arrivals import Aborted, Arrival, Place, Rules, Ticket, arrival
-from sparkmirror.copy.guard import FORGOTTEN, Guard
+from sparkmirror.copy.guard import Guard
 from sparkmirror.copy.lane import Lane
 from sparkmirror.copy.lease import now
 from sparkmirror.copy.partition import PartitionCopy
@@ -62,7 +62,8 @@ def partition(*, position: int = 0, sequence: int = 0, opened: bool = True, **mo
         plan=plan(**more), rules=rules(), batch_bytes=1 << 20, patience_s=60.0, backoff=AT_ONCE, guard=EVERY_AGE
     )
     copy.begin(position, sequence, NO_RECORD, opened=opened)
-    copy.remembered_ms = NOW_MS if opened else FORGOTTEN
+    if opened:
+        copy.remembered_ms = NOW_MS
     return copy
 
 

@@ -70,6 +70,16 @@ def test_holes_in_old_data_open_segments_that_say_so_too():
     assert flags(copy)[-1] == (9, False)
 
 
+def test_a_partition_that_begins_sends_one_batch_until_the_broker_knows_the_writer():
+    copy = guarded(opened=False)
+    take(copy, *(batch(n, 1, size=LARGE) for n in range(3)))
+    first = copy.next_batch()
+    assert first is not None
+    assert copy.next_batch() is None
+    copy.acknowledged(first, 0)
+    assert (copy.next_batch() is not None, copy.next_batch() is not None) == (True, True)
+
+
 def test_an_old_batch_goes_alone_and_so_does_the_one_behind_it():
     copy = guarded()
     take(copy, *(old(batch(n, 1, size=LARGE)) for n in range(3)))
