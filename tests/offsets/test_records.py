@@ -27,6 +27,7 @@ from sparkmirror.offsets.records import (
     Progress,
     Record,
     Stopped,
+    closing,
     parse,
 )
 from sparkmirror.offsets.recovery import UNKNOWN_MS
@@ -334,3 +335,26 @@ def test_the_format_on_the_topic_does_not_change():
         "next",
         "last",
     } - {"partition", "writer", "next_sequence", "sequence", "source", "target"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "ends"),
+    [
+        ({}, True),
+        ({"settled": False}, False),
+        ({"sequence": NO_OFFSET}, False),
+        ({"sequence": SEQUENCES - 1, "next_sequence": 0}, False),
+    ],
+)
+def test_an_epoch_ends_behind_its_last_record_unless_only_a_takeover_can_tell(changes: dict[str, Any], ends: bool):
+    known = Progress(
+        partition=TopicPartition("orders", 1),
+        writer=Writer(producer_id=7, epoch=1),
+        generation=1,
+        position=10,
+        next_sequence=10,
+        sequence=9,
+        settled=True,
+    )
+    found = closing(replace(known, **changes))
+    assert [(one.sequence, one.target) for one in found] == ([(10, NO_OFFSET)] if ends else [])

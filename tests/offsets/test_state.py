@@ -76,6 +76,25 @@ def test_of_one_writer_the_last_wins_even_where_it_went_back():
     assert state_of([first, second]).progress[PLACE] is second
 
 
+LAST = replace(progress(1, 1, 10), next_sequence=10, sequence=9, source=9, target=19)
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"position": 10}, (9, 19)),
+        ({"position": 12}, (9, 19)),
+        ({"position": 9}, (-1, -1)),
+        ({"position": 10, "topic_id": "new"}, (9, 19)),
+        ({"position": 10, "target_id": "other"}, (-1, -1)),
+    ],
+)
+def test_an_epoch_that_has_sent_nothing_has_the_last_record_of_the_one_before_unless_it_went_back(changes, place):
+    last = replace(LAST, target_id="id")
+    newest = state_of([last, replace(progress(2, 2, 0), **changes)]).progress[PLACE]
+    assert (newest.source, newest.target) == place
+
+
 def test_a_record_of_a_later_release_stays_known_until_it_is_gone():
     state = state_of([])
     state.take(Later('["flow"]', 2))
