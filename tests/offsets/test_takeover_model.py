@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sparkmirror.offsets.bounds import bound
 from sparkmirror.offsets.condensing import condense
 from sparkmirror.offsets.segments import SEQUENCES
+from sparkmirror.offsets.tail import TailBatch
 from tests.offsets.world import PLACE, Begin, Entry, Resume, Stuck, World
 
 _kept = st.lists(st.booleans(), min_size=1, max_size=60).map(lambda kept: [*kept, True])
@@ -132,26 +133,39 @@ def test_what_retention_removed_is_neither_lost_nor_silently_repeated(world, bud
         assert world.arrived == expected(world)
 
 
+def test_an_epoch_of_which_retention_left_nothing_ends_on_record():
+    """Or the map has the hole behind it for records, and what the next epoch sent there for them."""
+    world = World(kept=[*[False] * 4, True, False, False, True], chance=Random(0))
+    for budget, removed in ((0, 0.0), (5, 1.0), (3, 1.0)):
+        assert not world.copy(budget)
+        world.retain(removed)
+        world.fence()
+        assert isinstance(world.take_over(), Resume | Begin)
+    assert world.copy(-1)
+    assert world.arrived == [4, 7, 7]
+    assert ["may be there twice" in event for event in world.told] == [True]
+
+
 @MANY
 @given(_worlds, _budgets, st.data())
 def test_former_leaders_that_come_back_bring_nothing_twice_and_lose_nothing(world, budgets, data):
     """Leaders part with what nobody acknowledged, and come back by unclean elections, to and fro.
 
-    The map is not promised where a takeover has found an epoch gone, and that comes back.
+    The map is not promised where a takeover has found batches gone, and they come back.
     """
     away: list[list[Entry]] = []
-    gone: set[int] = set()
+    gone: set[TailBatch] = set()
     mapped = True
     for budget in budgets:
         world.copy(budget)
         away.append(list(world.log))
-        wrote = world.epochs
+        wrote = world.batches
         if data.draw(st.booleans(), label="comes back"):
             world.come_back(away.pop(data.draw(st.integers(0, len(away) - 1), label="which")))
         else:
             world.lose_tail(data.draw(st.integers(0, 8), label="batches that only the leader had"))
-        mapped = mapped and not gone & world.epochs
-        gone |= wrote - world.epochs
+        mapped = mapped and not gone & world.batches
+        gone |= wrote - world.batches
         world.fence()
         assert not isinstance(world.take_over(), Stuck)
     assert world.copy(-1)

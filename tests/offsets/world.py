@@ -79,9 +79,9 @@ class World:
         return self.log[-1].header.last_offset + 1 if self.log else 0
 
     @property
-    def epochs(self) -> set[int]:
-        """The writer epochs that have records in the log."""
-        return {entry.header.epoch for entry in self.log if entry.sources}
+    def batches(self) -> set[TailBatch]:
+        """Those in the log that have records of the flow."""
+        return {entry.header for entry in self.log if entry.sources}
 
     @property
     def arrived(self) -> list[int]:

@@ -122,14 +122,20 @@ def _by_batches(what: Placed, before: Known | None) -> dict[int, int]:
 
 def _found(what: Placed, targets: dict[int, int]) -> Found:
     """Points, and the end behind the last record: what is on record of an end before that is void."""
-    behind = what.count + 1
     ends = {what.pieces.count_of(sequence): sequence for sequence in what.pieces.end_sequences}
     void = [sequence for count, sequence in ends.items() if count <= what.count and count not in targets]
-    records = [_targets(what, count, target) for count, target in sorted(targets.items())]
-    if behind not in ends:
-        records.append(_targets(what, behind, NO_OFFSET))
+    records = [_targets(what.partition, what.writer, count, target) for count, target in sorted(targets.items())]
+    records += end_of(what.partition, what.writer, what.pieces, what.count)
     return Found(tuple(records), tuple(TargetsKey(what.partition, what.writer, sequence).text for sequence in void))
 
 
-def _targets(what: Placed, count: int, target: int) -> Targets:
-    return Targets(partition=what.partition, writer=what.writer, sequence=count % SEQUENCES, target=target)
+def end_of(partition: TopicPartition, writer: Writer, pieces: Pieces, count: int) -> tuple[Targets, ...]:
+    """The end of an epoch behind its record ``count``; empty where that is on record."""
+    behind = count + 1
+    if behind in pieces.ends:
+        return ()
+    return (_targets(partition, writer, behind, NO_OFFSET),)
+
+
+def _targets(partition: TopicPartition, writer: Writer, count: int, target: int) -> Targets:
+    return Targets(partition=partition, writer=writer, sequence=count % SEQUENCES, target=target)

@@ -30,7 +30,7 @@ from sparkmirror.offsets.gaps import Gap, find_gap
 from sparkmirror.offsets.lineage import Lineage
 from sparkmirror.offsets.map import PartitionMap, Stretch
 from sparkmirror.offsets.pieces import Pieces
-from sparkmirror.offsets.placing import Known, Placed, Unseen, place
+from sparkmirror.offsets.placing import Known, Placed, Unseen, end_of, place
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import SEQUENCES, Targets
 from sparkmirror.offsets.tail import Tail, TailBatch
@@ -490,15 +490,16 @@ def _behind(observed: Observed, writer: Writer, had: Stretch, end: int) -> Decis
     """The newest writer's last acknowledged record is known; the log has nothing of it: was there more?"""
     pieces, progress = observed.map.pieces(writer), observed.progress
     count = None if pieces is None else pieces.count_at(had.source)
-    if count is None:
+    if pieces is None or count is None:
         return _contradiction(writer)
     position = had.source + 1
     if progress is not None and progress.source == had.source:
         position = max(position, progress.position)
     last = Last(sequence=count % SEQUENCES, source=had.source, target=had.target)
     missing = _missing(observed.tail, had.target + 1, end)
+    ends = end_of(observed.partition, writer, pieces, count)
     if missing == 0:
-        return Resume(position=position, last=last)
+        return Resume(position=position, last=last, targets=ends)
     if observed.sole_writer:
         return _by_the_logs_end(observed, writer, last, count, missing)
     text = (
@@ -506,7 +507,7 @@ def _behind(observed: Observed, writer: Writer, had: Stretch, end: int) -> Decis
         f"at source offset {position}, behind the last acknowledged record: what was sent after it and not "
         "acknowledged may be there twice"
     )
-    return Resume(position=position, last=last, event=Event(kind=Kind.NOTE, text=text, first=position))
+    return Resume(position=position, last=last, targets=ends, event=Event(kind=Kind.NOTE, text=text, first=position))
 
 
 def _made_anew(observed: Observed, progress: Progress) -> Begin:
@@ -573,7 +574,7 @@ def _by_the_logs_end(observed: Observed, writer: Writer, last: Last, count: int,
         markers = min(missing, max(0, fence.epoch - writer.epoch - 1))
     count += missing - markers
     source = None if pieces is None else pieces.source_of(count)
-    if source is None:
+    if pieces is None or source is None:
         return _contradiction(writer)
     text = (
         "retention removed all that this flow had written to the target; by the end of the log it has had the records "
@@ -584,7 +585,8 @@ def _by_the_logs_end(observed: Observed, writer: Writer, last: Last, count: int,
     position = source + 1
     found = Last(sequence=count % SEQUENCES, source=source, target=last.target + missing)
     event = Event(kind=Kind.NOTE, text=text, first=position)
-    return Resume(position=position, last=None if markers else found, event=event)
+    ends = end_of(observed.partition, writer, pieces, count)
+    return Resume(position=position, last=None if markers else found, targets=ends, event=event)
 
 
 _ANEW = (
