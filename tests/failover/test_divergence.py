@@ -48,7 +48,7 @@ def test_topics_keep_what_readers_see_and_are_made_anew_when_it_is_done_again(
     kept = kept_as(written, 1_700_000_000_000)
     assert kept == f"{written}.divergent.20231114-221320"
     for _ in range(2):
-        count = keep_in_topics(lab_cluster("A"), lab_cluster("A"), lab_flow, found, {written: kept})
+        count = keep_in_topics(lab_cluster("A"), lab_cluster("A"), lab_flow, found, {written: kept}, ())
         assert count == len(here) - 1
         there = read(cluster_a, kept)
         assert [one[2:] for one in there[0]] == [one[2:] for one in here[1:]]
@@ -58,8 +58,9 @@ def test_topics_keep_what_readers_see_and_are_made_anew_when_it_is_done_again(
 @pytest.mark.kafka
 def test_files_keep_them_as_json(cluster_a, lab_flow, lab_cluster, written, tmp_path):
     here = read(cluster_a, written)[0]
-    found = [Divergent(TopicPartition(written, 0), 0, ends(cluster_a, written)[0])]
-    assert export(lab_cluster("A"), lab_flow, found, tmp_path / "new", "failback-1") == len(here)
+    place, end = TopicPartition(written, 0), ends(cluster_a, written)[0]
+    found = [Divergent(place, 0, here[1].offset), Divergent(place, here[1].offset, end)]
+    assert export(lab_cluster("A"), lab_flow, found, tmp_path / "new", "failback-1", ()) == len(here)
     lines = (tmp_path / "new" / f"failback-1.{written}-0.jsonl").read_text().splitlines()
 
     def text(part: bytes | None) -> str | None:
@@ -78,4 +79,4 @@ def test_files_keep_them_as_json(cluster_a, lab_flow, lab_cluster, written, tmp_
     blocked = tmp_path / "file"
     blocked.write_text("")
     with pytest.raises(SparkmirrorError, match="name another directory with --report"):
-        export(lab_cluster("A"), lab_flow, found, blocked, "failback-1")
+        export(lab_cluster("A"), lab_flow, found, blocked, "failback-1", ())

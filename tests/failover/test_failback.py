@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from sparkmirror.failover.divergence import Divergent, find
+from sparkmirror.failover.divergence import RANGES, Divergent, find
 from sparkmirror.failover.states import ORDER, Kind, Step
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.records import Progress
+from sparkmirror.kafka.reading import Span
+from sparkmirror.model import TopicPartition
 from tests.failover.clients import due, next_records
 from tests.failover.test_homeward_copies import transact
 from tests.failover.test_switching import Scene, begun, contents, told
@@ -28,19 +28,29 @@ BOTH = {0: 0, 1: 6, 2: COPIED}
 """Offsets of a group in the copy of what `transact` wrote."""
 
 
-def progress(number: int, position: int) -> Progress:
-    writer = Writer(producer_id=1, epoch=1)
-    place = TopicPartition("t", number)
-    return Progress(partition=place, writer=writer, generation=1, position=position, next_sequence=NO_OFFSET)
-
-
-def test_what_only_the_cluster_that_came_back_has_begins_where_the_copy_ended():
-    known = [progress(number, 10) for number in range(4)]
-    places = [one.partition for one in known]
-    log_ends = {places[0]: 10, places[1]: 17, places[2]: 30, TopicPartition("new", 0): 5}
-    found = find(known, log_ends, {places[2]: 12})
-    assert found == (Divergent(places[1], 10, 17), Divergent(places[2], 10, 12))
+def test_what_only_the_cluster_that_came_back_has_is_all_that_nobody_brought_there():
+    places = [TopicPartition("t", number) for number in range(6)]
+    log_ends = dict(zip(places, (10, 17, 30, 40, 9, 20), strict=True)) | {TopicPartition("new", 0): 5}
+    brought = {
+        places[2]: [Span(12, 30)],
+        places[3]: [Span(15, 20), Span(25, 30), Span(8, 12)],
+        places[5]: [Span(10, 20), Span(20, 25)],
+    }
+    found = find(dict.fromkeys(places, 10), log_ends, brought)
+    assert found == (
+        Divergent(places[1], 10, 17),
+        Divergent(places[2], 10, 12),
+        Divergent(places[3], 12, 15),
+        Divergent(places[3], 20, 25),
+        Divergent(places[3], 30, 40),
+    )
     assert [Divergent.of(one.row) for one in found] == list(found)
+
+
+def test_very_many_ranges_of_a_partition_are_one():
+    place = TopicPartition("t", 0)
+    brought = [Span(10 * n + 5, 10 * n + 10) for n in range(RANGES + 1)]
+    assert find({place: 0}, {place: 10_000}, {place: brought}) == (Divergent(place, 0, 10_000),)
 
 
 def write(cluster, topic: str, mark: str, count: int) -> None:

@@ -97,7 +97,7 @@ def test_a_group_that_the_flow_itself_has_put_too_far_goes_back(upstream, why):
     assert (place.offset, place.exact, place.further) == (105, True, 0)
     assert place.text == f"the record itself (back from 112: {why})"
     assert move.missing == {THERE: Committed(105, "note")}
-    assert move.commits([THERE]) == {THERE: FlowCommit(105, 15)}
+    assert move.commits == {THERE: FlowCommit(105, 15)}
     again = with_commit(105, 15, sight(15, there=105))
     (moved,) = decide(again)
     assert (moved.is_there, moved.missing) == (True, {})

@@ -19,13 +19,33 @@ import numpy.typing as npt
 
 from sparkmirror import batches
 from sparkmirror.batches.layout import CONTROL
-from sparkmirror.copy.registrations import Carrier, Refusal, Registration, registration
+from sparkmirror.copy.registrations import Carrier, Refusal, Registration, registration, registrations
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.journal import Entry, Journal
 from sparkmirror.kafka.metadata import describe_topics
+from sparkmirror.naming.topics import WRITERS_TOPIC
 
 NO_PRODUCER = -1
+
+
+def brought_from(cluster: Cluster, cluster_id: str, origin_id: str) -> frozenset[int]:
+    """The producer ids with which flows have written to a cluster what came from another one, or through it.
+
+    Args:
+        cluster: whose registry is read.
+        cluster_id: its id.
+        origin_id: that of the other one.
+
+    Raises:
+        BrokerError: the registry cannot be read.
+        LinkError: the cluster does not answer.
+    """
+    known = registrations(cluster.run(read_registry, Journal(cluster, WRITERS_TOPIC)))
+    return frozenset(
+        one.producer_id for one in known if one.cluster == cluster_id and origin_id in (*one.origin, *one.carried)
+    )
 
 
 async def read_registry(registry: Journal) -> list[Entry]:

@@ -4,8 +4,12 @@ Nobody can take them out of its log: there they lie before what is mirrored back
 whoever decides what becomes of them; the flow then goes on behind them, so that they do not come to the other cluster
 late.
 
-Invariants: records are kept as readers see them (committed, with key, value, headers and timestamp); a place that was
-half filled by a run that was interrupted is made anew.
+Where names are kept, what has been mirrored back lies in the same logs, and applications that were not stopped there
+may have written between any two of its records.
+
+Invariants: every committed record behind the copy's position that no flow has brought from the other cluster is found;
+records are kept as readers see them (committed, with key, value, headers and timestamp); a place that was half filled
+by a run that was interrupted is made anew.
 """
 
 from __future__ import annotations
@@ -13,7 +17,8 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +32,12 @@ from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span, read_records
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.records import Progress
+
+MOST = 1_000
+"""Offsets of one range that are read to see whether records lie there, and not only markers of transactions."""
+
+RANGES = 20
+"""So many ranges of a partition are told apart; of more one is made, in which mirrored records lie too."""
 
 CHUNK = 10_000
 """Offsets that are read at a time."""
@@ -62,21 +72,58 @@ class Divergent(NamedTuple):
 
 
 def find(
-    progress: Iterable[Progress], ends: Mapping[TopicPartition, int], mirrored: Mapping[TopicPartition, int]
+    positions: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    mirrored: Mapping[TopicPartition, Iterable[Span]],
 ) -> tuple[Divergent, ...]:
-    """The partitions in which the cluster that came back has more than was copied, in order. Pure.
+    """Where the cluster that came back has more than was copied, in order. Pure.
 
     Args:
-        progress: of the flow that copied from it.
+        positions: up to where its partitions were copied.
         ends: of its partitions now.
-        mirrored: where what has been mirrored back begins, under identity naming.
+        mirrored: the offsets of what has been mirrored back into the very partitions.
     """
-    found = []
-    for one in progress:
-        end = min(ends.get(one.partition, one.position), mirrored.get(one.partition, 2**63))
-        if end > one.position:
-            found.append(Divergent(one.partition, one.position, end))
+    found: list[Divergent] = []
+    for partition, position in positions.items():
+        ranges: list[Divergent] = []
+        end = ends.get(partition, position)
+        first = position
+        for span in sorted([*mirrored.get(partition, ()), Span(end, end)]):
+            if first < min(span.first, end):
+                ranges.append(Divergent(partition, first, min(span.first, end)))
+            first = max(first, span.end)
+        found += ranges if len(ranges) <= RANGES else [ranges[0]._replace(end=ranges[-1].end)]
     return tuple(sorted(found))
+
+
+def with_records(
+    cluster: Cluster, found: Sequence[Divergent], without: Collection[int], timeout_ms: int
+) -> tuple[Divergent, ...]:
+    """Those that have a record; one of more than `MOST` offsets is taken to have some.
+
+    Args:
+        cluster: that came back.
+        found: where it may have more.
+        without: the producers that have mirrored records back.
+        timeout_ms: of each question.
+
+    Raises:
+        SparkmirrorError: the cluster cannot be read.
+    """
+    oldest = admin.list_offsets(
+        cluster, sorted({one.partition for one in found}), OffsetSpec.EARLIEST, timeout_ms=timeout_ms
+    )
+    left = [one._replace(first=max(one.first, oldest[one.partition])) for one in found]
+    left = [one for one in left if one.first < one.end]
+    kept = [one for one in left if one.end - one.first > MOST]
+    rest = [one for one in left if one.end - one.first <= MOST]
+    while rest:  # of each partition one at a time
+        now = {one.partition: one for one in reversed(rest)}
+        spans = {place: Span(one.first, one.end) for place, one in now.items()}
+        counted = read_records(cluster, spans, _counted, timeout_ms, without=without).complete()
+        kept += [one for place, one in now.items() if sum(counted[place])]
+        rest = [one for one in rest if one != now[one.partition]]
+    return tuple(sorted(kept))
 
 
 def kept_as(topic: str, moment_ms: int) -> str:
@@ -85,7 +132,12 @@ def kept_as(topic: str, moment_ms: int) -> str:
 
 
 def keep_in_topics(
-    reading: Cluster, writing: Cluster, flow: FlowConfig, found: Sequence[Divergent], names: Mapping[str, str]
+    reading: Cluster,
+    writing: Cluster,
+    flow: FlowConfig,
+    found: Sequence[Divergent],
+    names: Mapping[str, str],
+    without: Collection[int],
 ) -> int:
     """Copies the records to topics beside theirs, and gives how many there are.
 
@@ -93,8 +145,9 @@ def keep_in_topics(
         reading: the cluster, as whoever may read its topics.
         writing: the same, as whoever may make topics and write to them.
         flow: that writes there.
-        found: what is copied.
+        found: what is copied, in order.
         names: of the topics that keep it, by topic.
+        without: producers whose records are left out.
 
     Raises:
         SparkmirrorError: the cluster cannot be read or written to.
@@ -106,14 +159,21 @@ def keep_in_topics(
     copied = 0
     for one in found:
         journal = Journal(writing, names[one.partition.topic], one.partition.partition)
-        for table in _tables(reading, one, timeout_ms):
+        for table in _tables(reading, one, timeout_ms, without):
             for made in batches.encode(table, max_message_bytes=LARGEST):
                 writing.run(journal.append_batch, made.batch, timeout_ms)
             copied += table.num_rows
     return copied
 
 
-def export(cluster: Cluster, flow: FlowConfig, found: Sequence[Divergent], directory: Path, stem: str) -> int:
+def export(
+    cluster: Cluster,
+    flow: FlowConfig,
+    found: Sequence[Divergent],
+    directory: Path,
+    stem: str,
+    without: Collection[int],
+) -> int:
     """Writes the records to files, one for each partition, a JSON object in each line; gives how many there are.
 
     Keys, values and values of headers are in base64, null where they are null.
@@ -124,9 +184,9 @@ def export(cluster: Cluster, flow: FlowConfig, found: Sequence[Divergent], direc
     copied = 0
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for one in found:
-            with (directory / f"{stem}.{one.partition}.jsonl").open("w", encoding="utf-8") as file:
-                for table in _tables(cluster, one, flow.admin_timeout_ms):
+        for partition, ranges in groupby(found, key=lambda one: one.partition):
+            with (directory / f"{stem}.{partition}.jsonl").open("w", encoding="utf-8") as file:
+                for table in (each for one in ranges for each in _tables(cluster, one, flow.admin_timeout_ms, without)):
                     for record in table.to_pylist():
                         file.write(json.dumps(_as_json(record), ensure_ascii=False) + "\n")
                     copied += table.num_rows
@@ -135,15 +195,21 @@ def export(cluster: Cluster, flow: FlowConfig, found: Sequence[Divergent], direc
     return copied
 
 
-def _tables(cluster: Cluster, one: Divergent, timeout_ms: int) -> Iterable[Any]:
+def _tables(cluster: Cluster, one: Divergent, timeout_ms: int, without: Collection[int]) -> Iterable[Any]:
     """The records as Arrow tables; retention may have taken the first of them."""
     oldest = admin.list_offsets(cluster, [one.partition], OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
     first = max(one.first, oldest[one.partition])
     while first < one.end:
         span = Span(first, min(first + CHUNK, one.end))
-        found = read_records(cluster, {one.partition: span}, lambda table: [table], timeout_ms).complete()
+        found = read_records(
+            cluster, {one.partition: span}, lambda table: [table], timeout_ms, without=without
+        ).complete()
         yield from (table for table in found[one.partition] if table.num_rows)
         first = span.end
+
+
+def _counted(table: Any) -> list[int]:
+    return [table.num_rows]
 
 
 def _make_anew(cluster: Cluster, wanted: Mapping[str, int], flow: FlowConfig) -> None:

@@ -10,10 +10,11 @@ maps of both flows; forth goes on only at the end, behind what was put aside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparkmirror.copy.origins import brought_from
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
@@ -26,10 +27,11 @@ from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.procedure import Procedure, moved_by
-from sparkmirror.failover.states import Keep, Step
+from sparkmirror.failover.states import COMMITTING, Keep, Step
 from sparkmirror.flow.planner import ids_of_topics
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.reading import Span
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
@@ -80,13 +82,21 @@ class Failback:
 
     def _compare(self, operation: Operation) -> None:
         """Finds what only the cluster that came back has."""
-        found = divergent(self._forth, self._back)
+        recreated = recreated_topics(self._forth)
+        for name in recreated:
+            self._tell(said_of_recreated(name, operation.source))
+        found = divergent(self._forth, self._back, recreated)
         for one in found[:SHOWN]:
             self._tell(f"{one.partition}: offsets {one.first} to {one.end - 1} are on {operation.source} only")
         if len(found) > SHOWN:
             self._tell(f"… and {len(found) - SHOWN} more partitions; the report has all")
         kept = {one.partition.topic: divergence.kept_as(one.partition.topic, operation.began_ms) for one in found}
-        self._operator.note(divergent=[one.row for one in found], kept=kept, names=names(self._forth, self._back))
+        self._operator.note(
+            divergent=[one.row for one in found],
+            recreated=list(recreated),
+            kept=kept,
+            names=names(self._forth, self._back),
+        )
         if _writes_originals(self._forth, self._back):
             self._let_in(operation)  # the flow back writes to the very topics
 
@@ -97,29 +107,62 @@ class Failback:
         if not found or keep is Keep.DISCARD:
             self._operator.note(saved=0)
             return
+        without = _brought(self._forth, self._back)
         if keep is Keep.TOPIC:
             saved = divergence.keep_in_topics(
-                self._forth.source, self._back.target, self._back.flow, found, facts["kept"]
+                self._forth.source, self._back.target, self._back.flow, found, facts["kept"], without
             )
             where = ", ".join(sorted(facts["kept"].values()))
         else:
             directory = Path(facts["directory"])
-            saved = divergence.export(self._forth.source, self._forth.flow, found, directory, operation.id)
+            saved = divergence.export(self._forth.source, self._forth.flow, found, directory, operation.id, without)
             where = str(directory)
         self._operator.note(saved=saved)
         self._tell(f"{saved} records that only {operation.source} has are kept in {where}")
 
     def _move(self, operation: Operation) -> None:
+        if not operation.facts.get(COMMITTING):
+            self._procedure.check_members()
         # What came while groups were waited for has to be there too, or who has read it here reads it again there.
         self._procedure.do(Step.CATCHING_UP, operation)
-        self._procedure.commit(decided(self._forth, self._back, _found(operation), moved_by(operation)))
+        operation = self._save_more(operation)
+        self._procedure.commit(self._decided(operation))
+
+    def _save_more(self, operation: Operation) -> Operation:
+        """Puts aside what applications have written meanwhile to the cluster that came back."""
+        recreated = recreated_topics(self._forth)
+        rows = [one.row for one in divergent(self._forth, self._back, recreated)]
+        if (rows, list(recreated)) == (operation.facts.get("divergent", []), _recreated(operation)):
+            return operation
+        self._tell(f"{operation.source} has been written to meanwhile: what only it has is looked for again")
+        self._compare(operation)
+        compared = self._operator.operation
+        assert compared is not None  # it was begun
+        self._save(compared)
+        return compared
 
     def _verify(self, operation: Operation) -> None:
-        self._procedure.look_after(decided(self._forth, self._back, _found(operation), moved_by(operation)))
+        here, there = self._back.flow.source.alias, operation.source
+        active = sorted(name for name, each in look.chosen_groups(self._back).items() if each.active)
+        self._procedure.look_after(
+            self._decided(operation),
+            (
+                *(said_of_recreated(name, there) for name in _recreated(operation)),
+                *(
+                    f"group {name} has members on {here}: stop them, what they read there is read again"
+                    for name in active
+                ),
+            ),
+        )
+
+    def _decided(self, operation: Operation) -> tuple[GroupMove, ...]:
+        known = _found(operation), _recreated(operation), moved_by(operation)
+        return decided(self._forth, self._back, *known)
 
     def _release(self, operation: Operation) -> None:
         """Lets the flow from the cluster that came back go on, and applications write there."""
-        found, now = self._not_behind(_found(operation)), now_ms()
+        last = {one.partition: one for one in _found(operation)}
+        found, now = self._not_behind(tuple(last.values())), now_ms()
         ids = ids_of_topics(self._forth.source, {one.partition.topic for one in found})
         orders = [
             MoveOrder(
@@ -141,7 +184,8 @@ class Failback:
         self._store.follow()
         state = self._store.state
         told = {order.partition: order.to for order in state.moves.values()}
-        at = {place: progress.position for place, progress in state.progress.items()}
+        recreated = recreated_topics(self._forth)
+        at = {p: progress.position for p, progress in state.progress.items() if p.topic not in recreated}
         return tuple(one for one in found if at.get(one.partition, 0) < one.end and told.get(one.partition) != one.end)
 
     def _let_in(self, operation: Operation) -> None:
@@ -154,8 +198,34 @@ class Failback:
             self._tell(f"writing to {len(rows)} topics is no longer denied on {flow.source.alias}")
 
 
-def divergent(forth: Sides, back: Sides) -> tuple[Divergent, ...]:
+def recreated_topics(forth: Sides) -> tuple[str, ...]:
+    """The copied topics that were deleted and made anew on the cluster that came back: nothing there was copied.
+
+    Raises:
+        SparkmirrorError: it cannot be asked.
+    """
+    assert forth.store is not None
+    forth.store.follow()
+    known = {place.topic: one.topic_id for place, one in forth.store.state.progress.items() if one.topic_id}
+    now = ids_of_topics(forth.source, known)
+    return tuple(sorted(name for name, topic_id in known.items() if now.get(name, "") not in ("", topic_id)))
+
+
+def said_of_recreated(name: str, there: str) -> str:
+    """What is said of a topic that was deleted and made anew on the cluster that came back."""
+    return (
+        f"topic {name} was deleted and made anew on {there} since it was copied: all that it has is on {there} only, "
+        "and no group has an exact place in it"
+    )
+
+
+def divergent(forth: Sides, back: Sides, recreated: Collection[str]) -> tuple[Divergent, ...]:
     """What only the cluster that came back has.
+
+    Args:
+        forth: the flow from the cluster that came back, and its clusters.
+        back: the flow to it, and its clusters.
+        recreated: topics of which nothing was copied, as `recreated_topics` gives them.
 
     Raises:
         SparkmirrorError: a cluster cannot be asked.
@@ -164,22 +234,31 @@ def divergent(forth: Sides, back: Sides) -> tuple[Divergent, ...]:
     forth.store.follow()
     ends = look.source_ends(forth, committed=True)
     policy = policy_for(forth.flow.policy, forth.flow.source.alias)
-    progress = [
-        one for one in forth.store.state.progress.values() if not policy.is_heartbeats_topic(one.partition.topic)
-    ]
-    positions = {one.partition: one.position for one in progress}
-    return divergence.find(progress, ends, _mirrored(forth, back, positions) if _writes_originals(forth, back) else {})
+    positions = {
+        place: 0 if place.topic in recreated else one.position
+        for place, one in forth.store.state.progress.items()
+        if not policy.is_heartbeats_topic(place.topic)
+    }
+    if not _writes_originals(forth, back):
+        return divergence.find(positions, ends, {})
+    found = divergence.find(positions, ends, _mirrored(forth, back, positions))
+    return divergence.with_records(forth.source, found, _brought(forth, back), forth.flow.admin_timeout_ms)
 
 
 def decided(
-    forth: Sides, back: Sides, found: Sequence[Divergent], moved: frozenset[str] = frozenset()
+    forth: Sides,
+    back: Sides,
+    found: Sequence[Divergent],
+    recreated: Collection[str],
+    moved: frozenset[str] = frozenset(),
 ) -> tuple[GroupMove, ...]:
     """Where every group goes on.
 
     Args:
         forth: the flow from the cluster that came back, and its clusters.
         back: the flow to it, and its clusters.
-        found: what only that cluster has.
+        found: what only that cluster has, in order.
+        recreated: topics there of which nothing was copied.
         moved: the groups that the operation has moved already.
 
     Raises:
@@ -213,6 +292,7 @@ def decided(
             copies=ways[0],
             local=ways[1],
             beyond={one.partition: one.end for one in found},
+            recreated=frozenset(recreated),
             oldest=oldest,
             empty=ends_of_empty(back.target, unmirrored, timeout_ms),
             there=look.standing_there(back.target, offsets, timeout_ms),
@@ -271,27 +351,35 @@ def _writes_originals(forth: Sides, back: Sides) -> bool:
     return forth.flow.policy.keeps_names or back.flow.brings_home
 
 
-def _mirrored(forth: Sides, back: Sides, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Where what was mirrored back into the very topics begins behind these positions."""
+def _mirrored(forth: Sides, back: Sides, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, list[Span]]:
+    """The offsets of what was mirrored back into the very topics behind these positions."""
     copies = {
         TopicPartition(topics.remote_topic(forth.flow, place.topic), place.partition): place for place in positions
     }
-    found: dict[TopicPartition, int] = {}
-    for copy, offsets in KnownMaps(back).of(set(copies)).items():
-        place = copies[copy]
-        begin = _begin_behind(offsets, positions[place])
-        if begin != NO_OFFSET:
-            found[place] = begin
-    return found
+    return {
+        copies[copy]: list(_behind(offsets, positions[copies[copy]]))
+        for copy, offsets in KnownMaps(back).of(set(copies)).items()
+    }
 
 
-def _begin_behind(offsets: OffsetMap, position: int) -> int:
-    """The target offset at which the first stretch begins that begins at or behind one; `NO_OFFSET` without any."""
+def _behind(offsets: OffsetMap, position: int) -> Iterator[Span]:
+    """Where the records of a map lie at or behind a target offset."""
     source = offsets.target_to_source(position)
-    straddles = source is not None and offsets.target_to_source(position - 1) == source - 1
-    stretches = offsets.settled(NO_OFFSET if source is None else source - 1)
-    found = next((each for each in stretches if each.target > position or not straddles), None)
-    return NO_OFFSET if found is None else found.target
+    for each in offsets.settled(NO_OFFSET if source is None else source - 1):
+        yield Span(each.target, each.target + each.length)
+
+
+def _brought(forth: Sides, back: Sides) -> frozenset[int]:
+    """The producers that have mirrored records back into the very topics."""
+    if not _writes_originals(forth, back):
+        return frozenset()
+    assert forth.store is not None
+    known = forth.store.state.flow
+    return frozenset() if known is None else brought_from(forth.source, known.source_id, known.target_id)
+
+
+def _recreated(operation: Operation) -> list[str]:
+    return list(operation.facts.get("recreated", ()))
 
 
 def _found(operation: Operation) -> tuple[Divergent, ...]:

@@ -63,6 +63,7 @@ class HomewardSight:
         copies: of the flow that came from there: its maps are those of topics there.
         local: of the flow that goes there.
         beyond: by partition there, the end of what was put aside.
+        recreated: topics there that were made anew since they were copied: the copies' maps say nothing of them.
         oldest: the first offset that partitions there still have.
         empty: the ends of partitions there that have no record.
         there: how the groups stand there.
@@ -75,6 +76,7 @@ class HomewardSight:
     copies: Way
     local: Way
     beyond: Mapping[TopicPartition, int] = field(default_factory=dict)
+    recreated: frozenset[str] = frozenset()
     oldest: Mapping[TopicPartition, int] = field(default_factory=dict)
     empty: Mapping[TopicPartition, int] = field(default_factory=dict)
     there: Standing = field(default_factory=Standing)
@@ -106,6 +108,8 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     back = _copied(sight, here)
     met = meet_at_the_end(plain, back, offsets, committed.offset, sight.beyond.get(there, 0))
     result = in_empty(met, sight.empty.get(there))
+    if there.topic in sight.recreated:
+        return _recreated(found, result, sight.beyond.get(there, 0))
     if isinstance(result, NotYet):
         return replace(found, text=result.reason.value)
     upstream = None if back is None else upstream_of(back, committed.offset, offsets, plain)
@@ -124,10 +128,17 @@ def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Transla
         text=there.place.value + not_there(skipped),
     )
     if _used_since(sight, group, placed):
-        return replace(found, offset=found.before, text="committed there since the group was moved: left there")
+        text = "committed there since the group was moved: left there"
+        return replace(found, offset=found.before, used=True, text=text)
     if placed.before > placed.offset:
         return replace(placed, text=f"{placed.text} (back from {placed.before}, where it stood before it left)")
     return placed
+
+
+def _recreated(found: MovedPlace, result: Translation, aside: int) -> MovedPlace:
+    """In a topic that was made anew: at what the flow that goes there has put next, or behind what was put aside."""
+    offset = result.offset if isinstance(result, Translated) else aside
+    return replace(found, offset=offset, exact=False, text="the topic was deleted and made anew there")
 
 
 def _used_since(sight: HomewardSight, group: str, found: MovedPlace) -> bool:
@@ -142,7 +153,7 @@ def _copied(sight: HomewardSight, here: TopicPartition) -> FlowBack | None:
     """What the flow that came from there has put into a partition here; it has ended."""
     there = sight.copies.there(here)
     offsets = None if there is None else sight.copies.maps.get(there)
-    if there is None or offsets is None:
+    if there is None or offsets is None or there.topic in sight.recreated:
         return None
     return FlowBack(offsets=offsets, inherited=sight.copies.inherited.get(there), ended=True)
 

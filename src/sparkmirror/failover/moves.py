@@ -107,6 +107,7 @@ class MovedPlace:
         exact: whether nothing is read twice; False too where there is no offset and it may be.
         further: offsets that the group stands beyond its translation, by a commit that is not the flow's: it stays
             there, and skips what it has not read of them.
+        used: whether others have committed on the target since the operation moved the group: it stays there.
         skipped: offsets that the group has not read and that the target does not have, so many at most: they were never
             copied, or are gone there.
         text: what lies at the offset, or why there is none.
@@ -120,6 +121,7 @@ class MovedPlace:
     ahead: int = 0
     exact: bool = True
     further: int = 0
+    used: bool = False
     skipped: int = 0
     text: str = ""
 
@@ -155,12 +157,18 @@ class GroupMove:
         has = {place.target: place.before for place in self.places}
         return {target: committed for target, committed in self.wanted.items() if has[target] != committed.offset}
 
-    def commits(self, targets: Collection[TopicPartition]) -> dict[TopicPartition, FlowCommit]:
-        """What goes on record when the target has taken the offsets of these partitions of it."""
+    @property
+    def commits(self) -> dict[TopicPartition, FlowCommit]:
+        """What goes on record as the flow's when the target has what it is to have.
+
+        Also what it had already, or it would count as a consumer's when the group is looked at again; but not what a
+        consumer has committed there.
+        """
+        wanted = self.wanted
         return {
             place.target: FlowCommit(place.offset, place.committed.offset)
             for place in self.places
-            if place.target is not None and place.target in targets
+            if place.target is not None and place.target in wanted and not place.further and not place.used
         }
 
     @property

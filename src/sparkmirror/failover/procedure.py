@@ -279,8 +279,12 @@ class Procedure:
                 "begin it again"
             )
 
-    def _check_members(self) -> None:
-        """The operation may have stood still since groups had left the source."""
+    def check_members(self) -> None:
+        """The operation may have stood still since groups had left the source.
+
+        Raises:
+            SparkmirrorError: groups have members there again, or it cannot be asked.
+        """
         active = sorted(name for name, each in look.chosen_groups(self._sides).items() if each.active)
         if active:
             raise SparkmirrorError(
@@ -299,7 +303,7 @@ class Procedure:
     def _move(self, operation: Operation) -> None:
         """Commits for every group where it goes on at the target."""
         if operation.kind == Kind.SWITCHOVER.value and not operation.facts.get(COMMITTING):
-            self._check_members()
+            self.check_members()
             self._check_ends()
             self._remember_groups()
         elif operation.kind == Kind.SWITCHOVER.value or operation.facts.get("answers"):
@@ -337,7 +341,7 @@ class Procedure:
     def _put_on_record(self, decided: Sequence[moves.GroupMove], failed: Collection[str]) -> None:
         """What the target has taken, and which groups that concerns."""
         moved = [move for move in decided if move.wanted and move.group not in failed]
-        taken = {move.group: move.commits(move.missing) for move in moved}
+        taken = {move.group: move.commits for move in moved}
         self._store.write(*group_commits.records(self._store.state.committed, taken))
         self._operator.note(moved=sorted({*(move.group for move in moved), *moved_by(self._operator.operation)}))
 

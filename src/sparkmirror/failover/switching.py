@@ -267,8 +267,10 @@ class BackDesk(Desk):
         assert self._back.store is not None
         self._back.store.follow()
         source = look.source(self._back, homeward=True)
-        found = failback.divergent(self._sides, self._back)
+        recreated = failback.recreated_topics(self._sides)
+        found = failback.divergent(self._sides, self._back, recreated)
         only = sum(one.end - one.first for one in found)
+        places = len({one.partition for one in found})
         state = self._back.store.state
         self._store.follow()
         stopped = is_stopped(self._store.state)
@@ -280,7 +282,7 @@ class BackDesk(Desk):
             told(back, state, now_ms=now_ms()).state,
             source,
             look.partitions(back, state, source),
-            failback.decided(self._sides, self._back, found),
+            failback.decided(self._sides, self._back, found, recreated),
             paused=sorted(order.topic for order in state.paused.values()),
             against=(
                 *(() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",)),
@@ -288,7 +290,8 @@ class BackDesk(Desk):
                 *_unfenceable(self._back, source, options),
             ),
             notes=(
-                *((f"{only} offsets of {len(found)} partitions are on {forth.source.alias} only",) if found else ()),
+                *(failback.said_of_recreated(name, forth.source.alias) for name in recreated),
+                *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if found else ()),
                 *((_left_behind(forth, back, others),) if others else ()),
             ),
         )
@@ -306,7 +309,13 @@ class BackDesk(Desk):
             flow=self._back.flow,
             operation=operation,
             partitions=look.partitions(self._back.flow, self._back.store.state, NOT_ASKED),
-            moves=failback.decided(self._sides, self._back, tuple(map(Divergent.of, rows)), moved_by(operation)),
+            moves=failback.decided(
+                self._sides,
+                self._back,
+                tuple(map(Divergent.of, rows)),
+                operation.facts.get("recreated", ()),
+                moved_by(operation),
+            ),
         )
 
     def _steps(self, operator: Operator, tell: Tell) -> Callable[[Step, Operation], None]:

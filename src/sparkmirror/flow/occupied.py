@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.config import AutoOffsetReset, FlowConfig, Isolation
-from sparkmirror.copy.origins import read_registry
+from sparkmirror.copy.origins import brought_from, read_registry
 from sparkmirror.copy.registrations import registrations
 from sparkmirror.duties.topics import is_homeward
 from sparkmirror.errors import BrokerError, LinkError
@@ -188,12 +188,7 @@ class TargetLogs:
 
     def _returning(self) -> frozenset[int]:
         """The producers of flows that have brought records of the target to the source."""
-        known = registrations(self._source.run(read_registry, Journal(self._source, WRITERS_TOPIC)))
-        return frozenset(
-            one.producer_id
-            for one in known
-            if one.cluster == self._source_id and self._target_id in (*one.origin, *one.carried)
-        )
+        return brought_from(self._source, self._source_id, self._target_id)
 
 
 _NOTHING: Results[TopicPartition, list[Seen]] = Results(found={}, failed={})

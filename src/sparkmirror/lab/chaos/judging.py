@@ -108,12 +108,13 @@ class Books:
         Raises:
             LabError: something cannot be read.
         """
-        ranges = {
-            (each["topic"], each["partition"]): range(each["first"], each["last"] + 1) for each in report["divergent"]
-        }
+        ranges: dict[tuple[str, int], list[range]] = {}
+        for each in report["divergent"]:
+            some = ranges.setdefault((each["topic"], each["partition"]), [])
+            some.append(range(each["first"], each["last"] + 1))
         aside, problems = self._kept(one, report, ranges)
         for place, some in ranges.items():
-            self.left_out.setdefault(place, []).append(some)
+            self.left_out.setdefault(place, []).extend(some)
         tally, more = self._copied(Side.B, None)
         return self._outcome(one, report, Side.B, tally, [*problems, *more], planned=True, aside=aside)
 
@@ -140,13 +141,14 @@ class Books:
         return total, problems
 
     def _kept(
-        self, one: Round, report: Mapping[str, Any], ranges: Mapping[tuple[str, int], range]
+        self, one: Round, report: Mapping[str, Any], ranges: Mapping[tuple[str, int], Sequence[range]]
     ) -> tuple[int, list[str]]:
         """Counts what only a has, and looks whether it is kept as was asked for."""
         problems, count = [], 0
         kept_in = {(each["topic"], each["partition"]): each["kept_in"] for each in report["divergent"]}
         for (topic, number), some in ranges.items():
-            wanted = [entry.id for entry in self.ground.log(Side.A, topic)[number] if entry.offset in some]
+            log = self.ground.log(Side.A, topic)[number]
+            wanted = [entry.id for entry in log if any(entry.offset in each for each in some)]
             count += len(wanted)
             if one.keep is Keep.TOPIC:
                 found = [entry.id for entry in self.ground.log(Side.A, kept_in[topic, number]).get(number, ())]
