@@ -214,7 +214,7 @@ def recreated_topics(forth: Sides) -> tuple[str, ...]:
 def said_of_recreated(name: str, there: str) -> str:
     """What is said of a topic that was deleted and made anew on the cluster that came back."""
     return (
-        f"topic {name} was deleted and made anew on {there} since it was copied: all that it has is on {there} only, "
+        f"topic {name} was deleted and created again on {there} since it was copied: all it has is on {there} only, "
         "and no group has an exact place in it"
     )
 

@@ -138,7 +138,7 @@ def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Transla
 def _recreated(found: MovedPlace, result: Translation, aside: int) -> MovedPlace:
     """In a topic that was made anew: at what the flow that goes there has put next, or behind what was put aside."""
     offset = result.offset if isinstance(result, Translated) else aside
-    return replace(found, offset=offset, exact=False, text="the topic was deleted and made anew there")
+    return replace(found, offset=offset, exact=False, text="the topic was deleted and created again there")
 
 
 def _used_since(sight: HomewardSight, group: str, found: MovedPlace) -> bool:
