@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from sparkmirror.failover.states import Step
 from tests.failover.clients import next_records
+from tests.failover.halting import halted
 from tests.failover.test_switching import begun, told
 from tests.flow.logs import read
 from tests.flow.running import Running, admin_of, commit, committed, create_topic, ends, until, write_file
@@ -96,6 +98,31 @@ def test_what_is_written_at_home_between_mirrored_records_is_put_aside_too(clust
             *marked("away1", 5),
             *marked("then", 2),
         ]
+        assert home.next_on_a(group) == marked("then", 1)[0]
+        mirror.stop_in_time()
+
+
+def test_what_is_written_at_home_after_it_was_compared_is_added(cluster_a, cluster_b, topic, tmp_path):
+    home = Home(cluster_a, cluster_b, topic("added"), tmp_path, kept=True)
+    name, group = home.name, f"{home.name}-g"
+    write(cluster_a, name, marked("old", 10))
+    commit(cluster_a, group, name, {0: 10})
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, name) == marked("old", 10), "copied")
+        home.leave("failover", "--force")
+        write(cluster_a, name, marked("home", 5))
+        write(cluster_b, name, marked("away", 5))
+        until(lambda: marked("away", 5)[-1] in mirrored(cluster_a, name), "mirrored back")
+        commit(cluster_b, group, name, ends(cluster_b, name))
+        command = halted(Step.MOVING, "failback", home.file, *home.back)
+        write(cluster_a, name, marked("late", 3))
+        command.send_signal(signal.SIGCONT)
+        assert command.wait(timeout=120) == 0
+        report = json.loads(next(tmp_path.glob("failback-*.json")).read_text())
+        assert home.kept(report) == [*marked("home", 5), *marked("late", 3)]
+        write(cluster_a, name, marked("then", 2))
+        until(lambda: mirrored(cluster_b, name)[-1] == marked("then", 2)[-1], "goes on")
+        assert mirrored(cluster_b, name) == [*marked("old", 10), *marked("away", 5), *marked("then", 2)]
         assert home.next_on_a(group) == marked("then", 1)[0]
         mirror.stop_in_time()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from sparkmirror.failover.divergence import RANGES, Divergent, find
+from sparkmirror.failover.divergence import RANGES, Divergent, added, find
 from sparkmirror.failover.states import ORDER, Kind, Step
 from sparkmirror.kafka.reading import Span
 from sparkmirror.model import TopicPartition
@@ -45,6 +45,15 @@ def test_what_only_the_cluster_that_came_back_has_is_all_that_nobody_brought_the
         Divergent(places[3], 30, 40),
     )
     assert [Divergent.of(one.row) for one in found] == list(found)
+
+
+def test_what_came_later_is_what_was_not_known_before():
+    one, other = TopicPartition("t", 0), TopicPartition("t", 1)
+    known = [Divergent(one, 10, 20), Divergent(one, 25, 30)]
+    found = [Divergent(one, 15, 28), Divergent(one, 29, 40), Divergent(other, 5, 6)]
+    assert added(found, known) == (Divergent(one, 20, 25), Divergent(one, 30, 40), Divergent(other, 5, 6))
+    assert added(known, found) == (Divergent(one, 10, 15), Divergent(one, 28, 29))
+    assert added(known, known) == ()
 
 
 def test_very_many_ranges_of_a_partition_are_one():

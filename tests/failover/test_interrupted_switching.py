@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sparkmirror.failover.states import Step
 from sparkmirror.lab.members import Members
 from tests.failover.clients import next_records
+from tests.failover.halting import halted
 from tests.flow.logs import read
 from tests.flow.running import Running, commit, create_topic, until, write_file
 from tests.flow.test_events import records
@@ -40,16 +41,11 @@ class Switchover:
         )
         self.words = (str(self.file), "--from", name, "--to", "b", "--yes", "--report", str(directory))
 
-    def halted(self, step: str) -> subprocess.Popen[bytes]:
-        """The command, that stands before a step."""
-        line = [sys.executable, "-m", "tests.failover.halting", step, "switchover", *self.words]
-        command = subprocess.Popen([*line, "--wait-for-idle", "1"], stdout=subprocess.DEVNULL)
-        stat = Path(f"/proc/{command.pid}/stat")
-        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", f"it stands before {step}")
-        return command
+    def halted(self, step: Step) -> subprocess.Popen[bytes]:
+        return halted(step, "switchover", *self.words, "--wait-for-idle", "1")
 
     def is_killed_before_groups_are_moved(self) -> None:
-        command = self.halted("MOVING")
+        command = self.halted(Step.MOVING)
         command.send_signal(signal.SIGKILL)
         command.wait()
 
@@ -96,7 +92,7 @@ def test_what_applications_did_at_the_source_after_groups_were_moved_is_reported
     over = Switchover(cluster_a, cluster_b, topic("after"), tmp_path)
     with Running(over.file, log=tmp_path / "mirror.log") as mirror:
         until(lambda: len(mirrored(cluster_b, over.copy)) == DONE, "copied")
-        command = over.halted("VERIFYING")
+        command = over.halted(Step.VERIFYING)
         commit(cluster_a, over.on, over.name, {0: 60})
         write(cluster_a, over.name, records(LATE, DONE))
         command.send_signal(signal.SIGCONT)

@@ -9,7 +9,8 @@ may have written between any two of its records.
 
 Invariants: every committed record behind the copy's position that no flow has brought from the other cluster is found;
 records are kept as readers see them (committed, with key, value, headers and timestamp); a place that was half filled
-by a run that was interrupted is made anew.
+by a run that was interrupted is filled again from its beginning, but what is added to it later is only added, since the
+cluster may have lost the rest by then.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,15 +86,26 @@ def find(
     """
     found: list[Divergent] = []
     for partition, position in positions.items():
-        ranges: list[Divergent] = []
-        end = ends.get(partition, position)
-        first = position
-        for span in sorted([*mirrored.get(partition, ()), Span(end, end)]):
-            if first < min(span.first, end):
-                ranges.append(Divergent(partition, first, min(span.first, end)))
-            first = max(first, span.end)
+        whole = Divergent(partition, position, ends.get(partition, position))
+        ranges = list(_without(whole, mirrored.get(partition, ())))
         found += ranges if len(ranges) <= RANGES else [ranges[0]._replace(end=ranges[-1].end)]
     return tuple(sorted(found))
+
+
+def added(found: Sequence[Divergent], known: Sequence[Divergent]) -> tuple[Divergent, ...]:
+    """What of ``found`` is not in ``known``, in order. Pure."""
+    spans: dict[TopicPartition, list[Span]] = {}
+    for one in known:
+        spans.setdefault(one.partition, []).append(Span(one.first, one.end))
+    return tuple(part for one in found for part in _without(one, spans.get(one.partition, ())))
+
+
+def _without(whole: Divergent, spans: Iterable[Span]) -> Iterator[Divergent]:
+    first = whole.first
+    for span in sorted([*spans, Span(whole.end, whole.end)]):
+        if first < min(span.first, whole.end):
+            yield whole._replace(first=first, end=min(span.first, whole.end))
+        first = max(first, span.end)
 
 
 def with_records(
@@ -110,6 +122,8 @@ def with_records(
     Raises:
         SparkmirrorError: the cluster cannot be read.
     """
+    if not found:
+        return ()
     oldest = admin.list_offsets(
         cluster, sorted({one.partition for one in found}), OffsetSpec.EARLIEST, timeout_ms=timeout_ms
     )
@@ -138,6 +152,8 @@ def keep_in_topics(
     found: Sequence[Divergent],
     names: Mapping[str, str],
     without: Collection[int],
+    *,
+    add: bool = False,
 ) -> int:
     """Copies the records to topics beside theirs, and gives how many there are.
 
@@ -148,6 +164,7 @@ def keep_in_topics(
         found: what is copied, in order.
         names: of the topics that keep it, by topic.
         without: producers whose records are left out.
+        add: to what these topics have already.
 
     Raises:
         SparkmirrorError: the cluster cannot be read or written to.
@@ -155,6 +172,8 @@ def keep_in_topics(
     timeout_ms = flow.admin_timeout_ms
     known = admin.list_topics(reading, sorted(names), timeout_ms)
     wanted = {names[topic]: len(known[topic].partitions) for topic in {one.partition.topic for one in found}}
+    if add:
+        wanted = {name: partitions for name, partitions in wanted.items() if not _is_there(writing, name, timeout_ms)}
     _make_anew(writing, wanted, flow)
     copied = 0
     for one in found:
@@ -173,19 +192,22 @@ def export(
     directory: Path,
     stem: str,
     without: Collection[int],
+    *,
+    add: bool = False,
 ) -> int:
     """Writes the records to files, one for each partition, a JSON object in each line; gives how many there are.
 
-    Keys, values and values of headers are in base64, null where they are null.
+    Keys, values and values of headers are in base64, null where they are null. With ``add`` they come behind what the
+    files have already.
 
     Raises:
         SparkmirrorError: the cluster cannot be read, or a file not be written.
     """
-    copied = 0
+    copied, mode = 0, "a" if add else "w"
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for partition, ranges in groupby(found, key=lambda one: one.partition):
-            with (directory / f"{stem}.{partition}.jsonl").open("w", encoding="utf-8") as file:
+            with (directory / f"{stem}.{partition}.jsonl").open(mode, encoding="utf-8") as file:
                 for table in (each for one in ranges for each in _tables(cluster, one, flow.admin_timeout_ms, without)):
                     for record in table.to_pylist():
                         file.write(json.dumps(_as_json(record), ensure_ascii=False) + "\n")
@@ -212,8 +234,14 @@ def _counted(table: Any) -> list[int]:
     return [table.num_rows]
 
 
+def _is_there(cluster: Cluster, name: str, timeout_ms: int) -> bool:
+    return bool(admin.list_topics(cluster, [name], timeout_ms))
+
+
 def _make_anew(cluster: Cluster, wanted: Mapping[str, int], flow: FlowConfig) -> None:
     """Topics of these names and partitions, empty."""
+    if not wanted:
+        return
     timeout_ms = flow.admin_timeout_ms
     there = list(admin.list_topics(cluster, sorted(wanted), timeout_ms))
     admin.delete_topics(cluster, there, timeout_ms).complete()

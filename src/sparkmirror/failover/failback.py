@@ -86,39 +86,62 @@ class Failback:
         for name in recreated:
             self._tell(said_of_recreated(name, operation.source))
         found = divergent(self._forth, self._back, recreated)
-        for one in found[:SHOWN]:
-            self._tell(f"{one.partition}: offsets {one.first} to {one.end - 1} are on {operation.source} only")
-        if len(found) > SHOWN:
-            self._tell(f"… and {len(found) - SHOWN} more partitions; the report has all")
-        kept = {one.partition.topic: divergence.kept_as(one.partition.topic, operation.began_ms) for one in found}
+        self._tell_of(found, operation)
         self._operator.note(
             divergent=[one.row for one in found],
             recreated=list(recreated),
-            kept=kept,
+            kept=_kept_as(found, operation),
             names=names(self._forth, self._back),
         )
         if _writes_originals(self._forth, self._back):
             self._let_in(operation)  # the flow back writes to the very topics
 
+    def _tell_of(self, found: Sequence[Divergent], operation: Operation) -> None:
+        for one in found[:SHOWN]:
+            self._tell(f"{one.partition}: offsets {one.first} to {one.end - 1} are on {operation.source} only")
+        if len(found) > SHOWN:
+            self._tell(f"… and {len(found) - SHOWN} more; the report has all")
+
     def _save(self, operation: Operation) -> None:
         """Puts it aside, as it was asked for."""
-        found, facts = _found(operation), operation.facts
+        self._operator.note(saved=self._put_aside(_found(operation), operation))
+
+    def _save_more(self, operation: Operation) -> Operation:
+        """Puts aside what applications have written meanwhile to the cluster that came back."""
+        recreated = recreated_topics(self._forth)
+        again = set(recreated) - set(_recreated(operation))
+        known = tuple(one for one in _found(operation) if one.partition.topic not in again)
+        more = divergence.added(divergent(self._forth, self._back, recreated), known)
+        if not more and not again:
+            return operation
+        for name in sorted(again):
+            self._tell(said_of_recreated(name, operation.source))
+        self._tell_of(more, operation)
+        saved = self._put_aside(more, operation, add=True)
+        return self._operator.note(
+            divergent=[one.row for one in sorted([*known, *more])],
+            recreated=list(recreated),
+            kept={**operation.facts["kept"], **_kept_as(more, operation)},
+            saved=operation.facts.get("saved", 0) + saved,
+        )
+
+    def _put_aside(self, found: Sequence[Divergent], operation: Operation, *, add: bool = False) -> int:
+        """Keeps records of which only the cluster that came back has any; gives how many there are."""
+        facts = operation.facts
         keep = Keep(facts["divergent_as"])
         if not found or keep is Keep.DISCARD:
-            self._operator.note(saved=0)
-            return
-        without = _brought(self._forth, self._back)
+            return 0
+        reading, without = self._forth.source, _brought(self._forth, self._back)
         if keep is Keep.TOPIC:
-            saved = divergence.keep_in_topics(
-                self._forth.source, self._back.target, self._back.flow, found, facts["kept"], without
-            )
-            where = ", ".join(sorted(facts["kept"].values()))
+            kept, flow = _kept_as(found, operation), self._back.flow
+            saved = divergence.keep_in_topics(reading, self._back.target, flow, found, kept, without, add=add)
+            where = ", ".join(sorted(kept.values()))
         else:
             directory = Path(facts["directory"])
-            saved = divergence.export(self._forth.source, self._forth.flow, found, directory, operation.id, without)
+            saved = divergence.export(reading, self._forth.flow, found, directory, operation.id, without, add=add)
             where = str(directory)
-        self._operator.note(saved=saved)
         self._tell(f"{saved} records that only {operation.source} has are kept in {where}")
+        return saved
 
     def _move(self, operation: Operation) -> None:
         if not operation.facts.get(COMMITTING):
@@ -127,19 +150,6 @@ class Failback:
         self._procedure.do(Step.CATCHING_UP, operation)
         operation = self._save_more(operation)
         self._procedure.commit(self._decided(operation))
-
-    def _save_more(self, operation: Operation) -> Operation:
-        """Puts aside what applications have written meanwhile to the cluster that came back."""
-        recreated = recreated_topics(self._forth)
-        rows = [one.row for one in divergent(self._forth, self._back, recreated)]
-        if (rows, list(recreated)) == (operation.facts.get("divergent", []), _recreated(operation)):
-            return operation
-        self._tell(f"{operation.source} has been written to meanwhile: what only it has is looked for again")
-        self._compare(operation)
-        compared = self._operator.operation
-        assert compared is not None  # it was begun
-        self._save(compared)
-        return compared
 
     def _verify(self, operation: Operation) -> None:
         here, there = self._back.flow.source.alias, operation.source
@@ -235,7 +245,7 @@ def divergent(forth: Sides, back: Sides, recreated: Collection[str]) -> tuple[Di
     ends = look.source_ends(forth, committed=True)
     policy = policy_for(forth.flow.policy, forth.flow.source.alias)
     positions = {
-        place: 0 if place.topic in recreated else one.position
+        place: 0 if place.topic in recreated else max(0, one.position)
         for place, one in forth.store.state.progress.items()
         if not policy.is_heartbeats_topic(place.topic)
     }
@@ -380,6 +390,11 @@ def _brought(forth: Sides, back: Sides) -> frozenset[int]:
 
 def _recreated(operation: Operation) -> list[str]:
     return list(operation.facts.get("recreated", ()))
+
+
+def _kept_as(found: Sequence[Divergent], operation: Operation) -> dict[str, str]:
+    """The topics that keep it, by topic."""
+    return {one.partition.topic: divergence.kept_as(one.partition.topic, operation.began_ms) for one in found}
 
 
 def _found(operation: Operation) -> tuple[Divergent, ...]:
