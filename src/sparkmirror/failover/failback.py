@@ -82,7 +82,8 @@ class Failback:
 
     def _compare(self, operation: Operation) -> None:
         """Finds what only the cluster that came back has."""
-        recreated = recreated_topics(self._forth)
+        ids = topic_ids(self._forth)
+        recreated = recreated_topics(self._forth, ids)
         for name in recreated:
             self._tell(said_of_recreated(name, operation.source))
         found = divergent(self._forth, self._back, recreated)
@@ -90,6 +91,7 @@ class Failback:
         self._operator.note(
             divergent=[one.row for one in found],
             recreated=list(recreated),
+            ids=_ids_of(found, ids),
             kept=_kept_as(found, operation),
             names=names(self._forth, self._back),
         )
@@ -108,8 +110,10 @@ class Failback:
 
     def _save_more(self, operation: Operation) -> Operation:
         """Puts aside what applications have written meanwhile to the cluster that came back."""
-        recreated = recreated_topics(self._forth)
-        again = set(recreated) - set(_recreated(operation))
+        ids, before = topic_ids(self._forth), operation.facts["ids"]
+        recreated = recreated_topics(self._forth, ids)
+        again = {name for name in recreated if before.get(name, ids[name]) != ids[name]}
+        again |= set(recreated) - set(_recreated(operation))
         known = tuple(one for one in _found(operation) if one.partition.topic not in again)
         more = divergence.added(divergent(self._forth, self._back, recreated), known)
         if not more and not again:
@@ -121,6 +125,7 @@ class Failback:
         return self._operator.note(
             divergent=[one.row for one in sorted([*known, *more])],
             recreated=list(recreated),
+            ids={**before, **_ids_of(more, ids)},
             kept={**operation.facts["kept"], **_kept_as(more, operation)},
             saved=operation.facts.get("saved", 0) + saved,
         )
@@ -173,7 +178,7 @@ class Failback:
         """Lets the flow from the cluster that came back go on, and applications write there."""
         last = {one.partition: one for one in _found(operation)}
         found, now = self._not_behind(tuple(last.values())), now_ms()
-        ids = ids_of_topics(self._forth.source, {one.partition.topic for one in found})
+        ids = operation.facts["ids"]  # of the topics that were looked at: an order is about no other ones
         orders = [
             MoveOrder(
                 partition=one.partition,
@@ -194,7 +199,7 @@ class Failback:
         self._store.follow()
         state = self._store.state
         told = {order.partition: order.to for order in state.moves.values()}
-        recreated = recreated_topics(self._forth)
+        recreated = recreated_topics(self._forth, topic_ids(self._forth))
         at = {p: progress.position for p, progress in state.progress.items() if p.topic not in recreated}
         return tuple(one for one in found if at.get(one.partition, 0) < one.end and told.get(one.partition) != one.end)
 
@@ -208,17 +213,27 @@ class Failback:
             self._tell(f"writing to {len(rows)} topics is no longer denied on {flow.source.alias}")
 
 
-def recreated_topics(forth: Sides) -> tuple[str, ...]:
-    """The copied topics that were deleted and made anew on the cluster that came back: nothing there was copied.
+def topic_ids(forth: Sides) -> dict[str, str]:
+    """The ids that copied topics have now on the cluster that came back, by name; "" before Kafka 2.8.
 
     Raises:
         SparkmirrorError: it cannot be asked.
     """
     assert forth.store is not None
     forth.store.follow()
+    return ids_of_topics(forth.source, {place.topic for place in forth.store.state.progress})
+
+
+def recreated_topics(forth: Sides, ids: Mapping[str, str]) -> tuple[str, ...]:
+    """The copied topics that were deleted and created again on the cluster that came back: nothing there was copied.
+
+    Args:
+        forth: the flow from that cluster.
+        ids: the topics' ids now.
+    """
+    assert forth.store is not None
     known = {place.topic: one.topic_id for place, one in forth.store.state.progress.items() if one.topic_id}
-    now = ids_of_topics(forth.source, known)
-    return tuple(sorted(name for name, topic_id in known.items() if now.get(name, "") not in ("", topic_id)))
+    return tuple(sorted(name for name, topic_id in known.items() if ids.get(name, "") not in ("", topic_id)))
 
 
 def said_of_recreated(name: str, there: str) -> str:
@@ -395,6 +410,10 @@ def _recreated(operation: Operation) -> list[str]:
 def _kept_as(found: Sequence[Divergent], operation: Operation) -> dict[str, str]:
     """The topics that keep it, by topic."""
     return {one.partition.topic: divergence.kept_as(one.partition.topic, operation.began_ms) for one in found}
+
+
+def _ids_of(found: Sequence[Divergent], ids: Mapping[str, str]) -> dict[str, str]:
+    return {one.partition.topic: ids.get(one.partition.topic, "") for one in found}
 
 
 def _found(operation: Operation) -> tuple[Divergent, ...]:

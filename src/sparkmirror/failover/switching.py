@@ -267,7 +267,7 @@ class BackDesk(Desk):
         assert self._back.store is not None
         self._back.store.follow()
         source = look.source(self._back, homeward=True)
-        recreated = failback.recreated_topics(self._sides)
+        recreated = failback.recreated_topics(self._sides, failback.topic_ids(self._sides))
         found = failback.divergent(self._sides, self._back, recreated)
         only = sum(one.end - one.first for one in found)
         places = len({one.partition for one in found})
