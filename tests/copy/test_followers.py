@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import ListOffsetsResponse
 
+from sparkmirror.copy import intake
 from sparkmirror.copy.progress import follow
 from sparkmirror.copy.read_replica import ReadReplica
 from sparkmirror.errors import LinkError
@@ -312,3 +313,19 @@ def test_out_of_range_at_the_leader_still_decides(bench: Bench, leaders: Answeri
     tell(bench, end=1_000, code=OUT_OF_RANGE)
     bench.run(bench.rest)
     assert (bench[0].position, [event.first for event in bench[0].tally.events]) == (50, [BEGIN])
+
+
+@pytest.mark.parametrize(("first", "end"), [(BEGIN + 50, 90_000), (0, BEGIN - 1)], ids=["retention", "tail-lost"])
+def test_nothing_is_decided_about_a_partition_while_answers_of_the_target_are_awaited(
+    bench: Bench, leaders: Answering, monkeypatch: pytest.MonkeyPatch, first: int, end: int
+):
+    """What is on its way may be in the target's log; where the copy goes on is known once that is."""
+    monkeypatch.setattr(intake, "SETTLE_SECONDS", 0.0)
+    copy = bench[0]
+    leaders.first, leaders.end = first, end
+    tell(bench, end=1_000, records=log([batch(BEGIN)]))
+    assert not copy.idle
+    position = copy.position
+    tell(bench, end=1_000, code=OUT_OF_RANGE)
+    bench.run(bench.rest)
+    assert (copy.error, copy.position, copy.tally.events, copy.asked) == ("", position, [], False)

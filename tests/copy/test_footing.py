@@ -152,6 +152,25 @@ def test_the_first_batch_after_a_pause_waits_for_the_leaders_answer():
     assert copy.next_batch() is not None
 
 
+def test_a_batch_that_is_sent_again_tells_how_the_leader_stands_at_that_time(monkeypatch: pytest.MonkeyPatch):
+    clock = [now()]
+    monkeypatch.setattr("sparkmirror.copy.partition.now", lambda: clock[0])
+    copy = partition(sequence=10)
+    copy.footing = footing(Reached(4, 71), 4)
+    take(copy, batch(0, 1, size=LARGE), batch(1, 1, size=LARGE))
+    copy.check(copy.footing.question(), 4, 71, clock[0])
+    first = copy.next_batch()
+    assert first is not None
+    clock[0] += 0.9 * PAUSE_SECONDS
+    copy.refused(first, TIMED_OUT, "")
+    assert copy.next_batch() is first
+    copy.acknowledged(first, 71)
+    clock[0] += 0.9 * PAUSE_SECONDS
+    assert not copy.must_verify
+    clock[0] += 0.2 * PAUSE_SECONDS
+    assert copy.must_verify
+
+
 def test_an_answer_is_held_against_what_was_known_when_the_leader_was_asked():
     """At a start the leaders are asked while records are fetched: a slow answer comes behind acknowledgements."""
     known = footing(Reached(4, 71), 4)
