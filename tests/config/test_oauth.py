@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import pickle
+import tempfile
 import traceback
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
 from sparkmirror.config import (
     FixedToken,
@@ -20,6 +25,7 @@ from sparkmirror.config import (
     effective,
 )
 from sparkmirror.config.oauth_strimzi import TOKEN
+from sparkmirror.config.security_settings import AssertionFile, FixedAssertion
 from sparkmirror.errors import ConfigError
 
 CANARY = "canary-0a75"
@@ -31,6 +37,22 @@ STRIMZI = "A.sasl.login.callback.handler.class = io.strimzi.kafka.oauth.client.J
 URL = "A.sasl.oauthbearer.token.endpoint.url = https://idp.example.com/token"
 ID = "A.sasl.oauthbearer.client.credentials.client.id = mirror"
 SECRET = f"A.sasl.oauthbearer.client.credentials.client.secret = {CANARY}"
+ASSERTION = "A.sasl.oauthbearer.assertion."
+BEARER = f"A.sasl.oauthbearer.jwt.retriever.class = {PACKAGE}.JwtBearerJwtRetriever"
+
+
+def key_file(passphrase=""):
+    """A key of RSA in a file that every test of this module may name."""
+    sealed = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
+    key = rsa.generate_private_key(public_exponent=65_537, key_size=2048)
+    with tempfile.NamedTemporaryFile(delete=False) as file:
+        file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, sealed))
+    atexit.register(os.unlink, file.name)
+    return file.name
+
+
+KEY, SEALED = key_file(), key_file(CANARY)
+SIGNED = (URL, f"{ASSERTION}claim.iss = a", f"{ASSERTION}private.key.file = {KEY}")
 
 
 def jaas(options=""):
@@ -39,6 +61,11 @@ def jaas(options=""):
 
 def endpoint_options(**more):
     options = {"oauth.token.endpoint.uri": "https://idp/t", "oauth.client.id": "c", "oauth.client.secret": CANARY}
+    return " ".join(f'{name}="{value}"' for name, value in (options | more).items())
+
+
+def assertion_options(**more):
+    options = {"oauth.token.endpoint.uri": "https://idp/t", "oauth.client.id": "c", "oauth.client.assertion": CANARY}
     return " ".join(f'{name}="{value}"' for name, value in (options | more).items())
 
 
@@ -191,6 +218,22 @@ def test_a_token_in_the_configuration_itself(read):
     assert login.source == FixedToken(token=Secret(CANARY), key="A.sasl.jaas.config")
 
 
+def test_assertions_of_strimzi(read, tmp_path):
+    place = tmp_path / "assertion"
+    place.write_text("a.b.c")
+    fixed = source_of(read(jaas(assertion_options())))
+    assert (fixed.client_id, fixed.client_secret, fixed.assertion) == (
+        "c",
+        None,
+        FixedAssertion(assertion=Secret(CANARY), key="A.sasl.jaas.config"),
+    )
+    in_file = assertion_options(**{"oauth.client.assertion": "", "oauth.client.assertion.location": place})
+    found = source_of(read(jaas(in_file))).assertion
+    assert found == AssertionFile(path=str(place), shown="[hidden]", key="A.sasl.jaas.config")
+    both = source_of(read(jaas(assertion_options(**{"oauth.client.secret": "s"}))))
+    assert (both.client_secret, both.assertion) == (Secret("s"), None)
+
+
 def test_a_token_file_of_strimzi(read, tmp_path):
     (tmp_path / "token").write_text("x.y.z")
     login = read(STRIMZI, jaas(f'oauth.access.token.location="{tmp_path}/token"'))
@@ -229,8 +272,8 @@ REFUSED = [
     ),
     (
         "another retriever",
-        [URL, ID, SECRET, f"A.sasl.oauthbearer.jwt.retriever.class = {PACKAGE}.JwtBearerJwtRetriever"],
-        "possible: .*ClientCredentialsJwtRetriever",
+        [URL, ID, SECRET, "A.sasl.oauthbearer.jwt.retriever.class = com.example.Retriever"],
+        "possible: .*ClientCredentialsJwtRetriever.*JwtBearerJwtRetriever",
     ),
     (
         "a retriever that does not fit",
@@ -242,7 +285,21 @@ REFUSED = [
         [URL, ID, SECRET, "A.sasl.oauthbearer.jwt.validator.class = com.example.V"],
         "possible: .*DefaultJwtValidator",
     ),
-    ("an assertion", [URL, ID, SECRET, "A.sasl.oauthbearer.assertion.file = /a"], "signs an assertion"),
+    ("no assertion", [URL, f"{ASSERTION}file = /no"], "'/no': no such file"),
+    ("no key", [URL, f"{ASSERTION}claim.iss = a"], "needs an assertion, but neither .*file nor .*private.key.file"),
+    ("no key for a grant", [URL, BEARER], "endpoint.url: needs an assertion"),
+    ("another algorithm", [*SIGNED, f"{ASSERTION}algorithm = HS256"], "possible: RS256, ES256"),
+    ("another key", [*SIGNED, f"{ASSERTION}algorithm = ES256"], "none of the curve P-256"),
+    (
+        "no passphrase",
+        [URL, f"{ASSERTION}claim.iss = a", f"{ASSERTION}private.key.file = {SEALED}"],
+        "set its passphrase",
+    ),
+    ("a passphrase", [*SIGNED, f"{ASSERTION}private.key.passphrase = {CANARY}"], "remove its passphrase"),
+    ("no template", [*SIGNED, f"{ASSERTION}template.file = {KEY}"], "no template of an assertion"),
+    ("half of an assertion", [URL, ID, SECRET, f"{ASSERTION}claim.sub = a"], "neither .*file nor .*iss is set"),
+    ("strimzi's type", [jaas(assertion_options(**{"oauth.client.assertion.type": "x"}))], "type is not possible"),
+    ("strimzi's assertion", [jaas(assertion_options(**{"oauth.client.assertion": "a b"}))], "assertion is none"),
     ("another module", [URL, jaas().replace("oauthbearer.OAuthBearer", "plain.Plain")], "does not fit sasl.mechanism"),
     ("a window", [URL, ID, SECRET, "A.sasl.login.refresh.window.factor = 2"], "not between 0.5 and 1"),
     ("no number", [URL, ID, SECRET, "A.sasl.login.refresh.window.jitter = x"], "is no number"),
@@ -284,8 +341,11 @@ def test_refuses(load_flow, lines, reason):
         (URL + f"?key={CANARY}", ID, SECRET),
         (jaas(endpoint_options()),),
         (jaas(f'oauth.access.token="{CANARY}"'),),
+        (jaas(assertion_options()),),
+        SIGNED,
+        (*SIGNED[:2], f"{ASSERTION}private.key.file = {SEALED}", f"{ASSERTION}private.key.passphrase = {CANARY}"),
     ],
-    ids=["keys", "options", "token"],
+    ids=["keys", "options", "token", "assertion", "signed", "passphrase"],
 )
 def test_a_flow_pickles_with_its_login_and_shows_no_secret(load_flow, lines):
     flow = load_flow(*BASE, *lines)

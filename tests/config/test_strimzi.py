@@ -317,6 +317,7 @@ def test_oauth_becomes_what_the_operator_makes_of_it(load_yaml, secrets, pem):
         's "1"',
         "a",
     )
+    assert source.client_secret is not None
     assert source.client_secret.reveal() == "canary-77-south-mirror"
     assert source.connect_timeout_ms == 5_000
     assert source.tls is not None

@@ -13,7 +13,15 @@ from cryptography import x509
 
 from sparkmirror.config.mirror_topics import Side
 from sparkmirror.config.secret import HIDDEN
-from sparkmirror.config.security_settings import FixedToken, Kerberos, Security, TokenEndpoint, UnsecuredToken
+from sparkmirror.config.security_settings import (
+    AssertionFile,
+    FixedToken,
+    Kerberos,
+    Security,
+    SignedAssertion,
+    TokenEndpoint,
+    UnsecuredToken,
+)
 from sparkmirror.config.settings import ClientSettings, Endpoint, FlowConfig
 
 _ROLES = ("consumer", "producer", "admin")
@@ -195,6 +203,18 @@ def _security_rows(security: Security) -> dict[str, str]:
     return rows
 
 
+def _shown_at_endpoint(source: TokenEndpoint) -> dict[str, str]:
+    """What the client proves itself with."""
+    shown, begin = source.assertion, "sasl.oauthbearer.assertion."
+    if shown is None:
+        return {"sasl.oauthbearer.client.credentials.client.secret": HIDDEN}
+    if isinstance(shown, AssertionFile):
+        return {f"{begin}file": shown.shown}
+    if isinstance(shown, SignedAssertion):
+        return {f"{begin}private.key.file": f"key {HIDDEN}, {shown.algorithm.value}"}
+    return {f"{begin}file": HIDDEN}
+
+
 def _login_rows(security: Security) -> dict[str, str]:
     if security.kerberos is not None:
         return _ticket_rows(security.kerberos)
@@ -209,7 +229,7 @@ def _login_rows(security: Security) -> dict[str, str]:
     if isinstance(source, TokenEndpoint):
         rows |= {
             f"{client}id": source.client_id,
-            f"{client}secret": HIDDEN,
+            **_shown_at_endpoint(source),
             "sasl.oauthbearer.scope": source.scope,
             "sasl.oauthbearer.header.urlencode": _boolean(source.encode_credentials),
             f"{login}connect.timeout.ms": str(source.connect_timeout_ms),

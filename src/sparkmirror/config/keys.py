@@ -79,20 +79,17 @@ SECURITY: Mapping[str, Key] = _table(
         sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
         sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.oauthbearer.client.credentials.client.id
         sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.header.urlencode sasl.oauthbearer.scope
-        sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.token.endpoint.certificates""",
-    ),
-    (
-        _active("only Kafka's own classes"),
-        "sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class",
-    ),
-    (
-        _active("refused unless empty"),
-        """sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+        sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.token.endpoint.certificates
+        sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
         sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
         sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
         sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
         sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
         sasl.oauthbearer.assertion.template.file""",
+    ),
+    (
+        _active("only Kafka's own classes"),
+        "sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class",
     ),
     (
         _no_meaning("brokers look into tokens, clients do not"),

@@ -6,7 +6,8 @@ tried out. Like Kafka 4.1 and later, keys win over options of the login module.
 
 Invariant: no error holds a secret.
 
-References: KIP-768, KIP-1139; ``ClientCredentialsJwtRetriever``, ``OAuthBearerUnsecuredLoginCallbackHandler``.
+References: KIP-768, KIP-1139, KIP-1258; ``ClientCredentialsJwtRetriever``, ``JwtBearerJwtRetriever``,
+``OAuthBearerUnsecuredLoginCallbackHandler``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from urllib.request import url2pathname
 
 from sparkmirror.config import pem, tls
 from sparkmirror.config.entries import LONG_MAX, Entry, Reader, one_of
+from sparkmirror.config.oauth_assertion import read_assertion
 from sparkmirror.config.oauth_strimzi import read_strimzi
 from sparkmirror.config.oauth_unsecured import PREFIX as _UNSECURED_PREFIX
 from sparkmirror.config.oauth_unsecured import read_unsecured
@@ -37,7 +39,6 @@ CERTIFICATES = "sasl.oauthbearer.token.endpoint.certificates"
 _HANDLER = "sasl.login.callback.handler.class"
 _CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
 _CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
-_ASSERTION = "sasl.oauthbearer.assertion."
 _PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 _KAFKA, _STRIMZI, _UNSECURED = "Kafka", "Strimzi", "unsecured"
 _HANDLERS: Mapping[str, str] = {
@@ -46,10 +47,12 @@ _HANDLERS: Mapping[str, str] = {
     "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler": _STRIMZI,
     f"{_PACKAGE}internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler": _UNSECURED,
 }
+_BEARER = f"{_PACKAGE}JwtBearerJwtRetriever"
 _RETRIEVERS: Mapping[str, tuple[str, ...]] = {
     f"{_PACKAGE}DefaultJwtRetriever": ("http", "https", "file"),
     f"{_PACKAGE}ClientCredentialsJwtRetriever": ("http", "https"),
     f"{_PACKAGE}FileJwtRetriever": ("file",),
+    _BEARER: ("http", "https"),
 }
 _VALIDATORS = (f"{_PACKAGE}DefaultJwtValidator", f"{_PACKAGE}ClientJwtValidator")
 _OTHER_WAY = (
@@ -68,10 +71,6 @@ def read_oauth(reader: Reader, options: Mapping[str, str]) -> OAuth:
     Raises:
         ConfigError: a setting that does not work here or that cannot work, or a file that cannot be read.
     """
-    for name in (one for one in reader.entries if one.startswith(_ASSERTION)):
-        reader.refuse(
-            name, "a client that signs an assertion instead of showing a secret does not work here", _OTHER_WAY
-        )
     _known(reader, "sasl.oauthbearer.jwt.validator.class", _VALIDATORS)
     way = _way(reader, options)
     if way is _UNSECURED:
@@ -125,23 +124,36 @@ def _of_kafka(reader: Reader, options: Mapping[str, str]) -> TokenEndpoint | Tok
     url = split_url(entry, text, _RETRIEVERS[retriever] if retriever else schemes)
     if url.scheme == "file":
         return _file(entry, url)
-    client_id, secret = reader.text(_CLIENT_ID), reader.password(_CLIENT_SECRET)
-    named = reader.entry(_CLIENT_ID) if client_id else None
-    client_id = client_id or options.get("clientId", "").strip()
-    client_secret = (secret.reveal() if secret else options.get("clientSecret", "")).strip()
-    for value, key in ((client_id, _CLIENT_ID), (client_secret, _CLIENT_SECRET)):
-        if not value:
-            raise entry.wrong(f"is asked for tokens, but {key} is not set", f"set {key}")
+    bearer = retriever == _BEARER
+    assertion = read_assertion(reader, wanted=bearer)
+    client_id, secret, named = _client(reader, entry, options, shows_secret=assertion is None)
     return TokenEndpoint(
         url=Secret(text),
         shown=entry.tell(url._replace(query="", fragment="").geturl()),
         key=entry.key,
-        client_id=client_id,
-        client_secret=Secret(client_secret),
-        credentials_key=(named or _login_entry(reader)).key,
+        client_id="" if bearer else client_id,
+        client_secret=secret,
+        credentials_key=named if assertion is None else assertion.key,
+        assertion=assertion,
+        bearer=bearer,
         scope=reader.text("sasl.oauthbearer.scope") or options.get("scope", "").strip(),
         encode_credentials=reader.boolean("sasl.oauthbearer.header.urlencode", False),
     )
+
+
+def _client(
+    reader: Reader, endpoint: Entry, options: Mapping[str, str], *, shows_secret: bool
+) -> tuple[str, Secret | None, str]:
+    """The client's id and secret, and the key that names it."""
+    given, secret = reader.text(_CLIENT_ID), reader.password(_CLIENT_SECRET)
+    named = reader.entry(_CLIENT_ID) if given else None
+    client_id = given or options.get("clientId", "").strip()
+    client_secret = (secret.reveal() if secret else options.get("clientSecret", "")).strip()
+    if shows_secret:
+        for value, key in ((client_id, _CLIENT_ID), (client_secret, _CLIENT_SECRET)):
+            if not value:
+                raise endpoint.wrong(f"is asked for tokens, but {key} is not set", f"set {key}")
+    return client_id, Secret(client_secret) if shows_secret else None, (named or _login_entry(reader)).key
 
 
 _SENDABLE = re.compile(r"[!-~]+")

@@ -1,7 +1,7 @@
 """The options that Strimzi's OAuth library reads from a login module, as its operator writes them.
 
-What shows another credential than a client secret or a token is refused. Options that concern how the Java client
-looks into its own token, or its metrics, have no meaning here: brokers look into tokens themselves.
+What shows another credential than a client secret, an assertion or a token is refused. Options that concern how the
+Java client looks into its own token, or its metrics, have no meaning here: brokers look into tokens themselves.
 
 Reference: ``io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler`` and ``ClientConfig``. Its environment
 variables (``OAUTH_CLIENT_ID`` and so on) are not read; a config provider puts them into options.
@@ -15,7 +15,16 @@ from collections.abc import Mapping
 from sparkmirror.config import pem
 from sparkmirror.config.entries import Entry
 from sparkmirror.config.secret import Secret
-from sparkmirror.config.security_settings import FixedToken, OAuth, TokenEndpoint, TokenFile
+from sparkmirror.config.security_settings import (
+    AssertionFile,
+    FixedAssertion,
+    FixedToken,
+    OAuth,
+    TokenEndpoint,
+    TokenFile,
+)
+
+ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 TOKEN = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
 """What a broker takes as a token."""
@@ -26,6 +35,9 @@ _READ = (
     "oauth.token.endpoint.uri",
     "oauth.client.id",
     "oauth.client.secret",
+    "oauth.client.assertion",
+    "oauth.client.assertion.location",
+    "oauth.client.assertion.type",
     "oauth.scope",
     "oauth.audience",
     "oauth.max.token.expiry.seconds",
@@ -74,15 +86,11 @@ def _source(entry: Entry, options: Mapping[str, str]) -> FixedToken | TokenFile 
             raise entry.wrong("oauth.access.token is no token", "it has letters, digits and . _ ~ + / - only")
         return FixedToken(token=Secret(token), key=entry.key)
     if path:
-        try:
-            pem.read(path, entry.tell(path))
-        except pem.PemError as error:
-            raise entry.wrong(str(error)) from None
-        return TokenFile(path=path, shown=entry.tell(path), key=entry.key)
+        return TokenFile(path=_readable(entry, path), shown=entry.tell(path), key=entry.key)
     url = options.get("oauth.token.endpoint.uri", "").strip()
-    missing = [
-        name for name in ("oauth.token.endpoint.uri", "oauth.client.id", "oauth.client.secret") if not options.get(name)
-    ]
+    assertion = _assertion(entry, options)
+    needed = ("oauth.token.endpoint.uri", "oauth.client.id", *(("oauth.client.secret",) if assertion is None else ()))
+    missing = [name for name in needed if not options.get(name)]
     if missing:
         raise entry.wrong(f"has no {' and no '.join(missing)}", "set them, or oauth.access.token")
     if not re.fullmatch(r"https?://[^\s@/?#]+([/?#]\S*)?", url):
@@ -94,13 +102,40 @@ def _source(entry: Entry, options: Mapping[str, str]) -> FixedToken | TokenFile 
         shown="oauth.token.endpoint.uri",
         key=entry.key,
         client_id=options["oauth.client.id"],
-        client_secret=Secret(options["oauth.client.secret"]),
+        client_secret=Secret(options["oauth.client.secret"]) if assertion is None else None,
+        assertion=assertion,
         credentials_key=entry.key,
         scope=options.get("oauth.scope", ""),
         audience=options.get("oauth.audience", ""),
         connect_timeout_ms=(connect or default) * 1000,
         read_timeout_ms=(read or default) * 1000,
     )
+
+
+def _assertion(entry: Entry, options: Mapping[str, str]) -> FixedAssertion | AssertionFile | None:
+    """What the client shows instead of a secret; a secret wins, as in Strimzi's library."""
+    if options.get("oauth.client.secret"):
+        return None
+    kind = options.get("oauth.client.assertion.type", ASSERTION_TYPE)
+    if kind != ASSERTION_TYPE:
+        raise entry.wrong("oauth.client.assertion.type is not possible", f"possible: {ASSERTION_TYPE}")
+    text = options.get("oauth.client.assertion", "").strip()
+    path = options.get("oauth.client.assertion.location", "").strip()
+    if text:
+        if not TOKEN.fullmatch(text):
+            raise entry.wrong("oauth.client.assertion is none", "it has letters, digits and . _ ~ + / - only")
+        return FixedAssertion(assertion=Secret(text), key=entry.key)
+    if not path:
+        return None
+    return AssertionFile(path=_readable(entry, path), shown=entry.tell(path), key=entry.key)
+
+
+def _readable(entry: Entry, path: str) -> str:
+    try:
+        pem.read(path, entry.tell(path))
+    except pem.PemError as error:
+        raise entry.wrong(str(error)) from None
+    return path
 
 
 def _seconds(entry: Entry, options: Mapping[str, str], name: str) -> int | None:

@@ -11,9 +11,12 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
+_BASE_64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 class PemError(ValueError):
@@ -57,23 +60,57 @@ def private_key(text: str) -> str:
     return match[0] + "\n"
 
 
+def signing_key(text: str) -> str:
+    """The private key of a text that may have no more than its base 64, as Kafka takes it.
+
+    Raises:
+        PemError: there is none.
+    """
+    bare = "".join(text.split())
+    if "-----BEGIN" in text or not _BASE_64.fullmatch(bare):
+        return private_key(text)
+    return f"-----BEGIN PRIVATE KEY-----\n{bare}\n-----END PRIVATE KEY-----\n"
+
+
+def check_signing(key: str, password: str | None, *, elliptic: bool) -> None:
+    """Sees that a key can be opened and signs what it is for.
+
+    Args:
+        key: in PEM.
+        password: opens it where it is encrypted.
+        elliptic: whether it has to be one of the curve P-256, and not one of RSA.
+
+    Raises:
+        PemError: it cannot, or it does not.
+    """
+    loaded = _opened(key, password, "its passphrase")
+    curve = getattr(getattr(loaded, "curve", None), "name", "")
+    if not (curve == "secp256r1" if elliptic else isinstance(loaded, rsa.RSAPrivateKey)):
+        wanted = "of the curve P-256 (ES256)" if elliptic else "of RSA (RS256)"
+        raise PemError(f"the private key is none {wanted}: give another key, or another algorithm")
+
+
 def check_pair(chain: str, key: str, password: str | None) -> None:
     """Sees that a key can be opened and belongs to the first certificate of a chain.
 
     Raises:
         PemError: it cannot, or it does not.
     """
-    try:
-        loaded = load_pem_private_key(key.encode(), password.encode() if password else None)
-    except TypeError:
-        reason = "the private key is not encrypted" if password else "the private key is encrypted"
-        raise PemError(f"{reason}: {'remove' if password else 'set'} ssl.key.password") from None
-    except (ValueError, UnsupportedAlgorithm):
-        hint = "is ssl.key.password right?" if password else "it must be PKCS 8 in PEM"
-        raise PemError(f"the private key cannot be read: {hint}") from None
+    loaded = _opened(key, password, "ssl.key.password")
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if loaded.public_key().public_bytes(*form) != _load(chain)[0].public_key().public_bytes(*form):
         raise PemError("the private key does not belong to the first certificate of the chain")
+
+
+def _opened(key: str, password: str | None, setting: str) -> PrivateKeyTypes:
+    try:
+        return load_pem_private_key(key.encode(), password.encode() if password else None)
+    except TypeError:
+        reason = "the private key is not encrypted" if password else "the private key is encrypted"
+        raise PemError(f"{reason}: {'remove' if password else 'set'} {setting}") from None
+    except (ValueError, UnsupportedAlgorithm):
+        hint = f"is {setting} right?" if password else "it must be PKCS 8 in PEM"
+        raise PemError(f"the private key cannot be read: {hint}") from None
 
 
 def _load(text: str) -> list[x509.Certificate]:

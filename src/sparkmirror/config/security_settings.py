@@ -47,15 +47,79 @@ class SaslMechanism(Enum):
     GSSAPI = "GSSAPI"
 
 
+class SigningAlgorithm(Enum):
+    """The values of ``sasl.oauthbearer.assertion.algorithm``."""
+
+    RS256 = "RS256"
+    ES256 = "ES256"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedAssertion:
+    """The client signs an assertion for each request (RFC 7523).
+
+    Attributes:
+        private_key: PEM text, PKCS 8.
+        passphrase: opens ``private_key`` where it is encrypted.
+        algorithm: how it is signed.
+        header, claims: JSON objects, without what is made for each request.
+        lasts_s: seconds from making to end.
+        before_s: seconds before its making from which on it holds, for clocks that differ.
+        unique: whether each one has an id of its own.
+        key: the key of the file that names the private key.
+    """
+
+    private_key: Secret
+    passphrase: Secret | None
+    algorithm: SigningAlgorithm
+    header: str
+    claims: str
+    lasts_s: int
+    before_s: int
+    unique: bool
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssertionFile:
+    """The assertion stands in a file, which is read again for each request: somebody else renews it.
+
+    Attributes:
+        path: the same on every machine that connects.
+        shown: the path as it may appear in a message.
+        key: the key of the file that names it.
+    """
+
+    path: str
+    shown: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedAssertion:
+    """The configuration holds the assertion itself.
+
+    Attributes:
+        assertion: as the endpoint gets it.
+        key: the key of the file that holds it.
+    """
+
+    assertion: Secret
+    key: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenEndpoint:
-    """Tokens come from a server, for the client's own credentials (RFC 6749, section 4.4).
+    """Tokens come from a server, for the client's own credentials (RFC 6749, section 4.4) or for an assertion.
 
     Attributes:
         url: ``http`` or ``https``.
         shown: the URL as it may appear in a message.
         key: the key of the file that names the URL.
-        client_id, client_secret: what the client logs in with there.
+        client_id: who the client is; "" where its assertion says so.
+        client_secret: what it logs in with there; set exactly where there is no assertion.
+        assertion: what it shows instead of a secret (RFC 7523, section 2.2).
+        bearer: whether the token is asked for with the assertion alone (RFC 7523, section 2.1).
         credentials_key: the key of the file that names the client.
         scope, audience: what the token is asked for; "" where nothing is said.
         encode_credentials: whether id and secret are URL-encoded in the header, as RFC 6749 has it and Kafka has not.
@@ -69,8 +133,10 @@ class TokenEndpoint:
     shown: str
     key: str
     client_id: str
-    client_secret: Secret
+    client_secret: Secret | None
     credentials_key: str
+    assertion: SignedAssertion | AssertionFile | FixedAssertion | None = None
+    bearer: bool = False
     scope: str = ""
     audience: str = ""
     encode_credentials: bool = False

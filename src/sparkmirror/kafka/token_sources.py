@@ -4,7 +4,7 @@ Everything here blocks, and so runs on a thread beside the network loop (tokens.
 token, a secret or anything that an endpoint sent but its error code; an endpoint is asked no longer than
 ``retry_backoff_max_ms`` and one last request, and no request lasts longer than its two time-outs together.
 
-References: RFC 6749 (sections 2.3.1, 4.4, 5), ``HttpJwtRetriever`` and ``JwtResponseParser`` of Kafka 4.3.
+References: RFC 6749 (sections 2.3.1, 4.4, 5), RFC 7523, ``HttpJwtRetriever`` and ``JwtResponseParser`` of Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
-from sparkmirror.config.oauth_strimzi import TOKEN
+from sparkmirror.config.oauth_strimzi import ASSERTION_TYPE, TOKEN
 from sparkmirror.config.security_settings import FixedToken, OAuth, TokenEndpoint, TokenFile, UnsecuredToken
+from sparkmirror.kafka import assertions
 from sparkmirror.kafka.login_errors import LoginDelayedError, LoginRefusedError
 from sparkmirror.kafka.tls import tls_context
 
 ANSWER_LIMIT = 1 << 20
+BEARER_GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _FOR_GOOD = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505})
 """Statuses that another try does not change, as in Kafka; all others may pass."""
 _ERROR_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -168,27 +170,43 @@ def _refusal(source: TokenEndpoint, status: int, body: bytes) -> LoginDelayedErr
     except (ValueError, AttributeError):
         code = None
     # Nothing else of the answer is shown: a description may repeat what was sent.
-    secret = source.client_secret.reveal()
-    known = isinstance(code, str) and _ERROR_CODE.fullmatch(code) is not None and secret not in code
+    secret = source.client_secret.reveal() if source.client_secret is not None else None
+    known = isinstance(code, str) and _ERROR_CODE.fullmatch(code) is not None and (secret is None or secret not in code)
     reason = f"the token endpoint {_place(source)} refuses the client: {status}{f' {code}' if known else ''}"
     if status in _FOR_GOOD or 300 <= status < 400:
-        remedy = f"check the client's id and secret ({source.credentials_key}) and its scope"
+        shown = "id and secret" if source.assertion is None else "assertion, its key, claims and clock"
+        remedy = f"check the client's {shown} ({source.credentials_key}) and its scope"
         return LoginRefusedError(reason, remedy if status in (400, 401, 403) else f"is {source.key} right?")
     return LoginDelayedError(reason, "is the endpoint well?")
 
 
-def _post(source: TokenEndpoint) -> tuple[int, bytes]:
-    """One request; the status and the body."""
+def _credentials(source: TokenEndpoint) -> tuple[dict[str, str], dict[str, str]]:
+    """Who asks: fields of the form, and of the request's head."""
+    if source.bearer:
+        assert source.assertion is not None
+        return {"grant_type": BEARER_GRANT, "assertion": assertions.create(source.assertion)}, {}
+    form = {"grant_type": "client_credentials"}
+    if source.assertion is not None:
+        shown = {"client_assertion_type": ASSERTION_TYPE, "client_assertion": assertions.create(source.assertion)}
+        return form | {"client_id": source.client_id} | shown, {}
+    assert source.client_secret is not None
     client, secret = source.client_id, source.client_secret.reveal()
     if source.encode_credentials:
         client, secret = quote_plus(client), quote_plus(secret)
-    form = {"grant_type": "client_credentials", "scope": source.scope, "audience": source.audience}
+    pair = base64.b64encode(f"{client}:{secret}".encode()).decode()
+    return form, {"Authorization": f"Basic {pair}"}
+
+
+def _post(source: TokenEndpoint) -> tuple[int, bytes]:
+    """One request; the status and the body."""
+    form, authorization = _credentials(source)
+    form |= {"scope": source.scope, "audience": source.audience}
     request = urllib.request.Request(
         source.url.reveal(),
         data=urlencode({name: value for name, value in form.items() if value}).encode(),
         headers={
             "Accept": "application/json",
-            "Authorization": f"Basic {base64.b64encode(f'{client}:{secret}'.encode()).decode()}",
+            **authorization,
             "Cache-Control": "no-cache",
             "Content-Type": "application/x-www-form-urlencoded",
         },

@@ -1,9 +1,9 @@
-"""A token endpoint for a lab cluster: an HTTP server in a thread that gives signed tokens to clients who show a secret.
+"""A token endpoint for a lab cluster: an HTTP server in a thread that gives signed tokens.
 
-Tokens are JSON web tokens (RS256), its keys lie in ``jwks.json`` of its directory, where brokers read them. The
-credentials of clients are the lab's users. It protects nothing.
+Clients show a secret or an assertion; their ids and secrets are the lab's users. Tokens are JSON web tokens (RS256),
+its keys lie in ``jwks.json`` of its directory, where brokers read them. It protects nothing.
 
-References: RFC 6749 (section 4.4), RFC 7515, RFC 7517.
+References: RFC 6749 (section 4.4), RFC 7515, RFC 7517, RFC 7523.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs
 
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 ISSUER, AUDIENCE, KEY_ID = "sparkmirror-lab", "lab-brokers", "lab-key"
 PATH = "/token"
 LIFETIME_S = 3_600
 _SECONDS = 10.0
+_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 class TokenEndpoint:
@@ -44,6 +48,8 @@ class TokenEndpoint:
         issued: the tokens that it has given.
         forms: the form of each request that it has had.
         answers: (status, body) pairs to send instead of a token, one for each request, the first one first.
+        signers: the keys of clients that show an assertion, by client id, which its subject names.
+        assertions: header and claims of each assertion that it has taken.
     """
 
     def __init__(
@@ -54,6 +60,8 @@ class TokenEndpoint:
         self.issued: list[str] = []
         self.forms: list[dict[str, list[str]]] = []
         self.answers: list[tuple[int, bytes]] = []
+        self.signers: dict[str, rsa.RSAPublicKey | ec.EllipticCurvePublicKey] = {}
+        self.assertions: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self._key = _key(directory)
         self._users = users
         endpoint = self
@@ -120,9 +128,13 @@ class TokenEndpoint:
             return self.answers.pop(0)
         if path != PATH:
             return 404, b"{}"
-        if form.get("grant_type") != ["client_credentials"]:
+        (grant,) = form.get("grant_type", [""])
+        if grant not in ("client_credentials", _BEARER):
             return 400, b'{"error": "unsupported_grant_type"}'
-        user = self._user(authorization)
+        (shown,) = form.get("assertion" if grant == _BEARER else "client_assertion", [""])
+        if shown and grant != _BEARER and form.get("client_assertion_type") != [_ASSERTION]:
+            return 400, b'{"error": "invalid_request"}'
+        user = self._signer(shown) if shown or grant == _BEARER else self._user(authorization)
         if user is None:
             return 401, b'{"error": "invalid_client", "error_description": "no such client, or not this secret"}'
         token = self.token(user, scope=" ".join(form.get("scope", [])) or "none")
@@ -137,6 +149,26 @@ class TokenEndpoint:
         except ValueError:
             return None
         return user if kind == "Basic" and self._users.get(user) == secret else None
+
+    def _signer(self, assertion: str) -> str | None:
+        """Whom an assertion names, if it is signed with that client's key and holds now, and here."""
+        try:
+            content, _, signature = assertion.rpartition(".")
+            header, claims = (json.loads(_bytes(part)) for part in content.split("."))
+            name, key, signed = claims["sub"], self.signers[claims["sub"]], _bytes(signature)
+            if isinstance(key, rsa.RSAPublicKey):
+                key.verify(signed, content.encode(), padding.PKCS1v15(), hashes.SHA256())
+            else:
+                half = len(signed) // 2
+                numbers = encode_dss_signature(int.from_bytes(signed[:half]), int.from_bytes(signed[half:]))
+                key.verify(numbers, content.encode(), ec.ECDSA(hashes.SHA256()))
+        except (ValueError, KeyError, InvalidSignature):
+            return None
+        algorithm = "RS256" if isinstance(key, rsa.RSAPublicKey) else "ES256"
+        if header["alg"] != algorithm or claims["aud"] != self.url or not claims["nbf"] <= time.time() < claims["exp"]:
+            return None
+        self.assertions.append((header, claims))
+        return str(name)
 
 
 def write_keys(directory: Path) -> Path:
@@ -166,6 +198,10 @@ def _key(directory: Path) -> rsa.RSAPrivateKey:
     found = serialization.load_pem_private_key(place.read_bytes(), None)
     assert isinstance(found, rsa.RSAPrivateKey)
     return found
+
+
+def _bytes(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def _base64(data: bytes) -> bytes:
