@@ -66,6 +66,7 @@ def sent_before_an_election() -> PartitionCopy:
     copy = partition(sequence=10)
     copy.footing.leader_epoch = 4
     take(copy, batch(0, 1, size=LARGE), batch(1, 1, size=LARGE))
+    copy.check(copy.footing.question(), -1, -1, now())
     first = copy.next_batch()
     assert first is not None
     copy.acknowledged(first, 70)
@@ -133,9 +134,20 @@ def test_a_leader_is_asked_again_when_it_was_not_heard_for_a_while():
     assert not known.stale(60.5), "an answer to what was sent before tells nothing newer"
 
 
-@pytest.mark.parametrize(("reached", "leader_epoch"), [(UNKNOWN, 4), (Reached(4, 100), -1), (Reached(-1, 100), 4)])
-def test_nobody_is_asked_where_there_is_nothing_to_ask(reached, leader_epoch):
-    assert not footing(reached, leader_epoch).stale(1e9)
+@pytest.mark.parametrize("reached", [UNKNOWN, Reached(4, 100)])
+def test_nobody_is_asked_where_there_is_nothing_to_ask(reached):
+    assert not footing(reached, -1).stale(1e9)
+
+
+@pytest.mark.parametrize("reached", [UNKNOWN, Reached(-1, 100)])
+def test_before_the_very_first_batch_a_leader_is_asked_whether_it_still_leads(reached):
+    """What is put on record is the epoch that the lane believes in, and an answer to a batch does not tell it."""
+    known = footing(reached, 4)
+    assert not known.doubted
+    assert known.stale(50.0)
+    assert known.holds(known.question(), -1, -1, 50.0)
+    assert not known.stale(50.5)
+    assert known.stale(60.0)
 
 
 def test_the_first_batch_after_a_pause_waits_for_the_leaders_answer():

@@ -6,6 +6,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,35 @@ def test_the_only_broker_loses_what_was_not_flushed(cluster_a, topic, tmp_path):
             told = until(lambda: of_kind(file, name, "target-tail-lost"), "the loss is told of", PATIENCE_SECONDS)
             mirror.stop_in_time()
         assert (told[0].first, told[0].last) == (50, 99)
+
+
+def test_a_broker_that_starts_again_before_the_first_batch_has_lost_nothing(cluster_a, topic, tmp_path):
+    """Its leader epoch has gone up unnoticed; the topic of others is longer than that epoch was."""
+    names = [topic("empty"), topic("others")]
+    for name in names:
+        create_topic(cluster_a, name, 1)
+    with start("one") as one:
+        (broker,), copies = one.brokers, {name: f"a.{name}" for name in names}
+        settings = {"tasks.max": "1", "topics.append": names[1]}
+        file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "o": one}, {"a->o": "|".join(names)}, settings)
+        create_topic(one, copies[names[1]], 1)
+        write(one, copies[names[1]], OTHERS)
+        with Running(file, log=tmp_path / "run.log") as mirror:
+            until(lambda: all(progress_of(one, "sparkmirror.a.o.internal", name) for name in names), "found")
+            time.sleep(3)  # a lane has both and has nothing to do
+            broker.kill()
+            broker.start()
+            for turn in range(2):
+                for name in names:
+                    write(cluster_a, name, records(5, 5 * turn))
+                last = records(5 * turn + 5)[-1]
+                for copy in copies.values():
+                    until(lambda: last in mirrored(one, copy), "copied", PATIENCE_SECONDS)  # noqa: B023 - at once
+                time.sleep(3)  # the leader is asked again before the first batch after a pause
+            for name, copy in copies.items():
+                assert mirrored(one, copy) == records(10)
+                assert of_kind(file, name, "target-tail-lost") == []
+            mirror.stop_in_time()
 
 
 def test_the_only_broker_loses_what_was_not_flushed_of_a_partition_that_an_operator_has_moved_on(

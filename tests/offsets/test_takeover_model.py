@@ -260,3 +260,23 @@ def test_a_loss_that_a_lane_notices_only_after_it_has_written_more_is_made_good(
     repeated = len(world.arrived) - len(set(world.arrived))
     assert not repeated or any("will be there twice" in event for event in world.told)
     check_newest(world)
+
+
+@settings(max_examples=500, deadline=None)
+@given(_worlds, st.data())
+def test_a_lane_that_is_told_of_a_loss_where_nothing_was_lost_repeats_nothing(world, data):
+    """A broker has raised its epoch unnoticed, as one does that starts again before a partition's first batch."""
+    for _ in range(data.draw(st.integers(1, 3), label="runs")):
+        if data.draw(st.booleans(), label="others write first"):
+            world.others_write(data.draw(st.integers(1, 4), label="records of others"))
+            world.shared = True
+        world.copy_some(data.draw(st.integers(1, 3), label="answers"))
+        bound_map(world, data.draw(st.integers(0, world.position), label="the source's log start"))
+        world.retain(data.draw(st.sampled_from([0.0, 0.0, 0.3]), label="share removed"))
+        world.cut, world.torn = data.draw(st.integers(0, world.end), label="where the leader says it ends"), True
+        world.ask_again()
+        world.fence()
+        assert not isinstance(world.take_over(), Stuck)
+    assert world.copy(-1)
+    assert world.arrived == expected(world) or any("may be there twice" in event for event in world.told)
+    assert not any("lost the end" in event for event in world.told)

@@ -9,7 +9,8 @@ its log.
 A lane learns of an election by the answers to what it sends. While a partition is idle there are none, and a broker can
 lose the leadership, truncate its log, and lead again, or lose power and come back. So the leader is asked as well
 before the first batch after a pause, with the leader epoch that the lane believes in: one that was elected meanwhile
-refuses the question.
+refuses the question. That holds for the very first batch too, when nothing was acknowledged yet: an answer to what is
+sent does not tell in which leader epoch it was taken, and one that ended since would be put on record.
 
 Invariants:
     * Nothing is sent while `doubted`, and nothing first after a pause while `stale`.
@@ -81,8 +82,7 @@ class Footing:
         Args:
             now: seconds on the clock of ``copy.lease``, which a sleeping machine does not stop.
         """
-        known = NO_EPOCH not in (self.reached.leader_epoch, self.leader_epoch)
-        return known and now - self._known_at > PAUSE_SECONDS
+        return self.leader_epoch != NO_EPOCH and now - self._known_at > PAUSE_SECONDS
 
     def acknowledged(self, leader_epoch: int, end: int, sent_at: float) -> None:
         """A batch that was sent in ``leader_epoch``, at ``sent_at``, is in the log, up to the offset ``end``."""
@@ -100,7 +100,8 @@ class Footing:
             whether its log has everything that was asked for; if so it is not doubted any more, unless another leader
             or more that was acknowledged came in the meantime.
         """
-        if leader_epoch != asked.reached.leader_epoch or end < asked.reached.end:
+        known = asked.reached.leader_epoch != NO_EPOCH  # else only whether it still leads in the epoch was asked
+        if known and (leader_epoch != asked.reached.leader_epoch or end < asked.reached.end):
             return False
         self._verified = asked
         if asked.leader_epoch == self.leader_epoch:

@@ -34,7 +34,14 @@ from sparkmirror.offsets.placing import Known, Placed, Unseen, end_of, place
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import SEQUENCES, Targets
 from sparkmirror.offsets.tail import Tail, TailBatch
-from sparkmirror.offsets.truncation import is_missing, last_acknowledged, last_record, mirrored_from, missing_from
+from sparkmirror.offsets.truncation import (
+    has_record,
+    is_missing,
+    last_acknowledged,
+    last_record,
+    mirrored_from,
+    missing_from,
+)
 
 FURTHER = 4
 """How many times as far back each reading goes when the one before it showed nothing."""
@@ -303,6 +310,8 @@ def _cut_off(observed: Observed) -> Decision | None:
         return None
     if sound is None:
         position = mirrored_from(observed.map, writers, tail.start)
+        if position is not None and has_record(observed.map, behind, writers, position):
+            return None  # the flow had written nothing before, and its first record is there
     else:
         position = missing_from(observed.map, observed.lineage, before, behind[0])
     if position is None:

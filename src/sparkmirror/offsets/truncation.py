@@ -115,6 +115,20 @@ def last_record(known: PartitionMap, batches: Sequence[TailBatch], older: Sequen
     return None
 
 
+def has_record(known: PartitionMap, batches: Sequence[TailBatch], writers: Sequence[Writer], source: int) -> bool:
+    """Whether the record of a source offset is in one of these batches, by an epoch that is on record."""
+    for batch in batches:
+        writer = Writer(producer_id=batch.producer_id, epoch=batch.epoch)
+        pieces = known.pieces(writer) if writer in writers and not batch.control and batch.sequence >= 0 else None
+        count = None if pieces is None else pieces.count_at(source)
+        if pieces is None or count is None or pieces.source_of(count) != source:
+            continue
+        first = pieces.count_of(batch.sequence, count)
+        if first <= count <= first + batch.last_offset - batch.base_offset:
+            return True
+    return False
+
+
 def missing_from(known: PartitionMap, lineage: Lineage, before: Sequence[TailBatch], batch: TailBatch) -> int | None:
     """From which source offset on records are missing between some batches and a later one of the flow; None: none are.
 
