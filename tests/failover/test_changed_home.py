@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from sparkmirror.failover.states import Step
+from sparkmirror.lab.cluster import start
 from tests.failover.clients import next_records
 from tests.failover.halting import halted
 from tests.failover.test_switching import begun, told
 from tests.flow.logs import read
 from tests.flow.running import Running, admin_of, commit, committed, create_topic, ends, until, write_file
-from tests.flow.test_torn_while_idle import mirrored, write
+from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.invoking import sparkmirror
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -51,15 +54,21 @@ class Home:
 
     def go_back(self, code: int = 0) -> dict[str, Any]:
         done = sparkmirror("failback", self.file, *self.back)
-        assert done.returncode == code, done.stdout + done.stderr
-        return dict(json.loads(next(self.directory.glob("failback-*.json")).read_text()))
+        reports = list(self.directory.glob("failback-*.json"))
+        assert (done.returncode, len(reports)) == (code, 1), done.stdout + done.stderr
+        return dict(json.loads(reports[0].read_text()))
 
     def divergent(self, report: dict[str, Any]) -> list[tuple[int, int]]:
         return [(one["first"], one["last"]) for one in report["divergent"]]
 
     def kept(self, report: dict[str, Any]) -> list[bytes | None]:
-        (topic,) = {one["kept_in"] for one in report["divergent"]}
-        return [one.value for one in read(self.a, topic)[0]]
+        topics = sorted({one["kept_in"] for one in report["divergent"]})
+        return [one.value for topic in topics for one in read(self.a, topic)[0]]
+
+    def group(self, report: dict[str, Any], group: str) -> dict[str, Any]:
+        (found,) = (one for one in report["groups"] if one["group"] == group)
+        (place,) = (one for one in found["partitions"] if one["target_topic"] == self.name)
+        return dict(place)
 
     def next_on_a(self, group: str) -> bytes | None:
         return next_records(self.a, group, self.name, read(self.a, self.name))[0]
@@ -170,3 +179,189 @@ def test_a_group_that_was_in_place_already_is_followed_when_the_command_goes_on(
         assert home.go_back()["troubles"] == []
         assert (home.next_on_a(moved), home.next_on_a(still)) == (b"old-25", b"old-13")
         mirror.stop_in_time()
+
+
+def test_a_transaction_that_is_open_at_home_is_waited_for(cluster_a, cluster_b, topic, tmp_path):
+    home = Home(cluster_a, cluster_b, topic("open"), tmp_path, kept=True)
+    name, group = home.name, f"{home.name}-g"
+    write(cluster_a, name, marked("old", 10))
+    commit(cluster_a, group, name, {0: 10})
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, name) == marked("old", 10), "copied")
+        home.leave("failover", "--force")
+        producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "transactional.id": name})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        for value in marked("open", 3):
+            producer.produce(name, value, partition=0)
+        producer.flush(60)
+        write(cluster_a, name, marked("home", 5))
+        write(cluster_b, name, marked("away", 5))
+        until(lambda: ends(cluster_a, name)[0] == 23, "mirrored back, behind the open transaction")
+        commit(cluster_b, group, name, {0: 15})
+        plan = sparkmirror("failback", home.file, "--to", name, "--dry-run")
+        assert f"a transaction is open in {name}-0 on {name}" in plan.stdout
+        command = begun(home.file, "failback", *home.back)
+        assert command.stdout is not None
+        assert any("it is waited for" in line for line in command.stdout)
+        producer.commit_transaction(60)
+        rest = told(command)
+        assert command.returncode == 0, rest
+        report = json.loads(next(tmp_path.glob("failback-*.json")).read_text())
+        assert home.kept(report) == [*marked("open", 3), *marked("home", 5)]
+        write(cluster_a, name, marked("then", 2))
+        until(lambda: mirrored(cluster_b, name)[-1] == marked("then", 2)[-1], "goes on")
+        assert mirrored(cluster_b, name) == [*marked("old", 10), *marked("away", 5), *marked("then", 2)]
+        assert home.next_on_a(group) == marked("then", 1)[0]
+        mirror.stop_in_time()
+
+
+def test_a_topic_that_the_stopped_flow_never_found_is_compared_from_its_begin(cluster_a, cluster_b, topic, tmp_path):
+    home = Home(cluster_a, cluster_b, topic("found"), tmp_path, kept=True)
+    name, new, group = home.name, f"{home.name}-new", f"{home.name}-g"
+    more = {f"{name}->b.topics": f"{name}.*", f"b->{name}.topics": f"{name}.*"}
+    rounds = {f"{name}->b.refresh.topics.interval.seconds": "600", f"b->{name}.refresh.topics.interval.seconds": "1"}
+    with home.file.open("a") as file:
+        file.writelines(f"{key}={value}\n" for key, value in (more | rounds).items())
+    write(cluster_a, name, marked("old", 10))
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, name) == marked("old", 10), "copied")
+        create_topic(cluster_a, new, 1)
+        write(cluster_a, new, marked("home", 5))
+        commit(cluster_a, group, new, {0: 2})
+        home.leave("failover", "--force")
+        create_topic(cluster_b, new, 1)
+        write(cluster_b, new, marked("away", 5))
+        until(lambda: mirrored(cluster_a, new) == [*marked("home", 5), *marked("away", 5)], "mirrored back")
+        commit(cluster_b, group, new, {0: 5})
+        report = home.go_back()
+        assert [one["topic"] for one in report["divergent"]] == [new]
+        assert home.kept(report) == marked("home", 5)
+        assert committed(cluster_a, group, new) == {0: 10}
+        write(cluster_a, new, marked("then", 2))
+        until(lambda: mirrored(cluster_b, new) == [*marked("away", 5), *marked("then", 2)], "goes on behind it")
+        mirror.stop_in_time()
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_home_that_has_lost_the_end_of_its_log_is_compared_from_there(cluster_b, topic, tmp_path, kept):
+    name = topic("lost")
+    with start("home") as home_cluster:
+        home = Home(home_cluster, cluster_b, name, tmp_path, kept=kept)
+        (broker,), groups = home_cluster.brokers, {f"{name}-six": 6, f"{name}-eight": 8, f"{name}-end": 10}
+        for value in marked("old", 10):
+            write(home_cluster, name, [value])
+        for group, offset in groups.items():
+            commit(home_cluster, group, name, {0: offset})
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+            until(lambda: all(group in seen(home) for group in groups), "groups are on record")
+            broker.kill()
+            home.leave("failover")
+            cut_log(broker, name, 7)
+            broker.start()
+            write(home_cluster, name, marked("new", 5))
+            write(cluster_b, name, marked("away", 3))
+            back = name if kept else f"b.{name}"
+            until(lambda: mirrored(home_cluster, back)[-1:] == marked("away", 3)[-1:], "mirrored back")
+            if kept:
+                commit(cluster_b, f"{name}-end", name, ends(cluster_b, name))
+            report = home.go_back(code=1)
+            (trouble,) = report["troubles"]
+            assert f"{name}-0: {name} has lost what lay from offset 7 on" in trouble
+            assert home.divergent(report) == [(7, 11)]
+            assert home.kept(report) == marked("new", 5)
+            assert [home.group(report, group)["skipped"] for group in groups] == [3, 2, 0]
+            write(home_cluster, name, marked("then", 2))
+            until(lambda: mirrored(cluster_b, home.copy)[-1] == marked("then", 2)[-1], "goes on")
+            away = marked("away", 3) if kept else []
+            assert mirrored(cluster_b, home.copy) == [*marked("old", 10), *away, *marked("then", 2)]
+            following = (away or marked("then", 1))[0]
+            assert [home.next_on_a(group) for group in groups] == [b"old-6", following, marked("then", 1)[0]]
+            mirror.stop_in_time()
+
+
+def seen(home: Home) -> str:
+    done = sparkmirror("status", home.file, "--flow", f"{home.name}->b", "--groups")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_is_found_later_is_kept_once_however_often_the_command_dies(cluster_a, cluster_b, topic, tmp_path):
+    home = Home(cluster_a, cluster_b, topic("twice"), tmp_path, kept=True)
+    name = home.name
+    write(cluster_a, name, marked("old", 10))
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, name) == marked("old", 10), "copied")
+        home.leave("failover", "--force")
+        write(cluster_a, name, marked("home", 5))
+        command = halted(Step.MOVING, "failback", home.file, *home.back)
+        write(cluster_a, name, marked("late", 3))
+        command.send_signal(signal.SIGCONT)
+
+        def later() -> list[str]:
+            return [one for one in admin_of(cluster_a).list_topics(timeout=10).topics if one.endswith("-2")]
+
+        deadline = time.monotonic() + 60
+        while not (later() and ends(cluster_a, later()[0]).get(0)):  # at once, before it is on record
+            assert time.monotonic() < deadline
+        command.kill()
+        command.wait()
+        report = home.go_back()
+        assert home.kept(report) == [*marked("home", 5), *marked("late", 3)]
+        mirror.stop_in_time()
+
+
+def test_a_switchover_is_refused_while_a_failback_has_not_ended(cluster_a, cluster_b, topic, tmp_path):
+    """Where it was forced nevertheless, the failback does not go on, but can be taken back."""
+    home = Home(cluster_a, cluster_b, topic("cross"), tmp_path, kept=True)
+    name = home.name
+    write(cluster_a, name, marked("old", 10))
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, name) == marked("old", 10), "copied")
+        home.leave("switchover", "--wait-for-idle", "1")
+        told(begun(home.file, "failback", *home.back, dies_in=Step.IDLING))
+        across = ("--from", "b", "--to", name, "--wait-for-idle", "1", "--yes", "--report", str(tmp_path))
+        refused = sparkmirror("switchover", home.file, *across)
+        assert refused.returncode != 0
+        assert f"go on with sparkmirror failback --to {name}, or add --abandon" in " ".join(refused.stdout.split())
+        forced = sparkmirror("switchover", home.file, *across, "--force")
+        assert forced.returncode == 0, forced.stdout + forced.stderr
+        write(cluster_a, name, marked("then", 5))
+        stands = sparkmirror("failback", home.file, *home.back)
+        assert stands.returncode != 0
+        assert f"b->{name} is stopped by switchover to {name}" in " ".join(stands.stderr.split())
+        back = sparkmirror("failback", home.file, *home.back, "--abandon")
+        assert back.returncode == 0, back.stdout + back.stderr
+        goes_on = sparkmirror("release", home.file, "--flow", f"{name}->b", "--yes")
+        assert goes_on.returncode == 0, goes_on.stdout + goes_on.stderr
+        until(lambda: mirrored(cluster_b, name) == [*marked("old", 10), *marked("then", 5)], "it goes on")
+        mirror.stop_in_time()
+
+
+def test_in_a_chain_what_the_first_flow_has_brought_meanwhile_goes_on(cluster_a, cluster_b, topic, tmp_path):
+    name = topic("chain")
+    group, middle, last = f"{name}-g", f"a.{name}", f"{name}.a.{name}"
+    settings = {"tasks.max": "1", "groups": f"{name}-.*", "heartbeats.replication.enabled": "false"}
+    with start("third") as third:
+        clusters = {"a": cluster_a, name: cluster_b, "c": third}
+        flows = {f"a->{name}": name, f"{name}->c": rf"(a\\.)?{name}", f"c->{name}": rf"(a\\.)?{name}"}
+        file = write_file(tmp_path / "mm2.properties", clusters, flows, settings)
+        words = ("--yes", "--report", str(tmp_path))
+        create_topic(cluster_a, name, 1)
+        write(cluster_a, name, marked("first", 10))
+        with Running(file, log=tmp_path / "mirror.log") as mirror:
+            until(lambda: mirrored(third, last) == marked("first", 10), "copied to the third")
+            commit(cluster_b, group, middle, {0: 10})
+            until(lambda: group in sparkmirror("status", file, "--groups").stdout, "the group is on record")
+            over = sparkmirror("failover", file, "--from", name, "--to", "c", "--force", *words)
+            assert over.returncode == 0, over.stdout + over.stderr
+            write(cluster_a, name, marked("more", 10))
+            until(lambda: len(mirrored(cluster_b, middle)) == 20, "brought to the second")
+            back = sparkmirror("failback", file, "--to", name, "--wait-for-idle", "1", *words)
+            assert back.returncode == 0, back.stdout + back.stderr
+            report = json.loads(next(tmp_path.glob("failback-*.json")).read_text())
+            assert report["divergent"] == []
+            until(lambda: mirrored(third, last) == [*marked("first", 10), *marked("more", 10)], "it goes on")
+            assert next_records(cluster_b, group, middle, read(cluster_b, middle))[0] == marked("more", 1)[0]
+            mirror.stop_in_time()

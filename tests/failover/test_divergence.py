@@ -47,6 +47,7 @@ def test_topics_keep_what_readers_see_and_are_made_anew_when_it_is_done_again(
     found = [Divergent(TopicPartition(written, 0), here[1].offset, ends(cluster_a, written)[0])]
     kept = kept_as(written, 1_700_000_000_000)
     assert kept == f"{written}.divergent.20231114-221320"
+    assert kept_as(written, 1_700_000_000_000, 2) == f"{kept}-2"
     for _ in range(2):
         count = keep_in_topics(lab_cluster("A"), lab_cluster("A"), lab_flow, found, {written: kept}, ())
         assert count == len(here) - 1

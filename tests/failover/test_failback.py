@@ -51,9 +51,9 @@ def test_what_came_later_is_what_was_not_known_before():
     one, other = TopicPartition("t", 0), TopicPartition("t", 1)
     known = [Divergent(one, 10, 20), Divergent(one, 25, 30)]
     found = [Divergent(one, 15, 28), Divergent(one, 29, 40), Divergent(other, 5, 6)]
-    assert added(found, known) == (Divergent(one, 20, 25), Divergent(one, 30, 40), Divergent(other, 5, 6))
-    assert added(known, found) == (Divergent(one, 10, 15), Divergent(one, 28, 29))
-    assert added(known, known) == ()
+    assert added(found, known, 2) == (Divergent(one, 20, 25, 2), Divergent(one, 30, 40, 2), Divergent(other, 5, 6, 2))
+    assert added(known, found, 3) == (Divergent(one, 10, 15, 3), Divergent(one, 28, 29, 3))
+    assert added(known, known, 2) == ()
 
 
 def test_very_many_ranges_of_a_partition_are_one():

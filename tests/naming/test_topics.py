@@ -54,6 +54,7 @@ def _decision(topic: str, flow: FlowConfig = FLOW) -> Decision:
         ("mm2-offset-syncs.B.internal", Decision.INTERNAL),
         ("C.checkpoints.internal", Decision.INTERNAL),
         ("orders.divergent.20261122-031502", Decision.DIVERGENT),
+        ("orders.divergent.20261122-031502-2", Decision.DIVERGENT),
         ("C.orders.divergent.20261122-031502", Decision.NOT_INCLUDED),
         ("orders.divergent", Decision.CHOSEN),
         (WRITERS_TOPIC, Decision.INTERNAL),

@@ -30,13 +30,13 @@ from sparkmirror.naming.topics import WRITERS_TOPIC
 NO_PRODUCER = -1
 
 
-def brought_from(cluster: Cluster, cluster_id: str, origin_id: str) -> frozenset[int]:
+def brought_from(cluster: Cluster, cluster_id: str, origin_id: str | None = None) -> frozenset[int]:
     """The producer ids with which flows have written to a cluster what came from another one, or through it.
 
     Args:
         cluster: whose registry is read.
         cluster_id: its id.
-        origin_id: that of the other one.
+        origin_id: that of the other one; None for any.
 
     Raises:
         BrokerError: the registry cannot be read.
@@ -44,7 +44,7 @@ def brought_from(cluster: Cluster, cluster_id: str, origin_id: str) -> frozenset
     """
     known = registrations(cluster.run(read_registry, Journal(cluster, WRITERS_TOPIC)))
     return frozenset(
-        one.producer_id for one in known if one.cluster == cluster_id and origin_id in (*one.origin, *one.carried)
+        one.producer_id for one in known if one.cluster == cluster_id and origin_id in (None, *one.origin, *one.carried)
     )
 
 

@@ -9,8 +9,8 @@ may have written between any two of its records.
 
 Invariants: every committed record behind the copy's position that no flow has brought from the other cluster is found;
 records are kept as readers see them (committed, with key, value, headers and timestamp); a place that was half filled
-by a run that was interrupted is filled again from its beginning, but what is added to it later is only added, since the
-cluster may have lost the rest by then.
+by a run that was interrupted is filled again from its beginning. What is found later gets another place, since the
+cluster may have lost by then what the first one holds.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span, read_records
 from sparkmirror.model import TopicPartition
 
-MOST = 1_000
-"""Offsets of one range that are read to see whether records lie there, and not only markers of transactions."""
+FEW = 1_000
+"""Offsets of a range that are read first to see whether a record lies there, and not only markers of transactions."""
 
 RANGES = 20
 """So many ranges of a partition are told apart; of more one is made, in which mirrored records lie too."""
@@ -54,22 +54,26 @@ LOOK_SECONDS = 0.2
 
 
 class Divergent(NamedTuple):
-    """Offsets of one partition from ``first`` to before ``end``."""
+    """Offsets of one partition from ``first`` to before ``end``.
+
+    What is found by one comparison is one part, and kept in a place of its own: later ones find more.
+    """
 
     partition: TopicPartition
     first: int
     end: int
+    part: int = 1
 
     @property
     def row(self) -> list[Any]:
         """For the record."""
-        return [*self.partition, self.first, self.end]
+        return [*self.partition, self.first, self.end, self.part]
 
     @staticmethod
     def of(row: Sequence[Any]) -> Divergent:
         """From the record."""
-        topic, number, first, end = row
-        return Divergent(TopicPartition(topic, number), first, end)
+        topic, number, first, end, part = row
+        return Divergent(TopicPartition(topic, number), first, end, part)
 
 
 def find(
@@ -92,12 +96,13 @@ def find(
     return tuple(sorted(found))
 
 
-def added(found: Sequence[Divergent], known: Sequence[Divergent]) -> tuple[Divergent, ...]:
-    """What of ``found`` is not in ``known``, in order. Pure."""
+def added(found: Sequence[Divergent], known: Sequence[Divergent], part: int) -> tuple[Divergent, ...]:
+    """What of ``found`` is not in ``known``, in order, as that part. Pure."""
     spans: dict[TopicPartition, list[Span]] = {}
     for one in known:
         spans.setdefault(one.partition, []).append(Span(one.first, one.end))
-    return tuple(part for one in found for part in _without(one, spans.get(one.partition, ())))
+    more = (rest for one in found for rest in _without(one, spans.get(one.partition, ())))
+    return tuple(one._replace(part=part) for one in more)
 
 
 def _without(whole: Divergent, spans: Iterable[Span]) -> Iterator[Divergent]:
@@ -111,12 +116,12 @@ def _without(whole: Divergent, spans: Iterable[Span]) -> Iterator[Divergent]:
 def with_records(
     cluster: Cluster, found: Sequence[Divergent], without: Collection[int], timeout_ms: int
 ) -> tuple[Divergent, ...]:
-    """Those that have a record; one of more than `MOST` offsets is taken to have some.
+    """Those that have a record.
 
     Args:
         cluster: that came back.
         found: where it may have more.
-        without: the producers that have mirrored records back.
+        without: producers whose records do not count, since they were mirrored from elsewhere.
         timeout_ms: of each question.
 
     Raises:
@@ -128,21 +133,25 @@ def with_records(
         cluster, sorted({one.partition for one in found}), OffsetSpec.EARLIEST, timeout_ms=timeout_ms
     )
     left = [one._replace(first=max(one.first, oldest[one.partition])) for one in found]
-    left = [one for one in left if one.first < one.end]
-    kept = [one for one in left if one.end - one.first > MOST]
-    rest = [one for one in left if one.end - one.first <= MOST]
-    while rest:  # of each partition one at a time
+    kept, rest, size = [], {one: one.first for one in left if one.first < one.end}, FEW
+    while rest:  # of each partition one at a time, until there is a record
         now = {one.partition: one for one in reversed(rest)}
-        spans = {place: Span(one.first, one.end) for place, one in now.items()}
+        spans = {place: Span(rest[one], min(one.end, rest[one] + size)) for place, one in now.items()}
         counted = read_records(cluster, spans, _counted, timeout_ms, without=without).complete()
-        kept += [one for place, one in now.items() if sum(counted[place])]
-        rest = [one for one in rest if one != now[one.partition]]
+        for place, one in now.items():
+            rest[one] = spans[place].end
+            if sum(counted[place]):
+                kept.append(one)
+            if one in kept or rest[one] == one.end:
+                del rest[one]
+        size = CHUNK
     return tuple(sorted(kept))
 
 
-def kept_as(topic: str, moment_ms: int) -> str:
+def kept_as(topic: str, moment_ms: int, part: int = 1) -> str:
     """The name of the topic that keeps what diverged; flows leave such names out, see ``naming.topics.DIVERGENT``."""
-    return f"{topic}.divergent.{time.strftime('%Y%m%d-%H%M%S', time.gmtime(moment_ms / 1000))}"
+    name = f"{topic}.divergent.{time.strftime('%Y%m%d-%H%M%S', time.gmtime(moment_ms / 1000))}"
+    return name if part == 1 else f"{name}-{part}"
 
 
 def keep_in_topics(
@@ -152,8 +161,6 @@ def keep_in_topics(
     found: Sequence[Divergent],
     names: Mapping[str, str],
     without: Collection[int],
-    *,
-    add: bool = False,
 ) -> int:
     """Copies the records to topics beside theirs, and gives how many there are.
 
@@ -164,7 +171,6 @@ def keep_in_topics(
         found: what is copied, in order.
         names: of the topics that keep it, by topic.
         without: producers whose records are left out.
-        add: to what these topics have already.
 
     Raises:
         SparkmirrorError: the cluster cannot be read or written to.
@@ -172,8 +178,6 @@ def keep_in_topics(
     timeout_ms = flow.admin_timeout_ms
     known = admin.list_topics(reading, sorted(names), timeout_ms)
     wanted = {names[topic]: len(known[topic].partitions) for topic in {one.partition.topic for one in found}}
-    if add:
-        wanted = {name: partitions for name, partitions in wanted.items() if not _is_there(writing, name, timeout_ms)}
     _make_anew(writing, wanted, flow)
     copied = 0
     for one in found:
@@ -192,22 +196,19 @@ def export(
     directory: Path,
     stem: str,
     without: Collection[int],
-    *,
-    add: bool = False,
 ) -> int:
     """Writes the records to files, one for each partition, a JSON object in each line; gives how many there are.
 
-    Keys, values and values of headers are in base64, null where they are null. With ``add`` they come behind what the
-    files have already.
+    Keys, values and values of headers are in base64, null where they are null.
 
     Raises:
         SparkmirrorError: the cluster cannot be read, or a file not be written.
     """
-    copied, mode = 0, "a" if add else "w"
+    copied = 0
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for partition, ranges in groupby(found, key=lambda one: one.partition):
-            with (directory / f"{stem}.{partition}.jsonl").open(mode, encoding="utf-8") as file:
+            with (directory / f"{stem}.{partition}.jsonl").open("w", encoding="utf-8") as file:
                 for table in (each for one in ranges for each in _tables(cluster, one, flow.admin_timeout_ms, without)):
                     for record in table.to_pylist():
                         file.write(json.dumps(_as_json(record), ensure_ascii=False) + "\n")
@@ -232,10 +233,6 @@ def _tables(cluster: Cluster, one: Divergent, timeout_ms: int, without: Collecti
 
 def _counted(table: Any) -> list[int]:
     return [table.num_rows]
-
-
-def _is_there(cluster: Cluster, name: str, timeout_ms: int) -> bool:
-    return bool(admin.list_topics(cluster, [name], timeout_ms))
 
 
 def _make_anew(cluster: Cluster, wanted: Mapping[str, int], flow: FlowConfig) -> None:

@@ -10,34 +10,31 @@ maps of both flows; forth goes on only at the end, behind what was put aside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from sparkmirror.copy.origins import brought_from
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import divergence, fence, homeward, look
+from sparkmirror.failover import comparison, divergence, fence, homeward, look
+from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
-from sparkmirror.failover.procedure import Procedure, moved_by
+from sparkmirror.failover.procedure import Options, Procedure, moved_by
 from sparkmirror.failover.states import COMMITTING, Keep, Step
-from sparkmirror.flow.planner import ids_of_topics
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.kafka.reading import Span
+from sparkmirror.kafka.open_transactions import open_below
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.naming import policy_for
 from sparkmirror.offsets.group_records import commits_of
 from sparkmirror.offsets.ledger import Operation
-from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.orders import HOLD_KEY, MoveOrder
 
 SHOWN = 10
@@ -82,21 +79,29 @@ class Failback:
 
     def _compare(self, operation: Operation) -> None:
         """Finds what only the cluster that came back has."""
-        ids = topic_ids(self._forth)
-        recreated = recreated_topics(self._forth, ids)
-        for name in recreated:
-            self._tell(said_of_recreated(name, operation.source))
-        found = divergent(self._forth, self._back, recreated)
-        self._tell_of(found, operation)
-        self._operator.note(
-            divergent=[one.row for one in found],
-            recreated=list(recreated),
-            ids=_ids_of(found, ids),
-            kept=_kept_as(found, operation),
-            names=names(self._forth, self._back),
-        )
-        if _writes_originals(self._forth, self._back):
+        self._check_back()
+        seen = self._compared(operation)
+        self._tell_of(seen.found, operation)
+        self._operator.note(**seen.facts, names=names(self._forth, self._back))
+        if comparison.writes_originals(self._forth, self._back):
             self._let_in(operation)  # the flow back writes to the very topics
+
+    def _compared(self, operation: Operation) -> Comparison:
+        """Compares when no transaction is open on the cluster that came back."""
+        there, patience = operation.source, Options.of(operation.facts).timeout_s
+        ends = comparison.ends(self._forth)
+        timeout_ms = self._forth.flow.admin_timeout_ms
+        if still := open_below(self._forth.source, ends, 0, timeout_ms):
+            self._tell(f"{open_in(still[0], there)}; it is waited for")
+            still = open_below(self._forth.source, ends, int(patience * 1000), timeout_ms)
+        if still:
+            raise SparkmirrorError(
+                f"after {patience:g} s {open_in(still[0], there)} (--abandon takes the operation back)"
+            )
+        seen = comparison.compare(self._forth, self._back, ends)
+        for text in seen.troubles(self._back.flow.source.alias, there):
+            self._tell(text)
+        return seen
 
     def _tell_of(self, found: Sequence[Divergent], operation: Operation) -> None:
         for one in found[:SHOWN]:
@@ -106,49 +111,49 @@ class Failback:
 
     def _save(self, operation: Operation) -> None:
         """Puts it aside, as it was asked for."""
-        self._operator.note(saved=self._put_aside(_found(operation), operation))
+        self._operator.note(saved=self._put_aside(Comparison.of(operation.facts).found, operation))
 
     def _save_more(self, operation: Operation) -> Operation:
         """Puts aside what applications have written meanwhile to the cluster that came back."""
-        ids, before = topic_ids(self._forth), operation.facts["ids"]
-        recreated = recreated_topics(self._forth, ids)
-        again = {name for name in recreated if before.get(name, ids[name]) != ids[name]}
-        again |= set(recreated) - set(_recreated(operation))
-        known = tuple(one for one in _found(operation) if one.partition.topic not in again)
-        more = divergence.added(divergent(self._forth, self._back, recreated), known)
-        if not more and not again:
+        before, now = Comparison.of(operation.facts), self._compared(operation)
+        again = {name for name in now.recreated if before.ids.get(name, now.ids[name]) != now.ids[name]}
+        again |= set(now.recreated) - set(before.recreated)
+        known = tuple(one for one in before.found if one.partition.topic not in again)
+        more = divergence.added(now.found, known, 1 + max((one.part for one in before.found), default=1))
+        if not more and not again and now.parted == before.parted:
             return operation
-        for name in sorted(again):
-            self._tell(said_of_recreated(name, operation.source))
         self._tell_of(more, operation)
-        saved = self._put_aside(more, operation, add=True)
+        saved = self._put_aside(more, operation)
+        both = replace(now, found=tuple(sorted([*known, *more])))
+        facts = both.facts
         return self._operator.note(
-            divergent=[one.row for one in sorted([*known, *more])],
-            recreated=list(recreated),
-            ids={**before, **_ids_of(more, ids)},
-            kept={**operation.facts["kept"], **_kept_as(more, operation)},
+            **facts | {"ids": {**before.ids, **facts["ids"]}},
             saved=operation.facts.get("saved", 0) + saved,
         )
 
-    def _put_aside(self, found: Sequence[Divergent], operation: Operation, *, add: bool = False) -> int:
+    def _put_aside(self, found: Sequence[Divergent], operation: Operation) -> int:
         """Keeps records of which only the cluster that came back has any; gives how many there are."""
         facts = operation.facts
         keep = Keep(facts["divergent_as"])
         if not found or keep is Keep.DISCARD:
             return 0
-        reading, without = self._forth.source, _brought(self._forth, self._back)
+        reading, without = self._forth.source, comparison.brought_by_flows(self._forth, self._back)
+        (part,) = {one.part for one in found}
         if keep is Keep.TOPIC:
-            kept, flow = _kept_as(found, operation), self._back.flow
-            saved = divergence.keep_in_topics(reading, self._back.target, flow, found, kept, without, add=add)
+            topics = {one.partition.topic for one in found}
+            kept = {name: divergence.kept_as(name, operation.began_ms, part) for name in topics}
+            saved = divergence.keep_in_topics(reading, self._back.target, self._back.flow, found, kept, without)
             where = ", ".join(sorted(kept.values()))
         else:
             directory = Path(facts["directory"])
-            saved = divergence.export(reading, self._forth.flow, found, directory, operation.id, without, add=add)
+            stem = operation.id if part == 1 else f"{operation.id}-{part}"
+            saved = divergence.export(reading, self._forth.flow, found, directory, stem, without)
             where = str(directory)
         self._tell(f"{saved} records that only {operation.source} has are kept in {where}")
         return saved
 
     def _move(self, operation: Operation) -> None:
+        self._check_back()
         if not operation.facts.get(COMMITTING):
             self._procedure.check_members()
         # What came while groups were waited for has to be there too, or who has read it here reads it again there.
@@ -156,13 +161,24 @@ class Failback:
         operation = self._save_more(operation)
         self._procedure.commit(self._decided(operation))
 
+    def _check_back(self) -> None:
+        """The operation may have stood still while applications went there another way, which stops the flow back."""
+        assert self._back.store is not None
+        self._back.store.follow()
+        held, back = self._back.store.state.held, self._back.flow
+        if held is not None:
+            raise SparkmirrorError(
+                f"{back.name} is stopped by {held.reason}: nothing comes to {back.target.alias}, and applications may "
+                f"be there already; take this operation back with --abandon, or release {back.name} first"
+            )
+
     def _verify(self, operation: Operation) -> None:
         here, there = self._back.flow.source.alias, operation.source
         active = sorted(name for name, each in look.chosen_groups(self._back).items() if each.active)
         self._procedure.look_after(
             self._decided(operation),
             (
-                *(said_of_recreated(name, there) for name in _recreated(operation)),
+                *Comparison.of(operation.facts).troubles(here, there),
                 *(
                     f"group {name} has members on {here}: stop them, what they read there is read again"
                     for name in active
@@ -171,19 +187,18 @@ class Failback:
         )
 
     def _decided(self, operation: Operation) -> tuple[GroupMove, ...]:
-        known = _found(operation), _recreated(operation), moved_by(operation)
-        return decided(self._forth, self._back, *known)
+        return decided(self._forth, self._back, Comparison.of(operation.facts), moved_by(operation))
 
     def _release(self, operation: Operation) -> None:
         """Lets the flow from the cluster that came back go on, and applications write there."""
-        last = {one.partition: one for one in _found(operation)}
-        found, now = self._not_behind(tuple(last.values())), now_ms()
-        ids = operation.facts["ids"]  # of the topics that were looked at: an order is about no other ones
+        seen = Comparison.of(operation.facts)
+        last = {one.partition: one for one in seen.found}
+        found, now = self._not_behind(tuple(last.values()), seen), now_ms()
         orders = [
             MoveOrder(
                 partition=one.partition,
                 to=one.end,
-                topic_id=ids.get(one.partition.topic, ""),
+                topic_id=seen.ids.get(one.partition.topic, ""),  # of the topic that was looked at, and no other one
                 time_ms=now,
                 by=operation.by,
             )
@@ -194,13 +209,18 @@ class Failback:
         self._store.write(orders, tombstones=[HOLD_KEY])
         self._tell(f"{self._forth.flow.name} is released")
 
-    def _not_behind(self, found: Sequence[Divergent]) -> tuple[Divergent, ...]:
+    def _not_behind(self, found: Sequence[Divergent], seen: Comparison) -> tuple[Divergent, ...]:
         """Those that the flow has not gone on behind yet, nor been told to: a second order would have it copy again."""
         self._store.follow()
         state = self._store.state
         told = {order.partition: order.to for order in state.moves.values()}
-        recreated = recreated_topics(self._forth, topic_ids(self._forth))
-        at = {p: progress.position for p, progress in state.progress.items() if p.topic not in recreated}
+        dead = {one.partition: one.position for one in seen.parted}  # positions in what the log has lost
+        at = {
+            place: progress.position
+            for place, progress in state.progress.items()
+            if (place.topic not in seen.recreated or progress.topic_id == seen.ids.get(place.topic))
+            and dead.get(place) != progress.position
+        }
         return tuple(one for one in found if at.get(one.partition, 0) < one.end and told.get(one.partition) != one.end)
 
     def _let_in(self, operation: Operation) -> None:
@@ -213,77 +233,13 @@ class Failback:
             self._tell(f"writing to {len(rows)} topics is no longer denied on {flow.source.alias}")
 
 
-def topic_ids(forth: Sides) -> dict[str, str]:
-    """The ids that copied topics have now on the cluster that came back, by name; "" before Kafka 2.8.
-
-    Raises:
-        SparkmirrorError: it cannot be asked.
-    """
-    assert forth.store is not None
-    forth.store.follow()
-    return ids_of_topics(forth.source, {place.topic for place in forth.store.state.progress})
-
-
-def recreated_topics(forth: Sides, ids: Mapping[str, str]) -> tuple[str, ...]:
-    """The copied topics that were deleted and created again on the cluster that came back: nothing there was copied.
-
-    Args:
-        forth: the flow from that cluster.
-        ids: the topics' ids now.
-    """
-    assert forth.store is not None
-    known = {place.topic: one.topic_id for place, one in forth.store.state.progress.items() if one.topic_id}
-    return tuple(sorted(name for name, topic_id in known.items() if ids.get(name, "") not in ("", topic_id)))
-
-
-def said_of_recreated(name: str, there: str) -> str:
-    """What is said of a topic that was deleted and made anew on the cluster that came back."""
-    return (
-        f"topic {name} was deleted and created again on {there} since it was copied: all it has is on {there} only, "
-        "and no group has an exact place in it"
-    )
-
-
-def divergent(forth: Sides, back: Sides, recreated: Collection[str]) -> tuple[Divergent, ...]:
-    """What only the cluster that came back has.
-
-    Args:
-        forth: the flow from the cluster that came back, and its clusters.
-        back: the flow to it, and its clusters.
-        recreated: topics of which nothing was copied, as `recreated_topics` gives them.
-
-    Raises:
-        SparkmirrorError: a cluster cannot be asked.
-    """
-    assert forth.store is not None
-    forth.store.follow()
-    ends = look.source_ends(forth, committed=True)
-    policy = policy_for(forth.flow.policy, forth.flow.source.alias)
-    positions = {
-        place: 0 if place.topic in recreated else max(0, one.position)
-        for place, one in forth.store.state.progress.items()
-        if not policy.is_heartbeats_topic(place.topic)
-    }
-    if not _writes_originals(forth, back):
-        return divergence.find(positions, ends, {})
-    found = divergence.find(positions, ends, _mirrored(forth, back, positions))
-    return divergence.with_records(forth.source, found, _brought(forth, back), forth.flow.admin_timeout_ms)
-
-
-def decided(
-    forth: Sides,
-    back: Sides,
-    found: Sequence[Divergent],
-    recreated: Collection[str],
-    moved: frozenset[str] = frozenset(),
-) -> tuple[GroupMove, ...]:
+def decided(forth: Sides, back: Sides, seen: Comparison, moved: frozenset[str] = frozenset()) -> tuple[GroupMove, ...]:
     """Where every group goes on.
 
     Args:
         forth: the flow from the cluster that came back, and its clusters.
         back: the flow to it, and its clusters.
-        found: what only that cluster has, in order.
-        recreated: topics there of which nothing was copied.
+        seen: how the two were compared.
         moved: the groups that the operation has moved already.
 
     Raises:
@@ -316,8 +272,9 @@ def decided(
             seen_ms=at,
             copies=ways[0],
             local=ways[1],
-            beyond={one.partition: one.end for one in found},
-            recreated=frozenset(recreated),
+            beyond={one.partition: one.end for one in seen.found},
+            recreated=frozenset(seen.recreated),
+            parted={one.partition: one.offset for one in seen.parted},
             oldest=oldest,
             empty=ends_of_empty(back.target, unmirrored, timeout_ms),
             there=look.standing_there(back.target, offsets, timeout_ms),
@@ -371,54 +328,9 @@ def _copies(forth: Sides) -> dict[str, str]:
     return {topics.remote_topic(forth.flow, name): name for name in known}
 
 
-def _writes_originals(forth: Sides, back: Sides) -> bool:
-    """Whether the flow back writes to the topics that the flow forth copies."""
-    return forth.flow.policy.keeps_names or back.flow.brings_home
-
-
-def _mirrored(forth: Sides, back: Sides, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, list[Span]]:
-    """The offsets of what was mirrored back into the very topics behind these positions."""
-    copies = {
-        TopicPartition(topics.remote_topic(forth.flow, place.topic), place.partition): place for place in positions
-    }
-    return {
-        copies[copy]: list(_behind(offsets, positions[copies[copy]]))
-        for copy, offsets in KnownMaps(back).of(set(copies)).items()
-    }
-
-
-def _behind(offsets: OffsetMap, position: int) -> Iterator[Span]:
-    """Where the records of a map lie at or behind a target offset."""
-    source = offsets.target_to_source(position)
-    for each in offsets.settled(NO_OFFSET if source is None else source - 1):
-        yield Span(each.target, each.target + each.length)
-
-
-def _brought(forth: Sides, back: Sides) -> frozenset[int]:
-    """The producers that have mirrored records back into the very topics."""
-    if not _writes_originals(forth, back):
-        return frozenset()
-    assert forth.store is not None
-    known = forth.store.state.flow
-    return frozenset() if known is None else brought_from(forth.source, known.source_id, known.target_id)
-
-
-def _recreated(operation: Operation) -> list[str]:
-    return list(operation.facts.get("recreated", ()))
-
-
-def _kept_as(found: Sequence[Divergent], operation: Operation) -> dict[str, str]:
-    """The topics that keep it, by topic."""
-    return {one.partition.topic: divergence.kept_as(one.partition.topic, operation.began_ms) for one in found}
-
-
-def _ids_of(found: Sequence[Divergent], ids: Mapping[str, str]) -> dict[str, str]:
-    return {one.partition.topic: ids.get(one.partition.topic, "") for one in found}
-
-
-def _found(operation: Operation) -> tuple[Divergent, ...]:
-    rows: Sequence[Sequence[Any]] = operation.facts.get("divergent", [])
-    return tuple(map(Divergent.of, rows))
+def open_in(place: TopicPartition, there: str) -> str:
+    """What is said of a transaction that is open on the cluster that came back."""
+    return f"a transaction is open in {place} on {there}: its producer, or transaction.timeout.ms, has to end it"
 
 
 class AnotherClusterError(SparkmirrorError):

@@ -64,6 +64,7 @@ class HomewardSight:
         local: of the flow that goes there.
         beyond: by partition there, the end of what was put aside.
         recreated: topics there that were made anew since they were copied: the copies' maps say nothing of them.
+        parted: by partition there, where its log parts from what was copied of it: it has lost the rest.
         oldest: the first offset that partitions there still have.
         empty: the ends of partitions there that have no record.
         there: how the groups stand there.
@@ -77,6 +78,7 @@ class HomewardSight:
     local: Way
     beyond: Mapping[TopicPartition, int] = field(default_factory=dict)
     recreated: frozenset[str] = frozenset()
+    parted: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest: Mapping[TopicPartition, int] = field(default_factory=dict)
     empty: Mapping[TopicPartition, int] = field(default_factory=dict)
     there: Standing = field(default_factory=Standing)
@@ -112,8 +114,10 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
         return _recreated(found, result, sight.beyond.get(there, 0))
     if isinstance(result, NotYet):
         return replace(found, text=result.reason.value)
-    upstream = None if back is None else upstream_of(back, committed.offset, offsets, plain)
-    return _placed(sight, group, found, result, left_out(offsets, committed.offset, plain, upstream))
+    brought = _copied(sight, here, with_lost=True)
+    upstream = None if brought is None else upstream_of(brought, committed.offset, offsets, plain)
+    left = left_out(offsets, committed.offset, plain, upstream) + _lost(sight, here, committed.offset)
+    return _placed(sight, group, found, result, left)
 
 
 def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Translated, left: int) -> MovedPlace:
@@ -149,13 +153,33 @@ def _used_since(sight: HomewardSight, group: str, found: MovedPlace) -> bool:
     return group in sight.moved and found.before not in (NO_OFFSET, found.offset) and not own
 
 
-def _copied(sight: HomewardSight, here: TopicPartition) -> FlowBack | None:
-    """What the flow that came from there has put into a partition here; it has ended."""
+def _copied(sight: HomewardSight, here: TopicPartition, *, with_lost: bool = False) -> FlowBack | None:
+    """What the flow that came from there has put into a partition here; it has ended.
+
+    Args:
+        sight: what is known.
+        here: the partition.
+        with_lost: also of what is not there any more.
+    """
     there = sight.copies.there(here)
     offsets = None if there is None else sight.copies.maps.get(there)
     if there is None or offsets is None or there.topic in sight.recreated:
         return None
+    if there in sight.parted and not with_lost:
+        offsets = offsets.below(sight.parted[there])
     return FlowBack(offsets=offsets, inherited=sight.copies.inherited.get(there), ended=True)
+
+
+def _lost(sight: HomewardSight, here: TopicPartition, committed: int) -> int:
+    """How many records that a group has not read are not there any more."""
+    there = sight.copies.there(here)
+    offsets = None if there is None else sight.copies.maps.get(there)
+    if there is None or offsets is None or there not in sight.parted:
+        return 0
+    source, end = offsets.target_to_source(committed), offsets.end()
+    if end is None:
+        return 0
+    return offsets.count(max(sight.parted[there], NO_OFFSET if source is None else source), end.source + 1)
 
 
 def _on(sight: HomewardSight, here: TopicPartition, committed: int) -> Translation:

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sparkmirror.config import FlowConfig
+from sparkmirror.failover.comparison import Comparison
+from sparkmirror.failover.divergence import kept_as
 from sparkmirror.failover.look import PartitionState
 from sparkmirror.failover.moves import Count, GroupMove, MovedPlace, count
 from sparkmirror.failover.operator import INTERRUPTIONS
@@ -197,17 +199,16 @@ _PLACE_HEAD = ("group", "partition", "committed", "on the target", "offset there
 
 
 def _divergent(operation: Operation) -> list[dict[str, Any]]:
-    kept: Mapping[str, str] = operation.facts.get("kept", {})
     in_topics = operation.facts.get("divergent_as") == Keep.TOPIC.value
     return [
         {
-            "topic": topic,
-            "partition": number,
-            "first": first,
-            "last": end - 1,
-            "kept_in": kept.get(topic) if in_topics else None,
+            "topic": one.partition.topic,
+            "partition": one.partition.partition,
+            "first": one.first,
+            "last": one.end - 1,
+            "kept_in": kept_as(one.partition.topic, operation.began_ms, one.part) if in_topics else None,
         }
-        for topic, number, first, end in operation.facts.get("divergent", [])
+        for one in Comparison.of(operation.facts).found
     ]
 
 

@@ -20,8 +20,8 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import failback, fence, look, moves, plan
-from sparkmirror.failover.divergence import Divergent
+from sparkmirror.failover import comparison, failback, fence, look, moves, plan
+from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.failback import Failback
 from sparkmirror.failover.operator import Operator, operating
 from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out, moved_by
@@ -31,7 +31,9 @@ from sparkmirror.flow.opening import never_started
 from sparkmirror.flow.repositioning import is_stopped
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import told
+from sparkmirror.kafka import admin
 from sparkmirror.kafka.store import Store
+from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY
 from sparkmirror.offsets.state import JournalState
@@ -112,8 +114,7 @@ class Desk:
     def unfinished(self) -> Operation | None:
         """The operation that was begun and has not ended, if there is one."""
         self._store.follow()
-        newest = self._store.state.ledger.operation
-        return None if newest is None or Step[newest.step] in ENDED else newest
+        return _unfinished(self._store.state)
 
     def plan(self, kind: Kind, options: Options) -> plan.Plan:
         """What an operation would do, and what speaks against it; changes nothing.
@@ -127,9 +128,9 @@ class Desk:
         """
         flow = self._sides.flow
         with ThreadPoolExecutor(1) as beside:  # a source that is gone is waited for; the target is read meanwhile
-            asked = beside.submit(look.source, self._sides)
+            asked = beside.submit(_ask_the_source, self._sides)
             sight = look.sight(self._sides, KnownMaps(self._sides))
-            source = asked.result()
+            source, begun = asked.result()
         self._store.follow()  # what was copied up to the ends that were asked for is not missing
         state = self._store.state
         return plan.decide(
@@ -139,7 +140,11 @@ class Desk:
             source,
             look.partitions(flow, state, source),
             moves.decide(sight),
-            against=(*_elsewhere(str(flow.name), state), *_unfenceable(self._sides, source, options)),
+            against=(
+                *_elsewhere(str(flow.name), state),
+                *((_other(begun),) if begun is not None else ()),
+                *_unfenceable(self._sides, source, options),
+            ),
             notes=_shut_out(flow, options, self._file),
             paused=sorted(order.topic for order in state.paused.values()),
         )
@@ -267,10 +272,12 @@ class BackDesk(Desk):
         assert self._back.store is not None
         self._back.store.follow()
         source = look.source(self._back, homeward=True)
-        recreated = failback.recreated_topics(self._sides, failback.topic_ids(self._sides))
-        found = failback.divergent(self._sides, self._back, recreated)
-        only = sum(one.end - one.first for one in found)
-        places = len({one.partition for one in found})
+        ends = comparison.ends(self._sides)
+        stable = comparison.stable(self._sides, ends)
+        seen = comparison.compare(self._sides, self._back, stable)
+        only = sum(one.end - one.first for one in seen.found)
+        places = len({one.partition for one in seen.found})
+        still = sorted(place for place, end in ends.items() if stable[place] < end)
         state = self._back.store.state
         self._store.follow()
         stopped = is_stopped(self._store.state)
@@ -282,16 +289,19 @@ class BackDesk(Desk):
             told(back, state, now_ms=now_ms()).state,
             source,
             look.partitions(back, state, source),
-            failback.decided(self._sides, self._back, found, recreated),
+            failback.decided(self._sides, self._back, seen),
             paused=sorted(order.topic for order in state.paused.values()),
             against=(
                 *(() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",)),
                 *_elsewhere(str(forth.name), self._store.state),
+                *((_other(begun),) if (begun := _unfinished(state)) is not None else ()),
+                *((f"{back.name} is stopped by {state.held.reason}",) if state.held is not None else ()),
                 *_unfenceable(self._back, source, options),
             ),
             notes=(
-                *(failback.said_of_recreated(name, forth.source.alias) for name in recreated),
-                *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if found else ()),
+                *seen.troubles(back.source.alias, forth.source.alias),
+                *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if seen.found else ()),
+                *((failback.open_in(still[0], forth.source.alias),) if still else ()),
                 *((_left_behind(forth, back, others),) if others else ()),
             ),
         )
@@ -304,18 +314,11 @@ class BackDesk(Desk):
         """
         assert self._back.store is not None
         self._back.store.follow()
-        rows = operation.facts.get("divergent", [])
         return Report(
             flow=self._back.flow,
             operation=operation,
             partitions=look.partitions(self._back.flow, self._back.store.state, NOT_ASKED),
-            moves=failback.decided(
-                self._sides,
-                self._back,
-                tuple(map(Divergent.of, rows)),
-                operation.facts.get("recreated", ()),
-                moved_by(operation),
-            ),
+            moves=failback.decided(self._sides, self._back, Comparison.of(operation.facts), moved_by(operation)),
         )
 
     def _steps(self, operator: Operator, tell: Tell) -> Callable[[Step, Operation], None]:
@@ -355,6 +358,30 @@ def _shut_out(flow: FlowConfig, options: Options, file: str) -> tuple[str, ...]:
     denied = f"while everybody is denied to write to {flow.source.alias}, {flow.name.back} cannot either"
     release = f"sparkmirror release {file} --flow '{flow.name}' --fence-only"
     return (f"{denied}: once no producer is left, {release} ends that",)
+
+
+def _unfinished(state: JournalState) -> Operation | None:
+    newest = state.ledger.operation
+    return None if newest is None or Step[newest.step] in ENDED else newest
+
+
+def _ask_the_source(sides: Sides) -> tuple[look.SourceState, Operation | None]:
+    """What the source says, and an operation of the flow back that has not ended: its record lies there."""
+    source = look.source(sides)
+    return source, _begun_the_other_way(sides) if source.answers else None
+
+
+def _begun_the_other_way(sides: Sides) -> Operation | None:
+    """None too where the source does not let it be read."""
+    name = internal_topic(sides.flow.name.back)
+    try:
+        if not admin.list_topics(sides.source, [name], look.ASK_MS):
+            return None
+        store = Store(sides.source, name, look.ASK_MS)
+        store.follow()
+        return _unfinished(store.state)
+    except SparkmirrorError:
+        return None
 
 
 def _elsewhere(flow: str, state: JournalState) -> tuple[str, ...]:

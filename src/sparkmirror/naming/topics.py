@@ -24,7 +24,7 @@ MAX_TOPIC_NAME = 249
 """Kafka's limit, in characters."""
 
 
-DIVERGENT = re.compile(r".+\.divergent\.\d{8}-\d{6}")
+DIVERGENT = re.compile(r".+\.divergent\.\d{8}-\d{6}(-\d+)?")
 """Names of the topics that keep what a failback put aside, see ``failover.divergence``."""
 
 

@@ -264,6 +264,12 @@ class OffsetMap:
             return self._points[offset, part.writer]
         return target
 
+    def below(self, offset: int) -> OffsetMap:
+        """The map as it would be if nothing from that source offset on had been mirrored."""
+        cut = (part._replace(stop=min(part.stop, _cut(part.pieces.sources, offset))) for part in self._parts)
+        parts = [part for part in cut if part.first < part.stop]
+        return OffsetMap(parts, min(self._position, offset), self._points)
+
     def writer_of(self, offset: int) -> Writer | None:
         """The epoch whose record tells where a source offset lies on the target; None where a later epoch's does."""
         place = bisect_right(self._sources, offset) - 1

@@ -1,0 +1,264 @@
+"""What the cluster that came back has, compared with what was copied from it and with what was brought back to it.
+
+*Forth* is the flow that copied from that cluster, *back* the one to it.
+
+Invariants: what is compared does not change any more, since no transaction is open below the ends that count; every
+committed record that neither flow accounts for is found, whether the flow forth had found its topic or not; a position
+counts only as far as the log is still the one that it was in. What a mirror has brought from a third cluster, in a
+chain, is not what only this one has.
+
+References: KIP-101 (leader epochs), KIP-516 (topic ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkmirror.config import Isolation
+from sparkmirror.copy.origins import brought_from
+from sparkmirror.duties import topics
+from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.failover import divergence, look
+from sparkmirror.failover.divergence import Divergent
+from sparkmirror.flow.planner import ids_of_topics
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.epochs import UNDEFINED, epoch_ends
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.reading import Span
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.naming import policy_for
+from sparkmirror.offsets.map import OffsetMap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """Where a log parts from what was copied of it: it has lost the rest, and may have other records there.
+
+    Attributes:
+        partition: on the cluster that came back.
+        offset: of the first record that it lost.
+        position: up to which it had been copied.
+    """
+
+    partition: TopicPartition
+    offset: int
+    position: int
+
+    @property
+    def row(self) -> list[Any]:
+        """For the record."""
+        return [*self.partition, self.offset, self.position]
+
+    @staticmethod
+    def of(row: Sequence[Any]) -> Parting:
+        """From the record."""
+        topic, number, offset, position = row
+        return Parting(partition=TopicPartition(topic, number), offset=offset, position=position)
+
+    def said(self, here: str, there: str) -> str:
+        """What is said of it.
+
+        Args:
+            here: where applications are.
+            there: the cluster that came back.
+        """
+        return (
+            f"{self.partition}: {there} has lost what lay from offset {self.offset} on, and had been copied up to "
+            f"offset {self.position}: these records are on {here} only, and groups that have not read them skip them"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The result.
+
+    Attributes:
+        found: what only the cluster that came back has, in order.
+        recreated: topics there that were deleted and created again since they were copied: nothing there was copied.
+        parted: where its logs part from what was copied, in order.
+        ids: of the topics there as they were compared, by name; "" before Kafka 2.8.
+    """
+
+    found: tuple[Divergent, ...] = ()
+    recreated: tuple[str, ...] = ()
+    parted: tuple[Parting, ...] = ()
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For the record; only ids of topics that something is said of."""
+        named = {one.partition.topic for one in self.found}
+        return {
+            "divergent": [one.row for one in self.found],
+            "recreated": list(self.recreated),
+            "parted": [one.row for one in self.parted],
+            "ids": {name: topic_id for name, topic_id in self.ids.items() if name in named},
+        }
+
+    @staticmethod
+    def of(facts: Mapping[str, Any]) -> Comparison:
+        """From the record."""
+        return Comparison(
+            found=tuple(map(Divergent.of, facts.get("divergent", ()))),
+            recreated=tuple(facts.get("recreated", ())),
+            parted=tuple(map(Parting.of, facts.get("parted", ()))),
+            ids=facts.get("ids", {}),
+        )
+
+    def troubles(self, here: str, there: str) -> tuple[str, ...]:
+        """What somebody has to look at, a line for each.
+
+        Args:
+            here: where applications are.
+            there: the cluster that came back.
+        """
+        again = (
+            f"topic {name} was deleted and created again on {there} since it was copied: all it has is on {there} "
+            "only, and no group has an exact place in it"
+            for name in self.recreated
+        )
+        return (*again, *(one.said(here, there) for one in self.parted))
+
+
+def ends(forth: Sides) -> dict[TopicPartition, int]:
+    """The ends of the logs, with what open transactions have written.
+
+    Raises:
+        SparkmirrorError: the cluster cannot be asked.
+    """
+    return look.source_ends(forth, committed=False)
+
+
+def stable(forth: Sides, log_ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Up to where no transaction is open now.
+
+    Raises:
+        SparkmirrorError: the cluster cannot be asked.
+    """
+    places, timeout_ms = list(log_ends), forth.flow.admin_timeout_ms
+    return admin.list_offsets(
+        forth.source, places, OffsetSpec.LATEST, isolation=Isolation.READ_COMMITTED, timeout_ms=timeout_ms
+    )
+
+
+def compare(forth: Sides, back: Sides, log_ends: Mapping[TopicPartition, int]) -> Comparison:
+    """Compares.
+
+    Args:
+        forth: the flow from the cluster that came back, and its clusters.
+        back: the flow to it, and its clusters.
+        log_ends: of its partitions; what lies behind them is not looked at. No transaction is open below them, or
+            what it has written is not found.
+
+    Raises:
+        SparkmirrorError: a cluster cannot be asked.
+    """
+    assert forth.store is not None
+    forth.store.follow()
+    ids = _topic_ids(forth)
+    recreated = _recreated(forth, ids)
+    parted = _parted(forth, log_ends, recreated)
+    points = {one.partition: one.offset for one in parted}
+    positions = {
+        place: 0 if place.topic in recreated else max(0, min(one.position, points.get(place, one.position)))
+        for place, one in forth.store.state.progress.items()
+        if not policy_for(forth.flow.policy, forth.flow.source.alias).is_heartbeats_topic(place.topic)
+    }
+    mirrored: Mapping[TopicPartition, list[Span]] = {}
+    if writes_originals(forth, back):
+        brought = _brought_to(back)
+        positions |= {place: 0 for place in log_ends if place in brought and place not in positions}
+        mirrored = _mirrored(forth, back, positions)
+    found = divergence.with_records(
+        forth.source,
+        divergence.find(positions, log_ends, mirrored),
+        brought_by_flows(forth, back) if writes_originals(forth, back) else _of_mirrors(forth),
+        forth.flow.admin_timeout_ms,
+    )
+    return Comparison(found=found, recreated=recreated, parted=parted, ids=ids)
+
+
+def writes_originals(forth: Sides, back: Sides) -> bool:
+    """Whether the flow back writes to the topics that the flow forth copies."""
+    return forth.flow.policy.keeps_names or back.flow.brings_home
+
+
+def brought_by_flows(forth: Sides, back: Sides) -> frozenset[int]:
+    """The producers that have mirrored records back into the very topics.
+
+    Raises:
+        SparkmirrorError: the cluster that came back cannot be asked.
+    """
+    assert forth.store is not None
+    known = forth.store.state.flow
+    if known is None or not writes_originals(forth, back):
+        return frozenset()
+    return brought_from(forth.source, known.source_id, known.target_id)
+
+
+def _of_mirrors(forth: Sides) -> frozenset[int]:
+    """The producers of all flows to the cluster that came back: what they write is on another cluster too."""
+    assert forth.store is not None
+    known = forth.store.state.flow
+    return frozenset() if known is None else brought_from(forth.source, known.source_id)
+
+
+def _topic_ids(forth: Sides) -> dict[str, str]:
+    assert forth.store is not None
+    return ids_of_topics(forth.source, {place.topic for place in forth.store.state.progress})
+
+
+def _recreated(forth: Sides, ids: Mapping[str, str]) -> tuple[str, ...]:
+    assert forth.store is not None
+    known = {place.topic: one.topic_id for place, one in forth.store.state.progress.items() if one.topic_id}
+    return tuple(sorted(name for name, topic_id in known.items() if ids.get(name, "") not in ("", topic_id)))
+
+
+def _parted(forth: Sides, log_ends: Mapping[TopicPartition, int], recreated: Collection[str]) -> tuple[Parting, ...]:
+    """By the leader epochs of what was copied last, as the flow itself sees it when it goes on."""
+    assert forth.store is not None
+    progress = {
+        place: one
+        for place, one in forth.store.state.progress.items()
+        if place in log_ends and place.topic not in recreated and one.position != NO_OFFSET
+    }
+    asked = {place: one.leader_epoch for place, one in progress.items() if one.leader_epoch >= 0}
+    told = epoch_ends(forth.source, asked, forth.flow.admin_timeout_ms).complete()
+    points = {place: log_ends[place] for place in progress}
+    points |= {place: end.end for place, end in told.items() if end.end != UNDEFINED}
+    return tuple(
+        Parting(partition=place, offset=points[place], position=one.position)
+        for place, one in sorted(progress.items())
+        if points[place] < one.position
+    )
+
+
+def _brought_to(back: Sides) -> set[TopicPartition]:
+    """The partitions that the flow back has begun to write to."""
+    assert back.store is not None
+    back.store.follow()
+    return {
+        TopicPartition(topics.remote_topic(back.flow, place.topic), place.partition)
+        for place in back.store.state.progress
+    }
+
+
+def _mirrored(forth: Sides, back: Sides, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, list[Span]]:
+    """The offsets of what was mirrored back into the very topics behind these positions."""
+    copies = {
+        TopicPartition(topics.remote_topic(forth.flow, place.topic), place.partition): place for place in positions
+    }
+    return {
+        copies[copy]: list(_behind(offsets, positions[copies[copy]]))
+        for copy, offsets in KnownMaps(back).of(set(copies)).items()
+    }
+
+
+def _behind(offsets: OffsetMap, position: int) -> Iterator[Span]:
+    """Where the records of a map lie at or behind a target offset."""
+    source = offsets.target_to_source(position)
+    for each in offsets.settled(NO_OFFSET if source is None else source - 1):
+        yield Span(each.target, each.target + each.length)
