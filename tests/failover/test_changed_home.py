@@ -365,3 +365,63 @@ def test_in_a_chain_what_the_first_flow_has_brought_meanwhile_goes_on(cluster_a,
             until(lambda: mirrored(third, last) == [*marked("first", 10), *marked("more", 10)], "it goes on")
             assert next_records(cluster_b, group, middle, read(cluster_b, middle))[0] == marked("more", 1)[0]
             mirror.stop_in_time()
+
+
+def test_a_failback_whose_cluster_is_gone_again_can_be_taken_back_or_gives_way_to_a_failover(
+    cluster_b, topic, tmp_path
+):
+    name = topic("gone")
+    with start("home") as cluster:
+        home = Home(cluster, cluster_b, name, tmp_path, kept=False)
+        (broker,), group = cluster.brokers, f"{name}-g"
+        write(cluster, name, marked("old", 10))
+        commit(cluster, group, name, {0: 4})
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+            home.leave("switchover", "--wait-for-idle", "1")
+            commit(cluster_b, group, home.copy, {0: 6})
+            told(begun(home.file, "failback", *home.back, dies_in=Step.IDLING))
+            broker.kill()
+            back = sparkmirror("failback", home.file, *home.back, "--abandon")
+            assert back.returncode == 0, back.stdout + back.stderr
+            broker.start()
+            told(begun(home.file, "failback", *home.back, dies_in=Step.MOVING))
+            assert committed(cluster, group, name) == {0: 6}
+            broker.kill()
+            stands = sparkmirror("failback", home.file, *home.back)
+            assert stands.returncode != 0
+            assert f"cluster {name} at" in stands.stderr
+            over = sparkmirror("failover", home.file, "--from", name, "--to", "b", "--yes", "--report", str(tmp_path))
+            assert over.returncode == 0, over.stdout + over.stderr
+            assert f"is given up, since {name} does not answer" in over.stdout
+            assert committed(cluster_b, group, home.copy) == {0: 6}, "consumers have committed that"
+            assert next_records(cluster_b, group, home.copy, read(cluster_b, home.copy))[0] == b"old-6"
+            mirror.stop(seconds=60)
+
+
+def test_a_failover_that_is_resumed_when_the_source_is_there_again_is_refused_as_a_new_one_is(
+    cluster_b, topic, tmp_path
+):
+    name = topic("resumed")
+    with start("home") as cluster:
+        home = Home(cluster, cluster_b, name, tmp_path, kept=False)
+        (broker,), group = cluster.brokers, f"{name}-g"
+        write(cluster, name, marked("old", 10))
+        commit(cluster, group, name, {0: 4})
+        words = ("--from", name, "--to", "b", "--yes", "--report", str(tmp_path))
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+            until(lambda: group in seen(home), "the group is on record")
+            broker.kill()
+            told(begun(home.file, "failover", *words, dies_in=Step.STOPPING))
+            broker.start()
+            write(cluster, name, marked("more", 3))
+            commit(cluster, group, name, {0: 9})
+            refused = sparkmirror("failover", home.file, *words)
+            assert refused.returncode != 0
+            assert "the source answers" in refused.stdout
+            assert "3 of its records are not on the target" in refused.stdout
+            forced = sparkmirror("failover", home.file, *words, "--force")
+            assert forced.returncode == 0, forced.stdout + forced.stderr
+            assert next_records(cluster_b, group, home.copy, read(cluster_b, home.copy))[0] == b"old-9"
+            mirror.stop(seconds=60)

@@ -158,7 +158,7 @@ def failback(
     )
     loaded = config.load(files)
     forth, back = flows_back(loaded, to, from_)
-    with prepared_back(forth, back, loaded.file) as desk:
+    with prepared_back(forth, back, loaded.file, home=not abandon) as desk:
         _operate(desk, Kind.FAILBACK, options, dry_run, yes, force, abandon, report)
 
 
@@ -213,7 +213,7 @@ def _operate(
         _end(desk.abandon(_tell), directory)
         return
     answers = False
-    if dry_run or desk.unfinished is None:
+    if dry_run or desk.is_planned(kind):
         plan = desk.plan(kind, options)
         _show(plan)
         if dry_run:

@@ -64,6 +64,7 @@ class Failback:
             Step.MOVING: self._move,
             Step.VERIFYING: self._verify,
             Step.RELEASING: self._release,
+            Step.UNDOING: self._procedure.allow,  # the flow back was never stopped
         }
 
     def do(self, step: Step, operation: Operation) -> None:

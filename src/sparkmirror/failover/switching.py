@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from sparkmirror.config import FlowConfig, MirrorConfig
+from sparkmirror.config import FlowConfig, MirrorConfig, Side
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import ConfigError, SparkmirrorError
@@ -26,7 +26,7 @@ from sparkmirror.failover.failback import Failback
 from sparkmirror.failover.operator import Operator, operating
 from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out, moved_by
 from sparkmirror.failover.report import Report
-from sparkmirror.failover.states import ENDED, Kind, Step, can_be_taken_back
+from sparkmirror.failover.states import COMMITTING, ENDED, Kind, Step, can_be_taken_back
 from sparkmirror.flow.opening import never_started
 from sparkmirror.flow.repositioning import is_stopped
 from sparkmirror.flow.sides import connected, record
@@ -126,13 +126,17 @@ class Desk:
         Raises:
             SparkmirrorError: the target cannot be asked.
         """
-        flow = self._sides.flow
+        flow, unfinished = self._sides.flow, self.unfinished
         with ThreadPoolExecutor(1) as beside:  # a source that is gone is waited for; the target is read meanwhile
             asked = beside.submit(_ask_the_source, self._sides)
             sight = look.sight(self._sides, KnownMaps(self._sides))
             source, begun = asked.result()
         self._store.follow()  # what was copied up to the ends that were asked for is not missing
         state = self._store.state
+        given_up = unfinished is not None and _gives_up(unfinished, kind, answers=source.answers)
+        others = [begun] if begun is not None else []
+        if unfinished is not None and unfinished.kind != kind.value and not given_up:
+            others.append(unfinished)
         return plan.decide(
             kind,
             str(flow.name),
@@ -142,10 +146,13 @@ class Desk:
             moves.decide(sight),
             against=(
                 *_elsewhere(str(flow.name), state),
-                *((_other(begun),) if begun is not None else ()),
+                *map(_other, others),
                 *_unfenceable(self._sides, source, options),
             ),
-            notes=_shut_out(flow, options, self._file),
+            notes=(
+                *_shut_out(flow, options, self._file),
+                *((_said_of_given_up(unfinished),) if unfinished is not None and given_up else ()),
+            ),
             paused=sorted(order.topic for order in state.paused.values()),
         )
 
@@ -162,7 +169,11 @@ class Desk:
             SparkmirrorError: it did not come to its end; run again, it goes on where it was.
         """
         with operating(self._sides.flow, self._store, tell) as operator:
+            self._check_clusters()
             unfinished = self.unfinished
+            if unfinished is not None and _gives_up(unfinished, kind, answers=answers):
+                self._give_up(operator, unfinished, tell)
+                unfinished = None
             if unfinished is not None and unfinished.kind != kind.value:
                 raise SparkmirrorError(_other(unfinished))
             if unfinished is None:
@@ -171,7 +182,38 @@ class Desk:
             else:
                 operator.resume()
                 tell(f"going on with {unfinished.id}: {Step[unfinished.step].value}")
+                if answers and kind is Kind.FAILOVER:
+                    operator.note(answers=True)  # it may not have when the operation was begun
             return self.report(carry_out(operator, self._steps(operator, tell), tell))
+
+    def is_planned(self, kind: Kind) -> bool:
+        """Whether there is something to consent to: an operation is begun, or goes on in a world that may be another.
+
+        A failover asks only then whether the source is there. Once it has moved a group it can only go on.
+
+        Args:
+            kind: of the operation.
+        """
+        unfinished = self.unfinished
+        if unfinished is None or kind is not Kind.FAILOVER:
+            return unfinished is None
+        if unfinished.kind != kind.value:
+            return unfinished.kind == Kind.FAILBACK.value
+        return not unfinished.facts.get(COMMITTING)
+
+    def _give_up(self, operator: Operator, unfinished: Operation, tell: Tell) -> None:
+        """Ends a failback whose cluster is gone again, and lets producers write where applications are."""
+        operator.resume()
+        rows = unfinished.facts.get("fence", [])
+        if rows:
+            fence.take_down(self._sides.target, fence.rules_of(rows), self._sides.flow.admin_timeout_ms)
+            operator.note(fence=[])
+            tell(f"writing to {len(rows)} topics is no longer denied on {self._sides.target.alias}")
+        operator.go_to(Step.ABANDONED)
+        tell(_said_of_given_up(unfinished))
+
+    def _check_clusters(self) -> None:
+        """Sees that the clusters are those that the operation is about."""
 
     def abandon(self, tell: Tell) -> Report:
         """Takes an operation back that was interrupted before a group was moved.
@@ -312,6 +354,10 @@ class BackDesk(Desk):
         Raises:
             SparkmirrorError: a cluster cannot be asked.
         """
+        if (
+            Step[operation.step] is Step.ABANDONED
+        ):  # nothing was moved, and the cluster that came back may be gone again
+            return Report(flow=self._back.flow, operation=operation, partitions=(), moves=())
         assert self._back.store is not None
         self._back.store.follow()
         return Report(
@@ -321,20 +367,30 @@ class BackDesk(Desk):
             moves=failback.decided(self._sides, self._back, Comparison.of(operation.facts), moved_by(operation)),
         )
 
+    def _check_clusters(self) -> None:
+        failback.check_same(self._sides)
+
     def _steps(self, operator: Operator, tell: Tell) -> Callable[[Step, Operation], None]:
         return Failback(self._sides, self._back, self._file, operator, tell).do
 
 
 @contextmanager
-def prepared_back(forth: FlowConfig, back: FlowConfig, file: str) -> Iterator[BackDesk]:
+def prepared_back(forth: FlowConfig, back: FlowConfig, file: str, *, home: bool = True) -> Iterator[BackDesk]:
     """What works on going back, with connections that are closed in the end.
+
+    Args:
+        forth: the flow from the cluster that came back.
+        back: the flow to it.
+        file: the configuration file, for messages.
+        home: whether that cluster is needed; an operation can be taken back without.
 
     Raises:
         ConfigError: one of the flows was never started.
         SparkmirrorError: a cluster cannot be asked.
     """
-    with connected(forth, role="operator") as one, connected(back, role="operator") as other:
-        for sides in (one, other):
+    needs = (Side.TARGET,) if home else ()
+    with connected(forth, role="operator") as one, connected(back, role="operator", needs=needs) as other:
+        for sides in (one, other) if home else (one,):
             state = record(sides)
             if state is None or state.flow is None:
                 raise never_started(sides.flow, file)
@@ -363,6 +419,21 @@ def _shut_out(flow: FlowConfig, options: Options, file: str) -> tuple[str, ...]:
 def _unfinished(state: JournalState) -> Operation | None:
     newest = state.ledger.operation
     return None if newest is None or Step[newest.step] in ENDED else newest
+
+
+def _gives_up(unfinished: Operation, kind: Kind, *, answers: bool) -> bool:
+    """Whether an operation takes the place of another one: a cluster that is gone cannot be gone back to."""
+    return kind is Kind.FAILOVER and unfinished.kind == Kind.FAILBACK.value and not answers
+
+
+def _said_of_given_up(unfinished: Operation) -> str:
+    text = f"{unfinished.id} is given up, since {unfinished.source} does not answer"
+    if not unfinished.facts.get(COMMITTING):
+        return text
+    return (
+        f"{text}: what groups that it has moved have read there meanwhile, they read again on {unfinished.target}, and "
+        "what was written there is missing"
+    )
 
 
 def _ask_the_source(sides: Sides) -> tuple[look.SourceState, Operation | None]:
