@@ -278,6 +278,15 @@ def test_a_home_that_has_lost_the_end_of_its_log_is_compared_from_there(cluster_
             assert mirrored(cluster_b, home.copy) == [*marked("old", 10), *away, *marked("then", 2)]
             following = (away or marked("then", 1))[0]
             assert [home.next_on_a(group) for group in groups] == [b"old-6", following, marked("then", 1)[0]]
+            commit(home_cluster, f"{name}-six", name, {0: 8})  # in what the lost tail was replaced with
+            translated = sparkmirror(
+                "offsets", home.file, "--group", f"{name}-six", "--flow", f"{name}->b", "--topic", name, "--json"
+            )
+            assert translated.returncode == 0, translated.stderr
+            (place,) = json.loads(translated.stdout)["partitions"]
+            commit(cluster_b, f"{name}-there", home.copy, {0: place["offset"]})
+            log = read(cluster_b, home.copy)
+            assert next_records(cluster_b, f"{name}-there", home.copy, log)[0] == (away or marked("then", 1))[0]
             mirror.stop_in_time()
 
 

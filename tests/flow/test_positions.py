@@ -251,6 +251,22 @@ def test_an_order_for_another_topic_of_the_name_moves_nothing_and_a_stop_stays_o
     assert stand(**both, on=Policies(source_recreated=GoOn.STOP)).kind is Kind.SOURCE_RECREATED
 
 
+@pytest.mark.parametrize(
+    ("change", "to", "parted"),
+    [
+        ({"epochs": {SOURCE: EpochEnd(3, 90)}}, 300, 90),
+        ({"epochs": {SOURCE: EpochEnd(3, 90)}}, 80, NO_OFFSET),
+        ({"topic_ids": {"orders": "bb"}}, 300, 10),
+        ({"target_ids": {"A.orders": "new"}}, 300, NO_OFFSET),
+        ({}, 300, NO_OFFSET),
+    ],
+)
+def test_an_order_leads_past_what_the_source_has_in_the_place_of_what_was_copied(change, to, parted):
+    order = replace(MOVE, to=to, topic_id="")
+    begun = start(progress={SOURCE: replace(PROGRESS, target_id="old")}, moves={SOURCE: order}, **change)
+    assert (begun.plan.position, begun.plan.anew, begun.parted) == (to, True, parted)
+
+
 def test_an_order_wins_over_what_happened_to_the_target_and_both_are_told():
     begun = start(
         progress={SOURCE: replace(PROGRESS, target_id="old")}, target_ids={"A.orders": "new"}, moves={SOURCE: MOVE}

@@ -6,8 +6,8 @@ import pytest
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap, PartitionMap
-from sparkmirror.offsets.records import Progress
-from sparkmirror.offsets.segments import SEQUENCES
+from sparkmirror.offsets.records import Progress, part_of
+from sparkmirror.offsets.segments import SEQUENCES, MapKey, Parted
 from tests.offsets.segments import Segment, records_of
 
 PLACE = TopicPartition("orders", 1)
@@ -118,3 +118,39 @@ def test_an_empty_map_knows_nothing():
         None,
         None,
     )
+
+
+@pytest.mark.parametrize(("source", "target"), [(0, 0), (6, 6), (7, 10), (9, 10), (11, 10), (12, 10), (13, 11)])
+def test_older_epochs_hold_below_the_offset_at_which_the_source_has_parted_from_them(source, target):
+    """Offsets 0 to 9 were copied, the source lost 7 to 9, has others up to 11, and the flow was ordered to 12."""
+    newer = Writer(producer_id=7, epoch=2)
+    known = piece_map((0, 12, 10), writer=newer, into=piece_map((0, 0, 0)))
+    own = progress(1, 13, 11, 14, newer)
+    parted = Parted(partition=PLACE, writer=newer, source=7)
+    known.take(parted)
+    offsets = known.offsets(own, (7,))
+    assert offsets.source_to_target(source) == target
+    assert [offsets.target_to_source(here) for here in (6, 7, 9, 10)] == [6, 12, 12, 12]
+    assert offsets.mirrored(source) is (source < 7 or source > 11)
+    before = known.offsets(own, (7,), parted=False)
+    assert before.source_to_target(8) == 8
+    key = part_of(parted.key)
+    assert isinstance(key, MapKey)
+    known.forget(key)
+    assert known.offsets(own, (7,)).source_to_target(8) == 8
+
+
+@pytest.mark.parametrize(("cut", "left"), [(0, []), (100, []), (103, [(100, 0, 3)]), (112, [(100, 0, 5), (110, 7, 2)])])
+def test_a_map_can_be_looked_at_as_if_it_ended_earlier(cut, left):
+    offsets = two_pieces().below(cut)
+    assert ([tuple(one) for one in offsets], offsets.position) == (left, cut)
+
+
+@pytest.mark.parametrize(("source", "target"), [(6, 6), (7, 10), (11, 10), (12, 10), (13, None)])
+def test_what_comes_first_after_a_parting_lies_behind_all_that_is_on_the_target(source, target):
+    """The same, when the newer epoch has sent nothing yet."""
+    newer = Writer(producer_id=7, epoch=2)
+    known = piece_map((0, 0, 0))
+    known.take(Parted(partition=PLACE, writer=newer, source=7))
+    own = progress(NO_OFFSET, 9, 9, 12, newer)
+    assert known.offsets(own, (7,)).source_to_target(source) == target

@@ -24,10 +24,10 @@ from sparkmirror.flow.positions import Resumed, Start
 from sparkmirror.flow.resuming import Resuming
 from sparkmirror.flow.takeover import Takeover
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.model import Copied, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress, closing
-from sparkmirror.offsets.segments import Segments, Targets
+from sparkmirror.offsets.segments import MapRecord, Parted, Segments
 from sparkmirror.offsets.writers import Unfenceable
 
 FORGOTTEN_ID = "the coordinator has given its group another producer id: it is taken over first"
@@ -232,7 +232,7 @@ class Planning:
         store, begun = self._opened.store, [orders[plan.source] for plan in plans if plan.source in orders]
         if not begun and not any(start.moved for start in starts):
             return
-        records: list[Segments | Targets | Progress] = []
+        records: list[MapRecord | Progress] = []
         for start, plan in zip(starts, plans, strict=True):
             if start.moved:
                 opening = Segments(
@@ -240,6 +240,8 @@ class Planning:
                 )
                 last = store.state.last(plan.source)
                 ending = () if last is None or plan.source in taken_over else closing(last)
+                if start.parted != NO_OFFSET:
+                    records.append(Parted(partition=plan.source, writer=plan.writer, source=start.parted))
                 records += [*ending, opening, self._moved(plan)]
         store.follow()
         store.write(records, tombstones=[each.key for each in begun if store.state.moves.get(each.key) == each])

@@ -115,6 +115,7 @@ class Start:
         moved: whether an operator's order is obeyed hereby.
         first: whether no position is on record, so that the configuration says where it begins.
         end: where the source's log ends now, or `NO_OFFSET`.
+        parted: where the source's log parts from what was copied, if an order leads further on; else `NO_OFFSET`.
     """
 
     plan: PartitionPlan
@@ -122,6 +123,7 @@ class Start:
     moved: bool = False
     first: bool = False
     end: int = NO_OFFSET
+    parted: int = NO_OFFSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +144,7 @@ class _Place:
     stop: bool = False
     moved: bool = False
     first: bool = False
+    parted: int = NO_OFFSET
 
 
 def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -> Start | Stand:
@@ -178,7 +181,7 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         # An epoch that sent nothing left no segment to say that it began anew: the next one says so.
         plan = replace(plan, anew=progress.anew and progress.sequence == NO_OFFSET)
     end = known.answers[source].end if source in known.answers else NO_OFFSET
-    return Start(plan=plan, event=place.event, moved=place.moved, first=place.first, end=end)
+    return Start(plan=plan, event=place.event, moved=place.moved, first=place.first, end=end, parted=place.parted)
 
 
 def _reached(plan: PartitionPlan, resumed: Resumed | None, progress: Progress | None) -> Reached:
@@ -230,7 +233,9 @@ def _moved(place: _Place, order: MoveOrder | None, topic_id: str) -> _Place:
     if place.event is not None:
         text = f"{place.event.text}; {text}"
     event = Event(kind=Kind.MOVED, text=text, first=first, last=max(first, last - 1))
-    return _Place(position=order.to, event=event, anew=True, moved=True)
+    other = place.event is not None and place.event.kind in (Kind.SOURCE_RECREATED, Kind.SOURCE_TAIL_LOST)
+    parted = place.position if other and place.position < order.to else NO_OFFSET
+    return _Place(position=order.to, event=event, anew=True, moved=True, parted=parted)
 
 
 def _source_recreated(progress: Progress, position: int, _target: TopicPartition, known: Known) -> _Place | None:

@@ -8,6 +8,7 @@ Invariants:
       those where a newer one began: beyond, the target topic is another one.
     * A writer epoch of which nothing is left, since an unclean election brought back a log without it, holds nothing:
       it keeps its segments, but none of their target offsets.
+    * Where a newer epoch began further on than the source's log parts from what older ones knew, they hold below that.
     * In an `OffsetMap` source and target offsets grow together, and nothing that is not acknowledged is in it.
     * Where segments were thinned, an offset leads to one that is not beyond the right one, and `OffsetMap.is_exact`
       says so: a reader reads records of that piece again, and skips none.
@@ -22,7 +23,7 @@ from typing import NamedTuple
 from sparkmirror.model import NO_OFFSET, Writer
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.records import Progress
-from sparkmirror.offsets.segments import Segments, SegmentsKey, Targets, TargetsKey
+from sparkmirror.offsets.segments import MapKey, MapRecord, Parted, PartedKey, SegmentsKey
 from sparkmirror.offsets.track import FAR, Track
 
 
@@ -54,21 +55,28 @@ class Part(NamedTuple):
 class PartitionMap:
     """What is on record of one partition, by writer epoch."""
 
-    __slots__ = ("_pieces",)
+    __slots__ = ("_parted", "_pieces")
 
     def __init__(self) -> None:
         self._pieces: dict[tuple[int, int], Pieces] = {}
+        self._parted: dict[Writer, int] = {}
 
-    def take(self, record: Segments | Targets) -> None:
+    def take(self, record: MapRecord) -> None:
         """Adds a record, or replaces what was known of its key."""
+        if isinstance(record, Parted):
+            self._parted[record.writer] = record.source
+            return
         writer = record.writer.producer_id, record.writer.epoch
         pieces = self._pieces.get(writer)
         if pieces is None:
             pieces = self._pieces[writer] = Pieces()
         pieces.take(record)
 
-    def forget(self, key: SegmentsKey | TargetsKey) -> None:
+    def forget(self, key: MapKey) -> None:
         """Takes a tombstone."""
+        if isinstance(key, PartedKey):
+            self._parted.pop(key.writer, None)
+            return
         pieces = self._pieces.get((key.writer.producer_id, key.writer.epoch))
         if pieces is None:
             return
@@ -106,6 +114,14 @@ class PartitionMap:
             since = max(since, pieces.count_at(progress.source) or since)
         return pieces.unguarded(since)
 
+    def _parted_behind(self, writer: Writer, ids: Sequence[int]) -> Iterator[int]:
+        """Where newer epochs have found that the source's log parts from what ``writer`` knew."""
+        order = {producer_id: number for number, producer_id in enumerate(ids)}
+        here = (order.get(writer.producer_id, -1), writer.epoch)
+        return (
+            source for newer, source in self._parted.items() if (order.get(newer.producer_id, -1), newer.epoch) > here
+        )
+
     @property
     def first(self) -> int | None:
         """The least source offset that a segment on record begins at."""
@@ -120,7 +136,12 @@ class PartitionMap:
         return sum(len(pieces) for pieces in self._pieces.values())
 
     def offsets(
-        self, progress: Progress | None, ids: Sequence[int], points: Mapping[tuple[int, Writer], int] | None = None
+        self,
+        progress: Progress | None,
+        ids: Sequence[int],
+        points: Mapping[tuple[int, Writer], int] | None = None,
+        *,
+        parted: bool = True,
     ) -> OffsetMap:
         """Everything in one line.
 
@@ -128,6 +149,7 @@ class PartitionMap:
             progress: the newest of the partition.
             ids: as for `writers`.
             points: as for `OffsetMap`.
+            parted: whether what the source's log has other records for by now is left out.
         """
         parts: list[Part] = []
         writers = self.writers(ids)
@@ -137,6 +159,8 @@ class PartitionMap:
             source_cut = progress.position  # its writer has sent nothing yet: what is mirrored lies below
         for writer in reversed(writers):
             pieces = self._pieces[writer.producer_id, writer.epoch]
+            if parted:
+                source_cut = min([source_cut, *self._parted_behind(writer, ids)])
             newest = writer == writers[-1] and not closed
             last = progress if progress is not None and (progress.writer == writer or closed) else None
             stop = min(_end(pieces, last, newest=newest), _cut(pieces.sources, source_cut))
@@ -146,7 +170,9 @@ class PartitionMap:
             closed = False
             if len(pieces.targets):
                 target_cut = min(target_cut, pieces.targets.first.offset)
-        return OffsetMap(parts[::-1], NO_OFFSET if progress is None else progress.position, points)
+        position = NO_OFFSET if progress is None else progress.position
+        end = NO_OFFSET if progress is None or not parted or not self._parted else progress.target
+        return OffsetMap(parts[::-1], position, points, end)
 
 
 def _newer(writer: Writer, writers: Sequence[Writer], ids: Sequence[int]) -> bool:
@@ -209,12 +235,18 @@ class OffsetMap:
         position: the next source offset to copy, or `NO_OFFSET` if unknown.
         points: target offsets of some source offsets, as they were when nothing was thinned there yet, each with the
             writer epoch that the record had. A record that was copied again under another epoch lies elsewhere.
+        end: the target offset of the last record that was acknowledged, where that is not in ``parts``: the source has
+            lost it; else `NO_OFFSET`.
     """
 
-    __slots__ = ("_known", "_parts", "_points", "_position", "_sources", "_targets")
+    __slots__ = ("_end", "_known", "_parts", "_points", "_position", "_sources", "_targets")
 
     def __init__(
-        self, parts: Sequence[Part], position: int, points: Mapping[tuple[int, Writer], int] | None = None
+        self,
+        parts: Sequence[Part],
+        position: int,
+        points: Mapping[tuple[int, Writer], int] | None = None,
+        end: int = NO_OFFSET,
     ) -> None:
         self._points = points or {}
         self._parts = parts
@@ -222,6 +254,7 @@ class OffsetMap:
         self._sources = [_source(part, part.first) for part in parts]
         self._targets = [_target(part, part.first) for part in self._known]
         self._position = position
+        self._end = end
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -255,7 +288,7 @@ class OffsetMap:
         if place + 1 < len(self._parts):
             following = self._parts[place + 1]
             return _target(following, following.first) if following.known else None
-        return _target(part, part.stop - 1) + 1 if part.known and offset <= self._position else None
+        return max(_target(part, part.stop - 1), self._end) + 1 if part.known and offset <= self._position else None
 
     def _told(self, part: Part, count: int, offset: int) -> int:
         """The target offset of a count; where that was thinned, what is known of the source offset from before."""

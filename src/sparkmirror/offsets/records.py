@@ -6,6 +6,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["flow"]                                                        which clusters and naming the topic belongs to
     ["segments", topic, partition, producer id, epoch, sequence]   the offset map's half of the source, see ``segments``
     ["targets", topic, partition, producer id, epoch, sequence]    the offset map's half of the target
+    ["parted", topic, partition, producer id, epoch]               where the source's log parts from older epochs'
     ["progress", topic, partition, producer id, epoch]             how far the copy of a partition got
     ["event", topic, partition, kind]                               what its operator must know of a partition
     ["life"]                                                        the driver lives, and what it does
@@ -35,7 +36,7 @@ from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Write
 from sparkmirror.offsets import group_records, inherited, json_text, ledger, orders, segments
 from sparkmirror.offsets.duty_records import READERS, DutyRecord
 from sparkmirror.offsets.recovery import UNKNOWN_MS
-from sparkmirror.offsets.segments import SegmentsKey, Targets, TargetsKey
+from sparkmirror.offsets.segments import MapKey, PartedKey, SegmentsKey, Targets, TargetsKey
 
 VERSION = json_text.VERSION
 
@@ -311,8 +312,8 @@ class ProgressKey(NamedTuple):
     writer: Writer
 
 
-def part_of(key: str) -> SegmentsKey | TargetsKey | ProgressKey | None:
-    """What a key names, if it is that of segments, targets or a progress."""
+def part_of(key: str) -> MapKey | ProgressKey | None:
+    """What a key names, if it is that of a record of the offset map or of a progress."""
     try:
         match json.loads(key):
             case ["segments", str(topic), int(partition), int(producer_id), int(epoch), int(sequence)]:
@@ -321,6 +322,8 @@ def part_of(key: str) -> SegmentsKey | TargetsKey | ProgressKey | None:
             case ["targets", str(topic), int(partition), int(producer_id), int(epoch), int(sequence)]:
                 writer = Writer(producer_id=producer_id, epoch=epoch)
                 return TargetsKey(TopicPartition(topic, partition), writer, sequence)
+            case ["parted", str(topic), int(partition), int(producer_id), int(epoch)]:
+                return PartedKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
             case ["progress", str(topic), int(partition), int(producer_id), int(epoch)]:
                 return ProgressKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
     except ValueError:

@@ -87,6 +87,30 @@ class Targets:
         return json_text.write({"v": VERSION, "target": target} | _holes_as_json(self.holes))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parted:
+    """Where the source's log parts from what older epochs knew, though the epoch that came then began further on.
+
+    Attributes:
+        partition: of the source.
+        writer: the epoch; older ones hold below the offset only.
+        source: the offset.
+    """
+
+    partition: TopicPartition
+    writer: Writer
+    source: int
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return PartedKey(self.partition, self.writer).text
+
+    def value(self) -> str:
+        """The record's value."""
+        return json_text.write({"v": VERSION, "source": self.source})
+
+
 class Opening(NamedTuple):
     """Where a piece begins: the sequence number of its first record, and that record's source or target offset."""
 
@@ -167,6 +191,18 @@ class TargetsKey(NamedTuple):
         return json_text.write(["targets", *self.partition, self.writer.producer_id, self.writer.epoch, self.sequence])
 
 
+class PartedKey(NamedTuple):
+    """What the key of `Parted` names."""
+
+    partition: TopicPartition
+    writer: Writer
+
+    @property
+    def text(self) -> str:
+        """The key."""
+        return json_text.write(["parted", *self.partition, self.writer.producer_id, self.writer.epoch])
+
+
 def _segments(name: list[Any], data: dict[str, Any]) -> Segments:
     _, topic, partition, producer_id, epoch, sequence = name
     return Segments(
@@ -191,7 +227,21 @@ def _targets(name: list[Any], data: dict[str, Any]) -> Targets:
     )
 
 
-MapRecord = Segments | Targets
+def _parted(name: list[Any], data: dict[str, Any]) -> Parted:
+    _, topic, partition, producer_id, epoch = name
+    return Parted(
+        partition=TopicPartition(topic, partition),
+        writer=Writer(producer_id=producer_id, epoch=epoch),
+        source=data["source"],
+    )
 
-READERS: dict[str, Callable[[list[Any], dict[str, Any]], MapRecord]] = {"segments": _segments, "targets": _targets}
+
+MapRecord = Segments | Targets | Parted
+MapKey = SegmentsKey | TargetsKey | PartedKey
+
+READERS: dict[str, Callable[[list[Any], dict[str, Any]], MapRecord]] = {
+    "segments": _segments,
+    "targets": _targets,
+    "parted": _parted,
+}
 """The readers of these kinds, for ``records.parse``."""

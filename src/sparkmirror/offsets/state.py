@@ -34,7 +34,7 @@ from sparkmirror.offsets.records import (
     Stopped,
     part_of,
 )
-from sparkmirror.offsets.segments import Segments, SegmentsKey, Targets, TargetsKey
+from sparkmirror.offsets.segments import MapKey, Parted, Segments, Targets
 
 _ONE: Mapping[type, str] = {
     FlowRecord: "flow",
@@ -125,7 +125,7 @@ class JournalState:
         match record:
             case Later():
                 self.later[record.key] = record.version
-            case Segments() | Targets():
+            case Segments() | Targets() | Parted():
                 self.map_of(record.partition).take(record)
             case Progress():
                 self._take_progress(record)
@@ -151,7 +151,7 @@ class JournalState:
         if key in _SINGLE:
             setattr(self, _SINGLE[key], None)
         part = part_of(key)
-        if isinstance(part, SegmentsKey | TargetsKey) and part.partition in self.maps:
+        if isinstance(part, MapKey) and part.partition in self.maps:
             self.maps[part.partition].forget(part)
         elif isinstance(part, ProgressKey):
             for records in (self.progress, self.acknowledged):

@@ -417,7 +417,7 @@ def _had(observed: Observed, progress: Progress) -> Stretch | None:
     """The last record that was acknowledged, by the progress, or by the map where its writer has sent nothing yet."""
     if progress.sequence != NO_OFFSET:
         return Stretch(progress.source, progress.target, 1)
-    return observed.map.offsets(progress, observed.ids).end()
+    return observed.map.offsets(progress, observed.ids, parted=False).end()
 
 
 def _last_of(progress: Progress, writer: Writer) -> bool:
