@@ -24,7 +24,6 @@ DECIDED_OTHERWISE = {
     2: "a corrupt disk would be asked for ever",
     8: "a broker that is away; nothing is lost by asking again",
     84: "an administrator's request that was not needed",
-    88: "offsets of groups: no lane asks for them",
     122: "share groups",
     123: "share groups",
     133: "share groups",

@@ -180,3 +180,27 @@ def test_brokers_that_know_no_batched_requests_are_asked_one_by_one(topic: Calla
             done = commit_offsets(cluster, wanted)
             assert set(done.failed) == {groups[0]}
         assert list_groups(cluster)[groups[1]].kind is GroupKind.UNTOLD
+
+
+def test_a_transaction_that_commits_offsets_is_waited_for_where_it_is_asked_for(cluster_a, topic):
+    name, group = topic("pending"), "group-pending"
+    create_topic(cluster_a, name, 1)
+    place = TopicPartition(name, 0)
+    servers = {"bootstrap.servers": cluster_a.bootstrap_servers}
+    producer = confluent_kafka.Producer(servers | {"transactional.id": name})
+    producer.init_transactions(60)
+    consumer = confluent_kafka.Consumer(servers | {"group.id": group, "enable.auto.commit": False})
+    with connected(cluster_a) as a:
+        try:
+            assert commit_offsets(a, {group: {place: Committed(3)}}).complete() == {group: None}
+            producer.begin_transaction()
+            next_ones = [confluent_kafka.TopicPartition(name, 0, 9)]
+            producer.send_offsets_to_transaction(next_ones, consumer.consumer_group_metadata(), 60)
+            assert fetch_offsets(a, [group]).complete() == {group: {place: Committed(3)}}
+            (failure,) = fetch_offsets(a, [group], 2_000, stable=True).failed.values()
+            assert "UNSTABLE_OFFSET_COMMIT for group group-pending" in str(failure)
+            assert "has to end it" in str(failure)
+            producer.commit_transaction(60)
+            assert fetch_offsets(a, [group], stable=True).complete() == {group: {place: Committed(9)}}
+        finally:
+            consumer.close()

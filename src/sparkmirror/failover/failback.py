@@ -160,7 +160,7 @@ class Failback:
         # What came while groups were waited for has to be there too, or who has read it here reads it again there.
         self._procedure.do(Step.CATCHING_UP, operation)
         operation = self._save_more(operation)
-        self._procedure.commit(self._decided(operation))
+        self._procedure.commit(self._decided(operation, stable=True))
 
     def _check_back(self) -> None:
         """The operation may have stood still while applications went there another way, which stops the flow back."""
@@ -187,8 +187,8 @@ class Failback:
             ),
         )
 
-    def _decided(self, operation: Operation) -> tuple[GroupMove, ...]:
-        return decided(self._forth, self._back, Comparison.of(operation.facts), moved_by(operation))
+    def _decided(self, operation: Operation, *, stable: bool = False) -> tuple[GroupMove, ...]:
+        return decided(self._forth, self._back, Comparison.of(operation.facts), moved_by(operation), stable=stable)
 
     def _release(self, operation: Operation) -> None:
         """Lets the flow from the cluster that came back go on, and applications write there."""
@@ -234,7 +234,9 @@ class Failback:
             self._tell(f"writing to {len(rows)} topics is no longer denied on {flow.source.alias}")
 
 
-def decided(forth: Sides, back: Sides, seen: Comparison, moved: frozenset[str] = frozenset()) -> tuple[GroupMove, ...]:
+def decided(
+    forth: Sides, back: Sides, seen: Comparison, moved: frozenset[str] = frozenset(), *, stable: bool = False
+) -> tuple[GroupMove, ...]:
     """Where every group goes on.
 
     Args:
@@ -242,12 +244,13 @@ def decided(forth: Sides, back: Sides, seen: Comparison, moved: frozenset[str] =
         back: the flow to it, and its clusters.
         seen: how the two were compared.
         moved: the groups that the operation has moved already.
+        stable: whether transactions that commit offsets are waited for.
 
     Raises:
         SparkmirrorError: a cluster cannot be asked.
     """
     at = now_ms()
-    offsets = look.offsets_now(back)
+    offsets = look.offsets_now(back, stable=stable)
     here = {place for own in offsets.values() for place in own}
     copies = _copies(forth)
     assert back.store is not None

@@ -209,18 +209,20 @@ def chosen_groups(sides: Sides, timeout_ms: int | None = None) -> dict[str, Grou
     return {name: listing for name, listing in listed.items() if refusal(sides.flow, listing) is None}
 
 
-def offsets_now(sides: Sides, timeout_ms: int | None = None) -> dict[str, Offsets]:
+def offsets_now(sides: Sides, timeout_ms: int | None = None, *, stable: bool = False) -> dict[str, Offsets]:
     """What the source's groups that the flow translates have committed.
 
     Args:
         sides: the flow and its clusters.
         timeout_ms: of each question; as the flow is configured without.
+        stable: whether transactions that commit offsets are waited for.
 
     Raises:
         SparkmirrorError: the source cannot be asked, or a group's offsets cannot be read.
     """
     timeout_ms = sides.flow.admin_timeout_ms if timeout_ms is None else timeout_ms
-    return dict(fetch_offsets(sides.source, sorted(chosen_groups(sides, timeout_ms)), timeout_ms).complete())
+    groups = sorted(chosen_groups(sides, timeout_ms))
+    return dict(fetch_offsets(sides.source, groups, timeout_ms, stable=stable).complete())
 
 
 def standing_there(target: Cluster, groups: Iterable[str], timeout_ms: int) -> Standing:

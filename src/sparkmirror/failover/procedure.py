@@ -378,9 +378,9 @@ class Procedure:
         self._operator.note(problems=[*more, *moves.landed(chosen, now, ends.found)])
 
     def _remember_groups(self, timeout_ms: int | None = None) -> None:
-        """Puts on record what groups have committed on the source now."""
+        """Puts on record what groups have committed on the source now; in no haste also in transactions."""
         at = now_ms()
-        offsets = look.offsets_now(self._sides, timeout_ms)
+        offsets = look.offsets_now(self._sides, timeout_ms, stable=timeout_ms is None)
         try:
             upstream = UpstreamOffsets(self._sides, timeout_ms).of(offsets, patience_s=PATIENCE_SECONDS)
         except SparkmirrorError as failure:

@@ -65,6 +65,7 @@ _ADVICE: dict[int, Advice] = {
     56: Advice.REFRESH,  # KAFKA_STORAGE_ERROR: the disk of this leader is gone, another one takes over
     59: Advice.GIVE_BACK,  # UNKNOWN_PRODUCER_ID
     70: Advice.RETRY,  # FETCH_SESSION_ID_NOT_FOUND
+    88: Advice.RETRY,  # UNSTABLE_OFFSET_COMMIT: a transaction that commits offsets of a group is open
     71: Advice.RETRY,  # INVALID_FETCH_SESSION_EPOCH
     72: Advice.REFRESH,  # LISTENER_NOT_FOUND
     74: Advice.REFRESH,  # FENCED_LEADER_EPOCH
@@ -88,7 +89,7 @@ _GIVE_UP = frozenset(
         *(29, 30, 31, 33, 34, 53, 54, 58, 65, 97),  # this user may not
         *(36, 37, 38, 39, 40, 44, 60, 73, 84, 85, 91, 92, 93, 95, 96),  # a wish of an administrator that fails
         *(48, 49, 50, 52, 55, 105, 120),  # transactions: we open none for data
-        *(22, 23, 24, 25, 26, 27, 68, 69, 79, 81, 82, 86, 88, 110, 111, 112, 113, 124),  # groups: lanes are in none
+        *(22, 23, 24, 25, 26, 27, 68, 69, 79, 81, 82, 86, 110, 111, 112, 113, 124),  # groups: lanes are in none
         *(61, 62, 63, 64, 66, 67),  # delegation tokens
         *(117, 118, 121, 122, 123, 128, 130, 131, 132, 133),  # telemetry, share groups, Streams: never asked for
         *(11, 57, 77, 94, 98, 99, 101, 102, 104, 107, 108, 114, 115, 116, 119, 125, 126, 127, 129),  # between brokers

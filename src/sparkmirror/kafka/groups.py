@@ -32,6 +32,9 @@ from sparkmirror.model import TopicPartition
 
 P = TypeVar("P")
 
+UNSTABLE = 88
+"""What a broker answers where a transaction that commits offsets of a group is open, to who waits for it."""
+
 HAS_MEMBERS = frozenset({22, 25, 27, 82, 110, 113})
 """What a broker answers to a commit for a group that is not empty: the generation, member or epoch is not known."""
 
@@ -40,6 +43,7 @@ KEYS_AT_ONCE = 500
 ATTEMPT_MS = 10_000
 """For one answer of a coordinator: after that it is looked up anew."""
 
+_STABLE_FETCH = 7
 _BATCHED_FIND, _BATCHED_FETCH = 4, 8
 _DEAD_DESCRIBE = 5
 """The last version that describes an unknown group as Dead."""
@@ -156,22 +160,28 @@ def list_groups(cluster: Cluster, timeout_ms: int = ADMIN_MS) -> dict[str, Group
     return repeat([cluster.alias], ask, explain, timeout_ms, cluster.backoff).complete()[cluster.alias]
 
 
-def fetch_offsets(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADMIN_MS) -> Results[str, Offsets]:
+def fetch_offsets(
+    cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADMIN_MS, *, stable: bool = False
+) -> Results[str, Offsets]:
     """What groups have committed, for every partition that this user may see; nothing for a group that is none.
 
     Args:
         cluster: where.
         groups: their names.
         timeout_ms: milliseconds until those without an answer count as failed.
+        stable: whether transactions that commit offsets are waited for (KIP-447); brokers before 2.5 cannot tell.
     """
 
     def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, Offsets]]:
+        waits = stable and _knows(cluster, OffsetFetchRequest, _STABLE_FETCH, deadline)
         many = _knows(cluster, OffsetFetchRequest, _BATCHED_FETCH, deadline)
         size = GROUPS_AT_ONCE if many else 1
         coordinators, answers = _coordinators(cluster, names, deadline)
         yield from answers
         pieces = {node: list(chunks(own, size)) for node, own in coordinators.items()}
-        for piece, answer in _in_turn(cluster, pieces, lambda some: _fetch_request(some, many=many), deadline):
+        for piece, answer in _in_turn(
+            cluster, pieces, lambda some: _fetch_request(some, many=many, stable=waits), deadline
+        ):
             if isinstance(answer, LinkError):
                 yield from (Answer(key=name, link=answer) for name in piece)
             else:
@@ -299,13 +309,13 @@ def _describe_request(groups: Sequence[str]) -> Any:
     return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=_DEAD_DESCRIBE)
 
 
-def _fetch_request(groups: Sequence[str], *, many: bool) -> Any:
+def _fetch_request(groups: Sequence[str], *, many: bool, stable: bool) -> Any:
     wire = OffsetFetchRequest.OffsetFetchRequestGroup
     return OffsetFetchRequest(
         group_id=groups[0],
         topics=None,
         groups=[wire(group_id=name, member_id=None, member_epoch=-1, topics=None) for name in groups],
-        require_stable=False,
+        require_stable=stable,
         min_version=_BATCHED_FETCH if many else 2,
         max_version=_NAMES_FETCH if many else _BATCHED_FETCH - 1,
     )
@@ -319,7 +329,8 @@ def _read_fetched(answer: Any, groups: Sequence[str], *, many: bool) -> Iterable
             for part in topic.partitions
             if part.error_code == 0 and part.committed_offset >= 0
         }
-        yield Answer(key=name, value=found, code=group.error_code)
+        unstable = any(part.error_code == UNSTABLE for topic in group.topics for part in topic.partitions)
+        yield Answer(key=name, value=found, code=UNSTABLE if unstable else group.error_code)
 
 
 def _commit_request(group: str, offsets: Offsets) -> Any:
@@ -362,6 +373,7 @@ def _explaining(cluster: Cluster, operation: str) -> Any:
             29: f"allow READ on the topic of {place} to this user",
             30: f"allow {operation} on Group {group} to this user",
             69: "it is there as a group of another kind",
+            UNSTABLE: "a transaction with its offsets is open: its producer, or transaction.timeout.ms, has to end it",
         }.get(code, "")
         name = f"{name_of(code)} for group {group}"
         return BrokerError(code=code, name=name, cluster=cluster.alias, remedy=remedy)
