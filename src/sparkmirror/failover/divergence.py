@@ -34,7 +34,7 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span, read_records
 from sparkmirror.model import TopicPartition
 
-FEW = 1_000
+FEW = 20
 """Offsets of a range that are read first to see whether a record lies there, and not only markers of transactions."""
 
 RANGES = 20
