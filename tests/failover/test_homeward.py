@@ -127,3 +127,27 @@ def test_a_group_that_was_moved_is_not_moved_again_once_it_has_been_used_there(t
     commits = {} if commit is None else {"g": {ORDERS: FlowCommit(commit, 105)}}
     (move,) = decide(sight({COPY: 105}, there=at_home(there), moved=frozenset({"g"}), commits=commits))
     assert (move.missing, move.is_there) == (wanted, not wanted)
+
+
+@pytest.mark.parametrize(
+    ("committed", "offset", "skipped"), [(105, 15, 3), (111, 26, 3), (112, 40, 3), (114, 40, 1), (115, 40, 0)]
+)
+def test_a_group_skips_what_the_other_cluster_has_lost_and_is_told_how_much(committed, offset, skipped):
+    """Its log parts at 27 from what was copied: 27 to 29 are gone, and others lie up to 39, put aside."""
+    (move,) = decide(sight({COPY: committed}, parted={ORDERS: 27}))
+    (place,) = move.places
+    assert (place.offset, place.skipped) == (offset, skipped)
+    assert (f"up to {skipped} offsets before it are not there" in place.text) is bool(skipped)
+
+
+def test_where_names_are_kept_a_lost_tail_does_not_count_as_never_copied():
+    """The flow back has begun behind the copies: what lies below its first record is known from the flow forth."""
+    same = sight(
+        {ORDERS: 113},
+        copies=Way(names={"orders": "orders"}, maps={ORDERS: FORTH}),
+        local=Way(names={"orders": "orders"}, maps={ORDERS: mapped((115, 42, 3), position=118)}),
+        parted={ORDERS: 27},
+    )
+    (move,) = decide(same)
+    (place,) = move.places
+    assert (place.offset, place.skipped) == (42, 2)

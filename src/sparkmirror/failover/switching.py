@@ -184,6 +184,8 @@ class Desk:
                 tell(f"going on with {unfinished.id}: {Step[unfinished.step].value}")
                 if answers and kind is Kind.FAILOVER:
                     operator.note(answers=True)  # it may not have when the operation was begun
+                if options.directory:
+                    operator.note(directory=options.directory)  # of this machine, which may be another one
             return self.report(carry_out(operator, self._steps(operator, tell), tell))
 
     def is_planned(self, kind: Kind) -> bool:
