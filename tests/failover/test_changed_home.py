@@ -15,7 +15,7 @@ from sparkmirror.failover.states import Step
 from sparkmirror.lab.cluster import start
 from tests.failover.clients import next_records
 from tests.failover.halting import halted
-from tests.failover.test_switching import begun, told
+from tests.failover.test_switching import begun, died, told
 from tests.flow.logs import read
 from tests.flow.running import Running, admin_of, commit, committed, create_topic, ends, until, write_file
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
@@ -172,7 +172,7 @@ def test_a_group_that_was_in_place_already_is_followed_when_the_command_goes_on(
         until(lambda: len(mirrored(cluster_b, home.copy)) == 40, "copied")
         home.leave("switchover", "--wait-for-idle", "1")
         commit(cluster_b, moved, home.copy, {0: 15})
-        told(begun(home.file, "failback", *home.back, dies_in=Step.MOVING))
+        died(begun(home.file, "failback", *home.back, dies_in=Step.MOVING))
         assert committed(cluster_a, moved, name) == {0: 15}
         commit(cluster_b, moved, home.copy, {0: 25})
         commit(cluster_b, still, home.copy, {0: 13})
@@ -296,6 +296,12 @@ def seen(home: Home) -> str:
     return done.stdout
 
 
+def runs(home: Home, flow: str) -> bool:
+    done = sparkmirror("status", home.file, "--flow", flow, "--json")
+    (one,) = json.loads(done.stdout)["flows"]
+    return bool(one["state"] == "running")
+
+
 def test_what_is_found_later_is_kept_once_however_often_the_command_dies(cluster_a, cluster_b, topic, tmp_path):
     home = Home(cluster_a, cluster_b, topic("twice"), tmp_path, kept=True)
     name = home.name
@@ -329,7 +335,7 @@ def test_a_switchover_is_refused_while_a_failback_has_not_ended(cluster_a, clust
     with Running(home.file, log=tmp_path / "mirror.log") as mirror:
         until(lambda: mirrored(cluster_b, name) == marked("old", 10), "copied")
         home.leave("switchover", "--wait-for-idle", "1")
-        told(begun(home.file, "failback", *home.back, dies_in=Step.IDLING))
+        died(begun(home.file, "failback", *home.back, dies_in=Step.IDLING))
         across = ("--from", "b", "--to", name, "--wait-for-idle", "1", "--yes", "--report", str(tmp_path))
         refused = sparkmirror("switchover", home.file, *across)
         assert refused.returncode != 0
@@ -389,12 +395,13 @@ def test_a_failback_whose_cluster_is_gone_again_can_be_taken_back_or_gives_way_t
             until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
             home.leave("switchover", "--wait-for-idle", "1")
             commit(cluster_b, group, home.copy, {0: 6})
-            told(begun(home.file, "failback", *home.back, dies_in=Step.IDLING))
+            died(begun(home.file, "failback", *home.back, dies_in=Step.IDLING))
             broker.kill()
             back = sparkmirror("failback", home.file, *home.back, "--abandon")
             assert back.returncode == 0, back.stdout + back.stderr
             broker.start()
-            told(begun(home.file, "failback", *home.back, dies_in=Step.MOVING))
+            until(lambda: runs(home, f"b->{name}"), "the flow back tells again that it runs")
+            died(begun(home.file, "failback", *home.back, dies_in=Step.MOVING))
             assert committed(cluster, group, name) == {0: 6}
             broker.kill()
             stands = sparkmirror("failback", home.file, *home.back)
@@ -422,7 +429,7 @@ def test_a_failover_that_is_resumed_when_the_source_is_there_again_is_refused_as
             until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
             until(lambda: group in seen(home), "the group is on record")
             broker.kill()
-            told(begun(home.file, "failover", *words, dies_in=Step.STOPPING))
+            died(begun(home.file, "failover", *words, dies_in=Step.STOPPING))
             broker.start()
             write(cluster, name, marked("more", 3))
             commit(cluster, group, name, {0: 9})

@@ -16,7 +16,7 @@ from sparkmirror.kafka.reading import Span
 from sparkmirror.model import TopicPartition
 from tests.failover.clients import due, next_records
 from tests.failover.test_homeward_copies import transact
-from tests.failover.test_switching import Scene, begun, contents, told
+from tests.failover.test_switching import Scene, begun, contents, died, told
 from tests.flow.logs import read
 from tests.flow.running import Running, admin_of, commit, create_topic, ends, reaches, until, write_file
 from tests.invoking import sparkmirror
@@ -247,7 +247,7 @@ def test_where_names_are_kept_both_maps_lead_groups_home(cluster_a, cluster_b, t
         commit(cluster_b, f"{group}-then", name, born_there)
         until(lambda: sum(ends(cluster_a, name).values()) >= 99, "what was written meanwhile is brought there")
         killed = begun(file, "failback", "--to", stem, "--wait-for-idle", "1", *reports, dies_in=Step.SAVING)
-        told(killed)
+        died(killed)
         done = sparkmirror("failback", file, "--to", stem, "--divergent", "discard", *reports)
         assert done.returncode == 0, done.stdout + done.stderr
         report = json.loads(next(tmp_path.glob("failback-*.json")).read_text())

@@ -54,6 +54,13 @@ def told(command: subprocess.Popen[str]) -> str:
     return said
 
 
+def died(command: subprocess.Popen[str]) -> str:
+    """Waits for one that is to be killed: one that ended by itself has not come as far as that."""
+    said = told(command)
+    assert command.returncode == -signal.SIGKILL, said
+    return said
+
+
 class Scene:
     """A flow of one topic that carries transactions, with groups that read at the source.
 

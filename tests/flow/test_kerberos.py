@@ -13,11 +13,17 @@ from sparkmirror.lab.spark_cluster import SparkCluster
 from tests.flow.running import Running, count, create_topic, until, write_file
 from tests.flow.traffic import Traffic
 from tests.kafka.realm import SESSION_S, Realm, client_properties, kerberized, realm
-from tests.spark.clusters import lanes, spark
+from tests.spark.clusters import START_SECONDS, lanes, spark
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 __all__ = ["kerberized", "realm", "spark"]  # fixtures
+
+
+def logged_in(spark: SparkCluster) -> list[int]:
+    """The lanes' processes that have loaded GSSAPI: nothing but a login does."""
+    copying = [pid for worker in spark.workers for pid in lanes(worker.pid)]
+    return [pid for pid in copying if "gssapi" in Path(f"/proc/{pid}/maps").read_text()]
 
 
 def test_lanes_log_in_from_executors_again_and_again(
@@ -35,9 +41,7 @@ def test_lanes_log_in_from_executors_again_and_again(
         with Traffic(kerberized, name, 4, nulls=False).small(per_turn=4):
             until(lambda: count(cluster_b, f"k.{name}") > 100, "the copy runs", 240)
             keytab.unlink()  # only the driver has read it
-            copying = [pid for worker in spark.workers for pid in lanes(worker.pid)]
-            using = [pid for pid in copying if "gssapi" in Path(f"/proc/{pid}/maps").read_text()]
-            assert len(using) == 2, "both lanes log in themselves"
+            until(lambda: len(logged_in(spark)) == 2, "both lanes log in themselves", START_SECONDS)
             ends = time.monotonic() + 3 * SESSION_S
             while time.monotonic() < ends:  # the broker ends a session that does not log in again
                 before = count(cluster_b, f"k.{name}")

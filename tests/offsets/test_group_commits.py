@@ -105,6 +105,7 @@ class World:
         if verdict.commits:
             taken = {GROUP: {ZERO: FlowCommit(self.right, self.upstream)}}
             self.there, self.flows, self.recorded = self.right, True, not killed
+        self.recorded = self.recorded and not (killed and self.unrecorded)
         self.unrecorded = {} if killed else merged(without(self.unrecorded, gone), taken)
         if not killed and not write_fails:
             written, removed = records(self.record, self.unrecorded, gone)

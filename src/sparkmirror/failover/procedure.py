@@ -19,6 +19,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import PATIENCE_SECONDS
 from sparkmirror.duties.group_records import records_of, untold, upstream_on_record, with_targets
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.topics import remote_topic
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets
 from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.events import now_ms
@@ -32,10 +33,11 @@ from sparkmirror.flow.operator import discover
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import told
 from sparkmirror.kafka import admin
+from sparkmirror.kafka.epochs import epoch_ends
 from sparkmirror.kafka.groups import HAS_MEMBERS, commit_offsets, fetch_offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import UNKNOWN, TopicPartition
 from sparkmirror.offsets import group_commits
 from sparkmirror.offsets.group_records import GroupsSeen
 from sparkmirror.offsets.ledger import Operation
@@ -256,12 +258,37 @@ class Procedure:
             if told(flow, self._store.state, now_ms=now_ms()).state not in WORKING:
                 break
             time.sleep(LOOK_SECONDS)
+        torn = self._torn() if self._is_clean() else ()
         if not self._is_clean():
             self._tell("the flow's driver does not answer: it is fenced, and the target's own logs are read")
-            unsettled = settle(flow, self._sides.target, self._file, SETTLE_SECONDS)
+        elif torn:
+            where = f"{torn[0]} and {len(torn) - 1} other partitions" if len(torn) > 1 else str(torn[0])
+            self._tell(
+                f"{flow.target.alias} lacks what the flow had written of {where}: the target's own logs are read"
+            )
+        if torn or not self._is_clean():
+            unsettled = settle(flow, self._sides.target, self._file, SETTLE_SECONDS, torn)
             rows = [[*place, why] for place, why in sorted(unsettled.items())]
             self._operator.note(unsettled=rows)
             self._store.follow()
+
+    def _torn(self) -> tuple[TopicPartition, ...]:
+        """The source partitions of which the target has lost something since, by its leader epochs."""
+        flow, state = self._sides.flow, self._store.state
+        reached = {
+            TopicPartition(remote_topic(flow, place.topic), place.partition): (place, one.reached)
+            for place, one in state.progress.items()
+            if one.reached.leader_epoch != UNKNOWN.leader_epoch
+        }
+        asked = {there: known.leader_epoch for there, (_, known) in reached.items()}
+        ends = epoch_ends(self._sides.target, asked, min(self._timeout_ms, look.OLDEST_MS)).found
+        return tuple(
+            sorted(
+                place
+                for there, (place, known) in reached.items()
+                if there in ends and (ends[there].epoch != known.leader_epoch or ends[there].end < known.end)
+            )
+        )
 
     def _is_clean(self) -> bool:
         state = self._store.state

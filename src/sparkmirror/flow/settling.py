@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Collection
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.topics import remote_topic
@@ -25,7 +26,9 @@ from sparkmirror.offsets.records import Stopped
 _POLL_SECONDS = 0.5
 
 
-def settle(config: FlowConfig, target: Cluster, file: str, timeout_s: float) -> dict[TopicPartition, str]:
+def settle(
+    config: FlowConfig, target: Cluster, file: str, timeout_s: float, doubted: Collection[TopicPartition] = ()
+) -> dict[TopicPartition, str]:
     """Takes the flow, and puts on record where each partition stands.
 
     Args:
@@ -33,6 +36,7 @@ def settle(config: FlowConfig, target: Cluster, file: str, timeout_s: float) -> 
         target: where the copies are.
         file: the configuration file, for messages.
         timeout_s: seconds until partitions that cannot be settled are given up.
+        doubted: source partitions of which the target's log is read though the flow ended in order.
 
     Returns:
         the partitions that are not settled, and why.
@@ -44,6 +48,7 @@ def settle(config: FlowConfig, target: Cluster, file: str, timeout_s: float) -> 
     opened = open_without_source(config, target, file, uuid.uuid4().hex[:12])
     state = opened.store.state
     resuming = Resuming(config, opened, target, Takeover(config, target, opened))
+    resuming.hand_out(doubted)
     left = {place: TopicPartition(remote_topic(config, place.topic), place.partition) for place in _known(opened)}
     deadline = time.monotonic() + timeout_s
     while True:
