@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -33,7 +34,7 @@ def opened(entries: list[Entry]) -> list[tuple[str, str | None]]:
 
 @given(_pairs)
 def test_pairs_come_back_as_they_were_written(pairs: list[tuple[str, str | None]]):
-    """More than four are compressed."""
+    """Large ones are compressed."""
     entries = [entry for some in split(pairs) for entry in decode(encode(some), 0)[0]]
     assert opened(entries) == pairs
 
@@ -117,6 +118,18 @@ def test_what_was_appended_is_read_from_any_offset(lab_cluster: Callable[[str], 
 
 
 @pytest.mark.kafka
+def test_a_large_record_is_compressed_to_fit_the_topic(lab_cluster: Callable[[str], Cluster], topic_name: str):
+    """What an operation knows of 40,000 partitions is one record."""
+    cluster = lab_cluster("A")
+    journal = create(cluster, topic_name)
+    value = json.dumps([[f"orders-{n % 400}", n // 400, n * 7919, n * 7919 + n % 97, 1] for n in range(40_000)])
+    assert len(value) > 1_048_588
+    cluster.run(journal.append, [("operation", value)])
+    newest, _ = cluster.run(journal.read_all)
+    assert newest["operation"].value == value
+
+
+@pytest.mark.kafka
 def test_read_all_gives_the_newest_of_each_key(lab_cluster: Callable[[str], Cluster], topic_name: str):
     cluster = lab_cluster("A")
     journal = create(cluster, topic_name)
@@ -177,7 +190,7 @@ def test_a_record_that_the_topic_does_not_take_is_an_error_at_once(
     journal = create(cluster, topic_name, max_message_bytes="1000")
     began = time.monotonic()
     with pytest.raises(BrokerError, match=r"MESSAGE_TOO_LARGE .* raise max.message.bytes"):
-        cluster.run(journal.append, [("a", "v" * 5_000)])
+        cluster.run(journal.append, [("a", os.urandom(5_000).hex())])
     assert time.monotonic() - began < 10
 
 

@@ -27,6 +27,9 @@ from sparkmirror.model import Writer
 
 BATCH_BYTES = 900_000
 GZIP = 1
+PLAIN_BYTES = 500
+"""Smaller batches are not compressed; a single record that is large has to fit into ``max.message.bytes``."""
+
 FETCH_BYTES = 4 << 20
 ATTEMPT_MIN_MS, ATTEMPT_MS = 1_000, 10_000
 """For one answer of the leader, of the time that is left: one that hangs is replaced after some seconds, and the next
@@ -227,19 +230,23 @@ def split(entries: Sequence[Pair]) -> list[Sequence[Pair]]:
     while start < len(entries):
         size, stop = 0, start
         while stop < len(entries) and (stop == start or size < BATCH_BYTES):
-            key, value = entries[stop]
-            size += len(key) + (len(value) if value else 0) + 32
+            size += _size(entries[stop])
             stop += 1
         done.append(entries[start:stop])
         start = stop
     return done
 
 
+def _size(pair: Pair) -> int:
+    key, value = pair
+    return len(key) + (len(value) if value else 0) + 32
+
+
 def encode(entries: Sequence[Pair], writer: Writer = NOBODY, sequence: int = -1) -> bytes:
     """The pairs as one record batch, plain or of an idempotent writer."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
-        compression_type=GZIP if len(entries) > 4 else 0,
+        compression_type=GZIP if sum(_size(each) for each in entries) > PLAIN_BYTES else 0,
         is_transactional=False,
         producer_id=writer.producer_id,
         producer_epoch=writer.epoch,
