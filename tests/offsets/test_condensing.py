@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparkmirror.model import TopicPartition, Writer
@@ -151,6 +151,7 @@ def test_regular_holes_are_one_small_record_however_many():
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32).map(Random), st.integers(10, 150), st.booleans())
+@example(Random(1402), 10, True)  # both lines are thinned where a group was seen
 def test_where_the_map_was_thinned_nothing_is_skipped_and_little_read_again(chance, budget, others):
     copy = Copy(chance)
     copy.go_on(chance.randint(20, 60), others=others)

@@ -317,7 +317,7 @@ class OffsetMap:
         if point is None or here is None:
             return False
         least = _target(part, max(part.first, here.count_at(offset)))
-        return least <= point <= _target(part, min(here.end, part.stop - 1))
+        return least <= point <= _target_at_most(part, min(here.end, part.stop - 1))
 
     def target_to_source(self, offset: int) -> int | None:
         """The source offset from which on everything lies that the flow has put at ``offset`` and behind it.
@@ -441,6 +441,13 @@ def _target(part: Part, count: int) -> int:
     offset = part.pieces.targets.offset_of(count)
     assert offset is not None  # a known part begins at a point
     return offset
+
+
+def _target_at_most(part: Part, count: int) -> int:
+    """Like `_target`, but where that is not exact, one that the record does not lie beyond."""
+    piece = part.pieces.targets.piece_of(count)
+    assert piece is not None  # as for `_target`
+    return piece.offset_of(count) if piece.exact or count == piece.begin else piece.stop - (piece.end - count)
 
 
 def _stretches(part: Part, count: int) -> Iterator[Stretch]:

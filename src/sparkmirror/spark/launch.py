@@ -66,10 +66,10 @@ def start(settings: Mapping[str, str], folder: Path) -> None:
 
 
 def end(seconds: float = END_SECONDS) -> None:
-    """Ends the JVM, and waits for that, since it removes its files.
+    """Ends the JVM, and waits for that, since it removes its files. One that does not end is killed: nothing is left.
 
     Args:
-        seconds: to wait at most.
+        seconds: to wait before it is killed.
     """
     gateway: Any = SparkContext._gateway
     if gateway is None:
@@ -81,8 +81,13 @@ def end(seconds: float = END_SECONDS) -> None:
     if process is not None:
         with suppress(OSError):
             process.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
+        try:
             process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            log.info("Spark's Java process %d did not end within %g s, and is killed", process.pid, seconds)
+            process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
 
 
 @contextmanager
