@@ -25,6 +25,7 @@ from sparkmirror.kafka.fetching import Fetched
 from sparkmirror.kafka.producing import BatchesRequest
 from sparkmirror.kafka.producing import Load as Sent
 from sparkmirror.model import NO_OFFSET, NO_RECORD, Alias, FlowName, LastRecord, TopicPartition, Writer
+from sparkmirror.offsets.records import SourceEpoch
 from sparkmirror.offsets.segments import Segments
 from tests.batches.building import Rec, Written, log
 
@@ -241,8 +242,10 @@ class Bench:
             partition.guard, partition.remembered_ms = EVERY_AGE, NOW_MS
             partition.source_node = partition.target_leader = 1
 
-    def _put_on_record(self, partition: PartitionCopy, segments: Sequence[Segments], ticket: Ticket) -> None:
-        ticket.acknowledged = bool(segments)
+    def _put_on_record(
+        self, partition: PartitionCopy, records: Sequence[Segments | SourceEpoch], ticket: Ticket
+    ) -> None:
+        ticket.acknowledged = bool(records)
         self.lane.appender.offer(partition)
 
     def __getitem__(self, partition: int) -> PartitionCopy:

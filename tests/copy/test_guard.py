@@ -155,7 +155,9 @@ def waited(copy: PartitionCopy) -> list[tuple[list[Segments], Ticket]]:
     """The partition stood still for so long that its batches are old now; what it then puts on record."""
     written: list[tuple[list[Segments], Ticket]] = []
     copy.guard = guard(-DAY_MS)
-    copy.write_ahead = lambda segments, ticket: written.append((segments, ticket))
+    copy.write_ahead = lambda records, ticket: written.append(
+        ([record for record in records if isinstance(record, Segments)], ticket)
+    )
     return written
 
 

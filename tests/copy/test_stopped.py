@@ -23,6 +23,7 @@ from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster, new_loop
 from sparkmirror.kafka.metadata import TopicView
 from sparkmirror.model import Reached
+from sparkmirror.offsets.records import SourceEpoch
 from sparkmirror.offsets.segments import Segments
 from tests.batches.building import log
 from tests.copy.making import BEGIN, LARGE, Bench, batch, told
@@ -71,7 +72,7 @@ def an_offset_that_was_acknowledged_before(bench: Bench) -> None:
 
 
 def the_map_cannot_be_written(bench: Bench) -> None:
-    async def fail(segments: Iterable[Segments], timeout_ms: int = 0) -> None:
+    async def fail(records: Iterable[Segments | SourceEpoch], timeout_ms: int = 0) -> None:
         raise LinkError(cluster="B", address="b:1", reason="gone")
 
     watch = bench.lane.watch

@@ -145,7 +145,8 @@ COPIED = {SOURCE: replace(PROGRESS, leader_epoch=4)}
 
 
 def test_a_source_that_lost_its_tail_goes_on_from_where_the_histories_part():
-    begun = start(progress=COPIED, epochs={SOURCE: EpochEnd(3, 450)}, resumed={SOURCE: RESUMED})
+    copied = {"progress": COPIED, "left_of": {SOURCE: 4}}
+    begun = start(**copied, epochs={SOURCE: EpochEnd(3, 450)}, resumed={SOURCE: RESUMED})
     assert (begun.plan.position, begun.plan.sequence) == (450, 0)
     assert begun.plan.writer == WRITERS[group_of(SOURCE, 8)]
     assert begun.event is not None
@@ -168,15 +169,15 @@ def test_a_source_that_has_what_was_copied_lost_nothing(end: EpochEnd, epoch: in
     assert (begun.plan.position, begun.event, begun.plan.leader_epoch) == (500, None, epoch)
 
 
-def test_a_takeover_that_goes_on_further_than_the_progress_is_not_measured_by_the_progresss_epoch():
+def test_a_takeover_that_goes_on_further_than_the_progress_is_measured_by_the_epoch_that_was_written_ahead():
     """A broker that restarts begins an epoch: that of the progress ends before what was copied after it."""
-    further = replace(RESUMED, position=700)
-    begun = start(progress=COPIED, epochs={SOURCE: EpochEnd(4, 520)}, resumed={SOURCE: further})
-    assert (begun.plan.position, begun.event, begun.plan.leader_epoch) == (700, None, -1)
-    lost = start(progress=COPIED, epochs={SOURCE: EpochEnd(3, 450)}, resumed={SOURCE: further})
-    assert lost.event is not None
-    assert lost.event is not None
-    assert (lost.plan.position, lost.event.last) == (450, 699)
+    further = {"progress": COPIED, "resumed": {SOURCE: replace(RESUMED, position=700)}, "left_of": {SOURCE: 5}}
+    begun = start(**further, epochs={SOURCE: EpochEnd(5, 700)})
+    assert (begun.plan.position, begun.event, begun.plan.leader_epoch) == (700, None, 5)
+    for end in (EpochEnd(3, 450), EpochEnd(4, 520), EpochEnd(5, 699)):
+        lost = start(**further, epochs={SOURCE: end})
+        assert lost.event is not None
+        assert (lost.plan.position, lost.event.first, lost.event.last) == (end.end, end.end, 699)
 
 
 def test_a_log_that_ends_below_the_position_lost_its_tail_whatever_its_epochs():
@@ -204,6 +205,11 @@ def test_a_partition_that_was_handed_out_before_goes_on_where_that_ended():
     resumed = Resumed(position=600, writer=writer, sequence=88, opened=True, last=LastRecord(87, 599, 700), event=TOLD)
     begun = start(progress={SOURCE: PROGRESS}, resumed={SOURCE: resumed})
     assert (begun.plan.opened, begun.plan.last, begun.event) == (True, LastRecord(87, 599, 700), TOLD)
+
+
+def test_nothing_of_an_older_topic_of_the_name_translates_offsets_of_the_newer_one():
+    assert start(progress={SOURCE: PROGRESS}, topic_ids={"orders": "bb"}).parted == 0
+    assert start(progress={SOURCE: PROGRESS}).parted == NO_OFFSET
 
 
 def test_a_topic_made_anew_begins_at_its_oldest_record_also_when_it_was_handed_out_before():
@@ -256,7 +262,7 @@ def test_an_order_for_another_topic_of_the_name_moves_nothing_and_a_stop_stays_o
     [
         ({"epochs": {SOURCE: EpochEnd(3, 90)}}, 300, 90),
         ({"epochs": {SOURCE: EpochEnd(3, 90)}}, 80, NO_OFFSET),
-        ({"topic_ids": {"orders": "bb"}}, 300, 10),
+        ({"topic_ids": {"orders": "bb"}}, 300, 0),
         ({"target_ids": {"A.orders": "new"}}, 300, NO_OFFSET),
         ({}, 300, NO_OFFSET),
     ],

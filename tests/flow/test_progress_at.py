@@ -12,7 +12,7 @@ from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.takeover import progress_at
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition, Writer
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.records import Progress, SourceEpoch
 from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.state import state_of
 
@@ -45,18 +45,24 @@ BEFORE = Progress(
 class Run:
     """As much of a run as is asked: its generations and what is on record."""
 
-    def __init__(self, before: Progress | None, first_generation: int = 2) -> None:
+    def __init__(self, before: Progress | None, first_generation: int = 2, ahead: SourceEpoch | None = None) -> None:
         self.generation, self.first_generation = 3, first_generation
         self.store: Any = self
-        self.state = state_of([] if before is None else [before])
+        self.state = state_of([record for record in (before, ahead) if record is not None])
 
     def is_mine(self, progress: Progress) -> bool:
         return Opened.is_mine(cast("Opened", self), progress)
 
 
-def at(position: int, before: Progress | None = BEFORE, first_generation: int = 2, **facts: Any) -> Progress:
+def at(
+    position: int,
+    before: Progress | None = BEFORE,
+    first_generation: int = 2,
+    ahead: SourceEpoch | None = None,
+    **facts: Any,
+) -> Progress:
     where = Resumed(position=position, writer=NEW, reached=Reached(5, 640), **facts)
-    return progress_at(HERE, where, cast("Opened", Run(before, first_generation)))
+    return progress_at(HERE, where, cast("Opened", Run(before, first_generation, ahead)))
 
 
 @pytest.mark.parametrize("position", [400, 500, 600])
@@ -81,7 +87,11 @@ def test_a_position_further_back_has_no_recovery_point():
 
 def test_a_position_further_on_may_lie_in_a_later_leader_epoch_of_the_source():
     """Or the end of the older one would look like a tail that the source has lost."""
-    assert (at(600).leader_epoch, at(600).recovery_ms) == (-1, 55)
+    later = SourceEpoch(partition=HERE, epoch=5, topic_id="aa")
+    assert (at(600, ahead=later).leader_epoch, at(600, ahead=later).recovery_ms) == (5, 55)
+    assert at(600).leader_epoch == 3, "a later epoch would be on record"
+    assert at(600, ahead=replace(later, topic_id="zz")).leader_epoch == 3, "that of another topic of the name"
+    assert at(500, ahead=later).leader_epoch == 3, "progress knows its own position"
 
 
 @pytest.mark.parametrize(("first_generation", "records"), [(2, 90), (3, 0)])

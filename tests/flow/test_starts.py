@@ -12,11 +12,12 @@ from sparkmirror.config import AutoOffsetReset, Beginning, FlowConfig, StartPlac
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.facts import Facts
-from sparkmirror.flow.planner import changed_ids, check_ids, ids_of_topics, starts_of
+from sparkmirror.flow.planner import changed_ids, check_ids, starts_of
 from sparkmirror.flow.starts import find_starts
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
@@ -98,6 +99,7 @@ def test_a_partition_that_has_a_position_is_not_moved_and_one_that_cannot_begin_
         [(one, TopicPartition(f"A.{one.topic}", one.partition)) for one in (*here, *filled)],
         facts=Facts({}),
         progress={here[0]: begun, filled[2]: replace(begun, partition=filled[2])},
+        source_epoch=lambda _here, _position: -1,
         writers=[writer],
         copied={},
         resumed={},
@@ -179,6 +181,7 @@ def test_a_topic_that_is_made_anew_while_it_is_asked_for_its_offsets_is_asked_ag
             [(here, there)],
             facts=Facts({}),
             progress={here: begun},
+            source_epoch=lambda _here, _position: -1,
             writers=[writer],
             copied={},
             resumed={},

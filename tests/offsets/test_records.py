@@ -26,6 +26,7 @@ from sparkmirror.offsets.records import (
     Life,
     Progress,
     Record,
+    SourceEpoch,
     Stopped,
     closing,
     parse,
@@ -128,7 +129,10 @@ records: dict[str, st.SearchStrategy[Record]] = {
     "acl": st.builds(
         AclRecord, binding=st.lists(_texts, min_size=ACL_WORDS, max_size=ACL_WORDS).map(tuple), time_ms=_numbers
     ),
-    "stopped": st.builds(Stopped, generation=_numbers, time_ms=_numbers),
+    "stopped": st.builds(Stopped, generation=_numbers, time_ms=_numbers, exact_after=_numbers),
+    "source-epoch": st.builds(
+        SourceEpoch, partition=st.builds(TopicPartition, _texts, _numbers), epoch=_numbers, topic_id=_texts
+    ),
     "paused": st.builds(TopicOrder, topic=_texts, time_ms=_numbers, by=_texts),
     "discover": st.builds(DiscoverOrder, time_ms=_numbers, by=_texts),
     "rate": st.builds(RateOrder, bytes_per_s=st.none() | _numbers, time_ms=_numbers, by=_texts),
@@ -198,8 +202,9 @@ ADDED: dict[str, dict[str, Any]] = {
     "life": {"recovery_ms": UNKNOWN_MS, "behind": "", "waiting": -1},
     "duty": {},
     "acl": {},
-    "stopped": {},
     "paused": {},
+    "source-epoch": {},
+    "stopped": {"exact_after": 0},
     "rate": {},
     "move": {},
 }

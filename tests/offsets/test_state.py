@@ -126,6 +126,24 @@ def test_a_clean_end_holds_until_it_is_tombstoned():
     assert state.stopped is None
 
 
+def test_what_a_run_left_in_doubt_stays_so_until_a_later_one_puts_it_on_record():
+    old, other = progress(1, 0, 5), progress(2, 0, 5, TopicPartition("t", 9))
+    ran = state_of([FLOW, old, other])
+    assert not ran.ended_cleanly
+    assert set(ran.in_doubt()) == {PLACE, other.partition}, "all of a run that died, and of those before it"
+    ended = replace(FLOW, generation=3), Stopped(generation=3, time_ms=9, exact_after=1)
+    stopped = state_of([old, other, *ended])
+    assert stopped.ended_cleanly
+    assert stopped.in_doubt() == [PLACE], "what the clean run had of it is exact, what it never had is not"
+    again = replace(FLOW, generation=4), Stopped(generation=4, time_ms=10)
+    assert state_of([old, other, *again]).in_doubt() == []
+
+
+def test_nothing_is_in_doubt_of_a_flow_that_never_copied():
+    assert state_of([]).exact_after == 0
+    assert state_of([]).ended_cleanly
+
+
 def test_a_tombstone_removes_a_segment():
     kept, gone = (Segments(partition=PLACE, writer=WRITER, sequence=n, source=n) for n in (0, 5))
     state = state_of([kept, gone])

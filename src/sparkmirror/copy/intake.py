@@ -30,7 +30,9 @@ from sparkmirror.kafka.leaders import Leader
 from sparkmirror.kafka.log_range import log_range, passes
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.naming import WRITERS_TOPIC
+from sparkmirror.offsets.records import SourceEpoch
 from sparkmirror.offsets.recovery import Answer
+from sparkmirror.offsets.segments import Segments
 
 if TYPE_CHECKING:
     from sparkmirror.copy.lane import Lane
@@ -140,13 +142,18 @@ class Intake:
         ways = self._origins.ways(index) if self._origins is not None and partition.rules.provenance else {}
         came = arrival(index, fetched.records, fetched.aborted, partition.place(), partition.rules, ways)
         ticket = Ticket()
-        partition.take(came, ticket)
+        epoch = _last_epoch(index, came.end)
+        ahead: list[Segments | SourceEpoch] = [] if came.segments is None else [came.segments]
+        if epoch > partition.epoch_on_record:
+            partition.epoch_on_record = epoch
+            ahead.append(SourceEpoch(partition=partition.source, epoch=epoch, topic_id=partition.plan.topic_id))
+        partition.take(came, ticket, waits=bool(ahead))
         if came.obstacle is not None:
             self._meet(partition, came.obstacle, index)
-        if len(index):
-            partition.leader_epoch = _last_epoch(index, partition)
-        if came.segments is not None:
-            self._lane.watch.write_ahead(partition, [came.segments], ticket)
+        if epoch != UNKNOWN_EPOCH:
+            partition.leader_epoch = epoch
+        if ahead:
+            self._lane.watch.write_ahead(partition, ahead, ticket)
         self._lane.appender.offer(partition)
 
     def _meet(self, partition: PartitionCopy, obstacle: BatchError, index: batches.Indexed) -> None:
@@ -262,10 +269,10 @@ class Intake:
         partition.stop(text, Kind.SOURCE_TAIL_LOST)
 
 
-def _last_epoch(index: batches.Indexed, partition: PartitionCopy) -> int:
-    """The leader epoch of the last batch that was taken; that of one beyond would be asked about too early."""
-    before = int(np.searchsorted(index.last_offset, partition.fetch_offset)) - 1
-    return int(index.leader_epoch[before]) if before >= 0 else partition.leader_epoch
+def _last_epoch(index: batches.Indexed, end: int) -> int:
+    """The leader epoch of the last batch below an offset; that of one beyond would be asked about too early."""
+    before = int(np.searchsorted(index.last_offset, end)) - 1 if len(index) else -1
+    return int(index.leader_epoch[before]) if before >= 0 else UNKNOWN_EPOCH
 
 
 def _overtaken(at: int, first: int) -> str:

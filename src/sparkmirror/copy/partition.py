@@ -26,7 +26,7 @@ import math
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import dropwhile
@@ -52,6 +52,7 @@ from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.codes import Advice, advice, broker_error, kind_of, may_be_appended
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.model import NO_OFFSET, NO_RECORD, NOTHING, Copied, LastRecord, TopicPartition
+from sparkmirror.offsets.records import SourceEpoch
 from sparkmirror.offsets.segments import SEQUENCES, Segments
 
 
@@ -77,6 +78,7 @@ class PartitionCopy:
         source_id, target_id: topic ids, or None before Kafka 2.8.
         end, log_start: of the source, as seen last.
         error: why it stands still, or "".
+        epoch_on_record: the newest leader epoch of the source that may be sent: it is on record, or its batches wait.
         paused: whether nothing more of it is fetched until the driver says so.
         obstacle: why it will stand still once what waits is acknowledged, or "".
         asked: whether a question about it is open, whose answer decides what is fetched next.
@@ -119,6 +121,7 @@ class PartitionCopy:
     end: int = NO_OFFSET
     log_start: int = NO_OFFSET
     leader_epoch: int = -1
+    epoch_on_record: int = -1
     error: str = ""
     paused: bool = False
     obstacle: str = ""
@@ -135,7 +138,7 @@ class PartitionCopy:
     guard: Guard = field(default_factory=lambda: Guard(age_ms=GUARDED_MS))
     remembered_ms: int = FORGOTTEN
     stamped_at: float = -math.inf
-    write_ahead: Callable[[list[Segments], Ticket], None] | None = None
+    write_ahead: Callable[[Sequence[Segments | SourceEpoch], Ticket], None] | None = None
     round_trip: float = 0.0
     recovery: Recovery = field(default_factory=Recovery)
     tally: Tally = field(default_factory=Tally)
@@ -248,10 +251,10 @@ class PartitionCopy:
             small_compressed=small.compressed,
         )
 
-    def take(self, arrival: Arrival, ticket: Ticket) -> None:
-        """Queues what an answer brought; ``ticket`` stands for its segments."""
+    def take(self, arrival: Arrival, ticket: Ticket, *, waits: bool = False) -> None:
+        """Queues what an answer brought; ``ticket`` stands for its segments, and for what else it ``waits`` for."""
         for item in arrival.items:
-            if arrival.openings:
+            if arrival.openings or waits:
                 item.ticket = ticket
             self._hold(item.held)
             self._waiting.append(item)

@@ -22,7 +22,7 @@ from sparkmirror.kafka.cluster import CALL_MS
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.signal import Signal
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.records import Progress, SourceEpoch
 from sparkmirror.offsets.recovery import Answer, RecoveryPoint
 from sparkmirror.offsets.segments import Segments, targets_of
 
@@ -98,9 +98,9 @@ class Publisher:
         self._turn = Signal(journal.cluster.loop)
         self._turn.set()
 
-    async def write_ahead(self, segments: Iterable[Segments], timeout_ms: int = CALL_MS) -> None:
-        """Writes segments and returns when they are acknowledged."""
-        await self._journal.append([(segment.key, segment.value()) for segment in segments], timeout_ms)
+    async def write_ahead(self, records: Iterable[Segments | SourceEpoch], timeout_ms: int = CALL_MS) -> None:
+        """Writes what must be on record before its batches are sent, and returns when it is acknowledged."""
+        await self._journal.append([(record.key, record.value()) for record in records], timeout_ms)
 
     async def publish(self, partitions: Iterable[PartitionCopy], *, final: bool = False) -> None:
         """Writes the progress of what moved, and where on the target pieces of it begin.

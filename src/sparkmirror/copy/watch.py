@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from sparkmirror.copy import throttling
@@ -23,6 +23,7 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.metadata import NO_LEADER
+from sparkmirror.offsets.records import SourceEpoch
 from sparkmirror.offsets.segments import Segments
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ TARGET_SECONDS = 30.0
 WRITES_AT_ONCE = 2
 NEVER = 1e9
 
-Ahead: TypeAlias = tuple[list[Segments], Ticket, PartitionCopy]
+Ahead: TypeAlias = tuple[Sequence[Segments | SourceEpoch], Ticket, PartitionCopy]
 """Segments to be written ahead, what waits for them, and whose they are."""
 
 
@@ -102,13 +103,13 @@ class Watch:
         """Ends the signs of life."""
         self._silent = True
 
-    def write_ahead(self, partition: PartitionCopy, segments: list[Segments], ticket: Ticket) -> None:
-        """Puts segments on record, then lets the batches behind them go.
+    def write_ahead(self, partition: PartitionCopy, records: Sequence[Segments | SourceEpoch], ticket: Ticket) -> None:
+        """Puts segments, and a new leader epoch of the source, on record, then lets the batches behind them go.
 
         What comes while others are being written waits for its turn, and goes in one record batch: to a far target a
         write takes long, however much is in it, and a connection carries few of them at a time.
         """
-        self._ahead.append((segments, ticket, partition))
+        self._ahead.append((records, ticket, partition))
         if self._writing < WRITES_AT_ONCE:
             self._writing += 1
             self._loop.call_soon(self._write)
@@ -156,7 +157,7 @@ class Watch:
     async def _put_on_record(self, ahead: list[Ahead]) -> None:
         try:
             patience_ms = int(1000 * max(partition.patience_s for _, _, partition in ahead))
-            await self.publisher.write_ahead([s for segments, _, _ in ahead for s in segments], patience_ms)
+            await self.publisher.write_ahead([one for records, _, _ in ahead for one in records], patience_ms)
         except SparkmirrorError as failure:
             for _, _, partition in ahead:
                 partition.stop(f"the offset map cannot be written: {failure}")

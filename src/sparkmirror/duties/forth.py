@@ -149,7 +149,7 @@ def _unregistered(state: JournalState, registered: Collection[int]) -> str:
 def _begin(state: JournalState, here: TopicPartition, ids: tuple[int, ...]) -> int | None:
     """From which offset of the copy on whatever forth did not write was written by others; None: not known yet."""
     progress, inherited = state.progress.get(here), state.inherited.get(here)
-    offsets = state.maps[here].offsets(progress, ids) if here in state.maps else None
+    offsets = state.maps[here].offsets(progress, ids, parted=False) if here in state.maps else None
     first = None if offsets is None else next(offsets.settled(), None)
     floor = 0 if inherited is None else inherited.end
     if first is not None or inherited is not None:

@@ -1,8 +1,9 @@
 """One look at the groups of a flow: what they committed on the source, what the map says, how it is on the target.
 
 Invariants: nothing is changed; the maps are read after the offsets, so that they are never older than what is
-translated with them; a mirror that is just behind a group is given a few seconds to come to where the group was. Where
-the flow back may have put records into the same topics and its record cannot be read, nothing is translated.
+translated with them; an offset in a topic is never translated by the map of an older topic of the name; a mirror that
+is just behind a group is given a few seconds to come to where the group was. Where the flow back may have put records
+into the same topics and its record cannot be read, nothing is translated.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic, wanted
 from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
+from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_records import commits_of
 from sparkmirror.offsets.inherited import Inherited
+from sparkmirror.offsets.map import OffsetMap
 
 PATIENCE_SECONDS = 3.0
 """Lanes say every second how far they are."""
@@ -65,7 +68,7 @@ class GroupLook:
         topics = {place.topic for offsets in fetched.found.values() for place in offsets}
         renamed = {topic: remote_topic(sides.flow, topic) for topic in wanted(sides.flow, topics)}
         places = {place for own in fetched.found.values() for place in own if place.topic in renamed}
-        maps = self._maps.of(places)
+        maps = self._of_these_topics(self._maps.of(places))
         observed = Observed(
             flow=sides.flow,
             source=listed,
@@ -81,6 +84,15 @@ class GroupLook:
         observed = replace(self._patiently(observed), empty=self._find_empty(observed))
         self._earlier, self._still = remembered(observed), _ahead(observed)
         return self._with_target(observed, chosen) if target else observed
+
+    def _of_these_topics(self, maps: dict[TopicPartition, OffsetMap]) -> dict[TopicPartition, OffsetMap]:
+        """The maps of topics that are still there: that of another topic of the name says nothing of its offsets."""
+        known = {} if self._sides.store is None else self._sides.store.state.progress
+        told = {place: known[place].topic_id for place in maps if place in known and known[place].topic_id}
+        timeout_ms = self._sides.flow.admin_timeout_ms
+        ids = ids_of_topics(self._sides.source, {place.topic for place in told}, timeout_ms) if told else {}
+        other = {place for place, before in told.items() if ids.get(place.topic, "") not in ("", before)}
+        return {place: offsets for place, offsets in maps.items() if place not in other}
 
     def _groups(self) -> dict[str, GroupListing]:
         """The groups of the source, looked for anew when it is time."""
@@ -99,7 +111,7 @@ class GroupLook:
         while not _ahead(observed) <= self._still and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
             behind = self._maps.of({place.partition for place in remembered(observed)})
-            observed = replace(observed, maps={**observed.maps, **behind})
+            observed = replace(observed, maps={**observed.maps, **self._of_these_topics(behind)})
         return observed
 
     def _find_empty(self, observed: Observed) -> dict[TopicPartition, int]:

@@ -23,11 +23,11 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.failover import divergence, look
 from sparkmirror.failover.divergence import Divergent
-from sparkmirror.flow.planner import ids_of_topics
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.epochs import UNDEFINED, epoch_ends
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span
+from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.map import OffsetMap

@@ -259,6 +259,7 @@ class Procedure:
                 break
             time.sleep(LOOK_SECONDS)
         torn = self._torn() if self._is_clean() else ()
+        doubtful = self._store.state.in_doubt()
         if not self._is_clean():
             self._tell("the flow's driver does not answer: it is fenced, and the target's own logs are read")
         elif torn:
@@ -266,7 +267,12 @@ class Procedure:
             self._tell(
                 f"{flow.target.alias} lacks what the flow had written of {where}: the target's own logs are read"
             )
-        if torn or not self._is_clean():
+        elif doubtful:
+            self._tell(
+                f"a run before the last did not end cleanly, and of {len(doubtful)} partitions nothing is on record "
+                "since: the target's own logs are read"
+            )
+        if torn or doubtful or not self._is_clean():
             unsettled = settle(flow, self._sides.target, self._file, SETTLE_SECONDS, torn)
             rows = [[*place, why] for place, why in sorted(unsettled.items())]
             self._operator.note(unsettled=rows)

@@ -42,7 +42,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import control_topic
-from sparkmirror.offsets.records import FLOW, Life, Stopped
+from sparkmirror.offsets.records import FLOW, Life
 
 log = logging.getLogger(__name__)
 
@@ -184,7 +184,6 @@ class Copying:
 
     def _end(self, seconds: float) -> None:
         clean = self._drain(seconds) and self._resting.all_settled
-        clean = clean and (self._opened.clean or self._discovery.looked)
         self._opened.store.follow()
         self._judge_recovery()
         self._attempt(self._speak)
@@ -192,7 +191,7 @@ class Copying:
         if not len(self._lanes):
             self._attempt(self._lanes.clean_all)
         if clean:
-            self._opened.store.write([Stopped(generation=self._opened.generation, time_ms=now_ms())])
+            self._opened.store.write([self._opened.stopped()])
         self._live("stopped" if clean else "failed")
 
     def _drain(self, seconds: float) -> bool:

@@ -28,15 +28,16 @@ from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.inheriting import Arrived, Copied
 from sparkmirror.flow.mirror_maker import ABORTED_MS, Stored, find_stored, known_syncs, wait_for_transactions
 from sparkmirror.flow.opening import Opened, open_flow
-from sparkmirror.flow.planner import check_ids, ids_of_topics
+from sparkmirror.flow.planner import check_ids
 from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.mm2.offset_syncs import OffsetSync
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited, Point, joined, points_of
-from sparkmirror.offsets.records import FLOW, Happened, Progress, Record, Stopped, closing
+from sparkmirror.offsets.records import FLOW, Happened, Progress, Record, closing
 from sparkmirror.offsets.state import JournalState
 
 log = logging.getLogger(__name__)
@@ -250,7 +251,7 @@ def put_on_record(
     moved = [
         key for key, order in state.moves.items() if whole or order.partition in {one.copied.here for one in arrived}
     ]
-    ends = [Stopped(generation=opened.generation, time_ms=now_ms())] if whole or opened.clean else []
+    ends = [opened.stopped()] if whole or opened.clean else []
     opened.store.write(ends, tombstones=[ELSEWHERE_KEY, *moved])
     return event
 

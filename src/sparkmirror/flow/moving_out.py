@@ -32,7 +32,7 @@ from sparkmirror.kafka.survey import topic_rights
 from sparkmirror.mm2.stored_offsets import StoredOffset
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.inherited import Elsewhere
-from sparkmirror.offsets.records import Progress, Stopped
+from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
 
 PARTITIONS = 25
@@ -186,7 +186,5 @@ def _write(
     partitions = len(admin.list_topics(cluster, [name], timeout_ms)[name].partitions)
     opened = open_flow(flow, sides.source, sides.target, file, uuid.uuid4().hex[:12], Identities(file))
     check_taken(opened, known, flow, file)
-    opened.store.write(
-        [Elsewhere(topic=name, time_ms=now_ms()), Stopped(generation=opened.generation, time_ms=now_ms())]
-    )
+    opened.store.write([Elsewhere(topic=name, time_ms=now_ms()), opened.stopped()])
     write_stored(cluster, name, partitions, stored, timeout_ms)

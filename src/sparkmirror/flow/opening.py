@@ -28,7 +28,7 @@ from sparkmirror.model import Writer
 from sparkmirror.naming import WRITERS_TOPIC, control_topic, internal_topic
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY
 from sparkmirror.offsets.orders import HoldOrder
-from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Progress
+from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Progress, Stopped
 from sparkmirror.offsets.state import JournalState
 
 
@@ -45,6 +45,8 @@ class Opened:
         control_offset: where this run's lanes begin to read it.
         writers: hands out producer ids; ``first`` are those of this start.
         clean: whether the run before ended cleanly, or there was none.
+        exact_after: the newest generation that may have copied more than its progress says; 0 if there is none. What an
+            older or the same one has on record holds only once the target's log has been read.
         signs: what lanes and other runs say on the control topic.
         facts: what the target asks of batches, and how long its brokers remember who wrote them.
         tells_writers: whether what mirrors brought from the target is told, and left out, by who wrote it; then
@@ -61,9 +63,14 @@ class Opened:
     writers: Writers
     first: tuple[Writer, ...]
     clean: bool
+    exact_after: int
     signs: Signs
     facts: Facts
     tells_writers: bool
+
+    def stopped(self) -> Stopped:
+        """The record of a clean end of this run; what was in doubt before and was not put on record since stays so."""
+        return Stopped(generation=self.generation, time_ms=now_ms(), exact_after=self.exact_after)
 
     def raise_generation(self) -> None:
         """Says that what comes is newer than all before, which the epochs of another producer id do not tell.
@@ -196,7 +203,7 @@ def _take(
     store.own(f"sparkmirror.{config.name}.driver")
     store.follow()
     record = _flow_record(config, source_id, target_id, store, file)
-    clean = _ended_cleanly(store.state)
+    clean, exact_after = store.state.ended_cleanly, store.state.exact_after
     writers = Writers(
         target,
         flow=str(config.name),
@@ -221,6 +228,7 @@ def _take(
         writers=writers,
         first=first,
         clean=clean,
+        exact_after=exact_after,
         signs=signs,
         facts=Facts(memories_ms(target, timeout_ms)),
         tells_writers=bool(record.tells_since_ms),
@@ -232,7 +240,7 @@ def _tell_while_held(record: FlowRecord, store: Store) -> None:
     known = store.state.flow
     if store.state.held is None or known is None or known.tells_since_ms or not record.tells_since_ms:
         return
-    if _ended_cleanly(store.state):  # else a lane of the run before may still copy
+    if store.state.ended_cleanly and not store.state.in_doubt():  # else a lane of the run before may still copy
         store.write([replace(known, tells_since_ms=record.tells_since_ms)])
 
 
@@ -265,13 +273,6 @@ def carried_on(config: FlowConfig, source: Cluster, source_id: str, target_id: s
         return frozenset()
     entries = source.run(read_registry, Journal(source, WRITERS_TOPIC))
     return carried_into(entries, source_id, target_id)
-
-
-def _ended_cleanly(state: JournalState) -> bool:
-    """Whether the newest run on record drained, or none ever copied. An earlier one's word may come late."""
-    if state.stopped is None or state.flow is None:
-        return not state.progress and not state.maps
-    return state.stopped.generation == state.flow.generation
 
 
 def naming_of(config: FlowConfig) -> str:

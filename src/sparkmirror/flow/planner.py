@@ -19,6 +19,7 @@ from sparkmirror.kafka.codes import GONE, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR
 from sparkmirror.kafka.epochs import EpochEnd, epoch_ends
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.metadata import TopicView, describe_topics
+from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
@@ -48,6 +49,7 @@ def starts_of(
     *,
     facts: Facts,
     progress: Mapping[TopicPartition, Progress],
+    source_epoch: Callable[[TopicPartition, int], int],
     writers: Sequence[Writer],
     copied: Mapping[TopicPartition, Copied],
     resumed: Mapping[TopicPartition, Resumed],
@@ -66,6 +68,7 @@ def starts_of(
         pairs: source and target partitions.
         facts: of the target.
         progress: the newest of each partition.
+        source_epoch: gives the leader epoch of the source's batch left of a partition's position, or -1.
         writers: one for each group.
         copied: what this run did so far.
         resumed: where those go on that were handed out before.
@@ -80,7 +83,13 @@ def starts_of(
     """
     sources = [source_partition for source_partition, _ in pairs]
     timeout_ms = patience_ms(config, len(pairs))
-    seen = _look_at_source(config, source, sources, progress, resumed, timeout_ms)
+    positions = {
+        here: resumed[here].position if here in resumed else progress[here].position
+        for here in sources
+        if here in progress
+    }
+    left_of = {here: source_epoch(here, position) for here, position in positions.items()}
+    seen = _look_at_source(config, source, sources, progress, resumed, left_of, timeout_ms)
     starts = seen.starts | {
         here: max(at, seen.starts.get(here, 0))
         for here, at in homeward_starts(home, seen.ends).items()
@@ -100,6 +109,7 @@ def starts_of(
         writers=writers,
         copied=copied,
         resumed=resumed,
+        left_of=left_of,
         epochs=seen.epochs,
         log_ends=seen.log_ends,
         on=config.on,
@@ -154,6 +164,7 @@ def _look_at_source(
     sources: Sequence[TopicPartition],
     progress: Mapping[TopicPartition, Progress],
     resumed: Mapping[TopicPartition, Resumed],
+    left_of: Mapping[TopicPartition, int],
     timeout_ms: int,
 ) -> _Seen:
     """Asks for ids before the offsets and after them: offsets of one topic must not be taken for another's."""
@@ -166,7 +177,13 @@ def _look_at_source(
     fresh = [p for p in ends.found if _unplaced(p, progress, resumed)]
     starts, misplaced = find_starts(config, source, fresh, oldest.found, ends.found, timeout_ms)
     before = [progress[p] for p in ends.found if p in progress and progress[p].topic_id == ids.get(p.topic)]
-    epochs = _epochs(source, before, timeout_ms)
+    # Where a leader cannot tell where an epoch ends now, its lane finds out.
+    asked = {p.partition: left_of[p.partition] for p in before if left_of[p.partition] >= 0}
+    unknown = {
+        p.partition: max(p.position, resumed[p.partition].position) if p.partition in resumed else p.position
+        for p in before
+        if p.partition not in asked
+    }
     changed = changed_ids(ids, ids_of_topics(source, topics))
     return _Seen(
         asked_ms=asked_ms,
@@ -177,8 +194,8 @@ def _look_at_source(
         starts=starts,
         misplaced=misplaced,
         copied_before=before,
-        epochs=epochs,
-        log_ends=_log_ends(source, before, ends.found, timeout_ms),
+        epochs=epoch_ends(source, asked, timeout_ms).found,
+        log_ends=_log_ends(source, unknown, ends.found, timeout_ms),
         made_anew={p: _between(p.topic, config.source.alias) for p in sources if p.topic in changed},
     )
 
@@ -287,29 +304,12 @@ def _unreadable(target: TopicPartition) -> Event:
     return Event(kind=Kind.STOPPED, text=f"the configs of {target.topic} cannot be read")
 
 
-def ids_of_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, str]:
-    """The topics' ids as they are now: since the last round of the topics duty one may have been made anew."""
-    return {name: _topic_id(topic.topic_id) for name, topic in admin.list_topics(cluster, sorted(topics)).items()}
-
-
-def _epochs(source: Cluster, progress: Sequence[Progress], timeout_ms: int) -> Mapping[TopicPartition, EpochEnd]:
-    """Where the leader epochs that were copied last end now; where a leader cannot tell, its lane finds out."""
-    asked = {p.partition: p.leader_epoch for p in progress if p.leader_epoch >= 0}
-    return epoch_ends(source, asked, timeout_ms).found
-
-
 def _log_ends(
-    source: Cluster, progress: Sequence[Progress], ends: Mapping[TopicPartition, int], timeout_ms: int
+    source: Cluster, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], timeout_ms: int
 ) -> Mapping[TopicPartition, int]:
     """Where the logs end of partitions without a leader epoch: a record of a time may lie in an open transaction."""
-    unknown = [p for p in progress if p.leader_epoch < 0]
-    found = {p.partition: ends[p.partition] for p in unknown if p.position <= ends[p.partition]}
-    beyond = [p.partition for p in unknown if p.partition not in found]
+    found = {here: ends[here] for here, position in positions.items() if position <= ends[here]}
+    beyond = [here for here in positions if here not in found]
     if beyond:
         found |= admin.find_offsets(source, beyond, OffsetSpec.LATEST, timeout_ms=timeout_ms).found
     return found
-
-
-def _topic_id(identity: object) -> str:
-    hexadecimal = getattr(identity, "hex", "")
-    return "" if not hexadecimal or int(hexadecimal, 16) == 0 else str(hexadecimal)

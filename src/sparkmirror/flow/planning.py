@@ -125,6 +125,7 @@ class Planning:
             [pair for pair in pairs if pair[0] not in resumption.waiting],
             facts=self._opened.facts,
             progress=self._opened.store.state.progress,
+            source_epoch=self._opened.store.state.source_epoch,
             writers=self._writers,
             copied=self._copied(),
             resumed=resumption.resumed,
@@ -224,24 +225,24 @@ class Planning:
         plans: Sequence[PartitionPlan],
         taken_over: Collection[TopicPartition],
     ) -> None:
-        """Puts on record that partitions were moved, and ends the orders, in one batch.
+        """Puts on record that partitions were moved, or are of another topic by now, and ends the orders, in one batch.
 
         So whoever goes on with one, after a clean end or not, finds all of it or nothing. An order that concerns
         another topic of the name ends here too; one that has come since stays.
         """
         store, begun = self._opened.store, [orders[plan.source] for plan in plans if plan.source in orders]
-        if not begun and not any(start.moved for start in starts):
+        if not begun and not any(start.moved or start.parted != NO_OFFSET for start in starts):
             return
         records: list[MapRecord | Progress] = []
         for start, plan in zip(starts, plans, strict=True):
+            if start.parted != NO_OFFSET:
+                records.append(Parted(partition=plan.source, writer=plan.writer, source=start.parted))
             if start.moved:
                 opening = Segments(
                     partition=plan.source, writer=plan.writer, sequence=0, source=plan.position, anew=True
                 )
                 last = store.state.last(plan.source)
                 ending = () if last is None or plan.source in taken_over else closing(last)
-                if start.parted != NO_OFFSET:
-                    records.append(Parted(partition=plan.source, writer=plan.writer, source=start.parted))
                 records += [*ending, opening, self._moved(plan)]
         store.follow()
         store.write(records, tombstones=[each.key for each in begun if store.state.moves.get(each.key) == each])

@@ -79,7 +79,8 @@ class Known:
         writers: one for each group of partitions.
         copied: what this run did with a partition already.
         resumed: partitions that were handed out before in this run, or were taken over.
-        epochs: where the leader epoch of the newest progress ends in the source's log now.
+        left_of: the leader epoch of the source's batch left of each position, or of a later one; -1 if nobody knows.
+        epochs: where these end in the source's log now.
         log_ends: where the source's log ends, for those whose leader epoch nobody knows.
         on: what is done when source or target were changed.
         moves: where an operator wants partitions to go on.
@@ -97,6 +98,7 @@ class Known:
     copied: Mapping[TopicPartition, Copied]
     resumed: Mapping[TopicPartition, Resumed] = field(default_factory=dict)
     target_ids: Mapping[str, str] = field(default_factory=dict)
+    left_of: Mapping[TopicPartition, int] = field(default_factory=dict)
     epochs: Mapping[TopicPartition, EpochEnd] = field(default_factory=dict)
     log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     on: Policies = field(default_factory=Policies)
@@ -115,7 +117,8 @@ class Start:
         moved: whether an operator's order is obeyed hereby.
         first: whether no position is on record, so that the configuration says where it begins.
         end: where the source's log ends now, or `NO_OFFSET`.
-        parted: where the source's log parts from what was copied, if an order leads further on; else `NO_OFFSET`.
+        parted: where the source's log parts from what was copied, if the copy goes on further on, or if it is another
+            topic, which has nothing of it; else `NO_OFFSET`.
     """
 
     plan: PartitionPlan
@@ -196,9 +199,9 @@ def _reached(plan: PartitionPlan, resumed: Resumed | None, progress: Progress | 
 def _leader_epoch(source: TopicPartition, place: _Place, known: Known) -> int:
     """The epoch of the batch left of the position, by which the source's leader sees whether it still has that."""
     progress, end = known.progress.get(source), known.epochs.get(source)
-    if progress is None or place.anew or place.position > progress.position:
+    if progress is None or place.anew:
         return -1
-    return progress.leader_epoch if end is None else end.epoch
+    return known.left_of.get(source, -1) if end is None else end.epoch
 
 
 def _recovery_ms(source: TopicPartition, place: _Place, known: Known) -> int:
@@ -233,8 +236,8 @@ def _moved(place: _Place, order: MoveOrder | None, topic_id: str) -> _Place:
     if place.event is not None:
         text = f"{place.event.text}; {text}"
     event = Event(kind=Kind.MOVED, text=text, first=first, last=max(first, last - 1))
-    other = place.event is not None and place.event.kind in (Kind.SOURCE_RECREATED, Kind.SOURCE_TAIL_LOST)
-    parted = place.position if other and place.position < order.to else NO_OFFSET
+    lost = place.event is not None and place.event.kind is Kind.SOURCE_TAIL_LOST
+    parted = place.position if lost and place.position < order.to else place.parted
     return _Place(position=order.to, event=event, anew=True, moved=True, parted=parted)
 
 
@@ -254,7 +257,7 @@ def _source_recreated(progress: Progress, position: int, _target: TopicPartition
         f"old one all below offset {position} was copied; {done}"
     )
     event = Event(kind=Kind.SOURCE_RECREATED, text=text, first=position, last=position)
-    return _Place(position=oldest, event=event, anew=True, stop=stop)
+    return _Place(position=oldest, event=event, anew=True, stop=stop, parted=0)
 
 
 def _target_recreated(progress: Progress, position: int, target: TopicPartition, known: Known) -> _Place | None:
@@ -281,11 +284,10 @@ def _target_recreated(progress: Progress, position: int, target: TopicPartition,
 def _tail_lost(progress: Progress, position: int, _target: TopicPartition, known: Known) -> _Place | None:
     here = progress.partition
     end = known.epochs.get(here, EpochEnd(UNDEFINED, known.log_ends.get(here, position)))
-    # A takeover may go on further than the progress did; the leader epoch is that of the progress.
-    if end.end == UNDEFINED or end.end >= min(position, progress.position):
+    if end.end == UNDEFINED or end.end >= position:
         return None
     stop = known.on.source_tail_lost is GoOn.STOP
-    event = tail_lost(end.end, position, epoch=progress.leader_epoch, now=end.epoch, stop=stop)
+    event = tail_lost(end.end, position, epoch=known.left_of.get(here, -1), now=end.epoch, stop=stop)
     return _Place(position=end.end, event=event, anew=True, stop=stop)
 
 

@@ -25,14 +25,15 @@ from sparkmirror.events import now_ms
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.operator import who
-from sparkmirror.flow.planner import check_ids, ids_of_topics
+from sparkmirror.flow.planner import check_ids
 from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.flow.starts import find_starts
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.orders import MoveOrder
-from sparkmirror.offsets.records import Progress, Stopped, closing
+from sparkmirror.offsets.records import Progress, closing
 from sparkmirror.offsets.segments import Targets
 from sparkmirror.offsets.state import JournalState
 
@@ -147,7 +148,7 @@ def move(
         changed = [one for one in standings if one.to != one.position or one.partition in ordered]
         if not changed or dry_run:
             return standings, Effect.NONE
-        if is_stopped(known):
+        if is_stopped(known) and not {one.partition for one in changed}.intersection(known.in_doubt()):
             _write(flow, sides, file, known, changed)
             return standings, Effect.MADE
         _order(sides, changed)
@@ -219,6 +220,17 @@ def check_stopped(flow: FlowConfig, known: JournalState, file: str) -> None:
             key=str(flow.name),
             reason="the flow runs, or its last run did not end cleanly",
             remedy="stop it first (SIGTERM); after an unclean end start it once more and stop it",
+        )
+    doubtful = sorted(known.in_doubt())
+    if doubtful:
+        raise ConfigError(
+            file=file,
+            key=str(flow.name),
+            reason=(
+                f"a run did not end cleanly, and of {len(doubtful)} partitions, {doubtful[0]} among them, nothing is "
+                "on record since: more may have been copied of them"
+            ),
+            remedy="start the flow once more, with their topics, and stop it when they are copied",
         )
 
 
@@ -292,7 +304,7 @@ def _write(flow: FlowConfig, sides: Sides, file: str, known: JournalState, chang
         records += () if last is None else closing(last)
     moved = {one.partition for one in changed}
     orders = [key for key, order in state.moves.items() if order.partition in moved]
-    opened.store.write([*records, Stopped(generation=opened.generation, time_ms=now_ms())], tombstones=orders)
+    opened.store.write([*records, opened.stopped()], tombstones=orders)
 
 
 def _progress(one: Standing, opened: Opened, source_id: str, target_id: str) -> Progress:

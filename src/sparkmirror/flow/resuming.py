@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.flow.opening import Opened
-from sparkmirror.flow.planner import ids_of_topics, patience_ms
+from sparkmirror.flow.planner import patience_ms
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.takeover import LEASE_SECONDS, Resumption, Takeover, Waiting
 from sparkmirror.flow.trust import Seen, distrust
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
 
 Pairs = Sequence[tuple[TopicPartition, TopicPartition]]
@@ -84,7 +85,7 @@ class Resuming:
                     progress=state.progress.get(here),
                     mapped=len(state.map_of(here)) > 0,
                     handed_out=here in self._handed_out,
-                    clean=self._opened.clean,
+                    exact_after=self._opened.exact_after,
                     end=ends.get(there),
                     target_id=ids.get(there.topic, ""),
                     sole_writer=not self._opened.tells_writers,

@@ -12,16 +12,15 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection
+from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.topics import remote_topic
-from sparkmirror.events import now_ms
 from sparkmirror.flow.opening import Opened, open_without_source
 from sparkmirror.flow.resuming import Resuming
 from sparkmirror.flow.takeover import Takeover, progress_at
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.records import Stopped
 
 _POLL_SECONDS = 0.5
 
@@ -62,7 +61,7 @@ def settle(
         time.sleep(_POLL_SECONDS)
     if not left:
         assert state.flow is not None  # the opening wrote it
-        opened.store.write([Stopped(generation=opened.generation, time_ms=now_ms())])
+        opened.store.write([replace(opened.stopped(), exact_after=0)])
     return {place: found.waiting[place].reason for place in left}
 
 

@@ -20,12 +20,13 @@ from sparkmirror.copy.plan import group_of
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.events import Event, now_ms
 from sparkmirror.flow.opening import Opened
-from sparkmirror.flow.planner import changed_ids, ids_of_topics, patience_ms
+from sparkmirror.flow.planner import changed_ids, patience_ms
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.writers import GROUPS, Fenced
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.tails import Mark, last_batches, read_headers
+from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS
@@ -268,8 +269,8 @@ class Takeover:
 def progress_at(partition: TopicPartition, where: Resumed, opened: Opened) -> Progress:
     """The progress of a partition that was taken over, whose new writer epoch has sent nothing yet.
 
-    The source was not asked: what is known of it stays as it is, but for what a position further back, or further on,
-    does not bear out.
+    The source was not asked: what is known of it stays as it is, but for what a position further back does not bear
+    out.
     """
     fresh = Progress(
         partition=partition,
@@ -286,12 +287,12 @@ def progress_at(partition: TopicPartition, where: Resumed, opened: Opened) -> Pr
     before = opened.store.state.progress.get(partition)
     if before is None:
         return fresh
-    back, on = where.position < before.position, where.position > before.position
+    back = where.position < before.position
     copied = (before.records, before.bytes, before.dead_letters) if opened.is_mine(before) else (0, 0, 0)
     return replace(
         fresh,
         end=before.end,
-        leader_epoch=fresh.leader_epoch if on else before.leader_epoch,
+        leader_epoch=opened.store.state.source_epoch(partition, where.position),
         topic_id=before.topic_id,
         target_id=before.target_id,
         newest_ms=-1 if back else before.newest_ms,

@@ -20,7 +20,7 @@ class Seen:
         progress: the newest on record, or None.
         mapped: whether segments are on record.
         handed_out: whether this run handed it out, and it did not come back settled.
-        clean: whether the run before ended cleanly.
+        exact_after: the newest generation that may have copied more than its progress says.
         end: the target partition's end, or None if it cannot be told.
         target_id: of the target topic, or "" where brokers have no topic ids.
         sole_writer: whether nobody but the flow writes the target topic.
@@ -29,7 +29,7 @@ class Seen:
     progress: Progress | None
     mapped: bool = False
     handed_out: bool = False
-    clean: bool = True
+    exact_after: int = 0
     end: int | None = None
     target_id: str = ""
     sole_writer: bool = True
@@ -42,8 +42,8 @@ def distrust(seen: Seen) -> str:
         return "it was handed out and did not come back"
     if progress is None:
         return "it was begun and no progress is on record" if seen.mapped else ""
-    if not seen.clean:
-        return "the run before did not end cleanly"
+    if progress.generation <= seen.exact_after:
+        return "a run that had it did not end cleanly, and nothing is on record of it since"
     if not progress.settled:
         return "batches were not acknowledged when it stopped"
     if progress.target_id and seen.target_id and progress.target_id != seen.target_id:

@@ -8,6 +8,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["targets", topic, partition, producer id, epoch, sequence]    the offset map's half of the target
     ["parted", topic, partition, producer id, epoch]               where the source's log parts from older epochs'
     ["progress", topic, partition, producer id, epoch]             how far the copy of a partition got
+    ["source-epoch", topic, partition]                              the newest leader epoch of the source
     ["event", topic, partition, kind]                               what its operator must know of a partition
     ["life"]                                                        the driver lives, and what it does
     ["duty", name]                                                  a duty's newest round, see ``duty_records``
@@ -263,10 +264,18 @@ class Life:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """The last run ended cleanly: positions and sequences on record are exact."""
+    """The last run ended cleanly: what is on record is exact, but for what an earlier one left in doubt.
+
+    Attributes:
+        generation: of the run that ended.
+        time_ms: when.
+        exact_after: the newest generation that did not end cleanly, 0 if all did. Progress of that one, or of one
+            before, may lie behind what was copied: nobody has put it on record again since.
+    """
 
     generation: int
     time_ms: int
+    exact_after: int = 0
 
     @property
     def key(self) -> str:
@@ -275,7 +284,41 @@ class Stopped:
 
     def value(self) -> str:
         """The record's value."""
-        return json_text.write({"v": VERSION, "generation": self.generation, "time_ms": self.time_ms})
+        return json_text.write(
+            {
+                "v": VERSION,
+                "generation": self.generation,
+                "time_ms": self.time_ms,
+                "exact_after": self.exact_after,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceEpoch:
+    """The newest leader epoch of which a lane may have copied batches; on record before the first of them is sent.
+
+    Progress is behind what a lane has sent. Whoever takes the partition over knows by this which epoch to ask the
+    source about (KIP-320).
+
+    Attributes:
+        partition: of the source.
+        epoch: of its batches.
+        topic_id: of the source topic, or "".
+    """
+
+    partition: TopicPartition
+    epoch: int
+    topic_id: str = ""
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return json_text.write(["source-epoch", *self.partition])
+
+    def value(self) -> str:
+        """The record's value."""
+        return json_text.write({"v": VERSION, "epoch": self.epoch, "topic_id": self.topic_id})
 
 
 Record = (
@@ -289,6 +332,7 @@ Record = (
     | inherited.MovingRecord
     | group_records.GroupRecord
     | ledger.LedgerRecord
+    | SourceEpoch
     | Stopped
 )
 
@@ -413,8 +457,13 @@ def _happened(name: list[Any], data: dict[str, Any]) -> Happened:
     return Happened(partition=TopicPartition(topic, partition), event=event_of(data | {"kind": kind}))
 
 
+def _source_epoch(name: list[Any], data: dict[str, Any]) -> SourceEpoch:
+    _, topic, partition = name
+    return SourceEpoch(partition=TopicPartition(topic, partition), epoch=data["epoch"], topic_id=data["topic_id"])
+
+
 def _stopped(_name: list[Any], data: dict[str, Any]) -> Stopped:
-    return Stopped(generation=data["generation"], time_ms=data["time_ms"])
+    return Stopped(generation=data["generation"], time_ms=data["time_ms"], exact_after=data.get("exact_after", 0))
 
 
 def _life(_name: list[Any], data: dict[str, Any]) -> Life:
@@ -436,6 +485,7 @@ _READERS: dict[str, Callable[[list[Any], dict[str, Any]], Record]] = {
     "progress": _progress,
     "event": _happened,
     "life": _life,
+    "source-epoch": _source_epoch,
     "stopped": _stopped,
     **READERS,
     **orders.READERS,

@@ -31,6 +31,7 @@ from sparkmirror.offsets.records import (
     Progress,
     ProgressKey,
     Record,
+    SourceEpoch,
     Stopped,
     part_of,
 )
@@ -78,6 +79,7 @@ class JournalState:
         acknowledged: the progress from which these come.
         outdated: keys of progress records that nothing is needed of any more.
         maps: the segments of each partition.
+        source_epochs: the newest leader epoch of the source of which something may have been copied.
         events: the newest of each kind in each partition, by key.
         duties: the newest round of each duty, by key.
         acls: the ACL bindings that the flow created on the target, by key.
@@ -102,6 +104,7 @@ class JournalState:
     acknowledged: dict[TopicPartition, Progress] = field(default_factory=dict)
     outdated: set[str] = field(default_factory=set)
     maps: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
+    source_epochs: dict[TopicPartition, SourceEpoch] = field(default_factory=dict)
     events: dict[str, Happened] = field(default_factory=dict)
     duties: dict[str, DutyRound] = field(default_factory=dict)
     acls: dict[str, AclRecord] = field(default_factory=dict)
@@ -120,6 +123,24 @@ class JournalState:
     stopped: Stopped | None = None
     later: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def ended_cleanly(self) -> bool:
+        """Whether the newest run on record drained, or none ever copied. An earlier one's word may come late."""
+        if self.stopped is None or self.flow is None:
+            return not self.progress and not self.maps
+        return self.stopped.generation == self.flow.generation
+
+    @property
+    def exact_after(self) -> int:
+        """The newest generation that may have copied more than its progress says, once its run has ended; 0 if none."""
+        if not self.ended_cleanly and self.flow is not None:
+            return self.flow.generation
+        return 0 if self.stopped is None else self.stopped.exact_after
+
+    def in_doubt(self) -> list[TopicPartition]:
+        """The partitions of which more may have been copied than is on record, though no run has them."""
+        return [place for place, one in self.progress.items() if one.generation <= self.exact_after]
+
     def take(self, record: Record | Later) -> None:
         """Adds one record."""
         match record:
@@ -131,6 +152,8 @@ class JournalState:
                 self._take_progress(record)
             case Claim() | Operation():
                 self.ledger.take(record)
+            case SourceEpoch():
+                self.source_epochs[record.partition] = record
             case Inherited():
                 self.inherited[record.partition] = record
             case FlowRecord() | Stopped() | Life() | Elsewhere() | GroupsSeen():
@@ -165,6 +188,20 @@ class JournalState:
         if found is None:
             found = self.maps[partition] = PartitionMap()
         return found
+
+    def source_epoch(self, partition: TopicPartition, position: int) -> int:
+        """The leader epoch of the source's batch left of a position, or of a later one; -1 if nothing tells.
+
+        Args:
+            partition: of the source.
+            position: the one on record, or, as a takeover found it, one further on or back.
+        """
+        progress, ahead = self.progress.get(partition), self.source_epochs.get(partition)
+        if progress is None:
+            return -1
+        if position <= progress.position or ahead is None or progress.topic_id not in ("", ahead.topic_id):
+            return progress.leader_epoch
+        return max(progress.leader_epoch, ahead.epoch)
 
     def last(self, partition: TopicPartition) -> Progress | None:
         """The newest progress of the epoch that has the partition's last acknowledged record, if there is one."""

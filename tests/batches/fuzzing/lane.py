@@ -18,6 +18,7 @@ from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.errors import BatchError
 from sparkmirror.model import NO_RECORD, TopicPartition, Writer
+from sparkmirror.offsets.records import SourceEpoch
 from sparkmirror.offsets.segments import SEQUENCES, Segments
 from tests.batches import oracle
 from tests.batches.fuzzing.case import LIMIT, Case, same
@@ -31,7 +32,7 @@ ALWAYS_MS = 1 << 62
 """No batch is too old: what becomes of old ones does not depend on their bytes."""
 
 
-def _on_record(_segments: Sequence[Segments], ticket: Ticket) -> None:
+def _on_record(_records: Sequence[Segments | SourceEpoch], ticket: Ticket) -> None:
     """Damage can make the records of a batch older than anything, and than its header says."""
     ticket.acknowledged = True
 

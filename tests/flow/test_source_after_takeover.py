@@ -1,0 +1,84 @@
+"""A source that changes after partitions were taken over: the record says which leader epoch they were copied under."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from sparkmirror.lab.cluster import start
+from tests.flow.running import Running, commit, committed, count, create_topic, ends, until, write_file
+from tests.flow.test_events import delete_topic, of_kind
+from tests.flow.test_torn_while_idle import cut_log, mirrored, write
+from tests.flow.traffic import Traffic
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+NEW = [b"new-%d" % number for number in range(50)]
+ROUNDS_SECONDS = 4.0
+"""Some rounds of the duty that syncs groups: they are to change nothing."""
+
+
+def test_a_tail_that_the_source_loses_after_a_takeover_is_told_and_what_it_has_instead_is_copied(
+    cluster_b, topic, tmp_path
+):
+    """The driver died with more copied than was on record; the run that took over had nothing to copy."""
+    name = topic("tail")
+    copy = f"{name}.{name}"
+    with start("source") as source:
+        create_topic(source, name)
+        clusters = {name: source, "b": cluster_b}
+        file = write_file(tmp_path / "mm2.properties", clusters, {f"{name}->b": name}, {"tasks.max": "1"})
+        with (
+            Running(file, log=tmp_path / "killed.log") as killed,
+            Traffic(source, name, 1, nulls=False).small(per_turn=4),
+        ):
+            until(lambda: count(cluster_b, copy) > 200, "copied")
+            killed.kill()
+        with Running(file, log=tmp_path / "ended.log") as ended:
+            until(lambda: ends(cluster_b, copy)[0] > ends(source, name)[0], "all is copied, behind a fence")
+            until(lambda: len(mirrored(cluster_b, copy)) == ends(source, name)[0], "all is copied")
+            ended.stop_in_time()
+        whole, kept = mirrored(cluster_b, copy), ends(source, name)[0] - 20
+        source.brokers[0].kill()
+        cut_log(source.brokers[0], name, kept)
+        source.brokers[0].start()
+        until(lambda: ends(source, name), "it is there again")
+        (at,) = ends(source, name).values()
+        write(source, name, NEW)
+        with Running(file, log=tmp_path / "last.log", options=("--once",)) as last:
+            assert last.wait() == 0, last.tail()
+        assert mirrored(cluster_b, copy) == [*whole, *NEW]
+        (event,) = of_kind(file, name, "source-tail-lost")
+        assert (event.first, event.last) == (at, len(whole) - 1)
+
+
+def test_groups_in_a_topic_that_was_made_anew_are_not_translated_by_the_map_of_the_older_one(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    name, group = topic("again"), topic("group")
+    copy = f"{name}.{name}"
+    settings = {
+        "tasks.max": "1",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+        "groups": f"{group}.*",
+    }
+    file = write_file(tmp_path / "mm2.properties", {name: cluster_a, "b": cluster_b}, {f"{name}->b": name}, settings)
+    create_topic(cluster_a, name)
+    write(cluster_a, name, [b"old-%d" % number for number in range(100)])
+    commit(cluster_a, group, name, {0: 100})
+    with Running(file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: committed(cluster_b, group, copy) == {0: 100}, "the group is synced")
+        delete_topic(cluster_a, name)
+        create_topic(cluster_a, name)
+        commit(cluster_a, group, name, {0: 0})
+        until(lambda: of_kind(file, name, "source-recreated"), "it is noticed")
+        time.sleep(ROUNDS_SECONDS)
+        assert committed(cluster_b, group, copy) == {0: 100}, "there is nothing of the new topic yet"
+        write(cluster_a, name, NEW)
+        until(lambda: mirrored(cluster_b, copy)[-1:] == NEW[-1:], "the new topic is copied")
+        until(lambda: committed(cluster_b, group, copy) == {0: ends(cluster_b, copy)[0] - len(NEW)}, "its first record")
+        commit(cluster_a, group, name, {0: 7})
+        until(lambda: committed(cluster_b, group, copy) == {0: ends(cluster_b, copy)[0] - len(NEW) + 7}, "it goes on")
+        mirror.stop_in_time()
