@@ -52,6 +52,20 @@ def test_source_offsets_translate_and_holes_lead_to_the_next_record(source, targ
     assert two_pieces().source_to_target(source) == target
 
 
+def test_the_position_of_an_older_epoch_does_not_hold_behind_the_begin_of_a_newer_one():
+    """A source that lost its tail goes on lower down: until the newer epoch has progress, nothing lies behind that."""
+    newer = Writer(producer_id=7, epoch=2)
+    made = piece_map((0, 0, 0))
+    for record in records_of([Segment(partition=PLACE, writer=newer, sequence=0, source=50, target=-1, anew=True)]):
+        made.take(record)
+    offsets = made.offsets(progress(99, 99, 99, 100), (7,))
+    assert offsets.source_to_target(49) == 49
+    assert [offsets.source_to_target(offset) for offset in (51, 75, 100)] == [None] * 3
+    assert offsets.position == 50
+    begun = made.offsets(progress(9, 59, 109, 60, newer), (7,))
+    assert begun.position == 60
+
+
 @pytest.mark.parametrize(
     ("after", "left"),
     [

@@ -154,6 +154,10 @@ class PartitionMap:
         parts: list[Part] = []
         writers = self.writers(ids)
         closed = progress is not None and _newer(progress.writer, writers, ids)
+        position = NO_OFFSET if progress is None else progress.position
+        if progress is not None and writers and not closed and progress.writer != writers[-1]:
+            # The newest epoch has no progress yet: an older one's says nothing of what lies behind where it begins.
+            position = min(position, self._pieces[writers[-1].producer_id, writers[-1].epoch].first.offset)
         source_cut = target_cut = FAR
         if closed and progress is not None and progress.position != NO_OFFSET:
             source_cut = progress.position  # its writer has sent nothing yet: what is mirrored lies below
@@ -170,7 +174,6 @@ class PartitionMap:
             closed = False
             if len(pieces.targets):
                 target_cut = min(target_cut, pieces.targets.first.offset)
-        position = NO_OFFSET if progress is None else progress.position
         end = NO_OFFSET if progress is None or not parted or not self._parted else progress.target
         return OffsetMap(parts[::-1], position, points, end)
 
