@@ -180,6 +180,13 @@ def test_a_group_that_the_flow_back_has_placed_is_not_translated_until_it_is_use
     assert [known.offset for known in translations(used)] == [31]
 
 
+def test_while_a_failback_places_groups_they_are_left_where_they_are():
+    moving = shared(at(120), placing=True)
+    assert list(translations(moving)) == []
+    (line,) = explain_group(moving, "readers")
+    assert line.standing is Standing.PLACING
+
+
 def test_where_the_record_of_the_flow_back_cannot_be_read_no_group_is_translated_and_it_is_told():
     blind = shared(at(120), copies={}, unreadable="TOPIC_AUTHORIZATION_FAILED")
     assert list(translations(blind)) == []

@@ -136,6 +136,32 @@ def test_what_is_written_at_home_after_it_was_compared_is_added(cluster_a, clust
         mirror.stop_in_time()
 
 
+def test_the_flow_back_leaves_groups_where_a_failback_has_put_them(cluster_a, cluster_b, topic, tmp_path):
+    """It syncs groups too; what was put aside looks to it like records that the other flow has still to bring."""
+    home = Home(cluster_a, cluster_b, topic("placed"), tmp_path, kept=True)
+    name, group = home.name, f"{home.name}-g"
+    with home.file.open("a") as file:
+        file.write("sync.group.offsets.enabled = true\nsync.group.offsets.interval.seconds = 1\n")
+    write(cluster_a, name, marked("old", 10))
+    commit(cluster_a, group, name, {0: 10})
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, name) == marked("old", 10), "copied")
+        home.leave("failover", "--force")
+        write(cluster_a, name, marked("home", 5))
+        write(cluster_b, name, marked("away", 5))
+        until(lambda: marked("away", 5)[-1] in mirrored(cluster_a, name), "mirrored back")
+        commit(cluster_b, group, name, {0: ends(cluster_b, name)[0] - 2})
+        command = halted(Step.VERIFYING, "failback", home.file, *home.back)
+        assert home.next_on_a(group) == marked("away", 5)[3]
+        time.sleep(4)  # some rounds of the duty that syncs groups
+        assert home.next_on_a(group) == marked("away", 5)[3]
+        command.send_signal(signal.SIGCONT)
+        assert command.wait(timeout=120) == 0
+        time.sleep(4)
+        assert home.next_on_a(group) == marked("away", 5)[3]
+        mirror.stop_in_time()
+
+
 @pytest.mark.parametrize("count", [20, 5])
 def test_a_topic_that_was_created_again_at_home_is_put_aside_as_a_whole(cluster_a, cluster_b, topic, tmp_path, count):
     home = Home(cluster_a, cluster_b, topic("again"), tmp_path, kept=False)

@@ -36,15 +36,20 @@ class Back:
     Attributes:
         copies: by partition of the source, what it has put there.
         commits: what it has committed for groups of the source last.
+        placing: whether a failback to the target is placing groups there, and has not ended.
         unreadable: why nothing is known, though it may have put records into the topics that the flow copies; or "".
     """
 
     copies: Mapping[TopicPartition, FlowBack] = field(default_factory=dict)
     commits: Commits = field(default_factory=lambda: NO_COMMITS)
+    placing: bool = False
     unreadable: str = ""
 
 
 NO_BACK = Back()
+
+PLACING = frozenset(("failback", step) for step in ("MOVING", "VERIFYING", "RELEASING"))
+"""Kinds and steps of an operation, as it has them on record, in which groups are where it puts them."""
 
 
 class FlowBackRecord:
@@ -88,8 +93,10 @@ class FlowBackRecord:
         state = self._back.store.state
         if not self._is_of_these_clusters(state):
             return NO_BACK
-        copies = {place: _copies(state, maps[other], other) for place, other in there.items() if other in maps}
-        return Back(copies=copies, commits=commits_of(state.committed.values()))
+        copies = {place: brought(state, maps[other], other) for place, other in there.items() if other in maps}
+        operation = state.ledger.operation
+        placing = operation is not None and (operation.kind, operation.step) in PLACING
+        return Back(copies=copies, commits=commits_of(state.committed.values()), placing=placing)
 
     def shared(self, places: Collection[TopicPartition]) -> Back:
         """The same for topics that both flows may write to; where it cannot be read, that is what is known.
@@ -133,7 +140,11 @@ def other_side(flow: FlowConfig, place: TopicPartition) -> TopicPartition:
     return TopicPartition(original_of(flow, place.topic) or remote_topic(flow, place.topic), place.partition)
 
 
-def _copies(state: JournalState, offsets: OffsetMap, there: TopicPartition) -> FlowBack:
+def brought(state: JournalState, offsets: OffsetMap, there: TopicPartition) -> FlowBack:
+    """What the flow back has put there; where it is to go on further on, it brings nothing that lies before that."""
     progress: Progress | None = state.progress.get(there)
+    order = next((order for order in state.moves.values() if order.partition == there), None)
+    if order is not None and NO_OFFSET < offsets.position < order.to:
+        offsets = offsets.going_on_at(order.to)
     reached = NO_OFFSET if progress is None else progress.reached.end
     return FlowBack(offsets=offsets, reached=reached, inherited=state.inherited.get(there))

@@ -120,6 +120,7 @@ class Standing(Enum):
     BEFORE_SYNCS = Reason.BEFORE_SYNCS.value
     NOT_EXACT = Reason.NOT_EXACT.value
     PLACED = Reason.PLACED.value
+    PLACING = Reason.PLACING.value
     BACK_UNREADABLE = Reason.BACK_UNREADABLE.value
     UNREADABLE_THERE = "its offsets on the target cannot be read"
     OTHER_KIND_THERE = "on the target there is a group of another kind with its name"
@@ -363,6 +364,8 @@ def _plainly(observed: Observed, partition: TopicPartition, committed: Committed
         return NotYet(Reason.NOTHING_MIRRORED)
     end = observed.empty.get(partition) if committed.offset <= offsets.position else None
     found = translate(offsets, committed.offset, observed.inherited.get(partition))
+    if observed.back.placing:
+        return NotYet(Reason.PLACING)
     if observed.back.unreadable:
         return found if isinstance(found, NotYet) else NotYet(Reason.BACK_UNREADABLE)
     back = observed.back.copies.get(partition)

@@ -300,6 +300,10 @@ class OffsetMap:
             return self._points[offset, part.writer]
         return target
 
+    def going_on_at(self, position: int) -> OffsetMap:
+        """The map as it is once the copy goes on at a source offset further on."""
+        return OffsetMap(self._parts, position, self._points, self._end)
+
     def below(self, offset: int) -> OffsetMap:
         """The map as it would be if nothing from that source offset on had been mirrored."""
         cut = (part._replace(stop=min(part.stop, _cut(part.pieces.sources, offset))) for part in self._parts)

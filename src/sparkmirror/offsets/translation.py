@@ -56,6 +56,7 @@ class Reason(Enum):
     BEFORE_SYNCS = "MirrorMaker 2 copied it, and its offset syncs do not reach back so far"
     NOT_EXACT = "MirrorMaker 2 copied it, and its offset syncs tell no exact place on the source"
     PLACED = "the flow the other way has put the group there, and nobody has used it there since"
+    PLACING = "a failback that has not ended is placing the groups"
     BACK_UNREADABLE = "the record of the flow the other way cannot be read, which may have put the next record there"
 
 
