@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from sparkmirror.events import Event, Kind, now_ms
-from sparkmirror.flow.telling import AGAIN_MS, KEPT_MS, SURE_MS, Telling, lines, outlived
-from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.records import FLOW, Happened
+from sparkmirror.flow.telling import AGAIN_MS, KEPT_MS, SURE_MS, Telling, lines, outlived, unrecorded
+from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.offsets.records import FLOW, Happened, Progress
 
 HERE = TopicPartition("orders", 3)
 GAP = Event(kind=Kind.SOURCE_RETENTION, text="offsets 5 to 9 are gone", first=5, last=9)
@@ -18,12 +20,19 @@ def telling(*known: Happened) -> tuple[Telling, list[str]]:
     return Telling(told.append, {happened.key: happened for happened in known}), told
 
 
+def spoken(subject: Telling) -> tuple[Happened, ...]:
+    """What it gives to be put on record, which is done."""
+    new = subject.speak()
+    subject.recorded(new)
+    return new
+
+
 def test_an_event_that_comes_back_each_second_is_told_once_and_put_on_record_once():
     subject, told = telling()
     recorded: list[Happened] = []
     for _ in range(1_000):
         subject.tell(HERE, [GAP])
-        recorded += subject.speak()
+        recorded += spoken(subject)
     assert told == ["orders-3: offsets 5 to 9 are gone"]
     assert recorded == [Happened(partition=HERE, event=GAP)]
 
@@ -31,17 +40,47 @@ def test_an_event_that_comes_back_each_second_is_told_once_and_put_on_record_onc
 def test_what_happens_again_after_an_hour_is_told_again_also_after_a_restart():
     subject, told = telling(Happened(partition=HERE, event=GAP))
     subject.tell(HERE, [replace(GAP, time_ms=GAP.time_ms + AGAIN_MS - 1)])
-    assert not subject.speak()
+    assert not spoken(subject)
     subject.tell(HERE, [replace(GAP, time_ms=GAP.time_ms + AGAIN_MS)])
-    assert subject.speak()
+    assert spoken(subject)
     assert len(told) == 1
+
+
+def test_what_could_not_be_put_on_record_is_kept_for_the_next_time_and_told_once():
+    subject, told = telling()
+    subject.tell(HERE, [GAP])
+    refused = subject.speak()
+    assert subject.speak() == refused
+    subject.recorded(refused)
+    assert subject.speak() == ()
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("known", "since_ms", "found"),
+    [(None, 1_000, True), (None, KEPT_MS + 1_000, False), (2_000, 1_000, True), (1_000, 1_000, False)],
+)
+def test_events_of_progress_are_not_on_record_where_those_of_their_kind_there_are_older(known, since_ms, found):
+    now = now_ms()
+    left = replace(GAP, time_ms=now - since_ms)
+    there = [Happened(partition=HERE, event=replace(GAP, text="earlier", time_ms=now - known))] if known else []
+    progress = Progress(
+        partition=HERE,
+        writer=Writer(producer_id=7, epoch=0),
+        generation=3,
+        position=10,
+        next_sequence=0,
+        events=(left,),
+    )
+    told = list(unrecorded([progress], {one.key: one for one in there}))
+    assert told == ([Happened(partition=HERE, event=left)] if found else [])
 
 
 def test_two_stops_that_take_turns_are_each_told_once():
     subject, told = telling()
     for number in range(100):
         subject.tell(HERE, [Event(kind=Kind.STOPPED, text=f"reason {number % 2}")])
-        subject.speak()
+        spoken(subject)
     assert told == ["orders-3: reason 0", "orders-3: reason 1"]
 
 
@@ -49,21 +88,21 @@ def test_what_lasts_is_told_once_an_hour_whatever_its_figures():
     subject, told = telling()
     for number in range(100):
         subject.tell(HERE, [Event(kind=Kind.THROTTLED, text=f"held back for {number} s")])
-    assert len(subject.speak()) == len(told) == 1
+    assert len(spoken(subject)) == len(told) == 1
 
 
 def test_why_a_partition_stands_still_goes_on_record_and_is_said_by_whoever_lets_it_rest():
     subject, told = telling()
     stop = Event(kind=Kind.UNAUTHORIZED, text="may not")
     subject.tell(HERE, [GAP, stop], "may not")
-    assert [happened.event.kind for happened in subject.speak()] == [Kind.SOURCE_RETENTION, Kind.UNAUTHORIZED]
+    assert [happened.event.kind for happened in spoken(subject)] == [Kind.SOURCE_RETENTION, Kind.UNAUTHORIZED]
     assert told == ["orders-3: offsets 5 to 9 are gone"]
 
 
 def test_a_changed_target_topic_is_told_though_its_partition_stopped_for_it():
     subject, told = telling()
     subject.tell(HERE, [Event(kind=Kind.TARGET_CHANGED, text="a.orders was changed")], "a.orders was changed")
-    assert len(subject.speak()) == 1
+    assert len(spoken(subject)) == 1
     assert told == ["orders-3: a.orders was changed"]
 
 
@@ -82,22 +121,22 @@ def test_a_partition_that_goes_on_is_told_of_when_it_moves_or_was_idle_without_a
     subject.flows(HERE, 70, 0)
     subject.stands(HERE, 70)
     subject.flows(HERE, 70, now_ms())
-    assert not subject.speak(), "it has not moved, and may stop again at once"
+    assert not spoken(subject), "it has not moved, and may stop again at once"
     subject.flows(HERE, 71, now_ms())
-    (moved,) = subject.speak()
+    (moved,) = spoken(subject)
     assert (moved.event.kind, moved.event.first) == (Kind.GOES_ON, 71)
     assert told[0].startswith("orders-3: goes on by itself at offset 71")
     subject.flows(HERE, 80, now_ms())
-    assert not subject.speak(), "it did not stand still"
+    assert not spoken(subject), "it did not stand still"
     subject.stands(HERE, 80)
     subject.flows(HERE, 80, now_ms() - SURE_MS)
-    assert subject.speak()
+    assert spoken(subject)
 
 
 def test_an_event_of_the_whole_flow_names_no_partition():
     subject, told = telling()
     subject.tell(FLOW, [Event(kind=Kind.RPO_PASSED, text="the recovery point is old")])
-    (recorded,) = subject.speak()
+    (recorded,) = spoken(subject)
     assert told == ["the recovery point is old"]
     assert recorded.key == '["event","",-1,"rpo-passed"]'
 

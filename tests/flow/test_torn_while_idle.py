@@ -219,8 +219,9 @@ def test_drivers_that_die_right_after_they_have_found_the_loss_leave_it_to_the_n
             assert died.returncode == -signal.SIGKILL, died.stdout + died.stderr
         with Running(file, log=tmp_path / "last.log") as mirror:
             until(lambda: mirrored(one, copy) == records(100), "all is there, once", PATIENCE_SECONDS)
-            (told,) = until(lambda: of_kind(file, name, "target-tail-lost"), "the loss is told of", PATIENCE_SECONDS)
+            until(lambda: lane_of(one, name, 5), "its lane has published, which knows nothing of it", PATIENCE_SECONDS)
             mirror.stop_in_time()
+        (told,) = of_kind(file, name, "target-tail-lost")
         assert told.first == 50
 
 

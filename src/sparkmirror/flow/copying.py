@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, lane_count, pack
@@ -35,7 +35,7 @@ from sparkmirror.flow.room import Packed, must_pack_anew
 from sparkmirror.flow.settled import settled_at, settled_by, settled_in
 from sparkmirror.flow.shift import LaneOfShifts, onward_from
 from sparkmirror.flow.showing import flow_view
-from sparkmirror.flow.telling import Note, Telling, outlived, stands
+from sparkmirror.flow.telling import Note, Telling, outlived, stands, unrecorded
 from sparkmirror.flow.view import FlowView
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -294,8 +294,9 @@ class Copying:
 
     def _speak(self) -> None:
         """Tells what is new, and puts it on record; what has been there for a week goes."""
-        store = self._opened.store
-        store.write(self._telling.speak(), tombstones=outlived(store.state.events))
+        store, spoken = self._opened.store, self._telling.speak()
+        store.write(spoken, tombstones=outlived(store.state.events))
+        self._telling.recorded(spoken)
 
     def _settle(self, ended: Ended, now: float) -> None:
         """Takes back what a shift handed back; what it could not hand back rests."""
@@ -445,9 +446,18 @@ class Copying:
             self._rest(partition, event.text, time.monotonic(), event.kind, settled=where, at_least=seconds)
         for partition, event in planned.events:
             self._telling.tell(partition, [event])
+        self._tell_what_was_left({here for here, _ in pairs})
         if any(event.kind is Kind.MOVED for _, event in planned.events):
             self._follow_orders()  # a lane that starts now shall not be told to give them back
         return list(planned.plans)
+
+    def _tell_what_was_left(self, partitions: Collection[TopicPartition]) -> None:
+        """Tells what a driver or a lane had found that died before it was told, or a plan that came to nothing."""
+        state = self._opened.store.state
+        progress = (state.progress[here] for here in partitions if here in state.progress)
+        for happened in (*unrecorded(progress, state.events), *state.events.values()):
+            if happened.partition in partitions:
+                self._telling.tell(happened.partition, [happened.event])
 
     def _pack(self, plans: Sequence[PartitionPlan]) -> None:
         """Packs partitions into lanes by their rates, and starts the lanes."""

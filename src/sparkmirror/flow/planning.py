@@ -6,6 +6,7 @@ Invariants:
     * A partition without a position on record gets one here, before a lane has it: where ``latest`` is, and which
       record is the first of a time, is another offset a moment later. Lanes publish after that, so the order of the log
       is that of the holders.
+    * An event is on record before what it tells of is done: who finds it done finds the event too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sparkmirror.flow.takeover import Takeover
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
-from sparkmirror.offsets.records import Progress, closing
+from sparkmirror.offsets.records import Happened, Progress, closing
 from sparkmirror.offsets.segments import MapRecord, Parted, Segments
 from sparkmirror.offsets.writers import Unfenceable
 
@@ -144,11 +145,13 @@ class Planning:
         waiting |= dict.fromkeys(to_take_over, (Event(kind=Kind.STOPPED, text=FORGOTTEN_ID), 0.0))
         starts = tuple(start for start in starts if start.plan.source not in to_take_over)
         plans = self._with_new_epochs(starts, settled)
+        events = tuple((start.plan.source, start.event) for start in starts if start.event is not None)
+        self._opened.store.write([Happened(partition=here, event=event) for here, event in events])
         self._record_firsts(starts, plans)
         self._obey(orders, starts, plans, resumption.resumed.keys() - settled.keys())
         return Planned(
             plans=plans,
-            events=tuple((start.plan.source, start.event) for start in starts if start.event is not None),
+            events=events,
             waiting=waiting,
             to_take_over=to_take_over,
         )

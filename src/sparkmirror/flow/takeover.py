@@ -5,7 +5,8 @@ The executor of `offsets.takeover`, in bulk: one fence for each group of produce
 Invariants: the map is read after the fence, since a lane that lived until then may have written segments; nothing is
 handed out before its fence holds, or, where the producer id cannot be fenced any more, before the lanes that had it
 have surely ended and the log has stood still meanwhile. A position that lies before the one on record, since the target
-lost something, is put on record before what was lost leaves it: the next driver may be another one.
+lost something, is put on record with the event before what was lost leaves it: the next driver may be another one, and
+finds nothing lost any more.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import group_of
+from sparkmirror.copy.tally import EVENTS_KEPT
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.events import Event, now_ms
 from sparkmirror.flow.opening import Opened
@@ -28,7 +30,7 @@ from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.tails import Mark, last_batches, read_headers
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.records import Happened, Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.tail import Tail
 from sparkmirror.offsets.takeover import Begin, Observed, ReadFrom, Resume, Stuck, decide
@@ -154,7 +156,8 @@ class Takeover:
             taking.waiting[here] = Waiting(
                 "its producer id cannot be fenced any more: it waits for old lanes to end", LEASE_SECONDS
             )
-        self._store.write(self._gone_back(resumed))  # first: what was lost is not on record any more behind it
+        # First: what was lost is not on record any more behind it.
+        self._store.write([*happened(resumed), *self._gone_back(resumed)])
         targets = [each for decision in known for each in decision.targets]
         self._store.write(targets, tombstones=[key for decision in known for key in decision.void])
         return Resumption(resumed=resumed, waiting=taking.waiting)
@@ -266,6 +269,11 @@ class Takeover:
         return decision.position, decision.event
 
 
+def happened(resumed: Mapping[TopicPartition, Resumed]) -> list[Happened]:
+    """The events of partitions that were taken over."""
+    return [Happened(partition=here, event=where.event) for here, where in resumed.items() if where.event is not None]
+
+
 def progress_at(partition: TopicPartition, where: Resumed, opened: Opened) -> Progress:
     """The progress of a partition that was taken over, whose new writer epoch has sent nothing yet.
 
@@ -292,6 +300,7 @@ def progress_at(partition: TopicPartition, where: Resumed, opened: Opened) -> Pr
     return replace(
         fresh,
         end=before.end,
+        events=(*before.events, *fresh.events)[-EVENTS_KEPT:],
         leader_epoch=opened.store.state.source_epoch(partition, where.position),
         topic_id=before.topic_id,
         target_id=before.target_id,

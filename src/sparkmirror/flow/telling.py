@@ -4,17 +4,18 @@ An event goes to the log, in one line for a topic however many of its partitions
 flow's internal topic, where ``status`` finds it for a week: the newest of each kind for each partition.
 
 Invariants: what says the same of the same partition is told again after an hour at the earliest, also after a restart;
-a partition that goes on by itself after it stood still is told of too.
+a partition that goes on by itself after it stood still is told of too; what cannot be put on record now is kept until
+it can be; what a driver or a lane left behind that died before it was told of is told by the next one.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.records import FLOW, Happened
+from sparkmirror.offsets.records import FLOW, Happened, Progress, event_key
 
 EVENTS_KEPT = 50
 """Of a partition, to know which were told: a shift keeps 20, and its last come when the next one has begun."""
@@ -46,6 +47,7 @@ class Telling:
         self._told: dict[TopicPartition, dict[tuple[Kind, str], int]] = defaultdict(dict)
         self._new: list[Happened] = []
         self._silent: set[Happened] = set()
+        self._unrecorded: dict[str, Happened] = {}
         self._standing: dict[TopicPartition, tuple[int, int]] = {}
         for happened in known.values():
             self._remember(happened.partition, happened.event)
@@ -83,12 +85,18 @@ class Telling:
         self.tell(partition, [Event(kind=Kind.GOES_ON, text=text, first=position, last=position)])
 
     def speak(self) -> tuple[Happened, ...]:
-        """Tells what is new, and gives it to be put on record."""
+        """Tells what is new, and gives what is not `recorded` yet to be put on record."""
         new, self._new = tuple(self._new), []
         for line in lines(happened for happened in new if happened not in self._silent):
             self._note(line)
         self._silent.clear()
-        return new
+        self._unrecorded |= {happened.key: happened for happened in new}
+        return tuple(self._unrecorded.values())
+
+    def recorded(self, happened: Iterable[Happened]) -> None:
+        """What `speak` gave is on record."""
+        for one in happened:
+            self._unrecorded.pop(one.key, None)
 
     def _is_new(self, partition: TopicPartition, event: Event) -> bool:
         before = self._told[partition].get(_same(event))
@@ -128,6 +136,20 @@ def _line(happened: Happened) -> str:
         return text
     place = str(happened.partition)
     return text if text.startswith(place) else f"{place}: {text}"
+
+
+def unrecorded(progress: Iterable[Progress], known: Mapping[str, Happened]) -> Iterator[Happened]:
+    """Events in progress that are newer than those of their kind on record, and than a week.
+
+    Args:
+        progress: of partitions, whichever run wrote it.
+        known: the events on record, by key.
+    """
+    for each in progress:
+        for event in each.events:
+            before = known.get(event_key(each.partition, event.kind))
+            if event.time_ms > (now_ms() - KEPT_MS if before is None else before.event.time_ms):
+                yield Happened(partition=each.partition, event=event)
 
 
 def outlived(known: Mapping[str, Happened]) -> tuple[str, ...]:
