@@ -328,7 +328,7 @@ def runs(home: Home, flow: str) -> bool:
     return bool(one["state"] == "running")
 
 
-def test_what_is_found_later_is_kept_once_however_often_the_command_dies(cluster_a, cluster_b, topic, tmp_path):
+def test_what_is_found_later_is_kept_as_a_whole_when_the_command_died_over_it(cluster_a, cluster_b, topic, tmp_path):
     home = Home(cluster_a, cluster_b, topic("twice"), tmp_path, kept=True)
     name = home.name
     write(cluster_a, name, marked("old", 10))
@@ -348,8 +348,11 @@ def test_what_is_found_later_is_kept_once_however_often_the_command_dies(cluster
             assert time.monotonic() < deadline
         command.kill()
         command.wait()
+        before = read(cluster_a, later()[0])[0]
         report = home.go_back()
         assert home.kept(report) == [*marked("home", 5), *marked("late", 3)]
+        assert report["divergent"][-1]["kept_in"][-2:] in {"-2", "-3"}, "whether it had been told that all is there"
+        assert read(cluster_a, later()[0])[0] == before, "what was kept is never deleted"
         mirror.stop_in_time()
 
 
@@ -380,7 +383,12 @@ def test_a_switchover_is_refused_while_a_failback_has_not_ended(cluster_a, clust
         mirror.stop_in_time()
 
 
-def test_in_a_chain_what_the_first_flow_has_brought_meanwhile_goes_on(cluster_a, cluster_b, topic, tmp_path):
+STRAY = b"written to a copy"
+
+
+@pytest.mark.parametrize("strays", ["none", "before", "between"])
+def test_in_a_chain_what_the_first_flow_has_brought_meanwhile_goes_on(cluster_a, cluster_b, topic, tmp_path, strays):
+    """Others' records before it are put aside; nobody can go on behind one that lies in its midst."""
     name = topic("chain")
     group, middle, last = f"{name}-g", f"a.{name}", f"{name}.a.{name}"
     settings = {"tasks.max": "1", "groups": f"{name}-.*", "heartbeats.replication.enabled": "false"}
@@ -397,14 +405,61 @@ def test_in_a_chain_what_the_first_flow_has_brought_meanwhile_goes_on(cluster_a,
             until(lambda: group in sparkmirror("status", file, "--groups").stdout, "the group is on record")
             over = sparkmirror("failover", file, "--from", name, "--to", "c", "--force", *words)
             assert over.returncode == 0, over.stdout + over.stderr
+            if strays == "before":
+                write(cluster_b, middle, [STRAY])
             write(cluster_a, name, marked("more", 10))
-            until(lambda: len(mirrored(cluster_b, middle)) == 20, "brought to the second")
+            until(lambda: marked("more", 10)[-1] in mirrored(cluster_b, middle), "brought to the second")
+            if strays == "between":
+                write(cluster_b, middle, [STRAY])
+            write(cluster_a, name, marked("again", 5))
+            until(lambda: marked("again", 5)[-1] in mirrored(cluster_b, middle), "brought to the second")
             back = sparkmirror("failback", file, "--to", name, "--wait-for-idle", "1", *words)
-            assert back.returncode == 0, back.stdout + back.stderr
+            assert back.returncode == (strays == "between"), back.stdout + back.stderr
             report = json.loads(next(tmp_path.glob("failback-*.json")).read_text())
-            assert report["divergent"] == []
-            until(lambda: mirrored(third, last) == [*marked("first", 10), *marked("more", 10)], "it goes on")
+            assert [(one["first"], one["last"]) for one in report["divergent"]] == [(10, 10)] * (strays == "before")
+            assert ("others have written" in back.stdout) == (strays == "between")
+            between = [STRAY] * (strays == "between")
+            expected = [*marked("first", 10), *marked("more", 10), *between, *marked("again", 5)]
+            until(lambda: mirrored(third, last) == expected, "it goes on")
             assert next_records(cluster_b, group, middle, read(cluster_b, middle))[0] == marked("more", 1)[0]
+            mirror.stop_in_time()
+
+
+@pytest.mark.parametrize("dies_in", [Step.SAVING, Step.IDLING, Step.RELEASING])
+def test_a_home_that_loses_the_end_of_its_log_after_it_was_compared(cluster_b, topic, tmp_path, dies_in):
+    """What was put aside before stays; what has come in its place is put aside too, or copied once it may be."""
+    with start("home") as cluster:
+        home = Home(cluster, cluster_b, topic("again"), tmp_path, kept=False)
+        (broker,), name, group = cluster.brokers, home.name, f"{home.name}-g"
+        for value in marked("old", 10):
+            write(cluster, name, [value])
+        commit(cluster, group, name, {0: 10})
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+            home.leave("failover", "--force")
+            for value in marked("home", 10):
+                write(cluster, name, [value])
+            died(begun(home.file, "failback", *home.back, dies_in=dies_in))
+            broker.kill()
+            cut_log(broker, name, 15)
+            broker.start()
+            until(lambda: ends(cluster, name) == {0: 15}, "records are really lost")
+            for value in marked("fresh", 3):
+                write(cluster, name, [value])
+            released = dies_in is Step.RELEASING
+            report = home.go_back(code=int(released))
+            kept = sorted(topic for topic in admin_of(cluster).list_topics(timeout=10).topics if ".divergent." in topic)
+            values = [[one.value for one in read(cluster, topic)[0]] for topic in kept]
+            again = [*marked("home", 5), *marked("fresh", 3)]
+            assert values == [marked("home", 10), *([] if released else [again])]
+            write(cluster, name, marked("then", 3))
+            onward = [*(marked("fresh", 3) if released else ()), *marked("then", 3)]
+            until(lambda: mirrored(cluster_b, home.copy) == [*marked("old", 10), *onward], "goes on")
+            if released:
+                assert "it has 20 committed and not 15" in str(report["troubles"])
+            else:
+                assert home.divergent(report) == [(10, 17)]
+                assert home.next_on_a(group) == marked("then", 1)[0]
             mirror.stop_in_time()
 
 

@@ -11,7 +11,7 @@ from sparkmirror.copy.plan import group_of
 from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start
-from sparkmirror.kafka.epochs import EpochEnd
+from sparkmirror.kafka.epochs import UNDEFINED, EpochEnd
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Copied, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
@@ -255,6 +255,32 @@ def test_an_order_for_another_topic_of_the_name_moves_nothing_and_a_stop_stays_o
     begun = start(**both)
     assert (begun.plan.position, begun.moved) == (10, False)
     assert stand(**both, on=Policies(source_recreated=GoOn.STOP)).kind is Kind.SOURCE_RECREATED
+
+
+@pytest.mark.parametrize(
+    ("end", "position", "epoch", "told"),
+    [
+        (EpochEnd(4, 320), 300, 4, False),
+        (EpochEnd(4, 300), 300, 4, False),
+        (EpochEnd(4, 290), 290, 4, True),
+        (EpochEnd(3, 280), 280, 3, True),
+        (EpochEnd(UNDEFINED, UNDEFINED), 300, -1, False),
+        (None, 300, -1, False),
+    ],
+)
+def test_an_order_does_not_lead_beyond_what_is_left_of_the_log_that_was_meant(end, position, epoch, told):
+    order = replace(MOVE, leader_epoch=4)
+    begun = start(moves={SOURCE: order}, ordered={} if end is None else {SOURCE: end})
+    assert (begun.plan.position, begun.plan.leader_epoch) == (position, epoch)
+    assert begun.event is not None
+    assert ("has lost its tail since me@here ordered" in begun.event.text) == told
+
+
+def test_where_a_partition_begins_or_goes_back_to_it_is_known_of_which_log_that_is():
+    assert start(newest={SOURCE: 6}).plan.leader_epoch == 6
+    assert start(moves={SOURCE: MOVE}, newest={SOURCE: 6}).plan.leader_epoch == 6
+    back = start(progress={SOURCE: PROGRESS}, left_of={SOURCE: 4}, epochs={SOURCE: EpochEnd(3, 90)})
+    assert (back.plan.position, back.plan.leader_epoch) == (90, 3)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from tests.flow.running import Running, commit, committed, count, create_topic, 
 from tests.flow.test_events import delete_topic, of_kind
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.flow.traffic import Traffic
+from tests.invoking import sparkmirror
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -51,6 +54,54 @@ def test_a_tail_that_the_source_loses_after_a_takeover_is_told_and_what_it_has_i
         assert mirrored(cluster_b, copy) == [*whole, *NEW]
         (event,) = of_kind(file, name, "source-tail-lost")
         assert (event.first, event.last) == (at, len(whole) - 1)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_tail_that_the_source_loses_before_the_first_record_is_copied_is_told_too(
+    cluster_b, topic, tmp_path, ordered
+):
+    """The flow began at the end of the log, or was sent there, and the end is another one by now."""
+    name = topic("first")
+    copy = f"{name}.{name}"
+    with start("source") as source:
+        create_topic(source, name)
+        for number in range(20):
+            write(source, name, [b"old-%d" % number])
+        clusters, settings = {name: source, "b": cluster_b}, {"tasks.max": "1"}
+        if not ordered:
+            settings |= {"start.position": "latest"}
+        file = write_file(tmp_path / "mm2.properties", clusters, {f"{name}->b": name}, settings)
+        with Running(file, log=tmp_path / "first.log") as first:
+            if ordered:
+                until(lambda: len(mirrored(cluster_b, copy)) == 20, "copied")
+                write(source, name, [b"left out"] * 5)
+            until(lambda: lag_of(file, name) == 0, "it waits at the end")
+            first.stop_in_time()
+        end = ends(source, name)[0]
+        if ordered:
+            write(source, name, [b"left out"] * 5)
+            end += 5
+            done = sparkmirror("positions", "set", file, "--topic", name, "--to", "latest")
+            assert done.returncode == 0, done.stderr
+        whole = mirrored(cluster_b, copy)
+        source.brokers[0].kill()
+        cut_log(source.brokers[0], name, end - 5)
+        source.brokers[0].start()
+        until(lambda: ends(source, name), "it is there again")
+        (at,) = ends(source, name).values()
+        assert at < end
+        write(source, name, NEW)
+        with Running(file, log=tmp_path / "last.log", options=("--once",)) as last:
+            assert last.wait() == 0, last.tail()
+        assert mirrored(cluster_b, copy) == [*whole, *NEW]
+        (event,) = of_kind(file, name, "source-tail-lost")
+        assert (event.first, event.last) == (at, end - 1)
+
+
+def lag_of(file: Path, name: str) -> int | None:
+    """The records that a topic's partition 0 still lacks, as status has it."""
+    (flow,) = json.loads(sparkmirror("status", file, "--json").stdout)["flows"]
+    return next((one["lag_records"] for one in flow["partitions"] if one["topic"] == name), None)
 
 
 def test_groups_in_a_topic_that_was_made_anew_are_not_translated_by_the_map_of_the_older_one(

@@ -24,7 +24,7 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.failover import divergence, look
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.epochs import UNDEFINED, epoch_ends
+from sparkmirror.kafka.epochs import UNDEFINED, epoch_ends, newest_epochs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span
 from sparkmirror.kafka.topic_ids import ids_of_topics
@@ -79,12 +79,15 @@ class Comparison:
         found: what only the cluster that came back has, in order.
         recreated: topics there that were deleted and created again since they were copied: nothing there was copied.
         parted: where its logs part from what was copied, in order.
+        between: the first offset that a mirror has written behind what was copied, where others have written behind
+            that too: all from there on is left to the flow.
         ids: of the topics there as they were compared, by name; "" before Kafka 2.8.
     """
 
     found: tuple[Divergent, ...] = ()
     recreated: tuple[str, ...] = ()
     parted: tuple[Parting, ...] = ()
+    between: Mapping[TopicPartition, int] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -95,6 +98,7 @@ class Comparison:
             "divergent": [one.row for one in self.found],
             "recreated": list(self.recreated),
             "parted": [one.row for one in self.parted],
+            "between": [[*place, offset] for place, offset in self.between.items()],
             "ids": {name: topic_id for name, topic_id in self.ids.items() if name in named},
         }
 
@@ -105,6 +109,7 @@ class Comparison:
             found=tuple(map(Divergent.of, facts.get("divergent", ()))),
             recreated=tuple(facts.get("recreated", ())),
             parted=tuple(map(Parting.of, facts.get("parted", ()))),
+            between={TopicPartition(topic, number): offset for topic, number, offset in facts.get("between", ())},
             ids=facts.get("ids", {}),
         )
 
@@ -120,7 +125,12 @@ class Comparison:
             "only, and no group has an exact place in it"
             for name in self.recreated
         )
-        return (*again, *(one.said(here, there) for one in self.parted))
+        between = (
+            f"{place}: others have written on {there} behind what a mirror has brought there from offset {offset} on: "
+            f"what they wrote behind it is not put aside, and goes on to {here}"
+            for place, offset in self.between.items()
+        )
+        return (*again, *(one.said(here, there) for one in self.parted), *between)
 
 
 def ends(forth: Sides) -> dict[TopicPartition, int]:
@@ -144,7 +154,23 @@ def stable(forth: Sides, log_ends: Mapping[TopicPartition, int]) -> dict[TopicPa
     )
 
 
-def compare(forth: Sides, back: Sides, log_ends: Mapping[TopicPartition, int]) -> Comparison:
+def leader_epochs(forth: Sides) -> dict[TopicPartition, int]:
+    """Of the logs as they are now; to be asked before their `ends`. Partitions without an answer are not there.
+
+    Raises:
+        SparkmirrorError: the cluster cannot be asked.
+    """
+    timeout_ms = forth.flow.admin_timeout_ms
+    places = topics.places(forth.flow, admin.list_topics(forth.source, timeout_ms=timeout_ms), ())
+    return newest_epochs(forth.source, places, timeout_ms)
+
+
+def compare(
+    forth: Sides,
+    back: Sides,
+    log_ends: Mapping[TopicPartition, int],
+    epochs: Mapping[TopicPartition, int] | None = None,
+) -> Comparison:
     """Compares.
 
     Args:
@@ -152,6 +178,7 @@ def compare(forth: Sides, back: Sides, log_ends: Mapping[TopicPartition, int]) -
         back: the flow to it, and its clusters.
         log_ends: of its partitions; what lies behind them is not looked at. No transaction is open below them, or
             what it has written is not found.
+        epochs: the leader epochs of its logs before these ends; none where nothing is to be done with the result.
 
     Raises:
         SparkmirrorError: a cluster cannot be asked.
@@ -172,13 +199,32 @@ def compare(forth: Sides, back: Sides, log_ends: Mapping[TopicPartition, int]) -
         brought = _brought_to(back)
         positions |= {place: 0 for place in log_ends if place in brought and place not in positions}
         mirrored = _mirrored(forth, back, positions)
-    found = divergence.with_records(
-        forth.source,
-        divergence.find(positions, log_ends, mirrored),
-        brought_by_flows(forth, back) if writes_originals(forth, back) else _of_mirrors(forth),
-        forth.flow.admin_timeout_ms,
-    )
-    return Comparison(found=found, recreated=recreated, parted=parted, ids=ids)
+    originals, timeout_ms = writes_originals(forth, back), forth.flow.admin_timeout_ms
+    mirrors = brought_by_flows(forth, back) if originals else _of_mirrors(forth)
+    found = divergence.with_records(forth.source, divergence.find(positions, log_ends, mirrored), mirrors, timeout_ms)
+    between: dict[TopicPartition, int] = {}
+    if not originals:
+        found, between = _without_mirrored(forth, found, mirrors)
+    epochs = epochs or {}
+    found = tuple(one._replace(leader_epoch=epochs.get(one.partition, UNDEFINED)) for one in found)
+    return Comparison(found=found, recreated=recreated, parted=parted, between=between, ids=ids)
+
+
+def _without_mirrored(
+    forth: Sides, found: Sequence[Divergent], mirrors: Collection[int]
+) -> tuple[tuple[Divergent, ...], dict[TopicPartition, int]]:
+    """What lies before the first record of a mirror, and where that is if others have written behind it."""
+    timeout_ms = forth.flow.admin_timeout_ms
+    before = divergence.before_mirrored(forth.source, found, mirrors, timeout_ms)
+    firsts = {one.partition: one.end for one in before}
+    behind = [
+        one._replace(first=firsts.get(one.partition, one.first))
+        for one in found
+        if firsts.get(one.partition, one.first) < one.end
+    ]
+    between = divergence.with_records(forth.source, behind, mirrors, timeout_ms)
+    kept = divergence.with_records(forth.source, before, mirrors, timeout_ms)
+    return kept, {one.partition: firsts.get(one.partition, one.first) for one in between}
 
 
 def writes_originals(forth: Sides, back: Sides) -> bool:

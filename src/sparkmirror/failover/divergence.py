@@ -8,9 +8,9 @@ Where names are kept, what has been mirrored back lies in the same logs, and app
 may have written between any two of its records.
 
 Invariants: every committed record behind the copy's position that no flow has brought from the other cluster is found;
-records are kept as readers see them (committed, with key, value, headers and timestamp); a place that was half filled
-by a run that was interrupted is filled again from its beginning. What is found later gets another place, since the
-cluster may have lost by then what the first one holds.
+records are kept as readers see them (committed, with key, value, headers and timestamp). What is found later gets
+another place, and so does what is kept again after a run that was interrupted, since the cluster may have lost by then
+what the first place holds: nothing that was kept is ever deleted.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.epochs import UNDEFINED, epoch_ends
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span, read_records
@@ -49,31 +50,30 @@ LARGEST = 100 << 20
 CONFIGS = (("cleanup.policy", "delete"), ("max.message.bytes", str(LARGEST)), ("retention.ms", "-1"))
 """Of a topic that keeps records until somebody deletes it, whatever times they have."""
 
-GONE_SECONDS = 30.0
-LOOK_SECONDS = 0.2
-
 
 class Divergent(NamedTuple):
     """Offsets of one partition from ``first`` to before ``end``.
 
-    What is found by one comparison is one part, and kept in a place of its own: later ones find more.
+    What is found by one comparison is one part, and kept in a place of its own: later ones find more. ``leader_epoch``
+    is that of the log when it was found, or -1: while the log has that epoch up to ``end``, it has the records too.
     """
 
     partition: TopicPartition
     first: int
     end: int
     part: int = 1
+    leader_epoch: int = UNDEFINED
 
     @property
     def row(self) -> list[Any]:
         """For the record."""
-        return [*self.partition, self.first, self.end, self.part]
+        return [*self.partition, self.first, self.end, self.part, self.leader_epoch]
 
     @staticmethod
     def of(row: Sequence[Any]) -> Divergent:
         """From the record."""
-        topic, number, first, end, part = row
-        return Divergent(TopicPartition(topic, number), first, end, part)
+        topic, number, first, end, part, leader_epoch = row
+        return Divergent(TopicPartition(topic, number), first, end, part, leader_epoch)
 
 
 def find(
@@ -148,6 +148,56 @@ def with_records(
     return tuple(sorted(kept))
 
 
+def before_mirrored(
+    cluster: Cluster, found: Sequence[Divergent], mirrors: Collection[int], timeout_ms: int
+) -> tuple[Divergent, ...]:
+    """Each of ``found`` up to the first record of a mirror: nobody goes on behind that, or it is copied nowhere.
+
+    Args:
+        cluster: that came back.
+        found: where it has more.
+        mirrors: producers that have brought records from elsewhere.
+        timeout_ms: of each question.
+
+    Raises:
+        SparkmirrorError: the cluster cannot be read.
+    """
+    ends, rest, size = {one: one.end for one in found}, {one: one.first for one in found if mirrors}, FEW
+    while rest:  # of each partition one at a time, as far as no mirror has been met
+        now = {one.partition: one for one in reversed(rest)}
+        spans = {place: Span(rest[one], min(one.end, rest[one] + size)) for place, one in now.items()}
+        every = read_records(cluster, spans, _offsets, timeout_ms).complete()
+        others = read_records(cluster, spans, _offsets, timeout_ms, without=mirrors).complete()
+        for place, one in now.items():
+            rest[one] = spans[place].end
+            mirrored = sorted({*every[place]} - {*others[place]})
+            ends[one] = mirrored[0] if mirrored else one.end
+            if mirrored or rest[one] == one.end:
+                del rest[one]
+        size = CHUNK
+    return tuple(one._replace(end=end) for one, end in ends.items() if one.first < end)
+
+
+def lost_since(cluster: Cluster, found: Sequence[Divergent], timeout_ms: int) -> dict[TopicPartition, int]:
+    """Which logs have lost the end of what was found in them, and up to which offset they are still those.
+
+    A leader that does not answer, or whose log had no epoch then, is not among them.
+
+    Args:
+        cluster: that came back.
+        found: what was found in its logs.
+        timeout_ms: of each question.
+    """
+    last = {one.partition: one for one in sorted(found) if one.leader_epoch != UNDEFINED}
+    asked = {place: one.leader_epoch for place, one in last.items()}
+    told = epoch_ends(cluster, asked, timeout_ms).found
+    return {
+        place: end.end
+        for place, end in told.items()
+        if end.end != UNDEFINED and (end.epoch != asked[place] or end.end < last[place].end)
+    }
+
+
 def kept_as(topic: str, moment_ms: int, part: int = 1) -> str:
     """The name of the topic that keeps what diverged; flows leave such names out, see ``naming.topics.DIVERGENT``."""
     name = f"{topic}.divergent.{time.strftime('%Y%m%d-%H%M%S', time.gmtime(moment_ms / 1000))}"
@@ -178,7 +228,7 @@ def keep_in_topics(
     timeout_ms = flow.admin_timeout_ms
     known = admin.list_topics(reading, sorted(names), timeout_ms)
     wanted = {names[topic]: len(known[topic].partitions) for topic in {one.partition.topic for one in found}}
-    _make_anew(writing, wanted, flow)
+    _make(writing, wanted, flow)
     copied = 0
     for one in found:
         journal = Journal(writing, names[one.partition.topic], one.partition.partition)
@@ -235,20 +285,14 @@ def _counted(table: Any) -> list[int]:
     return [table.num_rows]
 
 
-def _make_anew(cluster: Cluster, wanted: Mapping[str, int], flow: FlowConfig) -> None:
-    """Topics of these names and partitions, empty."""
-    if not wanted:
-        return
+def _offsets(table: Any) -> list[int]:
+    offsets: list[int] = table.column("offset").to_pylist()
+    return offsets
+
+
+def _make(cluster: Cluster, wanted: Mapping[str, int], flow: FlowConfig) -> None:
+    """Topics of these names and partitions, which are not there yet."""
     timeout_ms = flow.admin_timeout_ms
-    there = list(admin.list_topics(cluster, sorted(wanted), timeout_ms))
-    admin.delete_topics(cluster, there, timeout_ms).complete()
-    deadline = time.monotonic() + GONE_SECONDS
-    while there and admin.list_topics(cluster, there, timeout_ms):
-        if time.monotonic() > deadline:
-            raise SparkmirrorError(
-                f"cluster {cluster.alias}: {there[0]} is still there {GONE_SECONDS:g} s after it was deleted"
-            )
-        time.sleep(LOOK_SECONDS)
     new = [
         NewTopic(name=name, partitions=partitions, replication_factor=flow.replication_factor, configs=CONFIGS)
         for name, partitions in wanted.items()

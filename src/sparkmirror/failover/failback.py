@@ -90,7 +90,7 @@ class Failback:
     def _compared(self, operation: Operation) -> Comparison:
         """Compares when no transaction is open on the cluster that came back."""
         there, patience = operation.source, Options.of(operation.facts).timeout_s
-        ends = comparison.ends(self._forth)
+        epochs, ends = comparison.leader_epochs(self._forth), comparison.ends(self._forth)
         timeout_ms = self._forth.flow.admin_timeout_ms
         if still := open_below(self._forth.source, ends, 0, timeout_ms):
             self._tell(f"{open_in(still[0], there)}; it is waited for")
@@ -99,7 +99,7 @@ class Failback:
             raise SparkmirrorError(
                 f"after {patience:g} s {open_in(still[0], there)} (--abandon takes the operation back)"
             )
-        seen = comparison.compare(self._forth, self._back, ends)
+        seen = comparison.compare(self._forth, self._back, ends, epochs)
         for text in seen.troubles(self._back.flow.source.alias, there):
             self._tell(text)
         return seen
@@ -112,34 +112,64 @@ class Failback:
 
     def _save(self, operation: Operation) -> None:
         """Puts it aside, as it was asked for."""
-        self._operator.note(saved=self._put_aside(Comparison.of(operation.facts).found, operation))
+        if self._lost_since(Comparison.of(operation.facts).found):
+            operation = self._compare_again(operation)
+        self._put_aside(operation)
 
-    def _save_more(self, operation: Operation) -> Operation:
-        """Puts aside what applications have written meanwhile to the cluster that came back."""
+    def _lost_since(self, found: Sequence[Divergent]) -> dict[TopicPartition, int]:
+        return divergence.lost_since(self._forth.source, found, self._forth.flow.admin_timeout_ms)
+
+    def _compare_again(self, operation: Operation) -> Operation:
+        """Finds what has come meanwhile to the cluster that came back, and whether its logs are those compared before.
+
+        Where a log is another one, all that its topic has is found as a new part: what is kept of the older one stays.
+        """
         before, now = Comparison.of(operation.facts), self._compared(operation)
         again = {name for name in now.recreated if before.ids.get(name, now.ids[name]) != now.ids[name]}
         again |= set(now.recreated) - set(before.recreated)
+        again |= {place.topic for place in self._lost_since(before.found)}
         known = tuple(one for one in before.found if one.partition.topic not in again)
-        more = divergence.added(now.found, known, 1 + max((one.part for one in before.found), default=1))
-        if not more and not again and now.parted == before.parted:
+        more = divergence.added(now.found, known, 1 + max(1, *_parts(operation)))
+        if not more and not again and (now.parted, now.between) == (before.parted, before.between):
             return operation
         self._tell_of(more, operation)
-        saved = self._put_aside(more, operation)
-        both = replace(now, found=tuple(sorted([*known, *more])))
-        facts = both.facts
-        return self._operator.note(
-            **facts | {"ids": {**before.ids, **facts["ids"]}},
-            saved=operation.facts.get("saved", 0) + saved,
-        )
+        facts = replace(now, found=tuple(sorted([*known, *more]))).facts
+        return self._operator.note(**facts | {"ids": {**before.ids, **facts["ids"]}})
 
-    def _put_aside(self, found: Sequence[Divergent], operation: Operation) -> int:
+    def _put_aside(self, operation: Operation) -> Operation:
+        """Keeps the parts that are not kept yet.
+
+        One that was begun before is kept again, in another place: the cluster may not have all of it any more.
+        """
+        for part in sorted(_parts(operation).difference(operation.facts.get("kept", []))):
+            facts, place = operation.facts, self._unused(part, operation)
+            found = [one._replace(part=place if one.part == part else one.part) for one in Comparison.of(facts).found]
+            operation = self._operator.note(
+                divergent=[one.row for one in found], begun=[*facts.get("begun", []), place]
+            )  # before it is made, so that nobody takes it for another's
+            saved = self._keep([one for one in found if one.part == place], place, operation)
+            kept = [*facts.get("kept", []), place]
+            operation = self._operator.note(kept=kept, saved=facts.get("saved", 0) + saved)
+        return operation
+
+    def _unused(self, part: int, operation: Operation) -> int:
+        """The number of a place that holds nothing; ``part`` itself if that is one."""
+        facts, names = operation.facts, {one.partition.topic for one in Comparison.of(operation.facts).found}
+        if part in facts.get("begun", []):
+            self._tell("what was kept before the command was broken off stays where it is")
+            part = 1 + max(*_parts(operation), *facts["begun"])
+        there = admin.list_topics(self._back.target, timeout_ms=self._back.flow.admin_timeout_ms)
+        while any(divergence.kept_as(name, operation.began_ms, part) in there for name in names):
+            part += 1
+        return part
+
+    def _keep(self, found: Sequence[Divergent], part: int, operation: Operation) -> int:
         """Keeps records of which only the cluster that came back has any; gives how many there are."""
         facts = operation.facts
         keep = Keep(facts["divergent_as"])
-        if not found or keep is Keep.DISCARD:
+        if keep is Keep.DISCARD:
             return 0
         reading, without = self._forth.source, comparison.brought_by_flows(self._forth, self._back)
-        (part,) = {one.part for one in found}
         if keep is Keep.TOPIC:
             topics = {one.partition.topic for one in found}
             kept = {name: divergence.kept_as(name, operation.began_ms, part) for name in topics}
@@ -159,7 +189,7 @@ class Failback:
             self._procedure.check_members()
         # What came while groups were waited for has to be there too, or who has read it here reads it again there.
         self._procedure.do(Step.CATCHING_UP, operation)
-        operation = self._save_more(operation)
+        operation = self._put_aside(self._compare_again(operation))
         self._procedure.commit(self._decided(operation, stable=True))
 
     def _check_back(self) -> None:
@@ -194,6 +224,12 @@ class Failback:
         """Lets the flow from the cluster that came back go on, and applications write there."""
         seen = Comparison.of(operation.facts)
         last = {one.partition: one for one in seen.found}
+        lost = self._lost_since(seen.found)
+        for place, end in lost.items():  # what has come there since is not what was put aside
+            self._tell(f"{place}: {operation.source} has lost what lay from offset {end} on since it was compared")
+            last[place] = last[place]._replace(end=min(end, last[place].end))
+        if lost:
+            self._verify(operation)
         found, now = self._not_behind(tuple(last.values()), seen), now_ms()
         orders = [
             MoveOrder(
@@ -202,6 +238,7 @@ class Failback:
                 topic_id=seen.ids.get(one.partition.topic, ""),  # of the topic that was looked at, and no other one
                 time_ms=now,
                 by=operation.by,
+                leader_epoch=one.leader_epoch,
             )
             for one in found
         ]
@@ -286,6 +323,11 @@ def decided(
             commits=commits_of(back.store.state.committed.values()),
         )
     )
+
+
+def _parts(operation: Operation) -> set[int]:
+    """The parts of what only the cluster that came back has."""
+    return {one.part for one in Comparison.of(operation.facts).found}
 
 
 def names(forth: Sides, back: Sides) -> dict[str, str]:

@@ -12,11 +12,11 @@ from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.facts import Facts
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start
-from sparkmirror.flow.starts import find_starts
+from sparkmirror.flow.starts import begins_later, find_starts
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, broker_error, kind_of
-from sparkmirror.kafka.epochs import EpochEnd, epoch_ends
+from sparkmirror.kafka.epochs import EpochEnd, epoch_ends, newest_epochs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.metadata import TopicView, describe_topics
 from sparkmirror.kafka.topic_ids import ids_of_topics
@@ -89,7 +89,13 @@ def starts_of(
         if here in progress
     }
     left_of = {here: source_epoch(here, position) for here, position in positions.items()}
+    unmarked = [here for here in sources if (here in moves and moves[here].leader_epoch < 0) or here in home.floors]
+    unmarked += [
+        p for p in sources if _unplaced(p, progress, resumed) and (p in home.begins or begins_later(config, p))
+    ]
+    newest = newest_epochs(source, set(unmarked), timeout_ms)
     seen = _look_at_source(config, source, sources, progress, resumed, left_of, timeout_ms)
+    marked = {here: moves[here].leader_epoch for here in sources if here in moves and moves[here].leader_epoch >= 0}
     starts = seen.starts | {
         here: max(at, seen.starts.get(here, 0))
         for here, at in homeward_starts(home, seen.ends).items()
@@ -116,6 +122,8 @@ def starts_of(
         moves={**moves, **homeward_orders(config, home, progress, resumed, seen.ends)},
         floors=floors,
         answers={p: Answer(seen.asked_ms, end) for p, end in seen.ends.items()},
+        newest=newest,
+        ordered=epoch_ends(source, marked, timeout_ms).found,
     )
     refused = absent(config, source, [p for p, e in seen.failed.items() if _code(e) == UNKNOWN_TOPIC_OR_PARTITION])
     refused |= {p: Event(kind=kind_of(_code(e)), text=str(e)) for p, e in seen.failed.items() if p not in refused}

@@ -266,6 +266,7 @@ class Planning:
             generation=self._opened.generation,
             position=plan.position,
             next_sequence=0,
+            leader_epoch=plan.leader_epoch,
             topic_id=plan.topic_id,
             target_id=plan.target_id,
             settled=True,

@@ -86,6 +86,9 @@ class Known:
         moves: where an operator wants partitions to go on.
         floors: recovery points that are known to be later than those on record.
         answers: what the source just said of where its logs end.
+        newest: the newest leader epoch of source logs, of before it was asked for starts; where one begins behind the
+            log's first record, or goes on by an order that names none.
+        ordered: where the leader epochs that orders name end in the source's log now.
     """
 
     progress: Mapping[TopicPartition, Progress]
@@ -105,6 +108,8 @@ class Known:
     moves: Mapping[TopicPartition, MoveOrder] = field(default_factory=dict)
     floors: Mapping[TopicPartition, int] = field(default_factory=dict)
     answers: Mapping[TopicPartition, Answer] = field(default_factory=dict)
+    newest: Mapping[TopicPartition, int] = field(default_factory=dict)
+    ordered: Mapping[TopicPartition, EpochEnd] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +144,13 @@ class Stand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """A source offset, how it came to be, and whether the copy goes back to it or on into another topic."""
+    """A source offset, how it came to be, and whether the copy goes back to it or on into another topic.
+
+    ``leader_epoch`` is one that the source's log has up to there, or -1: by it the leader sees whether it still does.
+    """
 
     position: int
+    leader_epoch: int = -1
     event: Event | None = None
     anew: bool = False
     stop: bool = False
@@ -153,7 +162,7 @@ class _Place:
 def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -> Start | Stand:
     """Decides whether and where ``source`` begins, and with which sequence number of which writer."""
     topic_id = known.topic_ids.get(source.topic, "")
-    place = _moved(_place(source, target, known), known.moves.get(source), topic_id)
+    place = _moved(source, _place(source, target, known), known, topic_id)
     if place.stop and place.event is not None:
         return Stand(source=source, event=place.event)
     plan = PartitionPlan(
@@ -165,7 +174,7 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         until=known.ends.get(source, NO_OFFSET),
         writer=known.writers[group_of(source, len(known.writers))],
         copied=known.copied.get(source, NOTHING),
-        leader_epoch=_leader_epoch(source, place, known),
+        leader_epoch=place.leader_epoch,
         anew=place.anew,
         recovery_ms=_recovery_ms(source, place, known),
     ).with_facts(known.targets[target.topic])
@@ -196,11 +205,9 @@ def _reached(plan: PartitionPlan, resumed: Resumed | None, progress: Progress | 
     return UNKNOWN if progress is None else progress.reached
 
 
-def _leader_epoch(source: TopicPartition, place: _Place, known: Known) -> int:
+def _leader_epoch(source: TopicPartition, known: Known) -> int:
     """The epoch of the batch left of the position, by which the source's leader sees whether it still has that."""
-    progress, end = known.progress.get(source), known.epochs.get(source)
-    if progress is None or place.anew:
-        return -1
+    end = known.epochs.get(source)
     return known.left_of.get(source, -1) if end is None else end.epoch
 
 
@@ -218,27 +225,40 @@ def _place(source: TopicPartition, target: TopicPartition, known: Known) -> _Pla
     progress, resumed = known.progress.get(source), known.resumed.get(source)
     position = resumed.position if resumed else progress.position if progress else NO_OFFSET
     if position == NO_OFFSET:
-        return _Place(position=known.starts[source], first=True)
+        return _Place(position=known.starts[source], leader_epoch=known.newest.get(source, -1), first=True)
     if progress is not None:
         for rule in (_source_recreated, _target_recreated, _tail_lost):
             place = rule(progress, position, target, known)
             if place is not None:
                 return place
-    return _Place(position=position, event=resumed.event if resumed else None)
+    epoch = _leader_epoch(source, known) if progress is not None else -1
+    return _Place(position=position, leader_epoch=epoch, event=resumed.event if resumed else None)
 
 
-def _moved(place: _Place, order: MoveOrder | None, topic_id: str) -> _Place:
-    """The place that an operator ordered instead, unless that was in another topic of the name."""
+def _moved(source: TopicPartition, place: _Place, known: Known, topic_id: str) -> _Place:
+    """The place that an operator ordered instead, unless that was in another topic of the name.
+
+    Where the source's log has lost its end since, what it has in the place of that is not what was to be left out.
+    """
+    order = known.moves.get(source)
     if order is None or place.stop or (order.topic_id and topic_id and order.topic_id != topic_id):
         return place
-    first, last = sorted((place.position, order.to))
-    text = f"moved from offset {place.position} to offset {order.to}, as {order.by} has ordered"
+    to, epoch, end = order.to, known.newest.get(source, -1), known.ordered.get(source)
+    text = f"moved from offset {place.position} to offset {to}, as {order.by} has ordered"
+    if end is not None and end.end != UNDEFINED:
+        to, epoch = min(to, end.end), end.epoch
+    if to < order.to:
+        text = (
+            f"moved from offset {place.position} to offset {to}: the source has lost its tail since {order.by} ordered "
+            f"it to go on at offset {order.to}, and has other records there"
+        )
+    first, last = sorted((place.position, to))
     if place.event is not None:
         text = f"{place.event.text}; {text}"
     event = Event(kind=Kind.MOVED, text=text, first=first, last=max(first, last - 1))
     lost = place.event is not None and place.event.kind is Kind.SOURCE_TAIL_LOST
-    parted = place.position if lost and place.position < order.to else place.parted
-    return _Place(position=order.to, event=event, anew=True, moved=True, parted=parted)
+    parted = place.position if lost and place.position < to else place.parted
+    return _Place(position=to, leader_epoch=epoch, event=event, anew=True, moved=True, parted=parted)
 
 
 def _source_recreated(progress: Progress, position: int, _target: TopicPartition, known: Known) -> _Place | None:
@@ -277,8 +297,11 @@ def _target_recreated(progress: Progress, position: int, target: TopicPartition,
         f"(its topic id was {progress.target_id}, now it is {now}); {done}"
     )
     event = Event(kind=Kind.TARGET_RECREATED, text=text, first=first, last=position - 1)
-    place = oldest if choice is Refill.OLDEST else position
-    return _Place(position=place, event=event, anew=True, stop=choice is Refill.STOP)
+    stop = choice is Refill.STOP
+    if choice is Refill.OLDEST:
+        return _Place(position=oldest, event=event, anew=True)
+    epoch = _leader_epoch(progress.partition, known)
+    return _Place(position=position, leader_epoch=epoch, event=event, anew=True, stop=stop)
 
 
 def _tail_lost(progress: Progress, position: int, _target: TopicPartition, known: Known) -> _Place | None:
@@ -288,7 +311,7 @@ def _tail_lost(progress: Progress, position: int, _target: TopicPartition, known
         return None
     stop = known.on.source_tail_lost is GoOn.STOP
     event = tail_lost(end.end, position, epoch=known.left_of.get(here, -1), now=end.epoch, stop=stop)
-    return _Place(position=end.end, event=event, anew=True, stop=stop)
+    return _Place(position=end.end, leader_epoch=end.epoch, event=event, anew=True, stop=stop)
 
 
 def tail_lost(point: int, position: int, *, epoch: int, now: int, stop: bool) -> Event:

@@ -29,6 +29,7 @@ from sparkmirror.flow.planner import check_ids
 from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.flow.starts import find_starts
 from sparkmirror.kafka import admin
+from sparkmirror.kafka.epochs import newest_epochs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -73,6 +74,7 @@ class Standing:
         first, end: what the source has.
         to: the position after the change; the same as ``position`` where nothing changes.
         topic_id: of the topic that has these offsets, "" where brokers are too old.
+        leader_epoch: the newest of its log when that had these offsets, or -1.
     """
 
     partition: TopicPartition
@@ -81,6 +83,7 @@ class Standing:
     end: int
     to: int
     topic_id: str = ""
+    leader_epoch: int = -1
 
     @property
     def again(self) -> int:
@@ -168,6 +171,7 @@ def _standings(
         for each in sorted(topic.partitions)
         if number is None or each == number
     ]
+    epochs = newest_epochs(source, places, timeout_ms) if to is not None else {}
     first = admin.list_offsets(source, places, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
     ends = admin.list_offsets(source, places, OffsetSpec.LATEST, isolation=flow.isolation, timeout_ms=timeout_ms)
     at: Mapping[TopicPartition, int] = {}
@@ -187,6 +191,7 @@ def _standings(
             end=ends[place],
             to=position,
             topic_id=ids.get(place.topic, ""),
+            leader_epoch=epochs.get(place, -1),
         )
         found.append(standing if to is None else replace(standing, to=_target(standing, to, at)))
     return tuple(found)
@@ -239,7 +244,17 @@ def _order(sides: Sides, changed: Sequence[Standing]) -> None:
     now, by = now_ms(), who()
     _check_same(sides, changed)
     sides.store.write(
-        [MoveOrder(partition=one.partition, to=one.to, topic_id=one.topic_id, time_ms=now, by=by) for one in changed]
+        [
+            MoveOrder(
+                partition=one.partition,
+                to=one.to,
+                topic_id=one.topic_id,
+                time_ms=now,
+                by=by,
+                leader_epoch=one.leader_epoch,
+            )
+            for one in changed
+        ]
     )
 
 
@@ -317,6 +332,7 @@ def _progress(one: Standing, opened: Opened, source_id: str, target_id: str) -> 
         position=one.to,
         next_sequence=0,
         end=one.end,
+        leader_epoch=one.leader_epoch,
         topic_id=source_id,
         target_id=target_id,
         settled=True,

@@ -63,6 +63,14 @@ def find_starts(
     return starts, refused
 
 
+def begins_later(config: FlowConfig, partition: TopicPartition) -> bool:
+    """Whether a partition without a position may begin behind the first record of its log."""
+    place = config.start.of(partition.topic, partition.partition)
+    if place is None:
+        return config.auto_offset_reset is AutoOffsetReset.LATEST
+    return place.kind is not Beginning.EARLIEST
+
+
 def _out_of_range(offset: int, first: int, end: int) -> Event:
     text = (
         f"start.positions says that it begins at offset {offset}, and the source has offsets {first} to {end}: correct "

@@ -69,6 +69,27 @@ def epoch_ends(
     return repeat(tuple(epochs), ask, explain, timeout_ms, cluster.backoff)
 
 
+def newest_epochs(
+    cluster: Cluster, partitions: Iterable[TopicPartition], timeout_ms: int = ADMIN_MS
+) -> dict[TopicPartition, int]:
+    """The newest leader epoch that each log has now; partitions without an answer are not there.
+
+    While a log has that epoch up to an offset, it still has what lay before that offset.
+
+    Raises:
+        LinkError: the cluster does not answer.
+    """
+    places = list(partitions)
+    known = list_topics(cluster, sorted({place.topic for place in places}), timeout_ms) if places else {}
+    leaders = {
+        place: leader.epoch
+        for place in places
+        if place.topic in known and (leader := known[place.topic].partitions.get(place.partition)) is not None
+    }
+    told = epoch_ends(cluster, leaders, timeout_ms).found
+    return {place: end.epoch for place, end in told.items() if end.end != UNDEFINED}
+
+
 async def ask_leaders_of_epochs(
     cluster: Cluster, leaders: Mapping[TopicPartition, Leader], epochs: Mapping[TopicPartition, int], timeout_ms: int
 ) -> list[Answer[TopicPartition, EpochEnd]]:

@@ -77,6 +77,8 @@ class MoveOrder:
         topic_id: of the source topic that is meant, which holds for no other of the name; "" where brokers are too old.
         time_ms: when it was ordered, milliseconds since 1970.
         by: who ordered it, for people.
+        leader_epoch: the newest of the source's log when ``to`` was looked at, or -1. A log that has that epoch up to
+            there is the one that was meant.
     """
 
     partition: TopicPartition
@@ -84,6 +86,7 @@ class MoveOrder:
     topic_id: str
     time_ms: int
     by: str
+    leader_epoch: int = -1
 
     @property
     def key(self) -> str:
@@ -92,8 +95,8 @@ class MoveOrder:
 
     def value(self) -> str:
         """The record's value."""
-        said = {"v": VERSION, "to": self.to, "topic_id": self.topic_id, "time_ms": self.time_ms, "by": self.by}
-        return json_text.write(said)
+        said = {"v": VERSION, "to": self.to, "topic_id": self.topic_id, "leader_epoch": self.leader_epoch}
+        return json_text.write(said | {"time_ms": self.time_ms, "by": self.by})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +181,7 @@ def move_order(name: list[Any], data: dict[str, Any]) -> MoveOrder:
         topic_id=str(data["topic_id"]),
         time_ms=int(data["time_ms"]),
         by=str(data["by"]),
+        leader_epoch=int(data["leader_epoch"]),
     )
 
 
