@@ -1,6 +1,7 @@
 """An operator that is killed: ``python -m tests.failover.dying STEP WORDS...`` runs a command and ends it with SIGKILL.
 
 ``STEP`` names the step before whose end it dies: all that the step does is done, and that it is done is not on record.
+With ``COMMITTED`` it dies when the first offsets of groups are committed, and that is not on record either.
 One that takes over from another that has died does not watch as long as a person's would: nobody else is there.
 """
 
@@ -12,11 +13,13 @@ import sys
 from typing import Any
 
 from sparkmirror.cli.app import main
-from sparkmirror.failover import operator
+from sparkmirror.failover import operator, procedure
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.states import Step
+from sparkmirror.kafka import groups
 
 WATCHED_SECONDS = 2.5
+COMMITTED = "COMMITTED"
 
 
 def dies_in(name: str) -> None:
@@ -32,7 +35,23 @@ def dies_in(name: str) -> None:
     Operator.go_to = goes_or_dies  # type: ignore[method-assign]  # the process has no other use
 
 
+def dies_after_a_commit() -> None:
+    """Has every operator of this process die there."""
+    commit_offsets = groups.commit_offsets
+
+    def commits_and_dies(cluster: Any, offsets: Any, *args: Any, **named: Any) -> Any:
+        done = commit_offsets(cluster, offsets, *args, **named)
+        if offsets:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    setattr(procedure, commit_offsets.__name__, commits_and_dies)
+
+
 if __name__ == "__main__":
     operator.SILENT_SECONDS = WATCHED_SECONDS
-    dies_in(sys.argv[1])
+    if sys.argv[1] == COMMITTED:
+        dies_after_a_commit()
+    else:
+        dies_in(sys.argv[1])
     main(sys.argv[2:])

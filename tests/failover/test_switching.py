@@ -41,9 +41,10 @@ SOON = Step.DONE
 """No operation leaves it: whoever would die there does not, and takes over from a dead one without a long look."""
 
 
-def begun(file: Path, *words: str, dies_in: Step | None = None) -> subprocess.Popen[str]:
+def begun(file: Path, *words: str, dies_in: Step | str | None = None) -> subprocess.Popen[str]:
     """A command in a process of its own, which may be killed."""
-    program = ["sparkmirror"] if dies_in is None else ["tests.failover.dying", dies_in.name]
+    place = dies_in.name if isinstance(dies_in, Step) else dies_in
+    program = ["sparkmirror"] if place is None else ["tests.failover.dying", place]
     line = [sys.executable, "-m", *program, words[0], str(file), *words[1:]]
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

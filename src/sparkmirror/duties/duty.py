@@ -87,12 +87,14 @@ class Sides:
         flow: the flow.
         source, target: the clusters, to ask and to change.
         store: the flow's internal topic, to be followed by whoever reads it; None before the flow's first start.
+        prove: raises where another driver has the flow by now; right before what no broker refuses to a former owner.
     """
 
     flow: FlowConfig
     source: Cluster
     target: Cluster
     store: Store | None
+    prove: Callable[[], None] = lambda: None
 
 
 class Duty(Protocol):

@@ -139,7 +139,8 @@ class GroupOffsets:
         """
         commits = {one.group: one for one in actions if isinstance(one, CommitOffsets)}
         wanted = {group: one.offsets for group, one in commits.items()}
-        done = commit_offsets(self._sides.target, wanted, self._sides.flow.admin_timeout_ms)
+        timeout_ms = self._sides.flow.admin_timeout_ms
+        done = commit_offsets(self._sides.target, wanted, timeout_ms, prove=self._sides.prove)
         results = [
             Result(action=one, failure=f"group {one.group}: {one.reason}")
             for one in actions

@@ -23,52 +23,15 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.failover import divergence, look
 from sparkmirror.failover.divergence import Divergent
+from sparkmirror.failover.parting import Parting, parted_logs, recreated_topics
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.epochs import UNDEFINED, epoch_ends, newest_epochs
+from sparkmirror.kafka.epochs import UNDEFINED, newest_epochs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.map import OffsetMap
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parting:
-    """Where a log parts from what was copied of it: it has lost the rest, and may have other records there.
-
-    Attributes:
-        partition: on the cluster that came back.
-        offset: of the first record that it lost.
-        position: up to which it had been copied.
-    """
-
-    partition: TopicPartition
-    offset: int
-    position: int
-
-    @property
-    def row(self) -> list[Any]:
-        """For the record."""
-        return [*self.partition, self.offset, self.position]
-
-    @staticmethod
-    def of(row: Sequence[Any]) -> Parting:
-        """From the record."""
-        topic, number, offset, position = row
-        return Parting(partition=TopicPartition(topic, number), offset=offset, position=position)
-
-    def said(self, here: str, there: str) -> str:
-        """What is said of it.
-
-        Args:
-            here: where applications are.
-            there: the cluster that came back.
-        """
-        return (
-            f"{self.partition}: {there} has lost what lay from offset {self.offset} on, and had been copied up to "
-            f"offset {self.position}: these records are on {here} only, and groups that have not read them skip them"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,8 +149,8 @@ def compare(
     assert forth.store is not None
     forth.store.follow()
     ids = _topic_ids(forth)
-    recreated = _recreated(forth, ids)
-    parted = _parted(forth, log_ends, recreated)
+    recreated = recreated_topics(forth.store.state.progress, ids)
+    parted = parted_logs(forth.source, forth.store.state.progress, log_ends, recreated, forth.flow.admin_timeout_ms)
     points = {one.partition: one.offset for one in parted}
     positions = {
         place: 0 if place.topic in recreated else max(0, min(one.position, points.get(place, one.position)))
@@ -255,31 +218,6 @@ def _of_mirrors(forth: Sides) -> frozenset[int]:
 def _topic_ids(forth: Sides) -> dict[str, str]:
     assert forth.store is not None
     return ids_of_topics(forth.source, {place.topic for place in forth.store.state.progress})
-
-
-def _recreated(forth: Sides, ids: Mapping[str, str]) -> tuple[str, ...]:
-    assert forth.store is not None
-    known = {place.topic: one.topic_id for place, one in forth.store.state.progress.items() if one.topic_id}
-    return tuple(sorted(name for name, topic_id in known.items() if ids.get(name, "") not in ("", topic_id)))
-
-
-def _parted(forth: Sides, log_ends: Mapping[TopicPartition, int], recreated: Collection[str]) -> tuple[Parting, ...]:
-    """By the leader epochs of what was copied last, as the flow itself sees it when it goes on."""
-    assert forth.store is not None
-    progress = {
-        place: one
-        for place, one in forth.store.state.progress.items()
-        if place in log_ends and place.topic not in recreated and one.position != NO_OFFSET
-    }
-    asked = {place: one.leader_epoch for place, one in progress.items() if one.leader_epoch >= 0}
-    told = epoch_ends(forth.source, asked, forth.flow.admin_timeout_ms).complete()
-    points = {place: log_ends[place] for place in progress}
-    points |= {place: end.end for place, end in told.items() if end.end != UNDEFINED}
-    return tuple(
-        Parting(partition=place, offset=points[place], position=one.position)
-        for place, one in sorted(progress.items())
-        if points[place] < one.position
-    )
 
 
 def _brought_to(back: Sides) -> set[TopicPartition]:

@@ -26,7 +26,7 @@ from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
-from sparkmirror.failover.procedure import Options, Procedure, moved_by
+from sparkmirror.failover.procedure import Options, Procedure
 from sparkmirror.failover.states import COMMITTING, Keep, Step
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
@@ -58,6 +58,7 @@ class Failback:
         self._operator = operator
         self._tell = tell
         self._procedure = Procedure(back, file, operator, tell, homeward=True)
+        self._outward = Procedure(forth, file, operator, tell)
         self._own: dict[Step, Callable[[Operation], None]] = {
             Step.COMPARING: self._compare,
             Step.SAVING: self._save,
@@ -129,7 +130,7 @@ class Failback:
         again |= set(now.recreated) - set(before.recreated)
         again |= {place.topic for place in self._lost_since(before.found)}
         known = tuple(one for one in before.found if one.partition.topic not in again)
-        more = divergence.added(now.found, known, 1 + max(1, *_parts(operation)))
+        more = divergence.added(now.found, known, 1 + max({1, *_parts(operation)}))
         if not more and not again and (now.parted, now.between) == (before.parted, before.between):
             return operation
         self._tell_of(more, operation)
@@ -157,7 +158,7 @@ class Failback:
         facts, names = operation.facts, {one.partition.topic for one in Comparison.of(operation.facts).found}
         if part in facts.get("begun", []):
             self._tell("what was kept before the command was broken off stays where it is")
-            part = 1 + max(*_parts(operation), *facts["begun"])
+            part = 1 + max({*_parts(operation), *facts["begun"]})
         there = admin.list_topics(self._back.target, timeout_ms=self._back.flow.admin_timeout_ms)
         while any(divergence.kept_as(name, operation.began_ms, part) in there for name in names):
             part += 1
@@ -189,7 +190,10 @@ class Failback:
             self._procedure.check_members()
         # What came while groups were waited for has to be there too, or who has read it here reads it again there.
         self._procedure.do(Step.CATCHING_UP, operation)
-        operation = self._put_aside(self._compare_again(operation))
+        self._procedure.settle_commits()
+        newest = self._operator.operation
+        assert newest is not None  # it was begun
+        operation = self._put_aside(self._compare_again(newest))
         self._procedure.commit(self._decided(operation, stable=True))
 
     def _check_back(self) -> None:
@@ -206,6 +210,8 @@ class Failback:
     def _verify(self, operation: Operation) -> None:
         here, there = self._back.flow.source.alias, operation.source
         active = sorted(name for name, each in look.chosen_groups(self._back).items() if each.active)
+        # Should the cluster go again before its flow has looked: what is on record of groups is older than all this.
+        self._outward.remember_groups()
         self._procedure.look_after(
             self._decided(operation),
             (
@@ -218,7 +224,7 @@ class Failback:
         )
 
     def _decided(self, operation: Operation, *, stable: bool = False) -> tuple[GroupMove, ...]:
-        return decided(self._forth, self._back, Comparison.of(operation.facts), moved_by(operation), stable=stable)
+        return decided(self._forth, self._back, Comparison.of(operation.facts), look.moved_by(operation), stable=stable)
 
     def _release(self, operation: Operation) -> None:
         """Lets the flow from the cluster that came back go on, and applications write there."""

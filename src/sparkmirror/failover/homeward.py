@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from sparkmirror.failover.moves import GroupMove, MovedPlace, Standing, not_there
+from sparkmirror.failover.moves import USED, GroupMove, MovedPlace, Standing, not_there, used_since
 from sparkmirror.kafka.groups import Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits
@@ -131,9 +131,9 @@ def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Transla
         skipped=skipped,
         text=there.place.value + not_there(skipped),
     )
-    if _used_since(sight, group, placed):
-        text = "committed there since the group was moved: left there"
-        return replace(found, offset=found.before, used=True, text=text)
+    commit = sight.commits.get(group, {}).get(found.target)
+    if group in sight.moved and used_since(found.before, placed.offset, commit):
+        return replace(found, offset=found.before, used=True, text=USED)
     if placed.before > placed.offset:
         return replace(placed, text=f"{placed.text} (back from {placed.before}, where it stood before it left)")
     return placed
@@ -143,14 +143,6 @@ def _recreated(found: MovedPlace, result: Translation, aside: int) -> MovedPlace
     """In a topic that was made anew: at what the flow that goes there has put next, or behind what was put aside."""
     offset = result.offset if isinstance(result, Translated) else aside
     return replace(found, offset=offset, exact=False, text="the topic was deleted and created again there")
-
-
-def _used_since(sight: HomewardSight, group: str, found: MovedPlace) -> bool:
-    """Whether a group that was moved has been committed there since, by another than the flow."""
-    assert found.target is not None
-    commit = sight.commits.get(group, {}).get(found.target)
-    own = commit is not None and commit.downstream == found.before
-    return group in sight.moved and found.before not in (NO_OFFSET, found.offset) and not own
 
 
 def _copied(sight: HomewardSight, here: TopicPartition, *, with_lost: bool = False) -> FlowBack | None:

@@ -19,6 +19,7 @@ from sparkmirror.duties.groups import refusal
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
+from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.moves import Sight, Standing
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -27,6 +28,7 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.group_records import commits_of
+from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.state import JournalState
@@ -237,12 +239,13 @@ def standing_there(target: Cluster, groups: Iterable[str], timeout_ms: int) -> S
     return Standing(listed=listed, offsets=fetched.found, unreadable=unreadable)
 
 
-def sight(sides: Sides, maps: KnownMaps) -> Sight:
+def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None) -> Sight:
     """What is on record of the source's groups, and how they stand on the target.
 
     Args:
         sides: the flow and its clusters; the source is not asked.
         maps: of the flow.
+        operation: that moves them, or has moved them.
 
     Raises:
         SparkmirrorError: the target cannot be asked.
@@ -261,6 +264,7 @@ def sight(sides: Sides, maps: KnownMaps) -> Sight:
     there = {TopicPartition(known[place.topic], place.partition) for place in places if place.topic in known}
     found = maps.of(copied)
     unmirrored = {place for place in copied if place not in found} | never_mirrored(found)
+    changed = Changes.of({} if operation is None else operation.facts)
     copies = [TopicPartition(renamed[place.topic], place.partition) for place in unmirrored]
     return Sight(
         offsets=offsets,
@@ -277,7 +281,15 @@ def sight(sides: Sides, maps: KnownMaps) -> Sight:
         upstream=upstream_on_record(state.groups, offsets),
         back=str(flow.name.back),
         commits=commits_of(state.committed.values()),
+        moved=moved_by(operation),
+        recreated=changed.recreated,
+        parted={place: one.offset for place, one in changed.parted.items()},
     )
+
+
+def moved_by(operation: Operation | None) -> frozenset[str]:
+    """The groups that an operation has moved; what they have on the target then is theirs."""
+    return frozenset(() if operation is None else operation.facts.get("moved", ()))
 
 
 def on_record(state: JournalState) -> tuple[dict[str, Offsets], dict[str, int]]:

@@ -77,6 +77,9 @@ class Sight:
         upstream: by group where offsets lead to by the map of the flow the other way, as it is on record.
         back: the name of that flow.
         commits: what the flow itself has committed on the target last, as it is on record.
+        moved: groups that the operation, or the one before that the flow is held by, has moved already.
+        recreated: source topics that were deleted and created again since they were copied.
+        parted: where logs of the source part from what was copied of them.
     """
 
     offsets: Mapping[str, Offsets]
@@ -91,6 +94,9 @@ class Sight:
     upstream: Mapping[str, Mapping[TopicPartition, UpstreamOffset]] = field(default_factory=dict)
     back: str = ""
     commits: Commits = field(default_factory=dict)
+    moved: frozenset[str] = frozenset()
+    recreated: frozenset[str] = frozenset()
+    parted: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,14 +287,19 @@ def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
     upstream = sight.upstream.get(group, {}).get(partition)
     if partition.topic not in sight.renamed:
         return _in_the_original(sight, group, found, upstream)
-    offsets, at = sight.maps.get(partition), committed.offset
+    if partition.topic in sight.recreated:
+        text = "the topic was deleted and created again on the source since it was copied: no place is known"
+        return replace(found, exact=False, text=text)
+    offsets = sight.maps.get(partition)
+    at = min(committed.offset, sight.parted.get(partition, committed.offset))
     plain: Translation = NotYet(Reason.NOTHING_MIRRORED)
     if offsets is not None:
         plain = translate_at_the_end(offsets, at, sight.inherited.get(partition))
     result = meet(plain, upstream, offsets, at)
     position = NO_OFFSET if offsets is None else offsets.position
-    ahead = max(0, at - position) if position != NO_OFFSET else 0
+    ahead = max(0, committed.offset - min(at, position)) if position != NO_OFFSET else 0
     exact = result.place.exact if isinstance(result, Translated) else upstream is None
+    exact = exact and at == committed.offset
     skipped = left_out(offsets, at, plain, upstream) if isinstance(result, Translated) else 0
     return _placed(sight, group, replace(found, ahead=ahead, exact=exact, skipped=skipped), result)
 
@@ -315,12 +326,28 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
         return replace(found, text=result.reason.value)
     there = still_there(result, sight.oldest.get(found.target))
     commit = sight.commits.get(group, {}).get(found.target)
+    if group in sight.moved and used_since(found.before, there.offset, commit):
+        return replace(found, offset=found.before, skipped=0, used=True, text=USED)
     verdict = judge(found.before, FlowCommit(there.offset, found.committed.offset), commit)
     if verdict is Verdict.LEFT:
         return _left(replace(found, skipped=0), found.before - there.offset)
     back = f" (back from {found.before}: {verdict.value})" if verdict.goes_back else ""
     skipped = found.skipped + there.offset - result.offset
     return replace(found, offset=there.offset, skipped=skipped, text=there.place.value + not_there(skipped) + back)
+
+
+USED = "committed there since the group was moved: left there"
+
+
+def used_since(there: int, wanted: int, commit: FlowCommit | None) -> bool:
+    """Whether a group that was moved has been committed there since, by another than the flow.
+
+    Args:
+        there: what it has.
+        wanted: what it would get.
+        commit: what the flow itself has committed there last.
+    """
+    return there not in (NO_OFFSET, wanted) and (commit is None or commit.downstream != there)
 
 
 def not_there(skipped: int) -> str:

@@ -4,8 +4,9 @@ Whoever finds the operation claimed watches the other one's signs; if none comes
 was killed blocks nobody for longer than that, and two can never be at work without one of them being told at its next
 step.
 
-Invariants: a step is written only by who has the operation, and what the log says of that is read first; signs come
-from a thread with a connection of its own, so that a step that takes long looks alive.
+Invariants: a step is written only by who has the operation, and what the log says of that is read first; the broker
+takes nothing more of one that was displaced, orders to the flow included (it owns the topic by a transactional id);
+signs come from a thread with a connection of its own, so that a step that takes long looks alive.
 """
 
 from __future__ import annotations
@@ -72,6 +73,14 @@ class Operator:
                 f"{other} has taken this operation over, since this process gave no sign for {SILENT_SECONDS:g} s: "
                 "nothing more is done here"
             )
+
+    def prove(self) -> None:
+        """The same, where it was not seen a moment ago; right before something that cannot be shut out.
+
+        Raises:
+            SparkmirrorError: as `check`.
+        """
+        self._store.prove_at_once()
 
     def begin(self, kind: Kind, flow: FlowConfig, facts: Mapping[str, Any]) -> Operation:
         """Puts a new operation on record, at its first step.
@@ -172,6 +181,7 @@ def operating(flow: FlowConfig, store: Store, tell: Callable[[str], None]) -> It
     """
     with _hastening(store):
         claim = _claim(store, tell)
+        store.own(f"sparkmirror.{flow.name}.operator")
     stop = threading.Event()
     beating = threading.Thread(target=_beat, args=(flow, claim, stop), name=f"signs of {flow.name}", daemon=True)
     beating.start()

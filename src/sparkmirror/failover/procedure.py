@@ -9,7 +9,7 @@ may pass before: the step that moves groups asks the source again, since applica
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -21,25 +21,26 @@ from sparkmirror.duties.group_records import records_of, untold, upstream_on_rec
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets
-from sparkmirror.errors import BrokerError, SparkmirrorError
+from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import fence, look, moves
 from sparkmirror.failover.broken_off import cause, told_of
+from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
-from sparkmirror.failover.states import COMMITTING, ENDED, Kind, Step, following
+from sparkmirror.failover.states import COMMITTING, ENDED, TRIED, Kind, Step, following
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import told
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.epochs import epoch_ends
-from sparkmirror.kafka.groups import HAS_MEMBERS, commit_offsets, fetch_offsets
+from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets, fetch_offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
-from sparkmirror.model import UNKNOWN, TopicPartition
+from sparkmirror.model import NO_OFFSET, UNKNOWN, TopicPartition
 from sparkmirror.offsets import group_commits
-from sparkmirror.offsets.group_records import GroupsSeen
+from sparkmirror.offsets.group_records import FlowCommit, GroupsSeen
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY, HoldOrder
 
@@ -50,6 +51,9 @@ OBEY_SECONDS, OBEY_AT_ONCE_SECONDS = 6.5, 2.0
 from it. With a source that is gone there is nothing to drain, but the driver may be waiting for it just then."""
 
 SETTLE_SECONDS = 60.0
+
+COMMITS_AT_ONCE = 2_000
+"""Offsets whose commit is on record before it is tried; whoever goes on asks which of them the target has taken."""
 WORKING = ("running", "starting", "draining")
 
 
@@ -132,6 +136,10 @@ class Procedure:
             Step.VERIFYING: self._verify,
             Step.UNDOING: self._undo,
         }
+
+    @property
+    def _aliases(self) -> tuple[str, str]:
+        return str(self._sides.flow.source.alias), str(self._sides.flow.target.alias)
 
     def do(self, step: Step, operation: Operation) -> None:
         """Does one step, which may have been done before.
@@ -304,7 +312,13 @@ class Procedure:
 
     def _check_ends(self) -> None:
         """A planned operation stops behind the last record: the source is asked again when nothing is copied."""
-        late = records_behind(self._sides, self._store.state, self._ends(committed=False))
+        ends = self._ends(committed=False)
+        if changed := changes(self._sides, ends).troubles(*self._aliases):
+            raise SparkmirrorError(
+                f"{changed[0]}: take the operation back with --abandon, let {self._sides.flow.name} copy what is there "
+                "now, and begin it again"
+            )
+        late = records_behind(self._sides, self._store.state, ends)
         if late:
             raise SparkmirrorError(
                 f"{_total(late)} came to the source while the flow was being stopped or since, most in "
@@ -335,14 +349,47 @@ class Procedure:
 
     def _move(self, operation: Operation) -> None:
         """Commits for every group where it goes on at the target."""
+        self.settle_commits()
         if operation.kind == Kind.SWITCHOVER.value and not operation.facts.get(COMMITTING):
             self.check_members()
             self._check_ends()
-            self._remember_groups()
+            self.remember_groups()
         elif operation.kind == Kind.SWITCHOVER.value or operation.facts.get("answers"):
             with suppress(SparkmirrorError):  # a source that still answers knows better than the record
-                self._remember_groups(look.ASK_MS)
-        self.commit(moves.decide(look.sight(self._sides, self._maps)))
+                ends = look.source_ends(self._sides, committed=False, homeward=self._homeward, timeout_ms=look.ASK_MS)
+                self._operator.note(**changes(self._sides, ends, look.ASK_MS).facts)
+                self.remember_groups(look.ASK_MS)
+        self.commit(self._decided())
+
+    def _decided(self) -> tuple[moves.GroupMove, ...]:
+        return moves.decide(look.sight(self._sides, self._maps, self._operator.operation))
+
+    def settle_commits(self) -> None:
+        """Puts on record which commits the target has taken that were tried when the command was broken off.
+
+        A group with another offset than it had before was moved: it stands there, or a consumer has gone on.
+
+        Raises:
+            SparkmirrorError: the target cannot be asked.
+        """
+        operation = self._operator.operation
+        assert operation is not None  # it was begun
+        rows = operation.facts.get(TRIED, [])
+        if not rows:
+            return
+        groups = sorted({row[0] for row in rows})
+        now = fetch_offsets(self._sides.target, groups, self._timeout_ms).complete()
+        taken: dict[str, dict[TopicPartition, FlowCommit]] = {}
+        untouched = set(groups)
+        for group, topic, number, before, offset, upstream in rows:
+            place = TopicPartition(topic, number)
+            taken.setdefault(group, {})[place] = FlowCommit(offset, upstream)
+            if now.get(group, {}).get(place, Committed(NO_OFFSET)).offset != before:
+                untouched.discard(group)
+        taken = {group: own for group, own in taken.items() if group not in untouched}
+        self._store.follow()
+        self._store.write(*group_commits.records(self._store.state.committed, taken))
+        self._operator.note(moved=sorted({*taken, *look.moved_by(operation)}), **{TRIED: []})
 
     def commit(self, decided: Sequence[moves.GroupMove]) -> None:
         """Commits on the target what is not there yet, and puts on record that the flow has done so.
@@ -352,15 +399,22 @@ class Procedure:
         """
         wanted = {move.group: missing for move in decided if (missing := move.missing)}
         self._operator.check()
-        if wanted:
-            self._operator.note(**{COMMITTING: True})
-        done = commit_offsets(self._sides.target, wanted, self._timeout_ms)
-        active = sorted(name for name, why in done.failed.items() if _has_members(why))
-        failed = {name: why for name, why in done.failed.items() if name not in active}
-        self._tell(f"moved: {moves.count(decided, done.failed).text}")
+        refused: dict[str, BrokerError | LinkError] = {}
+        for some in _in_portions(decided):
+            now = {move.group: wanted[move.group] for move in some if move.group in wanted}
+            if now:
+                self._operator.note(**{COMMITTING: True, TRIED: _tried(some)})
+            done = commit_offsets(self._sides.target, now, self._timeout_ms, prove=self._operator.prove)
+            refused |= done.failed
+            broken = any(not _has_members(why) for why in done.failed.values())
+            with suppress(*((SparkmirrorError,) if broken else ())):  # what is not on record is asked for again
+                self._put_on_record(some, done.failed)
+            if broken:
+                break
+        active = sorted(name for name, why in refused.items() if _has_members(why))
+        failed = {name: why for name, why in refused.items() if name not in active}
+        self._tell(f"moved: {moves.count(decided, refused).text}")
         if failed:
-            with suppress(SparkmirrorError):  # the target is in trouble: what is not on record counts as a consumer's
-                self._put_on_record(decided, done.failed)
             name, why = next(iter(sorted(failed.items())))
             behind = cause(why)
             raise SparkmirrorError(
@@ -368,20 +422,24 @@ class Procedure:
                 f"{self._sides.target.alias}: {name}: {why}{f': {behind}' if behind else ''} (mend it, and run the "
                 "command again: it goes on here)"
             )
-        self._put_on_record(decided, done.failed)
         self._operator.note(active=active)
 
-    def _put_on_record(self, decided: Sequence[moves.GroupMove], failed: Collection[str]) -> None:
+    def _put_on_record(self, decided: Sequence[moves.GroupMove], failed: Mapping[str, Exception]) -> None:
         """What the target has taken, and which groups that concerns."""
         moved = [move for move in decided if move.wanted and move.group not in failed]
         taken = {move.group: move.commits for move in moved}
         self._store.write(*group_commits.records(self._store.state.committed, taken))
-        self._operator.note(moved=sorted({*(move.group for move in moved), *moved_by(self._operator.operation)}))
+        moved_so_far = {*(move.group for move in moved), *look.moved_by(self._operator.operation)}
+        open_ones = {name for name, why in failed.items() if not _has_members(why)}
+        operation = self._operator.operation
+        tried = [] if operation is None else [row for row in operation.facts.get(TRIED, []) if row[0] in open_ones]
+        self._operator.note(moved=sorted(moved_so_far), **{TRIED: tried})
 
     def _verify(self, operation: Operation) -> None:
         """Looks whether every group can start on the target, and whether the source has been left."""
         late = self._late_at_the_source() if operation.kind == Kind.SWITCHOVER.value else ()
-        self.look_after(moves.decide(look.sight(self._sides, self._maps)), late)
+        seen = Changes.of(operation.facts).troubles(operation.source, operation.target)
+        self.look_after(self._decided(), (*seen, *late))
 
     def _late_at_the_source(self) -> tuple[str, ...]:
         """What applications have done there since the flow was stopped and groups were asked for."""
@@ -410,7 +468,7 @@ class Procedure:
         )
         self._operator.note(problems=[*more, *moves.landed(chosen, now, ends.found)])
 
-    def _remember_groups(self, timeout_ms: int | None = None) -> None:
+    def remember_groups(self, timeout_ms: int | None = None) -> None:
         """Puts on record what groups have committed on the source now; in no haste also in transactions."""
         at = now_ms()
         offsets = look.offsets_now(self._sides, timeout_ms, stable=timeout_ms is None)
@@ -510,9 +568,31 @@ def _total(late: Mapping[TopicPartition, int]) -> str:
     return f"{sum(late.values())} records of {len(late)} partitions"
 
 
-def moved_by(operation: Operation | None) -> frozenset[str]:
-    """The groups that an operation has moved; what they have on the target then is theirs."""
-    return frozenset(() if operation is None else operation.facts.get("moved", ()))
+def _in_portions(decided: Sequence[moves.GroupMove]) -> Iterator[tuple[moves.GroupMove, ...]]:
+    """Groups, about `COMMITS_AT_ONCE` offsets at a time."""
+    some: list[moves.GroupMove] = []
+    offsets = 0
+    for move in decided:
+        some.append(move)
+        offsets += len(move.missing)
+        if offsets >= COMMITS_AT_ONCE:
+            yield tuple(some)
+            some, offsets = [], 0
+    if some:
+        yield tuple(some)
+
+
+def _tried(some: Sequence[moves.GroupMove]) -> list[list[Any]]:
+    """What is about to be committed, and what was there before, for the record."""
+    rows = []
+    for move in some:
+        missing = move.missing
+        rows += [
+            [move.group, *place.target, place.before, place.offset, place.committed.offset]
+            for place in move.places
+            if place.target in missing
+        ]
+    return rows
 
 
 def _has_members(failure: Exception) -> bool:

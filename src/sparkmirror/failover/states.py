@@ -91,6 +91,10 @@ COMMITTING = "committing"
 """The fact that is on record before the first offset of a group is committed."""
 
 
+TRIED = "tried"
+"""The fact that has the commits that are about to be made: group, partition, what is there, what is to be, upstream."""
+
+
 def can_be_taken_back(step: Step, facts: Mapping[str, Any]) -> bool:
     """Whether no group can have been moved yet."""
     return step in REVERSIBLE or (step is Step.MOVING and not facts.get(COMMITTING))

@@ -21,10 +21,11 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, failback, fence, look, moves, plan
+from sparkmirror.failover.changes import changes
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.failback import Failback
 from sparkmirror.failover.operator import Operator, operating
-from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out, moved_by
+from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out
 from sparkmirror.failover.report import Report
 from sparkmirror.failover.states import COMMITTING, ENDED, Kind, Step, can_be_taken_back
 from sparkmirror.flow.opening import never_started
@@ -150,6 +151,7 @@ class Desk:
                 *_unfenceable(self._sides, source, options),
             ),
             notes=(
+                *_changed(self._sides, source),
                 *_shut_out(flow, options, self._file),
                 *((_said_of_given_up(unfinished),) if unfinished is not None and given_up else ()),
             ),
@@ -177,7 +179,7 @@ class Desk:
             if unfinished is not None and unfinished.kind != kind.value:
                 raise SparkmirrorError(_other(unfinished))
             if unfinished is None:
-                facts = options.facts | {"answers": answers} | self._inherited_fence(kind)
+                facts = options.facts | {"answers": answers} | self._inherited_fence(kind) | self._moved_before(kind)
                 operator.begin(kind, self._sides.flow, facts)
             else:
                 operator.resume()
@@ -271,7 +273,7 @@ class Desk:
         Raises:
             SparkmirrorError: the target cannot be asked.
         """
-        sight = look.sight(self._sides, KnownMaps(self._sides))
+        sight = look.sight(self._sides, KnownMaps(self._sides), operation)
         return Report(
             flow=self._sides.flow,
             operation=operation,
@@ -281,6 +283,13 @@ class Desk:
 
     def _steps(self, operator: Operator, tell: Tell) -> Callable[[Step, Operation], None]:
         return Procedure(self._sides, self._file, operator, tell).do
+
+    def _moved_before(self, kind: Kind) -> dict[str, Any]:
+        """The groups that the operation has moved by which the flow is held: what is on record of them is older."""
+        held, newest = self._store.state.held, self._store.state.ledger.operation
+        if kind is Kind.FAILBACK or held is None or newest is None or held.operation != newest.id:
+            return {}
+        return {"moved": sorted(look.moved_by(newest))}
 
     def _inherited_fence(self, kind: Kind) -> dict[str, Any]:
         """What an operation before has denied on the flow's source, and nobody has allowed again."""
@@ -366,7 +375,7 @@ class BackDesk(Desk):
             flow=self._back.flow,
             operation=operation,
             partitions=look.partitions(self._back.flow, self._back.store.state, NOT_ASKED),
-            moves=failback.decided(self._sides, self._back, Comparison.of(operation.facts), moved_by(operation)),
+            moves=failback.decided(self._sides, self._back, Comparison.of(operation.facts), look.moved_by(operation)),
         )
 
     def _check_clusters(self) -> None:
@@ -408,6 +417,17 @@ def _unfenceable(sides: Sides, source: look.SourceState, options: Options) -> tu
     except SparkmirrorError as failure:
         return (str(failure),)
     return ()
+
+
+def _changed(sides: Sides, source: look.SourceState) -> tuple[str, ...]:
+    """What the source has instead of what was copied, where it answers and the flow has not seen it."""
+    if not source.answers:
+        return ()
+    try:
+        seen = changes(sides, source.ends, look.ASK_MS)
+    except SparkmirrorError as failure:
+        return (f"whether {sides.flow.source.alias} still has what was copied is not known: {failure}",)
+    return seen.troubles(str(sides.flow.source.alias), str(sides.flow.target.alias))
 
 
 def _shut_out(flow: FlowConfig, options: Options, file: str) -> tuple[str, ...]:

@@ -289,7 +289,7 @@ class Controller:
 
     def _schedules(self, opened: Opened) -> tuple[Schedule, ...]:
         """What the flow does beside its copying. A copy for once does its duties once, at its end."""
-        facts, prove = opened.facts, opened.store.prove
+        facts, store = opened.facts, opened.store
         look = Schedule(
             self.config,
             lambda sides: (LookAtTarget(sides, facts),),
@@ -305,7 +305,15 @@ class Controller:
                 look.hurry()
 
         return look, *(
-            Schedule(self.config, duties, name=name, note=self._events.tell, heed=heed, prove=prove)
+            Schedule(
+                self.config,
+                duties,
+                name=name,
+                note=self._events.tell,
+                heed=heed,
+                prove=store.prove,
+                prove_at_once=store.prove_at_once,
+            )
             for name, duties in (("upkeep", roster.upkeep), ("pulse", roster.pulse))
         )
 
@@ -338,7 +346,14 @@ class Controller:
             more = f" ({len(unfinished) - 1} more like this)" if len(unfinished) > 1 else ""
             self.failure = SparkmirrorError(f"{self.name}: {place} was not copied to its end: {error}{more}")
         elif self._once and not self._stop.is_set():
-            upkeep = Schedule(self.config, roster.upkeep, name="upkeep", note=self._events.tell, prove=store.prove)
+            upkeep = Schedule(
+                self.config,
+                roster.upkeep,
+                name="upkeep",
+                note=self._events.tell,
+                prove=store.prove,
+                prove_at_once=store.prove_at_once,
+            )
             troubles = upkeep.once()
             if troubles:
                 self.failure = SparkmirrorError(f"{self.name}: {troubles[0]}")

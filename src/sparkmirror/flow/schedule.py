@@ -39,6 +39,7 @@ class Schedule:
         started: whether the flow has its internal topic, so that rounds go on record there.
         heed: hears of each action that was done.
         prove: raises where another driver has the flow; asked between look and apply.
+        prove_at_once: the same, for duties that do what no broker refuses to a former owner.
     """
 
     def __init__(
@@ -51,13 +52,14 @@ class Schedule:
         started: bool = True,
         heed: Callable[[Action], None] = lambda _: None,
         prove: Callable[[], None] = lambda: None,
+        prove_at_once: Callable[[], None] = lambda: None,
     ) -> None:
         self._flow = flow
         self._started = started
         self._roster = roster
         self._note = note
         self._heed = heed
-        self._prove = prove
+        self._prove, self._prove_at_once = prove, prove_at_once
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._hurried = False
@@ -90,6 +92,7 @@ class Schedule:
         """Does one round of each, in the caller's thread; gives what went wrong."""
         troubles: list[str] = []
         with connected(self._flow, role="duties", started=self._started) as sides:
+            sides.prove = self._prove_at_once
             for duty in self._roster(sides):
                 failed, _ = self._round(duty, sides)
                 troubles += [f"{duty.name}: {text}" for text in failed]
@@ -97,6 +100,7 @@ class Schedule:
 
     def _main(self) -> None:
         with connected(self._flow, role="duties", started=self._started) as sides:
+            sides.prove = self._prove_at_once
             duties = self._roster(sides)
             due = dict.fromkeys(range(len(duties)), 0.0)
             failures = dict.fromkeys(range(len(duties)), 0)

@@ -215,7 +215,13 @@ def describe_groups(cluster: Cluster, groups: Sequence[str], timeout_ms: int = A
     return repeat(groups, ask, _explaining(cluster, "DESCRIBE"), timeout_ms, cluster.backoff)
 
 
-def commit_offsets(cluster: Cluster, offsets: Mapping[str, Offsets], timeout_ms: int = ADMIN_MS) -> Results[str, None]:
+def commit_offsets(
+    cluster: Cluster,
+    offsets: Mapping[str, Offsets],
+    timeout_ms: int = ADMIN_MS,
+    *,
+    prove: Callable[[], None] | None = None,
+) -> Results[str, None]:
     """Commits for groups without members; one that is unknown comes to be.
 
     A group that has members is a failure with a code of `HAS_MEMBERS`, and nothing of it is changed. Where only some
@@ -225,19 +231,28 @@ def commit_offsets(cluster: Cluster, offsets: Mapping[str, Offsets], timeout_ms:
         cluster: where.
         offsets: by group.
         timeout_ms: milliseconds until those without an answer count as failed.
+        prove: called right before requests leave; raises if this process may not commit any more, since it stood still.
     """
 
     def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, None]]:
         coordinators, answers = _coordinators(cluster, names, deadline)
         yield from answers
-        for name, answer in _in_turn(cluster, coordinators, lambda one: _commit_request(one, offsets[one]), deadline):
+
+        def request(name: str) -> Any:
+            return _commit_request(name, offsets[name])
+
+        for name, answer in _in_turn(cluster, coordinators, request, deadline, prove):
             yield Answer(key=name, link=answer) if isinstance(answer, LinkError) else _read_committed(name, answer)
 
     return repeat(list(offsets), ask, _explaining(cluster, "READ"), timeout_ms, cluster.backoff)
 
 
 def _in_turn(
-    cluster: Cluster, pieces: Mapping[int, Sequence[P]], request: Callable[[P], Any], deadline: Deadline
+    cluster: Cluster,
+    pieces: Mapping[int, Sequence[P]],
+    request: Callable[[P], Any],
+    deadline: Deadline,
+    prove: Callable[[], None] | None = None,
 ) -> Iterator[tuple[P, Any]]:
     """Each coordinator's pieces one after the other, all coordinators at once: a piece, and its answer or `LinkError`.
 
@@ -247,6 +262,8 @@ def _in_turn(
     for row in zip_longest(*pieces.values()):
         wanted = {node: piece for node, piece in zip(pieces, row, strict=True) if piece is not None}
         requests = {node: request(piece) for node, piece in wanted.items() if node not in lost}
+        if prove is not None:
+            prove()
         found = cluster.run(together, cluster, requests, min(deadline.attempt_ms, ATTEMPT_MS)) if requests else {}
         lost |= {node: answer for node, answer in found.items() if isinstance(answer, LinkError)}
         for node, piece in wanted.items():

@@ -1,0 +1,101 @@
+"""Where logs of a cluster part from what was copied of them, and topics that are others by now.
+
+As the flow itself sees it when it goes on: by topic ids and by the leader epochs of what was copied last.
+
+References: KIP-101 (leader epochs), KIP-516 (topic ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.epochs import UNDEFINED, epoch_ends
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.records import Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """Where a log parts from what was copied of it: it has lost the rest, and may have other records there.
+
+    Attributes:
+        partition: on the cluster that came back.
+        offset: of the first record that it lost.
+        position: up to which it had been copied.
+    """
+
+    partition: TopicPartition
+    offset: int
+    position: int
+
+    @property
+    def row(self) -> list[Any]:
+        """For the record."""
+        return [*self.partition, self.offset, self.position]
+
+    @staticmethod
+    def of(row: Sequence[Any]) -> Parting:
+        """From the record."""
+        topic, number, offset, position = row
+        return Parting(partition=TopicPartition(topic, number), offset=offset, position=position)
+
+    def said(self, here: str, there: str) -> str:
+        """What is said of it.
+
+        Args:
+            here: where applications are.
+            there: the cluster that came back.
+        """
+        return (
+            f"{self.partition}: {there} has lost what lay from offset {self.offset} on, and had been copied up to "
+            f"offset {self.position}: these records are on {here} only, and groups that have not read them skip them"
+        )
+
+
+def recreated_topics(progress: Mapping[TopicPartition, Progress], ids: Mapping[str, str]) -> tuple[str, ...]:
+    """The topics that were deleted and created again since they were copied, in order. Pure.
+
+    Args:
+        progress: of the flow that copied.
+        ids: of the topics as they are now, "" before Kafka 2.8.
+    """
+    known = {place.topic: one.topic_id for place, one in progress.items() if one.topic_id}
+    return tuple(sorted(name for name, topic_id in known.items() if ids.get(name, "") not in ("", topic_id)))
+
+
+def parted_logs(
+    cluster: Cluster,
+    progress: Mapping[TopicPartition, Progress],
+    log_ends: Mapping[TopicPartition, int],
+    recreated: Collection[str],
+    timeout_ms: int,
+) -> tuple[Parting, ...]:
+    """The logs that have lost the end of what was copied, in order.
+
+    Args:
+        cluster: whose logs.
+        progress: of the flow that copied.
+        log_ends: of the logs now; others are not looked at.
+        recreated: topics that are not looked at.
+        timeout_ms: of the question.
+
+    Raises:
+        SparkmirrorError: the cluster cannot be asked.
+    """
+    copied = {
+        place: one
+        for place, one in progress.items()
+        if place in log_ends and place.topic not in recreated and one.position != NO_OFFSET
+    }
+    asked = {place: one.leader_epoch for place, one in copied.items() if one.leader_epoch >= 0}
+    told = epoch_ends(cluster, asked, timeout_ms).complete()
+    points = {place: log_ends[place] for place in copied}
+    points |= {place: end.end for place, end in told.items() if end.end != UNDEFINED}
+    return tuple(
+        Parting(partition=place, offset=points[place], position=one.position)
+        for place, one in sorted(copied.items())
+        if points[place] < one.position
+    )
