@@ -252,3 +252,32 @@ def test_what_is_wrong_with_a_group_that_was_moved_is_told(now, ends, said):
     found = landed(decide(sight(15)), now, ends)
     assert len(found) == len(said)
     assert all(words in line for words, line in zip(said, found, strict=True))
+
+
+@pytest.mark.parametrize(("there", "moved"), [(101, True), (105, False), (112, False)])
+def test_a_group_that_others_have_set_back_since_it_was_moved_stays_and_one_further_on_is_told_as_such(there, moved):
+    """What is on record of it at the source is older than that."""
+    seen = with_commit(105, 15, replace(sight(15, there=there), moved=frozenset({"g"})))
+    (move,) = decide(seen)
+    (place,) = move.places
+    assert (place.offset, place.used, move.missing) == (there, moved, {})
+    assert bool(place.further) == (there == 112)
+
+
+def test_a_group_that_was_moved_goes_on_with_the_source_where_nobody_has_used_it():
+    seen = with_commit(103, 13, replace(sight(15, there=103), moved=frozenset({"g"})))
+    (move,) = decide(seen)
+    assert move.missing == {THERE: Committed(105, "note")}
+
+
+def test_in_a_topic_that_is_another_one_by_now_no_place_is_known():
+    (move,) = decide(replace(sight(15), recreated=frozenset({"orders"})))
+    (place,) = move.places
+    assert (place.offset, place.exact, move.wanted) == (NO_OFFSET, False, {})
+
+
+@pytest.mark.parametrize(("committed", "offset", "ahead", "exact"), [(15, 105, 0, True), (19, 107, 2, False)])
+def test_where_the_source_has_lost_its_tail_groups_go_to_the_first_record_of_that(committed, offset, ahead, exact):
+    (move,) = decide(replace(sight(committed), parted={HERE: 17}))
+    (place,) = move.places
+    assert (place.offset, place.ahead, place.exact) == (offset, ahead, exact)

@@ -3,7 +3,7 @@
 Invariants: nothing is guessed: a place without a translation is left out with the reason; a group that has members on
 the target is not touched; an offset on the target goes back only if the flow itself has committed it last
 (`offsets.group_commits`). One that is further by another's commit stays, since a consumer may have read there, and is
-never told as exact.
+never told as exact; one that others have set back since the group was moved stays too.
 """
 
 from __future__ import annotations
@@ -326,7 +326,7 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
         return replace(found, text=result.reason.value)
     there = still_there(result, sight.oldest.get(found.target))
     commit = sight.commits.get(group, {}).get(found.target)
-    if group in sight.moved and used_since(found.before, there.offset, commit):
+    if group in sight.moved and found.before < there.offset and used_since(found.before, there.offset, commit):
         return replace(found, offset=found.before, skipped=0, used=True, text=USED)
     verdict = judge(found.before, FlowCommit(there.offset, found.committed.offset), commit)
     if verdict is Verdict.LEFT:
