@@ -16,7 +16,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigResource
 from confluent_kafka.admin import ConfigEntry as ConfigEntryToSet
 
 from sparkmirror.config import ClientSettings, DefaultsFrom, Drift, Endpoint, FlowConfig
-from sparkmirror.duties.configs import Observed, TopicConfigs, Unknown, decide
+from sparkmirror.duties.configs import Alter, Observed, TopicConfigs, Unknown, decide
 from sparkmirror.duties.duty import Sides, do_round
 from sparkmirror.duties.notes import Notes
 from sparkmirror.duties.properties import at_creation
@@ -27,7 +27,7 @@ from sparkmirror.kafka.configs import Alteration, ConfigEntry, ConfigSource, alt
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.model import Alias, FlowName
 from sparkmirror.naming import config_property_filter
-from tests.flow.running import admin_of
+from tests.flow.running import admin_of, until
 
 NOWHERE = ClientSettings(bootstrap_servers=("localhost:1",))
 
@@ -223,8 +223,22 @@ class Site:
         admin.wait_for_leaders(cluster, {name: 1}).complete()
 
     def alter(self, cluster: Cluster, name: str, **values: str | None) -> None:
-        wanted = [Alteration(key.replace("_", "."), value) for key, value in values.items()]
-        alter_configs(cluster, {name: wanted}).complete()
+        wanted = {key.replace("_", "."): value for key, value in values.items()}
+        alter_configs(cluster, {name: [Alteration(key, value) for key, value in wanted.items()]}).complete()
+        self._arrived(cluster, {name: wanted})
+
+    def _arrived(self, cluster: Cluster, wanted: Mapping[str, Mapping[str, str | None]]) -> None:
+        """Waits until the broker that is asked shows what the controller has accepted: it reads that a moment later."""
+
+        def shown() -> bool:
+            found = topic_configs(cluster, list(wanted))
+            return all(
+                (entry.value if entry.source is ConfigSource.TOPIC else None) == value
+                for name, values in wanted.items()
+                for entry, value in ((found[name][key], value) for key, value in values.items())
+            )
+
+        until(shown, "the broker has the properties")
 
     def own(self) -> dict[str, str | None]:
         """The properties that are set for the copy itself."""
@@ -234,6 +248,8 @@ class Site:
     def round(self, duty: TopicConfigs | None = None) -> list[str]:
         """One round: the lines of what was done or told, and what failed."""
         results = do_round(duty or self.duty)
+        altered = [result.action for result in results if isinstance(result.action, Alter) and not result.failure]
+        self._arrived(self.target, {self.copy: {action.name: action.value for action in altered}})
         return [result.failure or str(result.action.change and result.action.change.text) for result in results]
 
 
@@ -297,7 +313,7 @@ def test_a_copy_ends_with_the_properties_that_mm2_gave_it(site: Site, defaults: 
     recorded = json.loads((Path(__file__).parent / "mm2-configs.json").read_text(encoding="utf-8"))
     site.create(site.source, site.topic, **recorded["source topic"])
     site.create(site.target, site.copy, **recorded["copy before"])
-    site.round(site.new_duty(use_defaults_from=defaults))
+    assert all(line.startswith("~ ") for line in site.round(site.new_duty(use_defaults_from=defaults)))
     assert site.own() == recorded["copy after, by use.defaults.from"][defaults.value]
 
 

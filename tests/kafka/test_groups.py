@@ -9,7 +9,7 @@ import confluent_kafka
 import pytest
 
 from sparkmirror.config import ClientSettings
-from sparkmirror.errors import BrokerError
+from sparkmirror.errors import BrokerError, FencedError, LinkError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import (
     HAS_MEMBERS,
@@ -204,3 +204,45 @@ def test_a_transaction_that_commits_offsets_is_waited_for_where_it_is_asked_for(
             assert fetch_offsets(a, [group], stable=True).complete() == {group: {place: Committed(9)}}
         finally:
             consumer.close()
+
+
+def _unanswered() -> None:
+    raise LinkError(cluster="A", address="nowhere", reason="the broker has ended")
+
+
+def _refused() -> None:
+    raise BrokerError(code=56, name="KAFKA_STORAGE_ERROR", cluster="A")
+
+
+@pytest.mark.parametrize("prove", [_unanswered, _refused])
+def test_without_an_answer_to_the_proof_the_groups_that_are_left_fail_and_those_before_are_told(
+    cluster_a, topic, prove
+):
+    name, groups = topic(), [topic(f"g{number}") for number in range(3)]
+    create_topic(cluster_a, name)
+    place, proofs = TopicPartition(name, 0), iter((lambda: None,))
+
+    def prove_once() -> None:
+        next(proofs, prove)()
+
+    with connected(cluster_a) as cluster:
+        wanted = {group: {place: Committed(1)} for group in groups}
+        done = commit_offsets(cluster, wanted, 1_000, prove=prove_once)
+        there = fetch_offsets(cluster, groups).complete()
+    assert [group for group in groups if there[group]] == list(done.found)
+    assert len(done.found) == 1
+    assert {type(failure) for failure in done.failed.values()} == {LinkError}
+    assert done.failed.keys() == set(groups) - set(done.found)
+
+
+def test_nothing_is_committed_by_who_may_not_any_more(cluster_a, topic):
+    name, group = topic(), topic("g")
+    create_topic(cluster_a, name)
+
+    def outdated() -> None:
+        raise FencedError(code=90, name="PRODUCER_FENCED", cluster="A")
+
+    with connected(cluster_a) as cluster:
+        with pytest.raises(FencedError):
+            commit_offsets(cluster, {group: {TopicPartition(name, 0): Committed(1)}}, 1_000, prove=outdated)
+        assert fetch_offsets(cluster, [group]).complete() == {group: {}}

@@ -23,7 +23,7 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
-from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.errors import BrokerError, FencedError, LinkError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import name_of
 from sparkmirror.kafka.leaders import together
@@ -231,7 +231,8 @@ def commit_offsets(
         cluster: where.
         offsets: by group.
         timeout_ms: milliseconds until those without an answer count as failed.
-        prove: called right before requests leave; raises if this process may not commit any more, since it stood still.
+        prove: called right before requests leave; raises `FencedError` if this process may not commit any more. Where
+            the cluster does not answer it, nothing is sent, and that is the failure of the groups that were left.
     """
 
     def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, None]]:
@@ -261,13 +262,26 @@ def _in_turn(
     lost: dict[int, LinkError] = {}
     for row in zip_longest(*pieces.values()):
         wanted = {node: piece for node, piece in zip(pieces, row, strict=True) if piece is not None}
+        if prove is not None and not wanted.keys() <= lost.keys():
+            lost |= dict.fromkeys(pieces, failure) if (failure := _unproven(cluster, prove)) else {}
         requests = {node: request(piece) for node, piece in wanted.items() if node not in lost}
-        if prove is not None:
-            prove()
         found = cluster.run(together, cluster, requests, min(deadline.attempt_ms, ATTEMPT_MS)) if requests else {}
         lost |= {node: answer for node, answer in found.items() if isinstance(answer, LinkError)}
         for node, piece in wanted.items():
             yield piece, lost[node] if node in lost else found[node]
+
+
+def _unproven(cluster: Cluster, prove: Callable[[], None]) -> LinkError | None:
+    """Why the proof could not be had; that it was refused is raised."""
+    try:
+        prove()
+    except FencedError:
+        raise
+    except LinkError as failure:
+        return failure
+    except BrokerError as failure:
+        return LinkError(cluster=cluster.alias, address=cluster.address, reason=str(failure))
+    return None
 
 
 def _coordinators(
