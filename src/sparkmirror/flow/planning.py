@@ -4,8 +4,9 @@ Invariants:
     * A plan never gives out a sequence number that its writer epoch has seen in the partition before, unless the
       partition goes on exactly there.
     * A partition without a position on record gets one here, before a lane has it: where ``latest`` is, and which
-      record is the first of a time, is another offset a moment later. Lanes publish after that, so the order of the log
-      is that of the holders.
+      record is the first of a time, is another offset a moment later. So does one that goes back, or on elsewhere or in
+      another topic: whoever found the old position again would decide the same again, and copy all since a second
+      time. Lanes publish after that, so the order of the log is that of the holders.
     * An event is on record before what it tells of is done: who finds it done finds the event too.
 """
 
@@ -228,35 +229,37 @@ class Planning:
         plans: Sequence[PartitionPlan],
         taken_over: Collection[TopicPartition],
     ) -> None:
-        """Puts on record that partitions were moved, or are of another topic by now, and ends the orders, in one batch.
+        """Puts on record that partitions go on elsewhere, or are of another topic by now, and ends the orders.
 
-        So whoever goes on with one, after a clean end or not, finds all of it or nothing. An order that concerns
-        another topic of the name ends here too; one that has come since stays.
+        That is one batch, so whoever goes on with a partition, after a clean end or not, finds all of it or nothing. An
+        order that concerns another topic of the name ends here too; one that has come since stays.
         """
         store, begun = self._opened.store, [orders[plan.source] for plan in plans if plan.source in orders]
-        if not begun and not any(start.moved or start.parted != NO_OFFSET for start in starts):
+        if not begun and not any(start.anew or start.parted != NO_OFFSET for start in starts):
             return
         records: list[MapRecord | Progress] = []
         for start, plan in zip(starts, plans, strict=True):
             if start.parted != NO_OFFSET:
                 records.append(Parted(partition=plan.source, writer=plan.writer, source=start.parted))
-            if start.moved:
+            if start.anew:
                 opening = Segments(
                     partition=plan.source, writer=plan.writer, sequence=0, source=plan.position, anew=True
                 )
                 last = store.state.last(plan.source)
                 ending = () if last is None or plan.source in taken_over else closing(last)
-                records += [*ending, opening, self._moved(plan)]
+                records += [*ending, opening, self._goes_on_elsewhere(start, plan)]
         store.follow()
         store.write(records, tombstones=[each.key for each in begun if store.state.moves.get(each.key) == each])
         store.follow()  # what lanes are told next no longer holds the orders
 
-    def _moved(self, plan: PartitionPlan) -> Progress:
+    def _goes_on_elsewhere(self, start: Start, plan: PartitionPlan) -> Progress:
         before = self._opened.store.state.progress.get(plan.source)
-        begins = replace(self._begins(plan), anew=True)
-        if before is None:
+        begins = replace(
+            self._begins(plan), anew=True, end=start.end, reached=plan.reached, recovery_ms=plan.recovery_ms
+        )
+        if before is None or (plan.topic_id and before.topic_id and before.topic_id != plan.topic_id):
             return begins
-        return replace(begins, end=before.end, reached=before.reached, newest_ms=before.newest_ms)
+        return replace(begins, end=before.end if start.end == NO_OFFSET else start.end, newest_ms=before.newest_ms)
 
     def _begins(self, plan: PartitionPlan) -> Progress:
         """The progress of a partition of which the plan's writer has sent nothing yet."""

@@ -121,6 +121,7 @@ class Start:
         event: what happened, or None.
         moved: whether an operator's order is obeyed hereby.
         first: whether no position is on record, so that the configuration says where it begins.
+        anew: whether the copy goes back, or on elsewhere or in another topic: what is on record does not lead here.
         end: where the source's log ends now, or `NO_OFFSET`.
         parted: where the source's log parts from what was copied, if the copy goes on further on, or if it is another
             topic, which has nothing of it; else `NO_OFFSET`.
@@ -130,6 +131,7 @@ class Start:
     event: Event | None = None
     moved: bool = False
     first: bool = False
+    anew: bool = False
     end: int = NO_OFFSET
     parted: int = NO_OFFSET
 
@@ -193,7 +195,15 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         # An epoch that sent nothing left no segment to say that it began anew: the next one says so.
         plan = replace(plan, anew=progress.anew and progress.sequence == NO_OFFSET)
     end = known.answers[source].end if source in known.answers else NO_OFFSET
-    return Start(plan=plan, event=place.event, moved=place.moved, first=place.first, end=end, parted=place.parted)
+    return Start(
+        plan=plan,
+        event=place.event,
+        moved=place.moved,
+        first=place.first,
+        anew=place.anew,
+        end=end,
+        parted=place.parted,
+    )
 
 
 def _reached(plan: PartitionPlan, resumed: Resumed | None, progress: Progress | None) -> Reached:
