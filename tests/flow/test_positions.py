@@ -11,11 +11,11 @@ from sparkmirror.copy.plan import group_of
 from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start
-from sparkmirror.kafka.epochs import UNDEFINED, EpochEnd
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Copied, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS, Answer
+from sparkmirror.offsets.source_history import UNDEFINED, EpochEnd
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
 WRITERS = tuple(Writer(producer_id=100 + group, epoch=group) for group in range(8))

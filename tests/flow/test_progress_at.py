@@ -87,7 +87,7 @@ def test_a_position_further_back_has_no_recovery_point():
 
 def test_a_position_further_on_may_lie_in_a_later_leader_epoch_of_the_source():
     """Or the end of the older one would look like a tail that the source has lost."""
-    later = SourceEpoch(partition=HERE, epoch=5, topic_id="aa")
+    later = SourceEpoch(partition=HERE, epoch=5, offset=550, topic_id="aa")
     assert (at(600, ahead=later).leader_epoch, at(600, ahead=later).recovery_ms) == (5, 55)
     assert at(600).leader_epoch == 3, "a later epoch would be on record"
     assert at(600, ahead=replace(later, topic_id="zz")).leader_epoch == 3, "that of another topic of the name"

@@ -38,10 +38,11 @@ def test_an_event_that_comes_back_each_second_is_told_once_and_put_on_record_onc
 
 
 def test_what_happens_again_after_an_hour_is_told_again_also_after_a_restart():
-    subject, told = telling(Happened(partition=HERE, event=GAP))
-    subject.tell(HERE, [replace(GAP, time_ms=GAP.time_ms + AGAIN_MS - 1)])
+    once = replace(GAP, kind=Kind.UNAUTHORIZED)
+    subject, told = telling(Happened(partition=HERE, event=once))
+    subject.tell(HERE, [replace(once, time_ms=once.time_ms + AGAIN_MS - 1)])
     assert not spoken(subject)
-    subject.tell(HERE, [replace(GAP, time_ms=GAP.time_ms + AGAIN_MS)])
+    subject.tell(HERE, [replace(once, time_ms=once.time_ms + AGAIN_MS)])
     assert spoken(subject)
     assert len(told) == 1
 
@@ -145,3 +146,22 @@ def test_events_leave_the_record_after_a_week():
     old = Happened(partition=HERE, event=replace(GAP, time_ms=now_ms() - KEPT_MS - 1))
     new = Happened(partition=TopicPartition("orders", 4), event=GAP)
     assert outlived({happened.key: happened for happened in (old, new)}) == (old.key,)
+
+
+def test_the_same_loss_a_second_time_is_told_and_a_partition_that_only_stands_still_before_it_is_not():
+    lines: list[str] = []
+    telling = Telling(lines.append, {})
+    first, second = (
+        Event(kind=Kind.SOURCE_RETENTION, text="lost 10 to 49", first=10, last=49, time_ms=time) for time in (1, 2)
+    )
+    for events in ([first], [first], [first, second], [second]):
+        telling.tell(HERE, events)
+        telling.speak()
+    assert len(lines) == 2
+    for time in (3, 4):
+        event = Event(kind=Kind.SOURCE_TAIL_LOST, text="stands still", time_ms=time)
+        telling.tell(HERE, [event], error="stands still")
+        telling.speak()
+        telling.tell(HERE, [event])
+        telling.speak()
+    assert len(lines) == 2, "who lets it rest says so"

@@ -131,7 +131,11 @@ records: dict[str, st.SearchStrategy[Record]] = {
     ),
     "stopped": st.builds(Stopped, generation=_numbers, time_ms=_numbers, exact_after=_numbers),
     "source-epoch": st.builds(
-        SourceEpoch, partition=st.builds(TopicPartition, _texts, _numbers), epoch=_numbers, topic_id=_texts
+        SourceEpoch,
+        partition=st.builds(TopicPartition, _texts, _numbers),
+        epoch=_numbers,
+        offset=_numbers,
+        topic_id=_texts,
     ),
     "paused": st.builds(TopicOrder, topic=_texts, time_ms=_numbers, by=_texts),
     "discover": st.builds(DiscoverOrder, time_ms=_numbers, by=_texts),

@@ -43,6 +43,7 @@ class Handed:
         copied: what the run did with it so far.
         error: why it stands still, or "".
         leader_epoch: of the source's batch left of the position, or of a later one.
+        epoch_on_record: the newest leader epoch of the source whose begin is on record, or -1.
         reached: how far the target's log is known to go.
         settled: whether everything that was sent is acknowledged; not so only beside an error.
         recovery_ms: the recovery point, see ``offsets.recovery``.
@@ -57,6 +58,7 @@ class Handed:
     error: str = ""
     settled: bool = True
     leader_epoch: int = -1
+    epoch_on_record: int = -1
     reached: Reached = UNKNOWN
     recovery_ms: int = UNKNOWN_MS
 
@@ -144,8 +146,8 @@ def _ids(writer: Writer) -> tuple[int, int]:
     return writer.producer_id, writer.epoch
 
 
-def _epochs(handed: Handed) -> tuple[int, Reached]:
-    return handed.leader_epoch, handed.reached
+def _epochs(handed: Handed) -> tuple[int, int, Reached]:
+    return handed.leader_epoch, handed.epoch_on_record, handed.reached
 
 
 @dataclass(slots=True)
@@ -241,7 +243,8 @@ def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
         error=error,
         settled=settled,
         leader_epoch=more[0],
-        reached=Reached(*more[1]),
-        recovery_ms=more[2],
+        epoch_on_record=more[1],
+        reached=Reached(*more[2]),
+        recovery_ms=more[3],
     )
     return TopicPartition(topic, partition), handed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -144,9 +144,7 @@ class Intake:
         ticket = Ticket()
         epoch = _last_epoch(index, came.end)
         ahead: list[Segments | SourceEpoch] = [] if came.segments is None else [came.segments]
-        if epoch > partition.epoch_on_record:
-            partition.epoch_on_record = epoch
-            ahead.append(SourceEpoch(partition=partition.source, epoch=epoch, topic_id=partition.plan.topic_id))
+        ahead += _new_epochs(partition, index, came.end)
         partition.take(came, ticket, waits=bool(ahead))
         if came.obstacle is not None:
             self._meet(partition, came.obstacle, index)
@@ -235,7 +233,8 @@ class Intake:
         at = partition.fetch_offset
         await self._settle(partition)
         if first <= at <= end:
-            partition.leader_epoch = UNKNOWN_EPOCH
+            if partition.idle and partition.leader_epoch != UNKNOWN_EPOCH:
+                self._forgot(partition)
         elif partition.idle and at > end:
             self._part_ways(partition, UNKNOWN_EPOCH, end)
         elif partition.idle and self._config.on.source_retention is GoOn.STOP:
@@ -244,6 +243,8 @@ class Intake:
         elif partition.idle:
             text = f"{_overtaken(at, first)}; going on from the oldest that is left"
             partition.go_to(first, Event(kind=Kind.SOURCE_RETENTION, text=text, first=at, last=first - 1))
+            # Before anything behind the gap is fetched: who takes the partition over finds a hole like any other.
+            await self._lane.watch.publisher.publish([partition])
 
     async def _settle(self, partition: PartitionCopy) -> None:
         """Waits until what was fetched before is acknowledged; where it is not in time, the question is asked again."""
@@ -252,21 +253,48 @@ class Intake:
             await self._source.loop.sleep(LOOK_SECONDS)
 
     async def _diverged(self, partition: PartitionCopy, epoch: int, end: int) -> None:
-        """The leader's log has the history of what was fetched up to ``end`` only, the end of ``epoch`` there."""
+        """The leader's log has the history of what was fetched up to ``end`` at most, the end of ``epoch`` there.
+
+        An epoch of which no batch was copied may have had none: it was the newest when the copy was sent here.
+        """
         await self._settle(partition)
-        if end >= partition.fetch_offset:
-            partition.leader_epoch = epoch  # only what was fetched beyond, and not taken, is gone
+        if end >= partition.fetch_offset and partition.leader_epoch > partition.epoch_on_record:
+            partition.leader_epoch = epoch
         elif partition.idle:
             self._part_ways(partition, epoch, end)
+
+    def _forgot(self, partition: PartitionCopy) -> None:
+        """The leader has the offset, and does not know the epoch of what was copied below it: the driver asks on."""
+        text = (
+            f"the source's leader does not know leader epoch {partition.leader_epoch}, of what was copied below offset "
+            f"{partition.position}: its log may be another one by now"
+        )
+        partition.stop(text, Kind.SOURCE_TAIL_LOST)
 
     def _part_ways(self, partition: PartitionCopy, epoch: int, end: int) -> None:
         """Stops, since a copy that goes back needs another writer epoch; the driver says from where it goes on."""
         text = (
-            f"the source lost its tail in an unclean election: its log has what was copied up to offset {end} only"
+            f"the source lost its tail in an unclean election: its log has what was copied up to offset {end} at most"
             + (f", the end of leader epoch {epoch}" if epoch != UNKNOWN_EPOCH else "")
             + f", and the copy stands at {partition.position}"
         )
         partition.stop(text, Kind.SOURCE_TAIL_LOST)
+
+
+def _new_epochs(partition: PartitionCopy, index: batches.Indexed, end: int) -> Iterator[SourceEpoch]:
+    """Where leader epochs begin, below an offset, that are not on record yet; they go there now."""
+    below = int(np.searchsorted(index.last_offset, end)) if len(index) else 0
+    if not below or index.leader_epoch[below - 1] <= partition.epoch_on_record:
+        return
+    epochs = np.maximum.accumulate(index.leader_epoch[:below])
+    for column in np.flatnonzero(np.diff(epochs, prepend=partition.epoch_on_record) > 0).tolist():
+        partition.epoch_on_record = int(epochs[column])
+        yield SourceEpoch(
+            partition=partition.source,
+            epoch=partition.epoch_on_record,
+            offset=int(index.base_offset[column]),
+            topic_id=partition.plan.topic_id,
+        )
 
 
 def _last_epoch(index: batches.Indexed, end: int) -> int:

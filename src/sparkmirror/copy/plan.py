@@ -53,6 +53,7 @@ class PartitionPlan:
         codec: what the target topic's brokers compress every batch with, or "" if they leave that as it comes.
         copied: what the run did with it before.
         leader_epoch: of the source's batch left of the position, or -1 if nobody knows.
+        epoch_on_record: the newest leader epoch of the source whose begin is on record, or -1.
         anew: whether the writer epoch begins where source or target are not what older epochs knew, see `Segment`.
         reached: how far the target's log is known to go; a leader that has less is not written to.
         recovery_ms: the recovery point so far, see ``offsets.recovery``.
@@ -75,6 +76,7 @@ class PartitionPlan:
     copied: Copied = NOTHING
     target_id: str = ""
     leader_epoch: int = -1
+    epoch_on_record: int = -1
     anew: bool = False
     reached: Reached = UNKNOWN
     last: LastRecord = NO_RECORD

@@ -33,7 +33,7 @@ class Receipt:
         settled: whether every batch that was sent is acknowledged, or refused for sure. If not, the target may have
             more than ``position`` says, and the partition has to be taken over.
         leader_epoch: of the source's batch left of the position, or of a later one; -1 if nobody knows.
-        anew, reached, last: as in the plan.
+        epoch_on_record, anew, reached, last: as in the plan.
         recovery_ms: the recovery point, see ``offsets.recovery``.
         first_source, last_source, first_target, last_target: offsets copied in this shift, or `NO_OFFSET`.
         records, bytes: copied in this shift.
@@ -55,6 +55,7 @@ class Receipt:
     opened: bool = False
     settled: bool = False
     leader_epoch: int = -1
+    epoch_on_record: int = -1
     anew: bool = False
     reached: Reached = UNKNOWN
     last: LastRecord = NO_RECORD
@@ -93,6 +94,7 @@ def _receipt(partition: PartitionCopy, started: bool) -> Receipt:
         opened=partition.opened,
         settled=partition.all_acknowledged,
         leader_epoch=partition.leader_epoch,
+        epoch_on_record=partition.epoch_on_record,
         anew=partition.plan.anew,
         reached=partition.footing.reached,
         last=partition.last,

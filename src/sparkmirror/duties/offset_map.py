@@ -51,7 +51,11 @@ def bound_offset_map(
         BrokerError: the source refuses, or the target.
         LinkError: one of them does not answer.
     """
-    several = sorted(place for place in partitions if place in state.maps and len(state.maps[place]) > 1)
+    several = sorted(
+        place
+        for place in partitions
+        if (place in state.maps and len(state.maps[place]) > 1) or len(state.source_epochs.get(place, ())) > 1
+    )
     removed = 0
     for first in range(0, len(several), CHUNK):
         some = several[first : first + CHUNK]

@@ -79,8 +79,9 @@ def changes(sides: Sides, ends: Mapping[TopicPartition, int], timeout_ms: int | 
     """
     assert sides.store is not None  # a flow that was never started has no operation
     timeout_ms = sides.flow.admin_timeout_ms if timeout_ms is None else timeout_ms
-    progress = {place: one for place, one in sides.store.state.progress.items() if place in ends}
+    state = sides.store.state
+    progress = {place: one for place, one in state.progress.items() if place in ends}
     ids = ids_of_topics(sides.source, {place.topic for place in progress})
     recreated = recreated_topics(progress, ids)
-    parted = parted_logs(sides.source, progress, ends, recreated, timeout_ms)
+    parted = parted_logs(sides.source, progress, ends, recreated, state.history, timeout_ms)
     return Changes(recreated=frozenset(recreated), parted={one.partition: one for one in parted})

@@ -25,13 +25,14 @@ from sparkmirror.failover import divergence, look
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.parting import Parting, parted_logs, recreated_topics
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.epochs import UNDEFINED, newest_epochs
+from sparkmirror.kafka.epochs import newest_epochs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.source_history import UNDEFINED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +151,8 @@ def compare(
     forth.store.follow()
     ids = _topic_ids(forth)
     recreated = recreated_topics(forth.store.state.progress, ids)
-    parted = parted_logs(forth.source, forth.store.state.progress, log_ends, recreated, forth.flow.admin_timeout_ms)
+    state, timeout_ms = forth.store.state, forth.flow.admin_timeout_ms
+    parted = parted_logs(forth.source, state.progress, log_ends, recreated, state.history, timeout_ms)
     points = {one.partition: one.offset for one in parted}
     positions = {
         place: 0 if place.topic in recreated else max(0, min(one.position, points.get(place, one.position)))

@@ -29,11 +29,12 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.epochs import UNDEFINED, epoch_ends
+from sparkmirror.kafka.epochs import epoch_ends
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span, read_records
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.source_history import UNDEFINED
 
 FEW = 20
 """Offsets of a range that are read first to see whether a record lies there, and not only markers of transactions."""

@@ -7,14 +7,15 @@ References: KIP-101 (leader epochs), KIP-516 (topic ids).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.epochs import UNDEFINED, epoch_ends
+from sparkmirror.kafka.epochs import CopiedLog, meeting_points
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.source_history import UNDEFINED, Begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ def parted_logs(
     progress: Mapping[TopicPartition, Progress],
     log_ends: Mapping[TopicPartition, int],
     recreated: Collection[str],
+    history: Callable[[TopicPartition, str], Sequence[Begun]],
     timeout_ms: int,
 ) -> tuple[Parting, ...]:
     """The logs that have lost the end of what was copied, in order.
@@ -80,7 +82,8 @@ def parted_logs(
         progress: of the flow that copied.
         log_ends: of the logs now; others are not looked at.
         recreated: topics that are not looked at.
-        timeout_ms: of the question.
+        history: gives the leader epochs that were copied of a partition, of the topic with an id.
+        timeout_ms: of each question.
 
     Raises:
         SparkmirrorError: the cluster cannot be asked.
@@ -90,8 +93,12 @@ def parted_logs(
         for place, one in progress.items()
         if place in log_ends and place.topic not in recreated and one.position != NO_OFFSET
     }
-    asked = {place: one.leader_epoch for place, one in copied.items() if one.leader_epoch >= 0}
-    told = epoch_ends(cluster, asked, timeout_ms).complete()
+    asked = {
+        place: CopiedLog(epoch=one.leader_epoch, position=one.position, history=history(place, one.topic_id))
+        for place, one in copied.items()
+        if one.leader_epoch >= 0
+    }
+    told = meeting_points(cluster, asked, timeout_ms).complete()
     points = {place: log_ends[place] for place in copied}
     points |= {place: end.end for place, end in told.items() if end.end != UNDEFINED}
     return tuple(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.reading import Span
 from sparkmirror.mm2.offset_syncs import OffsetSync
-from sparkmirror.mm2.tail import Match, Matched
+from sparkmirror.mm2.tail import NOT_EQUAL, Match, Matched
 from sparkmirror.model import NO_OFFSET, TopicPartition
 
 TAIL = 5_000
@@ -38,6 +38,7 @@ class Copied:
         target_first, target_end: what the target has; no transaction is open there.
         sync: MirrorMaker 2's newest offset sync, if there is one.
         source_id, target_id: of the topics that have these offsets, "" where brokers are too old.
+        leader_epoch: the newest of the source's log when it had these offsets, or -1.
     """
 
     here: TopicPartition
@@ -50,6 +51,7 @@ class Copied:
     sync: OffsetSync | None = None
     source_id: str = ""
     target_id: str = ""
+    leader_epoch: int = -1
 
     @property
     def position(self) -> int:
@@ -140,7 +142,13 @@ def arrive(one: Copied, match: Match | None) -> Arrived:
     if isinstance(match, Matched):
         return Arrived(copied=one, position=match.position, last=match.last)
     first = max(one.position, one.first)
-    return Arrived(copied=one, position=one.position, event=_may_repeat(first, one.end, match.reason))
+    reason = match.reason
+    if match is NOT_EQUAL and one.first < first:
+        reason += (
+            f"; if the topic was deleted and created again meanwhile, offsets {one.first} to {first - 1} were never "
+            "copied: positions set --to earliest copies them"
+        )
+    return Arrived(copied=one, position=one.position, event=_may_repeat(first, one.end, reason))
 
 
 def _may_repeat(first: int, end: int, reason: str) -> Event | None:

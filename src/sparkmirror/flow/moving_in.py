@@ -32,6 +32,7 @@ from sparkmirror.flow.planner import check_ids
 from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.epochs import newest_epochs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.mm2.offset_syncs import OffsetSync
@@ -167,6 +168,7 @@ def copied_partitions(sides: Sides, stored: Ends, wait_ms: int) -> list[Copied]:
 
     here = list(pairs)
     source_ids, target_ids = ids_of_topics(sides.source, chosen), ids_of_topics(sides.target, described)
+    epochs = newest_epochs(sides.source, here, timeout_ms)  # before the ends: a log that has both has what lies below
     first = ask(sides.source, here, OffsetSpec.EARLIEST, Isolation.READ_UNCOMMITTED)
     ends = ask(sides.source, here, OffsetSpec.LATEST, isolation_of(flow))
     target_first = ask(sides.target, there, OffsetSpec.EARLIEST, Isolation.READ_UNCOMMITTED)
@@ -183,6 +185,7 @@ def copied_partitions(sides: Sides, stored: Ends, wait_ms: int) -> list[Copied]:
             target_end=target_ends.get(pairs[place], 0),
             source_id=source_ids.get(place.topic, ""),
             target_id=target_ids.get(pairs[place].topic, ""),
+            leader_epoch=epochs.get(place, -1),
         )
         for place in here
     )
@@ -264,6 +267,7 @@ def _progress(one: Arrived, opened: Opened) -> Progress:
         position=one.position,
         next_sequence=0,
         end=one.copied.end,
+        leader_epoch=one.copied.leader_epoch,
         topic_id=one.copied.source_id,
         target_id=one.copied.target_id,
         settled=True,

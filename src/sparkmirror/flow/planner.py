@@ -12,11 +12,11 @@ from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.facts import Facts
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start
-from sparkmirror.flow.starts import begins_later, find_starts
+from sparkmirror.flow.starts import begins_at_end, begins_later, find_starts
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, broker_error, kind_of
-from sparkmirror.kafka.epochs import EpochEnd, epoch_ends, newest_epochs
+from sparkmirror.kafka.epochs import CopiedLog, epoch_ends, meeting_points, newest_epochs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.metadata import TopicView, describe_topics
 from sparkmirror.kafka.topic_ids import ids_of_topics
@@ -24,6 +24,7 @@ from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import Answer
+from sparkmirror.offsets.source_history import Begun, EpochEnd
 
 Pairs = Sequence[tuple[TopicPartition, TopicPartition]]
 
@@ -50,6 +51,7 @@ def starts_of(
     facts: Facts,
     progress: Mapping[TopicPartition, Progress],
     source_epoch: Callable[[TopicPartition, int], int],
+    history: Callable[[TopicPartition, str], Sequence[Begun]],
     writers: Sequence[Writer],
     copied: Mapping[TopicPartition, Copied],
     resumed: Mapping[TopicPartition, Resumed],
@@ -69,6 +71,7 @@ def starts_of(
         facts: of the target.
         progress: the newest of each partition.
         source_epoch: gives the leader epoch of the source's batch left of a partition's position, or -1.
+        history: gives the leader epochs of the source that were copied of a partition, of the topic with an id.
         writers: one for each group.
         copied: what this run did so far.
         resumed: where those go on that were handed out before.
@@ -88,13 +91,20 @@ def starts_of(
         for here in sources
         if here in progress
     }
-    left_of = {here: source_epoch(here, position) for here, position in positions.items()}
+    before = {
+        here: CopiedLog(
+            epoch=source_epoch(here, position),
+            position=position,
+            history=history(here, progress[here].topic_id),
+        )
+        for here, position in positions.items()
+    }
     unmarked = [here for here in sources if (here in moves and moves[here].leader_epoch < 0) or here in home.floors]
     unmarked += [
         p for p in sources if _unplaced(p, progress, resumed) and (p in home.begins or begins_later(config, p))
     ]
     newest = newest_epochs(source, set(unmarked), timeout_ms)
-    seen = _look_at_source(config, source, sources, progress, resumed, left_of, timeout_ms)
+    seen = _look_at_source(config, source, sources, progress, resumed, before, timeout_ms)
     marked = {here: moves[here].leader_epoch for here in sources if here in moves and moves[here].leader_epoch >= 0}
     starts = seen.starts | {
         here: max(at, seen.starts.get(here, 0))
@@ -115,7 +125,8 @@ def starts_of(
         writers=writers,
         copied=copied,
         resumed=resumed,
-        left_of=left_of,
+        left_of={here: one.epoch for here, one in before.items()},
+        histories={here: history(here, seen.ids.get(here.topic, "")) for here in sources},
         epochs=seen.epochs,
         log_ends=seen.log_ends,
         on=config.on,
@@ -124,6 +135,7 @@ def starts_of(
         answers={p: Answer(seen.asked_ms, end) for p, end in seen.ends.items()},
         newest=newest,
         ordered=epoch_ends(source, marked, timeout_ms).found,
+        late=frozenset(p for p in starts if progress and p not in home.begins and begins_at_end(config, p)),
     )
     refused = absent(config, source, [p for p, e in seen.failed.items() if _code(e) == UNKNOWN_TOPIC_OR_PARTITION])
     refused |= {p: Event(kind=kind_of(_code(e)), text=str(e)) for p, e in seen.failed.items() if p not in refused}
@@ -148,7 +160,7 @@ class _Seen:
         failed: partitions without an answer.
         starts: where those begin that have no position; ``misplaced``: those of them that cannot.
         copied_before: progress of the topics that are still there.
-        epochs: where the leader epochs of that end now.
+        epochs: up to where the logs are what was copied of them, by leader epochs.
         log_ends: where the logs end of those of them whose leader epoch nobody knows.
         made_anew: partitions of which these answers may be of two topics of the name.
     """
@@ -172,7 +184,7 @@ def _look_at_source(
     sources: Sequence[TopicPartition],
     progress: Mapping[TopicPartition, Progress],
     resumed: Mapping[TopicPartition, Resumed],
-    left_of: Mapping[TopicPartition, int],
+    copied: Mapping[TopicPartition, CopiedLog],
     timeout_ms: int,
 ) -> _Seen:
     """Asks for ids before the offsets and after them: offsets of one topic must not be taken for another's."""
@@ -186,7 +198,7 @@ def _look_at_source(
     starts, misplaced = find_starts(config, source, fresh, oldest.found, ends.found, timeout_ms)
     before = [progress[p] for p in ends.found if p in progress and progress[p].topic_id == ids.get(p.topic)]
     # Where a leader cannot tell where an epoch ends now, its lane finds out.
-    asked = {p.partition: left_of[p.partition] for p in before if left_of[p.partition] >= 0}
+    asked = {p.partition: copied[p.partition] for p in before if copied[p.partition].epoch >= 0}
     unknown = {
         p.partition: max(p.position, resumed[p.partition].position) if p.partition in resumed else p.position
         for p in before
@@ -202,7 +214,7 @@ def _look_at_source(
         starts=starts,
         misplaced=misplaced,
         copied_before=before,
-        epochs=epoch_ends(source, asked, timeout_ms).found,
+        epochs=meeting_points(source, asked, timeout_ms).found,
         log_ends=_log_ends(source, unknown, ends.found, timeout_ms),
         made_anew={p: _between(p.topic, config.source.alias) for p in sources if p.topic in changed},
     )

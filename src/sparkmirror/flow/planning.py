@@ -12,7 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig
@@ -128,6 +128,7 @@ class Planning:
             facts=self._opened.facts,
             progress=self._opened.store.state.progress,
             source_epoch=self._opened.store.state.source_epoch,
+            history=self._opened.store.state.history,
             writers=self._writers,
             copied=self._copied(),
             resumed=resumption.resumed,
@@ -235,7 +236,8 @@ class Planning:
         order that concerns another topic of the name ends here too; one that has come since stays.
         """
         store, begun = self._opened.store, [orders[plan.source] for plan in plans if plan.source in orders]
-        if not begun and not any(start.anew or start.parted != NO_OFFSET for start in starts):
+        dead = [key for plan in plans for key in self._dead_epochs(plan)]
+        if not begun and not dead and not any(start.anew or start.parted != NO_OFFSET for start in starts):
             return
         records: list[MapRecord | Progress] = []
         for start, plan in zip(starts, plans, strict=True):
@@ -249,8 +251,16 @@ class Planning:
                 ending = () if last is None or plan.source in taken_over else closing(last)
                 records += [*ending, opening, self._goes_on_elsewhere(start, plan)]
         store.follow()
-        store.write(records, tombstones=[each.key for each in begun if store.state.moves.get(each.key) == each])
+        ended = [each.key for each in begun if store.state.moves.get(each.key) == each]
+        store.write(records, tombstones=[*ended, *dead])
         store.follow()  # what lanes are told next no longer holds the orders
+
+    def _dead_epochs(self, plan: PartitionPlan) -> Iterator[str]:
+        """The keys of leader epochs that the source's log does not have, or that a lane puts on record again."""
+        for known in self._opened.store.state.source_epochs.get(plan.source, {}).values():
+            another = plan.topic_id and known.topic_id and plan.topic_id != known.topic_id
+            if another or 0 <= plan.leader_epoch < known.epoch:
+                yield known.key
 
     def _goes_on_elsewhere(self, start: Start, plan: PartitionPlan) -> Progress:
         before = self._opened.store.state.progress.get(plan.source)

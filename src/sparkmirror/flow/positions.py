@@ -23,7 +23,6 @@ from sparkmirror.config import GoOn, Policies, Refill
 from sparkmirror.copy.plan import PartitionPlan, group_of
 from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.events import Event, Kind
-from sparkmirror.kafka.epochs import UNDEFINED, EpochEnd
 from sparkmirror.model import (
     NO_OFFSET,
     NO_RECORD,
@@ -38,6 +37,7 @@ from sparkmirror.model import (
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS, Answer, recovery_ms
+from sparkmirror.offsets.source_history import UNDEFINED, Begun, EpochEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,8 @@ class Known:
         copied: what this run did with a partition already.
         resumed: partitions that were handed out before in this run, or were taken over.
         left_of: the leader epoch of the source's batch left of each position, or of a later one; -1 if nobody knows.
-        epochs: where these end in the source's log now.
+        epochs: up to where the source's log is what was copied of it, by these.
+        histories: the leader epochs of the source that were copied of the topic that is there now.
         log_ends: where the source's log ends, for those whose leader epoch nobody knows.
         on: what is done when source or target were changed.
         moves: where an operator wants partitions to go on.
@@ -89,6 +90,7 @@ class Known:
         newest: the newest leader epoch of source logs, of before it was asked for starts; where one begins behind the
             log's first record, or goes on by an order that names none.
         ordered: where the leader epochs that orders name end in the source's log now.
+        late: partitions that are to begin at the end of their logs, and are found by a flow that has begun already.
     """
 
     progress: Mapping[TopicPartition, Progress]
@@ -103,6 +105,7 @@ class Known:
     target_ids: Mapping[str, str] = field(default_factory=dict)
     left_of: Mapping[TopicPartition, int] = field(default_factory=dict)
     epochs: Mapping[TopicPartition, EpochEnd] = field(default_factory=dict)
+    histories: Mapping[TopicPartition, Sequence[Begun]] = field(default_factory=dict)
     log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     on: Policies = field(default_factory=Policies)
     moves: Mapping[TopicPartition, MoveOrder] = field(default_factory=dict)
@@ -110,6 +113,7 @@ class Known:
     answers: Mapping[TopicPartition, Answer] = field(default_factory=dict)
     newest: Mapping[TopicPartition, int] = field(default_factory=dict)
     ordered: Mapping[TopicPartition, EpochEnd] = field(default_factory=dict)
+    late: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +181,7 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         writer=known.writers[group_of(source, len(known.writers))],
         copied=known.copied.get(source, NOTHING),
         leader_epoch=place.leader_epoch,
+        epoch_on_record=_epoch_on_record(source, place.leader_epoch, known),
         anew=place.anew,
         recovery_ms=_recovery_ms(source, place, known),
     ).with_facts(known.targets[target.topic])
@@ -221,6 +226,12 @@ def _leader_epoch(source: TopicPartition, known: Known) -> int:
     return known.left_of.get(source, -1) if end is None else end.epoch
 
 
+def _epoch_on_record(source: TopicPartition, leader_epoch: int, known: Known) -> int:
+    """The newest leader epoch on record; those above that of the place are not of the log that is there now."""
+    begun = (one.epoch for one in known.histories.get(source, ()))
+    return max((epoch for epoch in begun if leader_epoch < 0 or epoch <= leader_epoch), default=-1)
+
+
 def _recovery_ms(source: TopicPartition, place: _Place, known: Known) -> int:
     """The recovery point so far: lost where the copy goes back, or on elsewhere; this moment where nothing waits."""
     progress, so_far = known.progress.get(source), UNKNOWN_MS
@@ -235,7 +246,8 @@ def _place(source: TopicPartition, target: TopicPartition, known: Known) -> _Pla
     progress, resumed = known.progress.get(source), known.resumed.get(source)
     position = resumed.position if resumed else progress.position if progress else NO_OFFSET
     if position == NO_OFFSET:
-        return _Place(position=known.starts[source], leader_epoch=known.newest.get(source, -1), first=True)
+        event = _begins_late(source, known)
+        return _Place(position=known.starts[source], leader_epoch=known.newest.get(source, -1), event=event, first=True)
     if progress is not None:
         for rule in (_source_recreated, _target_recreated, _tail_lost):
             place = rule(progress, position, target, known)
@@ -243,6 +255,18 @@ def _place(source: TopicPartition, target: TopicPartition, known: Known) -> _Pla
                 return place
     epoch = _leader_epoch(source, known) if progress is not None else -1
     return _Place(position=position, leader_epoch=epoch, event=resumed.event if resumed else None)
+
+
+def _begins_late(source: TopicPartition, known: Known) -> Event | None:
+    """What a partition has not copied that has come, or was found, since the flow began; its start says so."""
+    oldest, start = known.oldest.get(source, NO_OFFSET), known.starts[source]
+    if source not in known.late or not NO_OFFSET < oldest < start:
+        return None
+    text = (
+        f"it begins at offset {start}, the end of its log, as its start position says; offsets {oldest} to {start - 1} "
+        "are not copied, though the flow had begun: positions set --to earliest has them copied too"
+    )
+    return Event(kind=Kind.NOTE, text=text, first=oldest, last=start - 1)
 
 
 def _moved(source: TopicPartition, place: _Place, known: Known, topic_id: str) -> _Place:

@@ -111,6 +111,7 @@ def going_on(plan: PartitionPlan, receipt: Receipt) -> PartitionPlan:
         after="",
         copied=copied,
         leader_epoch=receipt.leader_epoch,
+        epoch_on_record=receipt.epoch_on_record,
         reached=receipt.reached,
         last=receipt.last,
         recovery_ms=receipt.recovery_ms,

@@ -41,7 +41,6 @@ def find_starts(
     Returns:
         the starts, and why others cannot begin where the file says.
     """
-    latest = config.auto_offset_reset is AutoOffsetReset.LATEST
     starts: dict[TopicPartition, int] = {}
     refused: dict[TopicPartition, Event] = {}
     by_time: dict[int, list[TopicPartition]] = defaultdict(list)
@@ -54,13 +53,20 @@ def find_starts(
             if not oldest[here] <= place.value <= ends[here]:
                 refused[here] = _out_of_range(place.value, oldest[here], ends[here])
         else:
-            at_end = latest if place is None else place.kind is Beginning.LATEST
-            starts[here] = ends[here] if at_end else oldest[here]
+            starts[here] = ends[here] if begins_at_end(config, here) else oldest[here]
     for moment, some in by_time.items():
         found = admin.find_offsets(source, some, moment, timeout_ms=timeout_ms)
         starts |= {here: ends[here] if offset == NO_OFFSET else offset for here, offset in found.found.items()}
         refused |= {here: _unanswered(failure) for here, failure in found.failed.items()}
     return starts, refused
+
+
+def begins_at_end(config: FlowConfig, partition: TopicPartition) -> bool:
+    """Whether a partition without a position begins at the end of its log."""
+    place = config.start.of(partition.topic, partition.partition)
+    if place is None:
+        return config.auto_offset_reset is AutoOffsetReset.LATEST
+    return place.kind is Beginning.LATEST
 
 
 def begins_later(config: FlowConfig, partition: TopicPartition) -> bool:

@@ -3,9 +3,10 @@
 An event goes to the log, in one line for a topic however many of its partitions it concerns, and on record in the
 flow's internal topic, where ``status`` finds it for a week: the newest of each kind for each partition.
 
-Invariants: what says the same of the same partition is told again after an hour at the earliest, also after a restart;
-a partition that goes on by itself after it stood still is told of too; what cannot be put on record now is kept until
-it can be; what a driver or a lane left behind that died before it was told of is told by the next one.
+Invariants: what says the same of the same partition is told again after an hour at the earliest, also after a restart,
+unless it tells of records that are lost or there twice by now: such an event is told once each time; a partition that
+goes on by itself after it stood still is told of too; what cannot be put on record now is kept until it can be; what a
+driver or a lane left behind that died before it was told of is told by the next one.
 """
 
 from __future__ import annotations
@@ -28,6 +29,18 @@ SURE_MS = 30_000
 LASTING = frozenset({Kind.FOREIGN_WRITER, Kind.THROTTLED})
 """Kinds that last, or come again and again, with other figures each time."""
 
+LOSSES = frozenset(
+    {
+        Kind.SOURCE_RETENTION,
+        Kind.SOURCE_TAIL_LOST,
+        Kind.SOURCE_RECREATED,
+        Kind.TARGET_TAIL_LOST,
+        Kind.TARGET_RECREATED,
+        Kind.MAY_REPEAT,
+    }
+)
+"""What happens a second time in the same words is another loss, unless a partition only stands still before it."""
+
 ALONE = 3
 """Up to so many partitions of a topic have a line each."""
 
@@ -45,6 +58,7 @@ class Telling:
     def __init__(self, note: Note, known: Mapping[str, Happened]) -> None:
         self._note = note
         self._told: dict[TopicPartition, dict[tuple[Kind, str], int]] = defaultdict(dict)
+        self._losses: dict[TopicPartition, dict[tuple[Kind, int], None]] = defaultdict(dict)
         self._new: list[Happened] = []
         self._silent: set[Happened] = set()
         self._unrecorded: dict[str, Happened] = {}
@@ -62,12 +76,13 @@ class Telling:
                 topic that was changed: the partition is planned again, and does not rest.
         """
         for event in events:
-            if self._is_new(partition, event):
+            if self._is_new(partition, event, error):
                 self._remember(partition, event)
                 happened = Happened(partition=partition, event=event)
                 self._new.append(happened)
                 if event.text == error and event.kind is not Kind.TARGET_CHANGED:
                     self._silent.add(happened)
+            self._remember_loss(partition, event)
 
     def stands(self, partition: TopicPartition, position: int) -> None:
         """A partition begins to stand still at a source offset, or does so again."""
@@ -98,16 +113,25 @@ class Telling:
         for one in happened:
             self._unrecorded.pop(one.key, None)
 
-    def _is_new(self, partition: TopicPartition, event: Event) -> bool:
+    def _is_new(self, partition: TopicPartition, event: Event, error: str) -> bool:
+        if event.kind in LOSSES and event.text != error:
+            return (event.kind, event.time_ms) not in self._losses[partition]
         before = self._told[partition].get(_same(event))
         return before is None or event.time_ms - before >= AGAIN_MS
 
     def _remember(self, partition: TopicPartition, event: Event) -> None:
+        self._remember_loss(partition, event)
         told = self._told[partition]
         told.pop(_same(event), None)
         told[_same(event)] = event.time_ms
         while len(told) > EVENTS_KEPT:
             del told[next(iter(told))]
+
+    def _remember_loss(self, partition: TopicPartition, event: Event) -> None:
+        losses = self._losses[partition]
+        losses[event.kind, event.time_ms] = None
+        while len(losses) > EVENTS_KEPT:
+            del losses[next(iter(losses))]
 
 
 def _same(event: Event) -> tuple[Kind, str]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
@@ -24,18 +25,7 @@ from sparkmirror.kafka.codes import LEADER_NOT_AVAILABLE, UNAUTHORIZED, UNKNOWN_
 from sparkmirror.kafka.leaders import LEADER_MS, Leader, failed, together
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, explained, repeat
 from sparkmirror.model import TopicPartition
-
-UNDEFINED = -1
-
-
-class EpochEnd(NamedTuple):
-    """The greatest epoch of a log that is not above the one asked for, and the offset after its last record.
-
-    Both are -1 where the log knows none: the epoch asked for is above all of its own.
-    """
-
-    epoch: int
-    end: int
+from sparkmirror.offsets.source_history import UNDEFINED, Ask, Begun, Compared, EpochEnd, compare
 
 
 def epoch_ends(
@@ -88,6 +78,65 @@ def newest_epochs(
     }
     told = epoch_ends(cluster, leaders, timeout_ms).found
     return {place: end.epoch for place, end in told.items() if end.end != UNDEFINED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedLog:
+    """What was copied of a log, and is compared with it.
+
+    Attributes:
+        epoch: the leader epoch of the batch left of the position, or a later one.
+        position: up to which it was copied.
+        history: the leader epochs that were copied, in order.
+    """
+
+    epoch: int
+    position: int
+    history: Sequence[Begun] = ()
+
+
+def meeting_points(
+    cluster: Cluster, copied: Mapping[TopicPartition, CopiedLog], timeout_ms: int = ADMIN_MS
+) -> Results[TopicPartition, EpochEnd]:
+    """Up to where logs are what was copied of them, see ``offsets.source_history``; an end behind that is no matter.
+
+    Args:
+        cluster: where.
+        copied: of each partition.
+        timeout_ms: of each question; in most cases there is one.
+
+    Raises:
+        LinkError: the cluster does not answer.
+    """
+    answers: dict[TopicPartition, dict[int, EpochEnd]] = {place: {} for place in copied}
+    newest: dict[TopicPartition, int] = {}
+    points: dict[TopicPartition, EpochEnd] = {}
+    failed: dict[TopicPartition, BrokerError | LinkError] = {}
+    open_ones = dict(copied)
+    while open_ones:
+        wanted: dict[TopicPartition, int] = {}
+        for place, one in open_ones.items():
+            finding = compare(
+                Compared(
+                    history=one.history,
+                    epoch=one.epoch,
+                    position=one.position,
+                    newest=newest.get(place, UNDEFINED),
+                    answers=answers[place],
+                )
+            )
+            if isinstance(finding, Ask):
+                wanted[place] = finding.epoch
+            else:
+                points[place] = finding
+        told = epoch_ends(cluster, wanted, timeout_ms)
+        failed |= told.failed
+        unknown = [place for place, end in told.found.items() if end.end == UNDEFINED and place not in newest]
+        newest |= dict.fromkeys(unknown, UNDEFINED) | newest_epochs(cluster, unknown, timeout_ms)
+        for place, end in told.found.items():
+            answers[place][wanted[place]] = end
+        open_ones = {place: open_ones[place] for place in told.found}
+    return Results(found=points, failed=failed)
 
 
 async def ask_leaders_of_epochs(

@@ -1,4 +1,4 @@
-"""Which records of the offset map nobody needs any more, so that it stays as large as the source's log: pure.
+"""Which records of offset map and leader epochs nobody needs any more, so that they end with the source's log: pure.
 
 Invariants:
     * Every source offset from the log's start on translates as before; the record that holds the start stays.
@@ -10,6 +10,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.pieces import Pieces
@@ -33,9 +34,19 @@ def bound(state: JournalState, log_starts: Mapping[TopicPartition, int], ids: Se
     return tuple(
         key
         for partition, log_start in log_starts.items()
-        if partition in state.maps
-        for key in _outlived(state, partition, log_start, ids)
+        for key in (
+            *(_outlived(state, partition, log_start, ids) if partition in state.maps else ()),
+            *_ended_before(state, partition, log_start),
+        )
     )
+
+
+def _ended_before(state: JournalState, partition: TopicPartition, log_start: int) -> Iterator[str]:
+    """The keys of the source's leader epochs that end at or below the log's start: nobody goes back there."""
+    known = sorted(state.source_epochs.get(partition, {}).values(), key=lambda one: one.epoch)
+    for one, following in pairwise(known):
+        if following.offset <= log_start:
+            yield one.key
 
 
 def _outlived(state: JournalState, partition: TopicPartition, log_start: int, ids: Sequence[int]) -> list[str]:

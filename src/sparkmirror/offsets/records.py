@@ -8,7 +8,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["targets", topic, partition, producer id, epoch, sequence]    the offset map's half of the target
     ["parted", topic, partition, producer id, epoch]               where the source's log parts from older epochs'
     ["progress", topic, partition, producer id, epoch]             how far the copy of a partition got
-    ["source-epoch", topic, partition]                              the newest leader epoch of the source
+    ["source-epoch", topic, partition, epoch]                       where a leader epoch of the source begins
     ["event", topic, partition, kind]                               what its operator must know of a partition
     ["life"]                                                        the driver lives, and what it does
     ["duty", name]                                                  a duty's newest round, see ``duty_records``
@@ -296,29 +296,31 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceEpoch:
-    """The newest leader epoch of which a lane may have copied batches; on record before the first of them is sent.
+    """Where a leader epoch of the source begins in what was copied; on record before a batch of it is sent.
 
     Progress is behind what a lane has sent. Whoever takes the partition over knows by this which epoch to ask the
-    source about (KIP-320).
+    source about (KIP-320), and where the source parts from the copy (``source_history``).
 
     Attributes:
         partition: of the source.
         epoch: of its batches.
+        offset: the first of the first batch of that epoch which was seen.
         topic_id: of the source topic, or "".
     """
 
     partition: TopicPartition
     epoch: int
+    offset: int
     topic_id: str = ""
 
     @property
     def key(self) -> str:
         """The record's key."""
-        return json_text.write(["source-epoch", *self.partition])
+        return json_text.write(["source-epoch", *self.partition, self.epoch])
 
     def value(self) -> str:
         """The record's value."""
-        return json_text.write({"v": VERSION, "epoch": self.epoch, "topic_id": self.topic_id})
+        return json_text.write({"v": VERSION, "offset": self.offset, "topic_id": self.topic_id})
 
 
 Record = (
@@ -349,6 +351,13 @@ FLOW_KEY = json_text.write(["flow"])
 STOPPED_KEY = json_text.write(["stopped"])
 
 
+class SourceEpochKey(NamedTuple):
+    """Of a `SourceEpoch`."""
+
+    partition: TopicPartition
+    epoch: int
+
+
 class ProgressKey(NamedTuple):
     """What the key of a `Progress` names."""
 
@@ -356,8 +365,8 @@ class ProgressKey(NamedTuple):
     writer: Writer
 
 
-def part_of(key: str) -> MapKey | ProgressKey | None:
-    """What a key names, if it is that of a record of the offset map or of a progress."""
+def part_of(key: str) -> MapKey | ProgressKey | SourceEpochKey | None:
+    """What a key names, if it is that of a record of the offset map, of a progress or of a source epoch."""
     try:
         match json.loads(key):
             case ["segments", str(topic), int(partition), int(producer_id), int(epoch), int(sequence)]:
@@ -370,6 +379,8 @@ def part_of(key: str) -> MapKey | ProgressKey | None:
                 return PartedKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
             case ["progress", str(topic), int(partition), int(producer_id), int(epoch)]:
                 return ProgressKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
+            case ["source-epoch", str(topic), int(partition), int(epoch)]:
+                return SourceEpochKey(TopicPartition(topic, partition), epoch)
     except ValueError:
         pass
     return None
@@ -458,8 +469,10 @@ def _happened(name: list[Any], data: dict[str, Any]) -> Happened:
 
 
 def _source_epoch(name: list[Any], data: dict[str, Any]) -> SourceEpoch:
-    _, topic, partition = name
-    return SourceEpoch(partition=TopicPartition(topic, partition), epoch=data["epoch"], topic_id=data["topic_id"])
+    _, topic, partition, epoch = name
+    return SourceEpoch(
+        partition=TopicPartition(topic, partition), epoch=epoch, offset=data["offset"], topic_id=data["topic_id"]
+    )
 
 
 def _stopped(_name: list[Any], data: dict[str, Any]) -> Stopped:

@@ -32,10 +32,12 @@ from sparkmirror.offsets.records import (
     ProgressKey,
     Record,
     SourceEpoch,
+    SourceEpochKey,
     Stopped,
     part_of,
 )
 from sparkmirror.offsets.segments import MapKey, Parted, Segments, Targets
+from sparkmirror.offsets.source_history import Begun
 
 _ONE: Mapping[type, str] = {
     FlowRecord: "flow",
@@ -79,7 +81,7 @@ class JournalState:
         acknowledged: the progress from which these come.
         outdated: keys of progress records that nothing is needed of any more.
         maps: the segments of each partition.
-        source_epochs: the newest leader epoch of the source of which something may have been copied.
+        source_epochs: where the leader epochs of the source begin of which something may have been copied.
         events: the newest of each kind in each partition, by key.
         duties: the newest round of each duty, by key.
         acls: the ACL bindings that the flow created on the target, by key.
@@ -104,7 +106,7 @@ class JournalState:
     acknowledged: dict[TopicPartition, Progress] = field(default_factory=dict)
     outdated: set[str] = field(default_factory=set)
     maps: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
-    source_epochs: dict[TopicPartition, SourceEpoch] = field(default_factory=dict)
+    source_epochs: dict[TopicPartition, dict[int, SourceEpoch]] = field(default_factory=dict)
     events: dict[str, Happened] = field(default_factory=dict)
     duties: dict[str, DutyRound] = field(default_factory=dict)
     acls: dict[str, AclRecord] = field(default_factory=dict)
@@ -153,7 +155,7 @@ class JournalState:
             case Claim() | Operation():
                 self.ledger.take(record)
             case SourceEpoch():
-                self.source_epochs[record.partition] = record
+                self.source_epochs.setdefault(record.partition, {})[record.epoch] = record
             case Inherited():
                 self.inherited[record.partition] = record
             case FlowRecord() | Stopped() | Life() | Elsewhere() | GroupsSeen():
@@ -176,6 +178,8 @@ class JournalState:
         part = part_of(key)
         if isinstance(part, MapKey) and part.partition in self.maps:
             self.maps[part.partition].forget(part)
+        elif isinstance(part, SourceEpochKey):
+            self.source_epochs.get(part.partition, {}).pop(part.epoch, None)
         elif isinstance(part, ProgressKey):
             for records in (self.progress, self.acknowledged):
                 progress = records.get(part.partition)
@@ -196,12 +200,22 @@ class JournalState:
             partition: of the source.
             position: the one on record, or, as a takeover found it, one further on or back.
         """
-        progress, ahead = self.progress.get(partition), self.source_epochs.get(partition)
+        progress = self.progress.get(partition)
         if progress is None:
             return -1
-        if position <= progress.position or ahead is None or progress.topic_id not in ("", ahead.topic_id):
+        if position <= progress.position:
             return progress.leader_epoch
-        return max(progress.leader_epoch, ahead.epoch)
+        return max([progress.leader_epoch, *(one.epoch for one in self.history(partition, progress.topic_id))])
+
+    def history(self, partition: TopicPartition, topic_id: str) -> tuple[Begun, ...]:
+        """The leader epochs of the source that were copied, or may have been, in order.
+
+        Args:
+            partition: of the source.
+            topic_id: of its topic; what was copied of another one of the name does not count.
+        """
+        known = self.source_epochs.get(partition, {}).values()
+        return tuple(sorted(Begun(one.epoch, one.offset) for one in known if topic_id in ("", one.topic_id)))
 
     def last(self, partition: TopicPartition) -> Progress | None:
         """The newest progress of the epoch that has the partition's last acknowledged record, if there is one."""

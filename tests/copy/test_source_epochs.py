@@ -1,0 +1,54 @@
+"""Where leader epochs of the source begin goes on record once for each, before the first batch of it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparkmirror.copy.arrivals import Ticket
+from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.offsets.records import SourceEpoch
+from sparkmirror.offsets.segments import Segments
+from tests.batches.building import log
+from tests.copy.making import BEGIN, Bench, batch
+
+
+class Recorded:
+    """What a lane has put on record, in order."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.found: list[tuple[int, int]] = []
+        bench.lane.watch.write_ahead = self._take  # type: ignore[method-assign]  # no internal topic is there
+
+    def _take(self, partition: PartitionCopy, records: Sequence[Segments | SourceEpoch], ticket: Ticket) -> None:
+        assert partition.source.topic == "orders"
+        self.found += [(one.epoch, one.offset) for one in records if isinstance(one, SourceEpoch)]
+        assert not ticket.acknowledged, "its batches wait"
+
+
+def test_each_new_epoch_of_an_answer_is_put_on_record_with_its_first_offset():
+    bench = Bench(1)
+    recorded = Recorded(bench)
+    at = BEGIN
+    bench.bring(0, log([batch(at, leader_epoch=3), batch(at + 3, leader_epoch=3), batch(at + 6, leader_epoch=5)]))
+    assert recorded.found == [(3, at), (5, at + 6)]
+    assert (bench[0].leader_epoch, bench[0].epoch_on_record) == (5, 5)
+    bench.bring(0, log([batch(at + 9, leader_epoch=5)]))
+    bench.bring(0, log([batch(at + 12, leader_epoch=4), batch(at + 15, leader_epoch=8)]))
+    assert recorded.found[2:] == [(8, at + 15)]
+
+
+def test_what_a_shift_before_has_put_on_record_stays_as_it_is():
+    bench = Bench(1)
+    recorded = Recorded(bench)
+    bench[0].leader_epoch, bench[0].epoch_on_record = 9, 3
+    bench.bring(0, log([batch(BEGIN, leader_epoch=3)]))
+    assert recorded.found == []
+    bench.bring(0, log([batch(BEGIN + 3, leader_epoch=9)]))
+    assert recorded.found == [(9, BEGIN + 3)], "it was known as the leader's, and no batch of it was copied"
+
+
+def test_batches_of_old_formats_have_no_epoch():
+    bench = Bench(1)
+    recorded = Recorded(bench)
+    bench.bring(0, log([batch(BEGIN, leader_epoch=-1)]))
+    assert recorded.found == []
