@@ -251,7 +251,9 @@ class Bench:
     def __getitem__(self, partition: int) -> PartitionCopy:
         return self.lane.partitions[partition]
 
-    def bring(self, partition: int, records: bytes, *, aborted: Aborted = (), code: int = 0) -> None:
+    def bring(
+        self, partition: int, records: bytes, *, aborted: Aborted = (), code: int = 0, by_name: bool = False
+    ) -> None:
         """Brings an answer, and sends what is ready then."""
         fetched = Fetched(
             partition=TopicPartition("orders", partition),
@@ -262,6 +264,7 @@ class Bench:
             last_stable=1 << 40,
             log_start=0,
             preferred_node=-1,
+            by_name=by_name,
         )
         self.lane.intake.take(fetched)
 

@@ -177,6 +177,16 @@ def test_a_topic_without_an_id_is_asked_for_by_name():
     assert TopicPartition("old", 0) in asked(request)
 
 
+@pytest.mark.parametrize(("name", "topic_id", "by_name"), [("", IDS["orders"], False), ("orders", None, True)])
+def test_an_answer_says_whether_it_is_by_name(name: str, topic_id: uuid.UUID | None, by_name: bool):
+    session = wanting(ONE)
+    session.request()
+    told = answer(part(ONE))
+    told.responses[0].topic, told.responses[0].topic_id = name, topic_id
+    (fetched,) = session.accept(told)
+    assert (fetched.partition, fetched.by_name) == (ONE, by_name)
+
+
 def test_an_answer_says_what_came_of_each_partition():
     aborted = FetchResponse.FetchableTopicResponse.PartitionData.AbortedTransaction
     session = wanting(ONE, THIRD)

@@ -11,6 +11,7 @@ writer lie in segments that say so.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -22,6 +23,8 @@ from sparkmirror.copy.guard import FORGOTTEN
 from sparkmirror.errors import BatchError
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.pieces import STRIDE
+from sparkmirror.offsets.records import SourceEpoch
+from sparkmirror.offsets.recovery import Answer
 from sparkmirror.offsets.segments import SEQUENCES, Opening, Segments, segments_of
 
 BATCH_BYTES = 1 << 20
@@ -37,6 +40,23 @@ class Ticket:
     """Stands for segments that are being written; batches beyond them wait until it is ``acknowledged``."""
 
     acknowledged: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Unconfirmed:
+    """An answer by name, whose topic's id is still to be confirmed; see ``topic_id_check``.
+
+    Attributes:
+        ticket: what its batches wait for; None if it brought none.
+        ahead: what is to be put on record before they are sent.
+        answer: where the log ended, for the recovery point; None if it did not say.
+        confirmed: whether the topic is the planned one.
+    """
+
+    ticket: Ticket | None = None
+    ahead: Sequence[Segments | SourceEpoch] = ()
+    answer: Answer | None = None
+    confirmed: bool = False
 
 
 @dataclass(slots=True)

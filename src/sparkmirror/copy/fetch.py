@@ -75,6 +75,11 @@ class Fetcher:
         self.throttling = Throttling(cluster.alias, "reading")
         self.pace = Pace()
 
+    @property
+    def timeout_ms(self) -> int:
+        """Of a Fetch, and of what waits behind one on its connection."""
+        return self._limits.max_wait_ms + self._cluster.settings.request_timeout_ms
+
     def update(self, partition: PartitionCopy) -> None:
         """Fetches, or stops fetching, as the partition's state says; whoever changes that state calls it.
 
@@ -120,6 +125,11 @@ class Fetcher:
         session = self._sessions.get(partition.source_node)
         return -1 if session is None or partition.replica.followed else session.answered_ms(partition.source)
 
+    def lose_leader(self, partition: PartitionCopy) -> None:
+        """Stops fetching until the leader has been learnt anew."""
+        partition.source_node = NO_LEADER
+        self.update(partition)
+
     def refetch(self, partition: PartitionCopy) -> None:
         """Fetches the same offset again, which an answer brought but nobody took."""
         self._forget(partition)
@@ -139,10 +149,9 @@ class Fetcher:
 
     def _request(self, session: FetchSession) -> None:
         session.busy = True
-        timeout_ms = self._limits.max_wait_ms + self._cluster.settings.request_timeout_ms
         near = time.monotonic() >= self._leader_only[session.node]
         request = session.request(self.pace.most(self._limits.max_bytes), now_ms(), near=near)
-        self._cluster.send(request, session.node, lambda answer: self._answered(session, answer), timeout_ms)
+        self._cluster.send(request, session.node, lambda answer: self._answered(session, answer), self.timeout_ms)
 
     def _answered(self, session: FetchSession, answer: Any) -> None:
         self.throttling.note(session.node, getattr(answer, "throttle_time_ms", 0), time.monotonic())

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparkmirror import batches
 from sparkmirror.config.settings import FlowConfig, GoOn, Isolation, PolicyKind
-from sparkmirror.copy.arrivals import Ticket, arrival
+from sparkmirror.copy.arrivals import Ticket, Unconfirmed, arrival
 from sparkmirror.copy.dead_letters import DeadLetterTopic
 from sparkmirror.copy.origins import Origins
 from sparkmirror.copy.partition import PartitionCopy
@@ -80,6 +80,9 @@ class Intake:
         partition = self._by_source.get(fetched.partition)
         if partition is None or partition.error or partition.obstacle or self._lane.watch.draining:
             return
+        partition.by_name = fetched.by_name
+        if partition.plan.topic_id and (fetched.by_name or partition.unconfirmed):
+            self._lane.topic_ids.hold(partition)
         if partition.replica.followed and (fetched.code != 0 or fetched.diverging is not None):
             self._lane.followers.refused(partition, fetched)
         elif fetched.code != 0:
@@ -100,7 +103,11 @@ class Intake:
             partition.end = max(partition.end, end)  # the follower may be behind: only the leader knows the end
             return
         partition.end = end
-        partition.recovery.answered(Answer(self._lane.fetcher.answered_ms(partition), end))
+        answer = Answer(self._lane.fetcher.answered_ms(partition), end)
+        if partition.unconfirmed:
+            partition.unconfirmed[-1].answer = answer
+        else:
+            partition.recovery.answered(answer)
         if fetched.preferred_node not in (NO_LEADER, partition.source_node):
             self._lane.followers.follow(partition, fetched.preferred_node)
 
@@ -145,14 +152,27 @@ class Intake:
         epoch = _last_epoch(index, came.end)
         ahead: list[Segments | SourceEpoch] = [] if came.segments is None else [came.segments]
         ahead += _new_epochs(partition, index, came.end)
-        partition.take(came, ticket, waits=bool(ahead))
+        held = partition.unconfirmed[-1] if partition.unconfirmed else None
+        partition.take(came, ticket, waits=bool(ahead) or held is not None)
         if came.obstacle is not None:
             self._meet(partition, came.obstacle, index)
         if epoch != UNKNOWN_EPOCH:
             partition.leader_epoch = epoch
-        if ahead:
+        if held is not None:
+            held.ticket, held.ahead = ticket, ahead
+        elif ahead:
             self._lane.watch.write_ahead(partition, ahead, ticket)
         self._lane.appender.offer(partition)
+
+    def confirmed(self, partition: PartitionCopy, held: Unconfirmed) -> None:
+        """Takes what an answer by name has told, and lets its batches go once what lies ahead of them is on record."""
+        if held.answer is not None:
+            partition.recovery.answered(held.answer)
+        if held.ticket is not None and held.ahead:
+            self._lane.watch.write_ahead(partition, held.ahead, held.ticket)
+        elif held.ticket is not None:
+            held.ticket.acknowledged = True
+            self._lane.appender.offer(partition)
 
     def _meet(self, partition: PartitionCopy, obstacle: BatchError, index: batches.Indexed) -> None:
         """What cannot be copied stops its partition; what is only too large may be put aside."""
@@ -164,6 +184,8 @@ class Intake:
     async def _put_aside(
         self, topic: DeadLetterTopic, partition: PartitionCopy, refusal: RecordTooLargeError, index: batches.Indexed
     ) -> None:
+        if not await self._is_confirmed(partition):
+            return
         held = len(index.data)
         self._lane.load.bytes += held
         self.putting_aside += 1
@@ -174,6 +196,15 @@ class Intake:
         finally:
             self._lane.load.bytes -= held
             self.putting_aside -= 1
+
+    async def _is_confirmed(self, partition: PartitionCopy) -> bool:
+        """Waits until all that has come is known to be of the planned topic; False if it is not in time."""
+        if not partition.unconfirmed:
+            return True
+        newest, deadline = partition.unconfirmed[-1], time.monotonic() + SETTLE_SECONDS
+        while newest in partition.unconfirmed and time.monotonic() < deadline:
+            await self._source.loop.sleep(LOOK_SECONDS)
+        return newest.confirmed
 
     def _stop(self, partition: PartitionCopy, error: BatchError) -> None:
         if error.offset < 0:  # not even the batch's header can be believed
@@ -231,36 +262,42 @@ class Intake:
             partition.source_node = NO_LEADER
             return
         at = partition.fetch_offset
-        await self._settle(partition)
+        settled = await self._settle(partition)
         if first <= at <= end:
-            if partition.idle and partition.leader_epoch != UNKNOWN_EPOCH:
+            if settled and partition.leader_epoch != UNKNOWN_EPOCH:
                 self._forgot(partition)
-        elif partition.idle and at > end:
+        elif settled and at > end:
             self._part_ways(partition, UNKNOWN_EPOCH, end)
-        elif partition.idle and self._config.on.source_retention is GoOn.STOP:
+        elif settled and self._config.on.source_retention is GoOn.STOP:
             text = f"{_overtaken(at, first)}; the copy stands still until on.source.retention is {GoOn.CONTINUE.value}"
             partition.stop(text, Kind.SOURCE_RETENTION, first - 1)
-        elif partition.idle:
+        elif settled:
             text = f"{_overtaken(at, first)}; going on from the oldest that is left"
             partition.go_to(first, Event(kind=Kind.SOURCE_RETENTION, text=text, first=at, last=first - 1))
             # Before anything behind the gap is fetched: who takes the partition over finds a hole like any other.
             await self._lane.watch.publisher.publish([partition])
 
-    async def _settle(self, partition: PartitionCopy) -> None:
-        """Waits until what was fetched before is acknowledged; where it is not in time, the question is asked again."""
+    async def _settle(self, partition: PartitionCopy) -> bool:
+        """Waits until what was fetched before is acknowledged, and of the planned topic.
+
+        Returns:
+            whether it is; where it is not in time, the question is asked again.
+        """
         deadline = time.monotonic() + SETTLE_SECONDS
+        confirmed = await self._is_confirmed(partition)
         while not partition.idle and not partition.error and time.monotonic() < deadline:
             await self._source.loop.sleep(LOOK_SECONDS)
+        return confirmed and partition.idle and not partition.error
 
     async def _diverged(self, partition: PartitionCopy, epoch: int, end: int) -> None:
         """The leader's log has the history of what was fetched up to ``end`` at most, the end of ``epoch`` there.
 
         An epoch of which no batch was copied may have had none: it was the newest when the copy was sent here.
         """
-        await self._settle(partition)
+        settled = await self._settle(partition)
         if end >= partition.fetch_offset and partition.leader_epoch > partition.epoch_on_record:
             partition.leader_epoch = epoch
-        elif partition.idle:
+        elif settled:
             self._part_ways(partition, epoch, end)
 
     def _forgot(self, partition: PartitionCopy) -> None:

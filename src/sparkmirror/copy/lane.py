@@ -35,6 +35,7 @@ from sparkmirror.copy.orders import Orders
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Receipt, receipts
+from sparkmirror.copy.topic_id_check import TopicIdCheck
 from sparkmirror.copy.watch import Watch
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import Kind
@@ -81,6 +82,9 @@ class Lane:
         for partition in self.partitions:
             partition.write_ahead = partial(self.watch.write_ahead, partition)
         self.intake = Intake(self, source, target, config)
+        self.topic_ids = TopicIdCheck(
+            source, self.signal.set, self.intake.confirmed, self.fetcher.lose_leader, self.fetcher.timeout_ms
+        )
 
     async def copy(self) -> tuple[Receipt, ...]:
         """Copies until the shift ends, then hands over; one receipt for each partition."""
@@ -132,6 +136,7 @@ class Lane:
         """Takes what came, sends what is ready, asks for more."""
         for fetched in self.fetcher.answers():
             self.intake.take(fetched)
+        self.topic_ids.turn()
         self.appender.send_ready()
         self.watch.verify_leaders()
         if not self.watch.draining:

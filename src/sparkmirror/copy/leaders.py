@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from sparkmirror.copy.distance import is_far
 from sparkmirror.copy.lease import now
 from sparkmirror.copy.partition import PartitionCopy
+from sparkmirror.copy.topic_id_check import Identity, identity, stop_recreated
 from sparkmirror.errors import LinkError
 from sparkmirror.events import Kind
 from sparkmirror.kafka.cluster import Cluster
@@ -116,13 +117,8 @@ class Leaders:
     def _learn_source(self, partition: PartitionCopy, view: TopicView) -> None:
         if self._unusable(partition, self.source, view, partition.source.partition):
             return
-        identity = view.topic_id.hex if view.topic_id is not None else ""
-        if partition.plan.topic_id and identity and identity != partition.plan.topic_id:
-            partition.stop(
-                f"source topic {view.name} was deleted and made anew: its topic id was {partition.plan.topic_id}, now "
-                f"it is {identity}",
-                Kind.SOURCE_RECREATED,
-            )
+        if identity(partition.plan.topic_id, view) is Identity.OTHER:
+            stop_recreated(partition, view)
             return
         leader = view.leaders[partition.source.partition]
         partition.source_node, partition.source_epoch = leader.node, leader.epoch

@@ -17,6 +17,7 @@ Invariants:
     * Nothing goes to a leader that may lack what was acknowledged, see `footing`.
     * A partition whose target topic is seen to ask for something else than its plan says sends nothing more. Where the
       guard rests on the broker's time, a batch goes beside others only while answers show that the broker sets it.
+    * What came by name waits, and moves no position, until its topic's id is confirmed, see `topic_id_check`.
     * A stopped partition sends nothing more; its position stays exact.
 """
 
@@ -33,7 +34,7 @@ from itertools import dropwhile
 
 from sparkmirror.copy import distance
 from sparkmirror.copy.ahead import SegmentsAhead, Unreached
-from sparkmirror.copy.arrivals import Arrival, Place, Rules, Run, Ticket
+from sparkmirror.copy.arrivals import Arrival, Place, Rules, Run, Ticket, Unconfirmed
 from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
 from sparkmirror.copy.footing import Footing, Question
 from sparkmirror.copy.guard import FORGOTTEN, Guard
@@ -76,6 +77,8 @@ class PartitionCopy:
         source_node, target_leader: the leaders, or -1 while unknown.
         replica: the follower that is fetched from instead of the source's leader, if any.
         source_id, target_id: topic ids, or None before Kafka 2.8.
+        by_name: whether the broker that it is fetched from answered by the topic's name, as before Kafka 3.1.
+        unconfirmed: answers by name whose topic's id is not confirmed yet, oldest first.
         end, log_start: of the source, as seen last.
         error: why it stands still, or "".
         epoch_on_record: the newest leader epoch of the source that may be sent: it is on record, or its batches wait.
@@ -118,6 +121,8 @@ class PartitionCopy:
     source_id: uuid.UUID | None = None
     target_leader: int = NO_LEADER
     target_id: uuid.UUID | None = None
+    by_name: bool = False
+    unconfirmed: deque[Unconfirmed] = field(default_factory=deque)
     end: int = NO_OFFSET
     log_start: int = NO_OFFSET
     leader_epoch: int = -1
@@ -178,7 +183,7 @@ class PartitionCopy:
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing is in flight."""
-        return not self._waiting and not self._unacknowledged
+        return not self._waiting and not self._unacknowledged and not self.unconfirmed
 
     @property
     def all_acknowledged(self) -> bool:
@@ -265,6 +270,16 @@ class PartitionCopy:
         self.fetch_offset = arrival.end
         self.tally.dropped += arrival.dropped
         self._settle_position()
+
+    def confirm(self, newest: Unconfirmed) -> Sequence[Unconfirmed]:
+        """The topic of an answer is the planned one, and so is that of those before it; gives all of them, in order."""
+        confirmed = []
+        while newest in self.unconfirmed:
+            each = self.unconfirmed.popleft()
+            each.confirmed = True
+            confirmed.append(each)
+        self._settle_position()
+        return confirmed
 
     def has_more(self) -> bool:
         """Whether `next_batch` would give one."""
@@ -485,9 +500,10 @@ class PartitionCopy:
         Where nothing waits, offsets that were dropped on purpose stay behind the position.
         """
         self.obstacle = ""
-        if self._waiting:
+        if self._waiting or self.unconfirmed:
             self._hold(-sum(item.held for item in self._waiting))
             self._waiting.clear()
+            self.unconfirmed.clear()
             self.fetch_offset = self._unacknowledged[-1].end if self._unacknowledged else self.position
 
     def unreached(self) -> Unreached:

@@ -64,7 +64,7 @@ def follow(partition: PartitionCopy, asked_ms: int) -> None:
     """
     recovery, newest_ms = partition.recovery, partition.tally.newest_ms
     recovery.reached(partition.position, newest_ms)
-    if not partition.error and not partition.obstacle and partition.end != NO_OFFSET:
+    if not (partition.error or partition.obstacle or partition.unconfirmed) and partition.end != NO_OFFSET:
         recovery.answered(Answer(asked_ms, partition.end))
         recovery.reached(partition.position, newest_ms)
 

@@ -35,6 +35,8 @@ CONTROL_SECONDS = 1.0
 LEADER_SECONDS = 0.2
 TARGET_SECONDS = 30.0
 """So soon it is seen that a target has lost the end of a log to which nothing is being written."""
+SOURCE_SECONDS = 10.0
+"""So soon it is seen that a topic was made anew that is fetched by name, and brings nothing."""
 WRITES_AT_ONCE = 2
 NEVER = 1e9
 
@@ -89,6 +91,7 @@ class Watch:
         self._repeat(self._look_at_quotas, EVERY_SECONDS)
         self._repeat(self._find_leaders, LEADER_SECONDS)
         self._repeat(self._look_at_the_target, TARGET_SECONDS)
+        self._repeat(self._look_at_the_source, SOURCE_SECONDS)
         self._repeat(self._lane.followers.ask_for_ends, EVERY_SECONDS)
 
     def give_signs(self) -> None:
@@ -230,6 +233,11 @@ class Watch:
         """Finds elections on the target while nothing is sent, and verifies the logs of new leaders."""
         await self._lane.leaders.learn_target(self._lane.partitions)
         await self._lane.leaders.verify(self._lane.partitions)
+        self._lane.signal.set()
+
+    async def _look_at_the_source(self) -> None:
+        """By the lane's next turn."""
+        self._lane.topic_ids.look(self._lane.partitions)
         self._lane.signal.set()
 
     async def _find_leaders(self) -> None:

@@ -64,6 +64,7 @@ class Fetched:
         preferred_node: a closer replica to fetch from, or -1 (KIP-392).
         diverging: the greatest leader epoch not above `Wanted.last_epoch` that the log has, and where it ends, if what
             was fetched lies behind that; then there are no records.
+        by_name: whether the broker was asked by the topic's name, which a topic that was made anew has too.
     """
 
     partition: TopicPartition
@@ -75,6 +76,7 @@ class Fetched:
     log_start: int
     preferred_node: int
     diverging: tuple[int, int] | None = None
+    by_name: bool = False
 
 
 class FetchSession:
@@ -202,10 +204,10 @@ class FetchSession:
         for topic in answer.responses:
             name = topic.topic or self._names.get(topic.topic_id, "")
             for part in topic.partitions:
-                yield _fetched(TopicPartition(name, part.partition_index), part)
+                yield _fetched(TopicPartition(name, part.partition_index), part, by_name=bool(topic.topic))
 
 
-def _fetched(partition: TopicPartition, part: Any) -> Fetched:
+def _fetched(partition: TopicPartition, part: Any, *, by_name: bool) -> Fetched:
     return Fetched(
         partition=partition,
         code=part.error_code,
@@ -216,6 +218,7 @@ def _fetched(partition: TopicPartition, part: Any) -> Fetched:
         log_start=part.log_start_offset,
         preferred_node=part.preferred_read_replica,
         diverging=_diverging(part.diverging_epoch),
+        by_name=by_name,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kafka.protocol.metadata import MetadataRequest
 
@@ -56,14 +57,23 @@ async def describe_topics(cluster: Cluster, topics: Iterable[str], timeout_ms: i
 
 
 async def _describe_some(cluster: Cluster, names: Sequence[str], timeout_ms: int) -> dict[str, TopicView]:
-    request = MetadataRequest(
+    answer = await cluster.exchange(metadata_request(names), timeout_ms=timeout_ms)
+    cluster.connections.cluster.update_metadata(answer)
+    return views(answer)
+
+
+def metadata_request(names: Sequence[str]) -> Any:
+    """Asks about topics, at most `TOPICS_PER_REQUEST`; creates none."""
+    return MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names],
         allow_auto_topic_creation=False,
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
     )
-    answer = await cluster.exchange(request, timeout_ms=timeout_ms)
-    cluster.connections.cluster.update_metadata(answer)
+
+
+def views(answer: Any) -> dict[str, TopicView]:
+    """What an answer says of each topic."""
     return {topic.name: _view(topic) for topic in answer.topics}
 
 
