@@ -15,6 +15,7 @@ from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.mm2.stored_offsets import Owner, StoredOffset
 from sparkmirror.model import Alias
 from sparkmirror.model import TopicPartition as Place
+from tests.flow import offset_map
 from tests.flow.elections import PATIENCE_SECONDS, create, elect_the_unclean, leader
 from tests.flow.running import Running, add_partitions, admin_of, create_topic, ends, until, write_file
 from tests.flow.test_died_unheard import killed_at_its_first_records, newest
@@ -108,6 +109,7 @@ def test_a_deposed_leader_of_the_source_comes_back_with_records_that_were_never_
             whole = [*numbered("old", 10), *numbered("mid", 50), *numbered("deposed", 20), *numbered("last", 5)]
             assert mirrored(cluster_b, copy) == whole
             mirror.stop_in_time()
+        assert begins(cluster_b, f"sparkmirror.{name}.t.internal", name) == [0, 30], "the lost epoch is forgotten"
         (event,) = of_kind(file, name, "source-tail-lost")
         assert (event.first, event.last) == (10, 59)
 
@@ -188,6 +190,12 @@ def test_a_tail_that_the_source_loses_after_a_takeover_from_mirror_maker_2(clust
     assert mirrored(cluster_b, copy) == [*numbered("old", 20), *numbered("new", 20)]
     (event,) = of_kind(file, name, "source-tail-lost")
     assert (event.first, event.last) == (10, 19)
+
+
+def begins(target: LabCluster, internal: str, name: str) -> list[int]:
+    """Where the leader epochs of a topic's partition 0 begin, as is on record."""
+    known = offset_map.journal(target, internal)
+    return sorted(value["offset"] for key, value in known.items() if key[:3] == ("source-epoch", name, 0) and value)
 
 
 def lane_of(target: LabCluster, name: str) -> dict[str, Any]:
