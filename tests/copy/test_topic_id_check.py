@@ -12,15 +12,16 @@ from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from sparkmirror.batches.layout import TRANSACTIONAL
-from sparkmirror.copy import intake
+from sparkmirror.copy import intake, topic_id_check
 from sparkmirror.copy.progress import follow
 from sparkmirror.copy.topic_id_check import Identity, identity
 from sparkmirror.errors import LinkError
 from sparkmirror.events import Kind
 from sparkmirror.kafka.metadata import NO_LEADER, Leader, TopicView
+from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.recovery import UNKNOWN_MS
 from tests.batches.building import log
-from tests.copy.making import BEGIN, Bench, batch, told
+from tests.copy.making import BEGIN, Bench, batch, partition, told
 
 PLANNED, OTHER = uuid.UUID(int=11), uuid.UUID(int=12)
 NO_ID = uuid.UUID(int=0)
@@ -32,9 +33,9 @@ FIRST, SECOND = 1, 2
 @pytest.fixture
 def bench() -> Iterator[Bench]:
     made = Bench(2)
-    for partition in made.lane.partitions:
-        partition.plan = replace(partition.plan, topic_id=PLANNED.hex)
-        made.lane.fetcher.update(partition)
+    for copy in made.lane.partitions:
+        copy.plan = replace(copy.plan, topic_id=PLANNED.hex)
+        made.lane.fetcher.update(copy)
     yield made
     made.close()
 
@@ -45,9 +46,9 @@ def turn(bench: Bench) -> None:
     bench.send()
 
 
-def bring(bench: Bench, at: int, records: int = 3, partition: int = 0) -> None:
+def bring(bench: Bench, at: int, records: int = 3) -> None:
     """An answer by name, and the lane's turn in which it is taken."""
-    bench.bring(partition, log([batch(at, records)]), by_name=True)
+    bench.bring(0, log([batch(at, records)]), by_name=True)
     turn(bench)
 
 
@@ -67,8 +68,8 @@ def answer(bench: Bench, said: Any) -> None:
     turn(bench)
 
 
-def sent(bench: Bench, partition: int = 0) -> int:
-    return len(bench.target.written(partition))
+def sent(bench: Bench, number: int = 0) -> int:
+    return len(bench.target.written(number))
 
 
 def view(topic_id: uuid.UUID | None, code: int = 0) -> TopicView:
@@ -151,12 +152,12 @@ def test_an_id_that_is_confirmed_later_counts_for_all_before_it(bench: Bench):
 
 
 def test_partitions_of_a_topic_are_asked_about_at_once(bench: Bench):
-    for partition in (0, 1):
-        bench.bring(partition, log([batch(BEGIN)]), by_name=True)
+    for number in (0, 1):
+        bench.bring(number, log([batch(BEGIN)]), by_name=True)
     turn(bench)
     (_,) = bench.source.asked
     answer(bench, metadata(PLANNED))
-    assert [sent(bench, partition) for partition in (0, 1)] == [1, 1]
+    assert [sent(bench, number) for number in (0, 1)] == [1, 1]
 
 
 def test_what_came_by_id_is_sent_without_a_question(bench: Bench):
@@ -206,6 +207,24 @@ def test_a_broker_that_holds_us_back_is_asked_when_it_may_be(bench: Bench, monke
     turn(bench)
     answer(bench, metadata(PLANNED))
     assert sent(bench) == 1
+
+
+def test_more_questions_than_a_connection_takes_wait_for_their_turn(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    """One that the connection refuses would look like a broker that is away."""
+    monkeypatch.setattr(topic_id_check, "TOPICS_PER_REQUEST", 1)
+    monkeypatch.setattr(bench.source, "can_send", lambda _: not bench.source.asked)
+    copies = [partition(source=TopicPartition(name, 0), topic_id=PLANNED.hex) for name in ("clicks", "orders")]
+    for copy in copies:
+        copy.source_node, copy.by_name = FIRST, True
+    check = bench.lane.topic_ids
+    check.look(copies)
+    for copy in copies:
+        check.turn()
+        ((request, _, _),) = bench.source.asked
+        assert [topic.name for topic in request.topics] == [copy.source.topic]
+        bench.source.asked.clear()
+    check.turn()
+    assert bench.source.asked == []
 
 
 def test_offsets_that_are_dropped_move_the_position_once_the_id_is_confirmed(bench: Bench):

@@ -104,10 +104,11 @@ class Intake:
             return
         partition.end = end
         answer = Answer(self._lane.fetcher.answered_ms(partition), end)
-        if partition.unconfirmed:
-            partition.unconfirmed[-1].answer = answer
-        else:
+        held = partition.newest_unconfirmed
+        if held is None:
             partition.recovery.answered(answer)
+        else:
+            held.answer = answer
         if fetched.preferred_node not in (NO_LEADER, partition.source_node):
             self._lane.followers.follow(partition, fetched.preferred_node)
 
@@ -152,7 +153,7 @@ class Intake:
         epoch = _last_epoch(index, came.end)
         ahead: list[Segments | SourceEpoch] = [] if came.segments is None else [came.segments]
         ahead += _new_epochs(partition, index, came.end)
-        held = partition.unconfirmed[-1] if partition.unconfirmed else None
+        held = partition.newest_unconfirmed
         partition.take(came, ticket, waits=bool(ahead) or held is not None)
         if came.obstacle is not None:
             self._meet(partition, came.obstacle, index)
@@ -199,12 +200,10 @@ class Intake:
 
     async def _is_confirmed(self, partition: PartitionCopy) -> bool:
         """Waits until all that has come is known to be of the planned topic; False if it is not in time."""
-        if not partition.unconfirmed:
-            return True
-        newest, deadline = partition.unconfirmed[-1], time.monotonic() + SETTLE_SECONDS
+        newest, deadline = partition.newest_unconfirmed, time.monotonic() + SETTLE_SECONDS
         while newest in partition.unconfirmed and time.monotonic() < deadline:
             await self._source.loop.sleep(LOOK_SECONDS)
-        return newest.confirmed
+        return newest is None or newest.confirmed
 
     def _stop(self, partition: PartitionCopy, error: BatchError) -> None:
         if error.offset < 0:  # not even the batch's header can be believed

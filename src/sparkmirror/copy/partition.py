@@ -271,6 +271,11 @@ class PartitionCopy:
         self.tally.dropped += arrival.dropped
         self._settle_position()
 
+    @property
+    def newest_unconfirmed(self) -> Unconfirmed | None:
+        """The newest answer whose topic's id is not confirmed yet."""
+        return self.unconfirmed[-1] if self.unconfirmed else None
+
     def confirm(self, newest: Unconfirmed) -> Sequence[Unconfirmed]:
         """The topic of an answer is the planned one, and so is that of those before it; gives all of them, in order."""
         confirmed = []

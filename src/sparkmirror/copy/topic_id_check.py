@@ -19,7 +19,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from functools import partial
 from typing import Any, TypeAlias
@@ -109,20 +109,24 @@ class TopicIdCheck:
             self._ask()
 
     def _ask(self) -> None:
-        ready: defaultdict[int, dict[str, list[PartitionCopy]]] = defaultdict(dict)
+        asked: defaultdict[int, dict[str, list[PartitionCopy]]] = defaultdict(dict)
         for source, partition in tuple(self._to_ask.items()):
-            node = partition.read_from
             if partition.error:
                 del self._to_ask[source]
-            elif node != NO_LEADER and self._source.can_send(node):
-                del self._to_ask[source]
-                ready[node].setdefault(source.topic, []).append(partition)
-        for node, topics in ready.items():
+            elif partition.read_from != NO_LEADER:
+                asked[partition.read_from].setdefault(source.topic, []).append(partition)
+        for node, topics in asked.items():
             names = sorted(topics)
             for start in range(0, len(names), TOPICS_PER_REQUEST):
                 some = names[start : start + TOPICS_PER_REQUEST]
-                asked = tuple((p, p.unconfirmed[-1] if p.unconfirmed else None) for name in some for p in topics[name])
-                self._source.send(metadata_request(some), node, partial(self._answered, asked), self._timeout_ms)
+                if self._source.can_send(node):  # what cannot go now does in a later turn
+                    self._send(node, some, [partition for name in some for partition in topics[name]])
+
+    def _send(self, node: int, names: Sequence[str], partitions: Sequence[PartitionCopy]) -> None:
+        for partition in partitions:
+            del self._to_ask[partition.source]
+        asked = tuple((partition, partition.newest_unconfirmed) for partition in partitions)
+        self._source.send(metadata_request(names), node, partial(self._answered, asked), self._timeout_ms)
 
     def _answered(self, asked: Asked, answer: Any) -> None:
         self._answers.append((asked, answer))
