@@ -28,7 +28,7 @@ from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
-from sparkmirror.failover.states import COMMITTING, ENDED, TRIED, Kind, Step, following
+from sparkmirror.failover.states import COMMITTING, ENDED, MOVED, TRIED, Kind, Step, following
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.settling import settle
@@ -389,7 +389,7 @@ class Procedure:
         taken = {group: own for group, own in taken.items() if group not in untouched}
         self._store.follow()
         self._store.write(*group_commits.records(self._store.state.committed, taken))
-        self._operator.note(moved=sorted({*taken, *look.moved_by(operation)}), **{TRIED: []})
+        self._operator.note(**{MOVED: sorted({*taken, *look.moved_by(operation)}), TRIED: []})
 
     def commit(self, decided: Sequence[moves.GroupMove]) -> None:
         """Commits on the target what is not there yet, and puts on record that the flow has done so.
@@ -399,6 +399,8 @@ class Procedure:
         """
         wanted = {move.group: missing for move in decided if (missing := move.missing)}
         self._operator.check()
+        if void := [place for move in decided for place in move.void]:
+            self._store.write(*group_commits.records(self._store.state.committed, {}, void))
         refused: dict[str, BrokerError | LinkError] = {}
         for some in _in_portions(decided):
             now = {move.group: wanted[move.group] for move in some if move.group in wanted}
@@ -433,7 +435,7 @@ class Procedure:
         open_ones = {name for name, why in failed.items() if not _has_members(why)}
         operation = self._operator.operation
         tried = [] if operation is None else [row for row in operation.facts.get(TRIED, []) if row[0] in open_ones]
-        self._operator.note(moved=sorted(moved_so_far), **{TRIED: tried})
+        self._operator.note(**{MOVED: sorted(moved_so_far), TRIED: tried})
 
     def _verify(self, operation: Operation) -> None:
         """Looks whether every group can start on the target, and whether the source has been left."""
