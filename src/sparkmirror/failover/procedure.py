@@ -19,7 +19,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import PATIENCE_SECONDS
 from sparkmirror.duties.group_records import records_of, untold, upstream_on_record, with_targets
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.topics import remote_topic
+from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
@@ -34,11 +34,10 @@ from sparkmirror.flow.operator import discover
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import told
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.epochs import epoch_ends
 from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets, fetch_offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
-from sparkmirror.model import NO_OFFSET, UNKNOWN, TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets import group_commits
 from sparkmirror.offsets.group_records import FlowCommit, GroupsSeen
 from sparkmirror.offsets.ledger import Operation
@@ -288,21 +287,9 @@ class Procedure:
 
     def _torn(self) -> tuple[TopicPartition, ...]:
         """The source partitions of which the target has lost something since, by its leader epochs."""
-        flow, state = self._sides.flow, self._store.state
-        reached = {
-            TopicPartition(remote_topic(flow, place.topic), place.partition): (place, one.reached)
-            for place, one in state.progress.items()
-            if one.reached.leader_epoch != UNKNOWN.leader_epoch
-        }
-        asked = {there: known.leader_epoch for there, (_, known) in reached.items()}
-        ends = epoch_ends(self._sides.target, asked, min(self._timeout_ms, look.OLDEST_MS)).found
-        return tuple(
-            sorted(
-                place
-                for there, (place, known) in reached.items()
-                if there in ends and (ends[there].epoch != known.leader_epoch or ends[there].end < known.end)
-            )
-        )
+        timeout_ms = min(self._timeout_ms, look.OLDEST_MS)
+        lost = lost_copies(self._sides.flow, self._sides.target, self._store.state.progress, timeout_ms)
+        return tuple(sorted(lost.found))
 
     def _is_clean(self) -> bool:
         state = self._store.state
