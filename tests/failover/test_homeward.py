@@ -151,3 +151,35 @@ def test_where_names_are_kept_a_lost_tail_does_not_count_as_never_copied():
     (move,) = decide(same)
     (place,) = move.places
     assert (place.offset, place.skipped) == (42, 2)
+
+
+@pytest.mark.parametrize(
+    ("committed", "stood", "offset", "exact"),
+    [
+        pytest.param(105, None, 15, True, id="before what was lost"),
+        pytest.param(112, None, 27, True, id="at its begin"),
+        pytest.param(114, None, 27, False, id="a consumer has committed behind it, before or after the loss"),
+        pytest.param(114, FlowCommit(114, 29), 29, True, id="nobody has used it since the flow put it there"),
+        pytest.param(114, FlowCommit(113, 28), 27, False, id="somebody has"),
+        pytest.param(115, FlowCommit(115, 30), 30, True, id="it had read all there before it left"),
+        pytest.param(105, FlowCommit(105, 15), 15, True, id="nothing of what it has not read is lost"),
+    ],
+)
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_group_reads_what_the_copy_has_lost_where_it_still_is(kept, committed, stood, offset, exact):
+    """The copy ends at 112, so that 27 to 29 are lost there; where names are kept others have come from 112 on."""
+    place = ORDERS if kept else COPY
+    local = Way(names={"orders": "orders"}, maps={ORDERS: mapped((112, 42, 3), position=115)})
+    more: dict[str, Any] = {"copies": Way(names={place.topic: "orders"}, maps={ORDERS: FORTH})}
+    more |= {"local": local} if kept else {}
+    commits = {} if stood is None else {"g": {place: stood}}
+    (move,) = decide(sight({place: committed}, lost={place: 112}, stood=commits, **more))
+    (found,) = move.places
+    assert (found.offset, found.exact, found.skipped) == (offset, exact, 0)
+
+
+def test_what_both_clusters_have_lost_is_skipped_and_told():
+    """The copy ends at 112, and the log there parts at 27 from what was copied of it."""
+    (move,) = decide(sight({COPY: 112}, lost={COPY: 112}, parted={ORDERS: 27}))
+    (place,) = move.places
+    assert (place.offset, place.skipped) == (40, 3)

@@ -254,14 +254,23 @@ def test_what_is_wrong_with_a_group_that_was_moved_is_told(now, ends, said):
     assert all(words in line for words, line in zip(said, found, strict=True))
 
 
-@pytest.mark.parametrize(("there", "moved"), [(101, True), (105, False), (112, False)])
-def test_a_group_that_others_have_set_back_since_it_was_moved_stays_and_one_further_on_is_told_as_such(there, moved):
+@pytest.mark.parametrize(("there", "used"), [(101, True), (105, False), (112, True)])
+def test_a_group_that_others_have_set_back_or_that_went_on_since_it_was_moved_stays(there, used):
     """What is on record of it at the source is older than that."""
     seen = with_commit(105, 15, replace(sight(15, there=there), moved=frozenset({"g"})))
     (move,) = decide(seen)
     (place,) = move.places
-    assert (place.offset, place.used, move.missing) == (there, moved, {})
-    assert bool(place.further) == (there == 112)
+    assert (place.offset, place.used, move.missing) == (there, used, {})
+    assert (place.further, place.exact) == (0, True)
+
+
+def test_a_group_that_was_left_further_is_told_as_such_again():
+    """The operation moves its other partitions; of this one it takes the flow's commit off the record."""
+    before = with_commit(103, 13, sight(15, there=112))
+    (move,) = decide(before)
+    assert move.void == [("g", THERE)]
+    (again,) = decide(replace(before, commits={}, moved=frozenset({"g"})))
+    assert [place.further for place in (*move.places, *again.places)] == [7, 7]
 
 
 def test_a_group_that_was_moved_goes_on_with_the_source_where_nobody_has_used_it():

@@ -236,3 +236,26 @@ def test_at_the_end_the_furthest_place_counts():
     assert found == Translated(25, Place.END)
     assert meet_at_the_end(found, back, here, 60, beyond=40) == Translated(40, Place.END)
     assert meet_at_the_end(NOTHING, back, None, 60, beyond=40) == Translated(40, Place.END)
+
+
+@pytest.mark.parametrize(
+    ("committed", "result"),
+    [
+        pytest.param(5, Translated(5, Place.RECORD), id="it has not come so far"),
+        pytest.param(7, Translated(7, Place.RECORD), id="the next record is the first that is lost"),
+        pytest.param(9, Translated(7, Place.INTERLEAVED), id="it may have read what is there now, or what was lost"),
+        pytest.param(12, Translated(7, Place.INTERLEAVED), id="likewise"),
+    ],
+)
+def test_what_was_lost_here_is_read_where_it_came_from(committed, result):
+    """The flow back had put 0 to 9 there; the log has lost what lay from 7 on. Five others came: at 11 to 15 there."""
+    here, back = offset_map([(7, 11, 5)], 12), FlowBack(offsets=offset_map([(0, 0, 10)], 10), lost=7)
+    assert ask(here, committed, back) == result
+    ended = FlowBack(offsets=back.offsets, lost=7, ended=True)
+    assert meet_at_the_end(translate(here, committed), ended, here, committed) == result
+
+
+def test_where_nothing_of_the_flow_back_is_lost_its_end_is_the_end():
+    """The log has lost others' records only."""
+    back = FlowBack(offsets=offset_map([(0, 0, 10)], 10), lost=10, ended=True)
+    assert meet_at_the_end(NOTHING, back, None, 12) == Translated(10, Place.END)

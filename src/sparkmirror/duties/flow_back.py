@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.topics import original_of, remote_topic
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka import admin
@@ -47,6 +48,9 @@ class Back:
 
 
 NO_BACK = Back()
+
+LOST_MS = 10_000
+"""A partition without a leader has no readers either, and is not waited for longer."""
 
 PLACING = frozenset(("failback", step) for step in ("MOVING", "VERIFYING", "RELEASING"))
 """Kinds and steps of an operation, as it has them on record, in which groups are where it puts them."""
@@ -93,10 +97,23 @@ class FlowBackRecord:
         state = self._back.store.state
         if not self._is_of_these_clusters(state):
             return NO_BACK
-        copies = {place: brought(state, maps[other], other) for place, other in there.items() if other in maps}
+        lost = self._lost(state, set(there.values()))
+        copies = {
+            place: brought(state, maps[other], other, lost.get(other))
+            for place, other in there.items()
+            if other in maps
+        }
         operation = state.ledger.operation
         placing = operation is not None and (operation.kind, operation.step) in PLACING
         return Back(copies=copies, commits=commits_of(state.committed.values()), placing=placing)
+
+    def _lost(self, state: JournalState, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Where logs of the source have lost what the flow back had put there, if it is held; else it looks itself."""
+        if state.held is None:
+            return {}
+        progress = {place: one for place, one in state.progress.items() if place in places}
+        timeout_ms = min(self._flow.admin_timeout_ms, LOST_MS)
+        return lost_copies(self._back.flow, self._cluster, progress, timeout_ms).found
 
     def shared(self, places: Collection[TopicPartition]) -> Back:
         """The same for topics that both flows may write to; where it cannot be read, that is what is known.
@@ -140,11 +157,18 @@ def other_side(flow: FlowConfig, place: TopicPartition) -> TopicPartition:
     return TopicPartition(original_of(flow, place.topic) or remote_topic(flow, place.topic), place.partition)
 
 
-def brought(state: JournalState, offsets: OffsetMap, there: TopicPartition) -> FlowBack:
-    """What the flow back has put there; where it is to go on further on, it brings nothing that lies before that."""
+def brought(state: JournalState, offsets: OffsetMap, there: TopicPartition, lost: int | None = None) -> FlowBack:
+    """What the flow back has put there; where it is to go on further on, it brings nothing that lies before that.
+
+    Args:
+        state: its record.
+        offsets: its map of the partition.
+        there: the partition of the other cluster.
+        lost: as in `FlowBack`.
+    """
     progress: Progress | None = state.progress.get(there)
     order = next((order for order in state.moves.values() if order.partition == there), None)
     if order is not None and NO_OFFSET < offsets.position < order.to:
         offsets = offsets.going_on_at(order.to)
     reached = NO_OFFSET if progress is None else progress.reached.end
-    return FlowBack(offsets=offsets, reached=reached, inherited=state.inherited.get(there))
+    return FlowBack(offsets=offsets, reached=reached, inherited=state.inherited.get(there), lost=lost)

@@ -21,10 +21,13 @@ from sparkmirror.copy.origins import brought_from
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.lost_copies import lost_copies
+from sparkmirror.errors import BrokerError
 from sparkmirror.failover import divergence, look
 from sparkmirror.failover.divergence import Divergent
-from sparkmirror.failover.parting import Parting, parted_logs, recreated_topics
+from sparkmirror.failover.parting import LostCopies, Parting, parted_logs, recreated_topics
 from sparkmirror.kafka import admin
+from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.epochs import newest_epochs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span
@@ -46,6 +49,7 @@ class Comparison:
         between: the first offset that a mirror has written behind what was copied, where others have written behind
             that too: all from there on is left to the flow.
         ids: of the topics there as they were compared, by name; "" before Kafka 2.8.
+        lost: what the cluster that applications are on has lost of what was copied to it, in order.
     """
 
     found: tuple[Divergent, ...] = ()
@@ -53,6 +57,7 @@ class Comparison:
     parted: tuple[Parting, ...] = ()
     between: Mapping[TopicPartition, int] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
+    lost: tuple[LostCopies, ...] = ()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -64,6 +69,7 @@ class Comparison:
             "parted": [one.row for one in self.parted],
             "between": [[*place, offset] for place, offset in self.between.items()],
             "ids": {name: topic_id for name, topic_id in self.ids.items() if name in named},
+            "lost_copies": [one.row for one in self.lost],
         }
 
     @staticmethod
@@ -75,6 +81,7 @@ class Comparison:
             parted=tuple(map(Parting.of, facts.get("parted", ()))),
             between={TopicPartition(topic, number): offset for topic, number, offset in facts.get("between", ())},
             ids=facts.get("ids", {}),
+            lost=tuple(map(LostCopies.of, facts.get("lost_copies", ()))),
         )
 
     def troubles(self, here: str, there: str) -> tuple[str, ...]:
@@ -94,7 +101,8 @@ class Comparison:
             f"what they wrote behind it is not put aside, and goes on to {here}"
             for place, offset in self.between.items()
         )
-        return (*again, *(one.said(here, there) for one in self.parted), *between)
+        lost = (one.said(here, there) for one in self.lost)
+        return (*again, *(one.said(here, there) for one in self.parted), *lost, *between)
 
 
 def ends(forth: Sides) -> dict[TopicPartition, int]:
@@ -172,7 +180,35 @@ def compare(
         found, between = _without_mirrored(forth, found, mirrors)
     epochs = epochs or {}
     found = tuple(one._replace(leader_epoch=epochs.get(one.partition, UNDEFINED)) for one in found)
-    return Comparison(found=found, recreated=recreated, parted=parted, between=between, ids=ids)
+    lost = lost_here(forth)
+    return Comparison(found=found, recreated=recreated, parted=parted, between=between, ids=ids, lost=lost)
+
+
+def lost_here(forth: Sides) -> tuple[LostCopies, ...]:
+    """What the cluster that applications are on has lost of the copies, in order.
+
+    Raises:
+        SparkmirrorError: it cannot be asked about one of them; one that was deleted says nothing.
+    """
+    assert forth.store is not None
+    flow, state = forth.flow, forth.store.state
+    policy = policy_for(flow.policy, flow.source.alias)
+    progress = {place: one for place, one in state.progress.items() if not policy.is_heartbeats_topic(place.topic)}
+    torn = lost_copies(flow, forth.target, progress, flow.admin_timeout_ms)
+    for failure in torn.failed.values():
+        if not isinstance(failure, BrokerError) or failure.code != UNKNOWN_TOPIC_OR_PARTITION:
+            raise failure
+    maps = KnownMaps(forth).of(set(torn.found))
+    lost = []
+    for place, offset in sorted(torn.found.items()):
+        last, first = maps[place].end(), maps[place].first()
+        if last is None or first is None or last.target < offset:
+            continue
+        source = maps[place].target_to_source(offset)
+        copy = TopicPartition(topics.remote_topic(flow, place.topic), place.partition)
+        begin = first.source if source is None else source
+        lost.append(LostCopies(partition=place, copy=copy, offset=offset, first=begin, last=last.source))
+    return tuple(lost)
 
 
 def _without_mirrored(

@@ -131,7 +131,8 @@ class Failback:
         again |= {place.topic for place in self._lost_since(before.found)}
         known = tuple(one for one in before.found if one.partition.topic not in again)
         more = divergence.added(now.found, known, 1 + max({1, *_parts(operation)}))
-        if not more and not again and (now.parted, now.between) == (before.parted, before.between):
+        same = (now.parted, now.between, now.lost) == (before.parted, before.between, before.lost)
+        if not more and not again and same:
             return operation
         self._tell_of(more, operation)
         facts = replace(now, found=tuple(sorted([*known, *more]))).facts
@@ -236,7 +237,9 @@ class Failback:
             last[place] = last[place]._replace(end=min(end, last[place].end))
         if lost:
             self._verify(operation)
-        found, now = self._not_behind(tuple(last.values()), seen), now_ms()
+        again = {one.partition for one in seen.lost}  # to be copied again, with what lies behind
+        aside = tuple(one for one in last.values() if one.partition not in again)
+        found, now = self._not_behind(aside, seen), now_ms()
         orders = [
             MoveOrder(
                 partition=one.partition,
@@ -296,6 +299,7 @@ def decided(
     offsets = look.offsets_now(back, stable=stable)
     here = {place for own in offsets.values() for place in own}
     copies = _copies(forth)
+    assert forth.store is not None
     assert back.store is not None
     back.store.follow()
     begun = back.store.state.progress
@@ -327,6 +331,8 @@ def decided(
             there=look.standing_there(back.target, offsets, timeout_ms),
             moved=moved,
             commits=commits_of(back.store.state.committed.values()),
+            lost={one.copy: one.offset for one in seen.lost},
+            stood=commits_of(forth.store.state.committed.values()),
         )
     )
 

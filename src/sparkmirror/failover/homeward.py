@@ -7,7 +7,8 @@ through the map of the flow that brings it there. Where both flows are about the
 Invariants: nothing is guessed; a group at the end of a copy goes behind what only the other cluster has, where that was
 put aside, since the flow does too; a group that has members there is not touched. A group goes on where it stands here,
 also where it is further there: that dates from before its consumers came here. But one that this operation has moved
-already, and that has been committed there since, stays.
+already, and that has been committed there since, stays. Where the log here has lost copies, a group that may not have
+read them reads them there.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from sparkmirror.offsets.group_commits import Commits
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import FlowBack, left_out, meet_at_the_end, upstream_of
 from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.track import FAR
 from sparkmirror.offsets.translation import (
     NotYet,
+    Place,
     Reason,
     Translated,
     Translation,
@@ -70,6 +73,8 @@ class HomewardSight:
         there: how the groups stand there.
         moved: the groups that the operation has moved already.
         commits: what the flow that goes there has committed there last, as it is on record.
+        lost: by partition here, from which offset on its log has lost what had been copied into it.
+        stood: what the flow that came from there has committed here last, with where the group stood there.
     """
 
     offsets: Mapping[str, Offsets]
@@ -84,6 +89,8 @@ class HomewardSight:
     there: Standing = field(default_factory=Standing)
     moved: frozenset[str] = frozenset()
     commits: Commits = field(default_factory=dict)
+    lost: Mapping[TopicPartition, int] = field(default_factory=dict)
+    stood: Commits = field(default_factory=dict)
 
 
 def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
@@ -106,18 +113,34 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
         return MovedPlace(partition=here, target=None, committed=committed, text="no flow has to do with the topic")
     before = sight.there.at(group, there)
     found = MovedPlace(partition=here, target=there, committed=committed, before=before)
-    plain, offsets = _on(sight, here, committed.offset), sight.local.maps.get(here)
+    at = min(committed.offset, sight.lost.get(here, committed.offset))  # behind it lie other records than it meant
+    plain, offsets = _on(sight, here, at), sight.local.maps.get(here)
     back = _copied(sight, here)
-    met = meet_at_the_end(plain, back, offsets, committed.offset, sight.beyond.get(there, 0))
+    met = meet_at_the_end(plain, back, offsets, at, sight.beyond.get(there, 0))
     result = in_empty(met, sight.empty.get(there))
     if there.topic in sight.recreated:
         return _recreated(found, result, sight.beyond.get(there, 0))
+    stood = _stood(sight, group, here, committed.offset)
+    if stood is not None:
+        return _placed(sight, group, found, Translated(stood, Place.STOOD), 0)
     if isinstance(result, NotYet):
         return replace(found, text=result.reason.value)
     brought = _copied(sight, here, with_lost=True)
-    upstream = None if brought is None else upstream_of(brought, committed.offset, offsets, plain)
-    left = left_out(offsets, committed.offset, plain, upstream) + _lost(sight, here, committed.offset)
+    upstream = None if brought is None else upstream_of(brought, at, offsets, plain)
+    left = left_out(offsets, at, plain, upstream) + _lost(sight, here, at)
+    result = result if at == committed.offset else Translated(result.offset, Place.LOST)
     return _placed(sight, group, found, result, left)
+
+
+def _stood(sight: HomewardSight, group: str, here: TopicPartition, committed: int) -> int | None:
+    """Where a group stood there before it left, if it stands in what was lost here and nobody has used it since.
+
+    From there on it has read nothing, neither there nor here: what was written here since was brought behind that.
+    """
+    there, commit = sight.copies.there(here), sight.stood.get(group, {}).get(here)
+    if there is None or commit is None or commit.downstream != committed or committed < sight.lost.get(here, FAR):
+        return None
+    return commit.upstream if commit.upstream < sight.parted.get(there, FAR) else None
 
 
 def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Translated, left: int) -> MovedPlace:
@@ -159,7 +182,7 @@ def _copied(sight: HomewardSight, here: TopicPartition, *, with_lost: bool = Fal
         return None
     if there in sight.parted and not with_lost:
         offsets = offsets.below(sight.parted[there])
-    return FlowBack(offsets=offsets, inherited=sight.copies.inherited.get(there), ended=True)
+    return FlowBack(offsets=offsets, inherited=sight.copies.inherited.get(there), ended=True, lost=sight.lost.get(here))
 
 
 def _lost(sight: HomewardSight, here: TopicPartition, committed: int) -> int:

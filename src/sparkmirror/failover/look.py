@@ -21,6 +21,7 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.moves import Sight, Standing
+from sparkmirror.failover.states import MOVED, MOVED_BEFORE
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import Committed, GroupListing, Offsets, fetch_offsets, list_groups
@@ -281,7 +282,7 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None) -> 
         upstream=upstream_on_record(state.groups, offsets),
         back=str(flow.name.back),
         commits=commits_of(state.committed.values()),
-        moved=moved_by(operation),
+        moved=moved_while_held(state, operation),
         recreated=changed.recreated,
         parted={place: one.offset for place, one in changed.parted.items()},
     )
@@ -289,7 +290,22 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None) -> 
 
 def moved_by(operation: Operation | None) -> frozenset[str]:
     """The groups that an operation has moved; what they have on the target then is theirs."""
-    return frozenset(() if operation is None else operation.facts.get("moved", ()))
+    return frozenset(() if operation is None else operation.facts.get(MOVED, ()))
+
+
+def moved_while_held(state: JournalState, operation: Operation | None = None) -> frozenset[str]:
+    """The groups that were moved to the target since the flow is held: where they stand there, their owners want them.
+
+    A failback that has not come to its end leaves them so, and what it has moved itself stood on the target too.
+
+    Args:
+        state: of the flow's internal topic.
+        operation: that is looked at; the newest on record, if the flow is held, without.
+    """
+    if operation is None:
+        operation = state.ledger.operation if state.held is not None else None
+    before = () if operation is None else operation.facts.get(MOVED_BEFORE, ())
+    return moved_by(operation).union(before)
 
 
 def on_record(state: JournalState) -> tuple[dict[str, Offsets], dict[str, int]]:

@@ -3,7 +3,7 @@
 Invariants: nothing is guessed: a place without a translation is left out with the reason; a group that has members on
 the target is not touched; an offset on the target goes back only if the flow itself has committed it last
 (`offsets.group_commits`). One that is further by another's commit stays, since a consumer may have read there, and is
-never told as exact; one that others have set back since the group was moved stays too.
+never told as exact; where others have set a group back or gone on since it was moved, it stays too.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Sight:
         upstream: by group where offsets lead to by the map of the flow the other way, as it is on record.
         back: the name of that flow.
         commits: what the flow itself has committed on the target last, as it is on record.
-        moved: groups that the operation, or the one before that the flow is held by, has moved already.
+        moved: groups that the operation has moved already, or earlier ones since the flow is held.
         recreated: source topics that were deleted and created again since they were copied.
         parted: where logs of the source part from what was copied of them.
     """
@@ -176,6 +176,11 @@ class GroupMove:
             for place in self.places
             if place.target is not None and place.target in wanted and not place.further and not place.used
         }
+
+    @property
+    def void(self) -> list[tuple[str, TopicPartition]]:
+        """Where a commit of the flow's that is on record is not what the target has: others have committed since."""
+        return [(self.group, place.target) for place in self.further if place.target is not None]
 
     @property
     def is_there(self) -> bool:
@@ -326,7 +331,8 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
         return replace(found, text=result.reason.value)
     there = still_there(result, sight.oldest.get(found.target))
     commit = sight.commits.get(group, {}).get(found.target)
-    if group in sight.moved and found.before < there.offset and used_since(found.before, there.offset, commit):
+    placed = found.before < there.offset or commit is not None  # what was left further has no commit of the flow's
+    if group in sight.moved and placed and used_since(found.before, there.offset, commit):
         return replace(found, offset=found.before, skipped=0, used=True, text=USED)
     verdict = judge(found.before, FlowCommit(there.offset, found.committed.offset), commit)
     if verdict is Verdict.LEFT:

@@ -56,6 +56,49 @@ class Parting:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostCopies:
+    """What the cluster that applications are on has lost of what was copied to it.
+
+    Attributes:
+        partition: on the cluster that it was copied from, which still has the records.
+        copy: the partition that has lost them.
+        offset: from which on, in the copy.
+        first, last: the records, by their offsets in `partition`.
+    """
+
+    partition: TopicPartition
+    copy: TopicPartition
+    offset: int
+    first: int
+    last: int
+
+    @property
+    def row(self) -> list[Any]:
+        """For the record."""
+        return [*self.partition, *self.copy, self.offset, self.first, self.last]
+
+    @staticmethod
+    def of(row: Sequence[Any]) -> LostCopies:
+        """From the record."""
+        topic, number, copy, copy_number, offset, first, last = row
+        place, there = TopicPartition(topic, number), TopicPartition(copy, copy_number)
+        return LostCopies(partition=place, copy=there, offset=offset, first=first, last=last)
+
+    def said(self, here: str, there: str) -> str:
+        """What is said of it.
+
+        Args:
+            here: where applications are.
+            there: the cluster that came back.
+        """
+        return (
+            f"{self.copy}: {here} has lost what had been copied there from offset {self.offset} on, which is offsets "
+            f"{self.first} to {self.last} of {self.partition} on {there}: groups that may not have read them do so on "
+            f"{there}, and they are copied to {here} again, with all that lies behind them"
+        )
+
+
 def recreated_topics(progress: Mapping[TopicPartition, Progress], ids: Mapping[str, str]) -> tuple[str, ...]:
     """The topics that were deleted and created again since they were copied, in order. Pure.
 

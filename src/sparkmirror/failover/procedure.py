@@ -19,7 +19,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import PATIENCE_SECONDS
 from sparkmirror.duties.group_records import records_of, untold, upstream_on_record, with_targets
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.topics import remote_topic
+from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
@@ -28,17 +28,16 @@ from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
-from sparkmirror.failover.states import COMMITTING, ENDED, TRIED, Kind, Step, following
+from sparkmirror.failover.states import COMMITTING, ENDED, MOVED, TRIED, Kind, Step, following
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import told
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.epochs import epoch_ends
 from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets, fetch_offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
-from sparkmirror.model import NO_OFFSET, UNKNOWN, TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets import group_commits
 from sparkmirror.offsets.group_records import FlowCommit, GroupsSeen
 from sparkmirror.offsets.ledger import Operation
@@ -288,21 +287,9 @@ class Procedure:
 
     def _torn(self) -> tuple[TopicPartition, ...]:
         """The source partitions of which the target has lost something since, by its leader epochs."""
-        flow, state = self._sides.flow, self._store.state
-        reached = {
-            TopicPartition(remote_topic(flow, place.topic), place.partition): (place, one.reached)
-            for place, one in state.progress.items()
-            if one.reached.leader_epoch != UNKNOWN.leader_epoch
-        }
-        asked = {there: known.leader_epoch for there, (_, known) in reached.items()}
-        ends = epoch_ends(self._sides.target, asked, min(self._timeout_ms, look.OLDEST_MS)).found
-        return tuple(
-            sorted(
-                place
-                for there, (place, known) in reached.items()
-                if there in ends and (ends[there].epoch != known.leader_epoch or ends[there].end < known.end)
-            )
-        )
+        timeout_ms = min(self._timeout_ms, look.OLDEST_MS)
+        lost = lost_copies(self._sides.flow, self._sides.target, self._store.state.progress, timeout_ms)
+        return tuple(sorted(lost.found))
 
     def _is_clean(self) -> bool:
         state = self._store.state
@@ -389,7 +376,7 @@ class Procedure:
         taken = {group: own for group, own in taken.items() if group not in untouched}
         self._store.follow()
         self._store.write(*group_commits.records(self._store.state.committed, taken))
-        self._operator.note(moved=sorted({*taken, *look.moved_by(operation)}), **{TRIED: []})
+        self._operator.note(**{MOVED: sorted({*taken, *look.moved_by(operation)}), TRIED: []})
 
     def commit(self, decided: Sequence[moves.GroupMove]) -> None:
         """Commits on the target what is not there yet, and puts on record that the flow has done so.
@@ -399,6 +386,8 @@ class Procedure:
         """
         wanted = {move.group: missing for move in decided if (missing := move.missing)}
         self._operator.check()
+        if void := [place for move in decided for place in move.void]:
+            self._store.write(*group_commits.records(self._store.state.committed, {}, void))
         refused: dict[str, BrokerError | LinkError] = {}
         for some in _in_portions(decided):
             now = {move.group: wanted[move.group] for move in some if move.group in wanted}
@@ -433,7 +422,7 @@ class Procedure:
         open_ones = {name for name, why in failed.items() if not _has_members(why)}
         operation = self._operator.operation
         tried = [] if operation is None else [row for row in operation.facts.get(TRIED, []) if row[0] in open_ones]
-        self._operator.note(moved=sorted(moved_so_far), **{TRIED: tried})
+        self._operator.note(**{MOVED: sorted(moved_so_far), TRIED: tried})
 
     def _verify(self, operation: Operation) -> None:
         """Looks whether every group can start on the target, and whether the source has been left."""

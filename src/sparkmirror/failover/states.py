@@ -95,6 +95,11 @@ TRIED = "tried"
 """The fact that has the commits that are about to be made: group, partition, what is there, what is to be, upstream."""
 
 
+MOVED, MOVED_BEFORE = "moved", "moved_before"
+"""The facts that have the groups that the operation has moved, and those that earlier ones have moved to where
+applications are, since the flow is held: what is on record of these at the source is older."""
+
+
 def can_be_taken_back(step: Step, facts: Mapping[str, Any]) -> bool:
     """Whether no group can have been moved yet."""
     return step in REVERSIBLE or (step is Step.MOVING and not facts.get(COMMITTING))

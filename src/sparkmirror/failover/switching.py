@@ -27,7 +27,7 @@ from sparkmirror.failover.failback import Failback
 from sparkmirror.failover.operator import Operator, operating
 from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out
 from sparkmirror.failover.report import Report
-from sparkmirror.failover.states import COMMITTING, ENDED, Kind, Step, can_be_taken_back
+from sparkmirror.failover.states import COMMITTING, ENDED, MOVED_BEFORE, Kind, Step, can_be_taken_back
 from sparkmirror.flow.opening import never_started
 from sparkmirror.flow.repositioning import is_stopped
 from sparkmirror.flow.sides import connected, record
@@ -179,8 +179,9 @@ class Desk:
             if unfinished is not None and unfinished.kind != kind.value:
                 raise SparkmirrorError(_other(unfinished))
             if unfinished is None:
-                facts = options.facts | {"answers": answers} | self._inherited_fence(kind) | self._moved_before(kind)
-                operator.begin(kind, self._sides.flow, facts)
+                facts = options.facts | {"answers": answers} | self._inherited_fence(kind)
+                moved = sorted(look.moved_while_held(self._store.state))
+                operator.begin(kind, self._sides.flow, facts | {MOVED_BEFORE: moved})
             else:
                 operator.resume()
                 tell(f"going on with {unfinished.id}: {Step[unfinished.step].value}")
@@ -283,13 +284,6 @@ class Desk:
 
     def _steps(self, operator: Operator, tell: Tell) -> Callable[[Step, Operation], None]:
         return Procedure(self._sides, self._file, operator, tell).do
-
-    def _moved_before(self, kind: Kind) -> dict[str, Any]:
-        """The groups that the operation has moved by which the flow is held: what is on record of them is older."""
-        held, newest = self._store.state.held, self._store.state.ledger.operation
-        if kind is Kind.FAILBACK or held is None or newest is None or held.operation != newest.id:
-            return {}
-        return {"moved": sorted(look.moved_by(newest))}
 
     def _inherited_fence(self, kind: Kind) -> dict[str, Any]:
         """What an operation before has denied on the flow's source, and nobody has allowed again."""

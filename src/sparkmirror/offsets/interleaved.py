@@ -11,7 +11,8 @@ records again.
 
 Invariants: a translation lies beyond no record at or behind the committed offset, of either kind, and beyond no record
 of the other cluster that the flow back has not brought yet. At or behind one that is told as exact lies no record that
-the group has before its committed offset. Both need maps that were read after the offset.
+the group has before its committed offset. Both need maps that were read after the offset. What the flow back had put
+into the log, and the log has lost, is unread, and lies on the other cluster.
 
 The part of the flow back is an `UpstreamOffset`, a plain value: it is put on record while the cluster of the group can
 be asked, and a failover goes by it.
@@ -40,6 +41,8 @@ class FlowBack:
         inherited: what MirrorMaker 2 copied before the flow back took over.
         passed: up to this offset of the other cluster nothing but copies and markers lies behind the position.
         ended: whether the other cluster has nothing that the flow back would still bring.
+        lost: from this offset on the partition's log has lost what the flow back had put there, or None. Whoever
+            stands behind it has not read that, as far as anybody knows.
     """
 
     offsets: OffsetMap
@@ -47,6 +50,7 @@ class FlowBack:
     inherited: Inherited | None = None
     passed: int = NO_OFFSET
     ended: bool = False
+    lost: int | None = None
 
 
 def upstream_of(
@@ -156,7 +160,16 @@ def _left_out(offsets: OffsetMap | None, committed: int, found: Translation, bac
 def _by_map(back: FlowBack, committed: int) -> Translation:
     if not len(back.offsets) and back.offsets.position != NO_OFFSET and back.inherited is None:
         return Translated(back.offsets.position, Place.END)  # where nothing was put nothing of it can have been read
+    if back.lost is not None and committed >= back.lost:
+        first = translate_back(back.offsets, back.lost, back.inherited)
+        if not isinstance(first, Translated) or first.place is not Place.END:
+            return first if committed == back.lost else _at_most(first)
     return translate_back(back.offsets, committed, back.inherited)
+
+
+def _at_most(found: Translation) -> Translation:
+    """The same place, where it is not known whether what lies behind it was read."""
+    return Translated(found.offset, Place.INTERLEAVED) if isinstance(found, Translated) else found
 
 
 def _holds_only_own(back: FlowBack, committed: int, offsets: OffsetMap | None) -> bool:

@@ -39,12 +39,14 @@ class Place(Enum):
         "the earlier of the next records of both clusters, which have them in another order: some records behind it "
         "may be read once more"
     )
+    LOST = "the first record whose copy was lost: some records behind it may be read once more"
+    STOOD = "where the group stood before it left, since what was copied for it was lost: nobody has used it since"
     BACK_BEHIND = "as far as the flow the other way is on record: some records behind it may be read once more"
 
     @property
     def exact(self) -> bool:
         """Whether nothing is read twice from there."""
-        return self not in (Place.APPROXIMATE, Place.THINNED, Place.INTERLEAVED, Place.BACK_BEHIND)
+        return self not in (Place.APPROXIMATE, Place.THINNED, Place.INTERLEAVED, Place.LOST, Place.BACK_BEHIND)
 
 
 class Reason(Enum):

@@ -1,0 +1,50 @@
+"""Whether the target's logs still have what a flow has written to them, by their leader epochs.
+
+A log loses its end by an unclean election, or by a power failure with replication factor 1. A flow that runs sees that
+by itself; the record of one that is held is of what the log had. Others may have written at the same offsets since.
+
+References: OffsetForLeaderEpoch (KIP-101, KIP-320).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.duties.topics import remote_topic
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.epochs import epoch_ends
+from sparkmirror.kafka.rounds import Results
+from sparkmirror.model import UNKNOWN, TopicPartition
+from sparkmirror.offsets.records import Progress
+
+
+def lost_copies(
+    flow: FlowConfig, target: Cluster, progress: Mapping[TopicPartition, Progress], timeout_ms: int
+) -> Results[TopicPartition, int]:
+    """From which target offset on a log has lost what the flow had written; nothing where it has all of it.
+
+    Args:
+        flow: the flow.
+        target: its target.
+        progress: by partition of the source.
+        timeout_ms: until partitions whose leader has not answered count as failed.
+
+    Returns:
+        by partition of the source. An offset may lie behind the last copy: then nothing of the flow's is lost.
+    """
+    reached = {
+        TopicPartition(remote_topic(flow, place.topic), place.partition): (place, one.reached)
+        for place, one in progress.items()
+        if one.reached.leader_epoch != UNKNOWN.leader_epoch
+    }
+    asked = {there: known.leader_epoch for there, (_, known) in reached.items()}
+    ends = epoch_ends(target, asked, timeout_ms)
+    return Results(
+        found={
+            reached[there][0]: max(0, end.end)  # a log that knows no such epoch has nothing of it
+            for there, end in ends.found.items()
+            if end.epoch != asked[there] or end.end < reached[there][1].end
+        },
+        failed={reached[there][0]: failure for there, failure in ends.failed.items()},
+    )

@@ -1,0 +1,82 @@
+"""A failover after a failback that did not come to its end: groups stand where their owners have put them since."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sparkmirror.failover.states import Step
+from sparkmirror.lab.cluster import start
+from tests.failover.test_changed_home import Home, marked
+from tests.failover.test_switching import begun, died
+from tests.flow.running import Running, commit, committed, until
+from tests.flow.test_torn_while_idle import mirrored, write
+from tests.invoking import sparkmirror
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+MOVED = 10
+SINCE = {"back": 3, "on": 15, "still": 10}
+"""Where the groups stand on b by the time of the failback, which the switchover had put at `MOVED`."""
+
+
+def taken_back(home: Home, step: Step) -> None:
+    died(begun(home.file, "failback", *home.back, dies_in=step))
+    done = sparkmirror("failback", home.file, *home.back, "--abandon")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def left_behind(home: Home, how: str) -> None:
+    """Failbacks that do not come to their end."""
+    if how != "given up":
+        taken_back(home, Step.COMPARING)
+    if how == "taken back twice":
+        taken_back(home, Step.IDLING)
+    if how == "given up":
+        died(begun(home.file, "failback", *home.back, dies_in=Step.MOVING))
+        assert {end: committed(home.a, f"{home.name}-{end}", home.name) for end in SINCE} == {
+            end: {0: offset} for end, offset in SINCE.items()
+        }
+
+
+@pytest.mark.parametrize("how", ["given up", "taken back", "taken back twice"])
+def test_groups_stay_where_their_owners_have_put_them_since_they_were_moved(cluster_b, topic, tmp_path, how):
+    with start("home") as cluster:
+        home = Home(cluster, cluster_b, topic("given"), tmp_path, kept=True)
+        (broker,), name = cluster.brokers, home.name
+        groups = {end: f"{name}-{end}" for end in SINCE}
+        for value in marked("old", 20):
+            write(cluster, name, [value])
+        for group in groups.values():
+            commit(cluster, group, name, {0: MOVED})
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            until(lambda: mirrored(cluster_b, name) == marked("old", 20), "copied")
+            home.leave("switchover", "--wait-for-idle", "1")
+            for end, offset in SINCE.items():
+                if offset != MOVED:
+                    commit(cluster_b, groups[end], name, {0: offset})
+            left_behind(home, how)
+            broker.kill()
+            over = ("failover", home.file, "--from", name, "--to", "b")
+            planned = sparkmirror(*over, "--dry-run")
+            assert planned.returncode == 0, planned.stdout + planned.stderr
+            assert "left further" not in " ".join(planned.stdout.split())
+            for turn in range(2):
+                done = sparkmirror(*over, "--yes", "--report", str(tmp_path / str(turn)))
+                assert done.returncode == 0, done.stdout + done.stderr
+                now = {end: committed(cluster_b, group, name) for end, group in groups.items()}
+                assert now == {end: {0: offset} for end, offset in SINCE.items()}
+                report = json.loads(next((tmp_path / str(turn)).glob("failover-*.json")).read_text())
+                assert (report["troubles"], report["offsets_left_further"], report["offsets_skipped"]) == ([], 0, 0)
+                told = {end: place_of(report, group)["text"] for end, group in groups.items()}
+                assert told["back"] == told["on"] == "committed there since the group was moved: left there"
+                assert told["still"] == "the record itself"
+            mirror.stop(seconds=60)
+
+
+def place_of(report: dict[str, Any], group: str) -> dict[str, Any]:
+    (found,) = (one for one in report["groups"] if one["group"] == group)
+    (place,) = found["partitions"]
+    return dict(place)

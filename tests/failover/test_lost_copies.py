@@ -1,0 +1,143 @@
+"""Going back from a cluster that has lost the end of a copy: no group goes behind what it has not read."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+from sparkmirror import config
+from sparkmirror.failover.states import Step
+from sparkmirror.flow import status
+from sparkmirror.lab.cluster import LabCluster, start
+from tests.failover.test_changed_home import Home, marked
+from tests.failover.test_switching import begun, died
+from tests.flow import offset_map
+from tests.flow.running import Running, commit, ends, until
+from tests.flow.test_torn_while_idle import cut_log, mirrored, write
+from tests.invoking import sparkmirror
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+CUT = 7
+"""From this offset on the copy is lost; the switchover had put ten records there."""
+
+OLD, AWAY = marked("old", 10), marked("away", 5)
+
+
+class Torn(Home):
+    """Cluster b loses the end of the copy while applications are there.
+
+    Groups have committed what the name says on a before the switchover, and the second number on b since, if there is
+    one. What each of them reads next on a is in `firsts`, by the end of its name.
+    """
+
+    firsts: ClassVar = {"5": OLD[5], "10": AWAY[0], "8": OLD[8], "3-6": OLD[6], "5-7": OLD[7], "5-9": OLD[7]}
+
+    def copied(self) -> None:
+        """In two batches, so that the log can be cut between them."""
+        for end in self.firsts:
+            commit(self.a, f"{self.name}-{end}", self.name, {0: int(end.partition("-")[0])})
+        for number in (CUT, len(OLD)):
+            write(self.a, self.name, OLD[len(mirrored(self.b, self.copy)) : number])
+            until(lambda: mirrored(self.b, self.copy) == OLD[:number], "copied")  # noqa: B023 - at once
+
+    def tear(self, *, onward: bool = True) -> None:
+        """Loses the end, and applications go on at the offsets that have become free."""
+        (broker,) = self.b.brokers
+        broker.kill()
+        cut_log(broker, self.copy, CUT)
+        broker.start()
+        until(lambda: ends(self.b, self.copy) == {0: CUT}, "records are really lost")
+        for value in AWAY if onward else ():
+            write(self.b, self.name, [value])
+
+    def use(self) -> None:
+        """Consumers commit on b."""
+        for end in self.firsts:
+            if "-" in end:
+                commit(self.b, f"{self.name}-{end}", self.copy, {0: int(end.partition("-")[2])})
+
+    def brought(self) -> None:
+        until(
+            lambda: AWAY[-1] in mirrored(self.a, self.name if self.copy == self.name else f"b.{self.name}"), "brought"
+        )
+
+    def check(self, report: dict[str, Any]) -> None:
+        (trouble,) = report["troubles"]
+        assert f"{self.copy}-0: b has lost what had been copied there from offset {CUT} on" in trouble
+        assert f"offsets 7 to 9 of {self.name}-0 on {self.name}" in trouble
+        assert report["offsets_skipped"] == 0
+        kept = self.copy == self.name
+        firsts = {end: first if kept or first in OLD else None for end, first in self.firsts.items()}
+        assert {end: self.next_on_a(f"{self.name}-{end}") for end in firsts} == firsts
+
+    def goes_on(self) -> None:
+        """The flow copies again what is lost, and what comes."""
+        write(self.a, self.name, marked("then", 2))
+        until(lambda: mirrored(self.b, self.copy)[-1] == marked("then", 2)[-1], "goes on")
+        away = AWAY if self.copy == self.name else []
+        assert mirrored(self.b, self.copy) == [*OLD[:CUT], *away, *OLD[CUT:], *marked("then", 2)]
+        events = [event.kind for flow in status.read(config.load([str(self.file)])) for event in flow.events]
+        assert "target-tail-lost" in events
+
+
+@pytest.mark.parametrize(
+    ("kept", "when"), [(False, None), (True, None), (True, Step.IDLING), (False, Step.MOVING), (True, Step.MOVING)]
+)
+def test_groups_read_what_was_lost_where_it_still_is(topic, tmp_path, kept, when):
+    """Before the failback, or when the command has died and before it is given again; groups may have been moved."""
+    with start("home") as a, start("away") as b:
+        home = Torn(a, b, topic("torn"), tmp_path, kept=kept)
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            home.copied()
+            home.leave("switchover", "--wait-for-idle", "1")
+            home.use()
+            if when is not None:
+                died(begun(home.file, "failback", *home.back, dies_in=when))
+            home.tear()
+            home.brought()
+            home.check(home.go_back(code=1))
+            home.goes_on()
+            mirror.stop_in_time()
+
+
+def test_what_only_home_has_is_copied_with_what_was_lost(topic, tmp_path):
+    """It is put aside, but nobody can go on behind it and copy what lies before it."""
+    with start("home") as a, start("away") as b:
+        home = Torn(a, b, topic("aside"), tmp_path, kept=False)
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            home.copied()
+            home.leave("failover", "--force")
+            write(a, home.name, marked("home", 5))
+            home.tear()
+            report = home.go_back(code=1)
+            assert home.kept(report) == marked("home", 5)
+            assert home.next_on_a(f"{home.name}-10") == marked("home", 1)[0]
+            expected = [*OLD, *marked("home", 5)]
+            until(lambda: mirrored(b, home.copy) == expected, "what was lost is copied again")
+            mirror.stop_in_time()
+
+
+def test_a_failover_from_a_cluster_that_has_lost_copies_goes_by_what_the_other_one_has(topic, tmp_path):
+    with start("home") as a, start("away") as b:
+        home = Torn(a, b, topic("over"), tmp_path, kept=True)
+        name, group = home.name, f"{home.name}-5-9"
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            home.copied()
+            home.leave("switchover", "--wait-for-idle", "1")
+            home.tear()
+            home.brought()
+            home.use()
+            until(lambda: on_record(a, f"sparkmirror.b.{name}.internal", group, name) == 9, "it is on record")
+            b.brokers[0].kill()
+            done = sparkmirror("failover", home.file, "--from", "b", "--to", name, "--yes", "--report", str(tmp_path))
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert home.next_on_a(group) == OLD[CUT]
+            mirror.stop(seconds=60)
+
+
+def on_record(cluster: LabCluster, internal: str, group: str, name: str) -> int | None:
+    """What a group has committed, as a flow has it on record."""
+    value = offset_map.journal(cluster, internal).get(("group", group, name))
+    return None if value is None else int(value["offsets"][0][1])
