@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.duties.flow_back import brought
+from sparkmirror.duties.flow_back import NO_OPERATION, LastOperation, brought, newest
+from sparkmirror.failover.states import ORDER, Kind, Step
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.state import JournalState
 from tests.offsets.segments import offset_map
@@ -20,3 +22,31 @@ def test_a_flow_back_that_is_to_go_on_further_on_brings_nothing_that_lies_before
     if to is not None:
         state.take(MoveOrder(partition=THERE, to=to, topic_id="", time_ms=1, by="failback"))
     assert brought(state, MAP, THERE).offsets.position == position
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_failback_places_groups_from_the_step_that_moves_them_until_it_has_ended(step):
+    order = ORDER[Kind.FAILBACK]
+    placing = step in order[order.index(Step.MOVING) : order.index(Step.DONE)]
+    assert newest(operation(Kind.FAILBACK, step)) == LastOperation(id="id", number=7, placing=placing)
+    assert not newest(operation(Kind.SWITCHOVER, step)).placing
+
+
+def test_no_operation_places_no_groups():
+    assert newest(None) == NO_OPERATION
+
+
+def operation(kind: Kind, step: Step) -> Operation:
+    return Operation(
+        token="",
+        number=7,
+        id="id",
+        kind=kind.value,
+        step=step.name,
+        source="a",
+        target="b",
+        began_ms=1,
+        time_ms=1,
+        by="me",
+        facts={},
+    )

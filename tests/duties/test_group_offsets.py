@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from sparkmirror.duties.flow_back import LastOperation
 from sparkmirror.duties.group_offsets import CommitOffsets, Hindered, PutOnRecord, decide
+from sparkmirror.duties.groups import BackUnreadable, Standing, explain_group
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import Alias
 from sparkmirror.offsets.group_commits import Verdict
@@ -83,3 +85,22 @@ def test_a_diff_shows_groups_that_are_new_or_go_back_and_not_how_others_go_on():
         "~ B: group readers  goes back: A.orders-0 to 30 (its translation is lower now)",
     ]
     assert FORWARD.change is None
+
+
+def test_what_is_committed_knows_the_operation_that_it_was_decided_after():
+    ended = LastOperation(id="failback-1", number=12)
+    assert decide(replace(READERS, operation=ended)) == (replace(NEW, operation=ended),)
+
+
+def test_while_a_failback_places_groups_nothing_is_committed_whatever_the_names_are():
+    placing = replace(with_target(29), operation=LastOperation(id="failback-1", number=9, placing=True))
+    assert decide(placing) == ()
+    (line,) = explain_group(placing, "readers")
+    assert line.standing is Standing.PLACING
+
+
+def test_where_nobody_knows_whether_a_failback_places_groups_nothing_is_committed_and_it_is_told():
+    unknown = replace(with_target(29), operation=LastOperation(unreadable="TOPIC_AUTHORIZATION_FAILED"))
+    assert decide(unknown) == (BackUnreadable(reason="TOPIC_AUTHORIZATION_FAILED"),)
+    (line,) = explain_group(unknown, "readers")
+    assert (line.standing, line.detail) == (Standing.BACK_UNREADABLE, "TOPIC_AUTHORIZATION_FAILED")

@@ -205,3 +205,58 @@ def test_a_driver_that_stood_still_while_the_groups_were_moved_commits_nothing_a
             driver.send_signal(signal.SIGCONT)
             driver.terminate()
             driver.wait(timeout=90)
+
+
+def test_a_flow_back_that_decided_before_a_failback_placed_the_groups_commits_nothing_after_it(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    home = Home(cluster_a, cluster_b, topic("placed"), tmp_path, kept=False)
+    name, group, flag = home.name, f"{home.name}-g", tmp_path / "flag"
+    with home.file.open("a") as file:
+        file.write(
+            "sync.group.offsets.enabled = true\nsync.group.offsets.interval.seconds = 4\n"
+        )  # one round makes good the one before
+        file.write("refresh.groups.interval.seconds = 1\n")
+    write(cluster_a, name, marked("old", 10))
+    line = [sys.executable, "-m", "tests.failover.freezing", str(flag), "run", str(home.file)]
+    with (tmp_path / "mirror.log").open("w") as log:
+        driver = subprocess.Popen(line, stdout=log, stderr=log)
+        try:
+            until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+            home.leave("switchover", "--wait-for-idle", "1")
+            write(cluster_b, name, marked("away", 10))
+            commit(cluster_b, group, name, {0: 3})
+            back = f"b.{name}"
+            until(lambda: committed(cluster_a, group, back) == {0: 3}, "the group is synced")
+            flag.touch()
+            commit(cluster_b, group, name, {0: 5})
+            until(lambda: not flag.exists(), "the driver stands still, about to commit 5")
+            commit(cluster_b, group, name, {0: 8})
+            home.go_back()
+            assert committed(cluster_a, group, back) == {0: 8}
+            driver.send_signal(signal.SIGCONT)
+            deadline, seen = time.monotonic() + ROUNDS_SECONDS, set()
+            while time.monotonic() < deadline:
+                seen |= set(committed(cluster_a, group, back).values())
+            assert seen == {8}
+        finally:
+            driver.send_signal(signal.SIGCONT)
+            driver.terminate()
+            driver.wait(timeout=90)
+
+
+def test_a_failback_knows_when_a_flow_back_that_runs_has_ended_its_round(cluster_a, cluster_b, topic, tmp_path):
+    home = Home(cluster_a, cluster_b, topic("round"), tmp_path, kept=False)
+    name, group = home.name, f"{home.name}-g"
+    with home.file.open("a") as file:
+        file.write("sync.group.offsets.enabled = true\nsync.group.offsets.interval.seconds = 1\n")
+    write(cluster_a, name, marked("old", 10))
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+        home.leave("switchover", "--wait-for-idle", "1")
+        commit(cluster_b, group, home.copy, {0: 7})
+        done = sparkmirror("failback", home.file, *home.back)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "does not answer" not in done.stdout
+        assert committed(cluster_a, group, name) == {0: 7}
+        mirror.stop_in_time()

@@ -4,27 +4,33 @@ The flow the other way writes to the source, and its internal topic lies there. 
 file: that topic alone tells.
 
 Invariants: a topic that is hidden from this user is not taken for one that is absent, where records depend on it; a
-record that is about other clusters, since an alias names another one now, says nothing.
+record that is about other clusters, since an alias names another one now, says nothing. What was decided about groups
+before a failback began to place them is never committed after: the record is read again right before each request, and
+a failback places no group before that of every earlier reading has come or is given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.topics import original_of, remote_topic
-from sparkmirror.errors import SparkmirrorError
+from sparkmirror.errors import LinkError, SparkmirrorError
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.store import Store
+from sparkmirror.kafka.groups import ATTEMPT_MS
+from sparkmirror.kafka.ownership import NEVER, this_moment
+from sparkmirror.kafka.store import AT_ONCE_SECONDS, Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.group_commits import NO_COMMITS, Commits
 from sparkmirror.offsets.group_records import commits_of
 from sparkmirror.offsets.interleaved import FlowBack
+from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
@@ -55,6 +61,35 @@ LOST_MS = 10_000
 PLACING = frozenset(("failback", step) for step in ("MOVING", "VERIFYING", "RELEASING"))
 """Kinds and steps of an operation, as it has them on record, in which groups are where it puts them."""
 
+READ_SECONDS = 2.0
+"""So long ago the record may have been read when a request with offsets is made."""
+
+LANDED_SECONDS = READ_SECONDS + ATTEMPT_MS / 1000
+"""So long after the reading the request is answered or given up."""
+
+
+class LastOperation(NamedTuple):
+    """The newest operation on record of the flow back.
+
+    Attributes:
+        id: of the operation; "" where there is none.
+        number: of its newest record.
+        placing: whether it is a failback that is placing groups on the target, and has not ended.
+        unreadable: why it is not known, or "".
+    """
+
+    id: str = ""
+    number: int = 0
+    placing: bool = False
+    unreadable: str = ""
+
+
+NO_OPERATION = LastOperation()
+
+
+class OutdatedError(SparkmirrorError):
+    """An operation has gone on since groups were looked at: where they are to be may be another place by now."""
+
 
 class FlowBackRecord:
     """Reads the record of the flow back on, again and again.
@@ -68,6 +103,7 @@ class FlowBackRecord:
         flow = replace(sides.flow, admin_timeout_ms=timeout_ms or sides.flow.admin_timeout_ms)
         self._flow, self._cluster, self._store = flow, sides.source, sides.store
         self._topic_id: object = None
+        self._asked = NEVER
         # The flow back is known by its record only: its configuration may be in another file. Maps need its name alone.
         back = replace(flow, name=flow.name.back, source=flow.target, target=flow.source)
         self._back = Sides(flow=back, source=sides.target, target=sides.source, store=None)
@@ -103,8 +139,7 @@ class FlowBackRecord:
             for place, other in there.items()
             if other in maps
         }
-        operation = state.ledger.operation
-        placing = operation is not None and (operation.kind, operation.step) in PLACING
+        placing = newest(state.ledger.operation).placing
         return Back(copies=copies, commits=commits_of(state.committed.values()), placing=placing)
 
     def _lost(self, state: JournalState, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -114,6 +149,46 @@ class FlowBackRecord:
         progress = {place: one for place, one in state.progress.items() if place in places}
         timeout_ms = min(self._flow.admin_timeout_ms, LOST_MS)
         return lost_copies(self._back.flow, self._cluster, progress, timeout_ms).found
+
+    def operation(self) -> LastOperation:
+        """The newest operation on record now.
+
+        Raises:
+            SparkmirrorError: the source cannot be asked, or a record there is not one of ours.
+        """
+        if self._store is None or not self._is_recorded():
+            return NO_OPERATION
+        if self._store.state.flow is None:
+            self._store.follow()
+        assert self._back.store is not None  # it is recorded
+        self._back.store.follow()
+        state = self._back.store.state
+        return newest(state.ledger.operation) if self._is_of_these_clusters(state) else NO_OPERATION
+
+    def prove(self, seen: LastOperation, prove: Callable[[], None]) -> None:
+        """Sees that no operation has gone on since groups were looked at; right before offsets are committed.
+
+        Args:
+            seen: the newest operation, as it was before the look.
+            prove: that this process may commit at all.
+
+        Raises:
+            OutdatedError: one has.
+            LinkError: the source or the target does not answer, or too slowly.
+            SparkmirrorError: as `operation`, or what ``prove`` raises.
+        """
+        began = this_moment()
+        if began.seconds_since(self._asked) > AT_ONCE_SECONDS:
+            if self.operation() != seen:
+                raise OutdatedError(f"an operation of {self._back.flow.name} has gone on since groups were looked at")
+            self._asked = began
+        prove()
+        if this_moment().seconds_since(self._asked) > READ_SECONDS:
+            raise LinkError(
+                cluster=self._cluster.alias,
+                address=self._cluster.address,
+                reason=f"reading the record of {self._back.flow.name} took more than {READ_SECONDS:g} s",
+            )
 
     def shared(self, places: Collection[TopicPartition]) -> Back:
         """The same for topics that both flows may write to; where it cannot be read, that is what is known.
@@ -150,6 +225,14 @@ class FlowBackRecord:
         if own is None or back.flow is None:
             return False
         return (back.flow.source_id, back.flow.target_id) == (own.target_id, own.source_id)
+
+
+def newest(operation: Operation | None) -> LastOperation:
+    """What matters of an operation to who commits offsets. Pure."""
+    if operation is None:
+        return NO_OPERATION
+    placing = (operation.kind, operation.step) in PLACING
+    return LastOperation(id=operation.id, number=operation.number, placing=placing)
 
 
 def other_side(flow: FlowConfig, place: TopicPartition) -> TopicPartition:

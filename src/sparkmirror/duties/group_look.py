@@ -3,7 +3,8 @@
 Invariants: nothing is changed; the maps are read after the offsets, so that they are never older than what is
 translated with them; an offset in a topic is never translated by the map of an older topic of the name; a mirror that
 is just behind a group is given a few seconds to come to where the group was. Where the flow back may have put records
-into the same topics and its record cannot be read, nothing is translated.
+into the same topics and its record cannot be read, nothing is translated. The newest operation is read before all else,
+so that one which begins in the midst of a look counts as later.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from dataclasses import replace
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
-from sparkmirror.duties.flow_back import FlowBackRecord
+from sparkmirror.duties.flow_back import NO_OPERATION, FlowBackRecord, LastOperation
 from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic, wanted
+from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
@@ -62,6 +64,7 @@ class GroupLook:
             SparkmirrorError: a cluster cannot be asked, or an expression of the flow cannot be used.
         """
         sides, timeout_ms = self._sides, self._sides.flow.admin_timeout_ms
+        operation = self._operation() if target else NO_OPERATION
         listed = self._groups()
         chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
         fetched = fetch_offsets(sides.source, chosen, timeout_ms)
@@ -80,10 +83,28 @@ class GroupLook:
             inherited=self._inherited(),
             earlier=self._earlier,
             commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),
+            operation=operation,
         )
         observed = replace(self._patiently(observed), empty=self._find_empty(observed))
         self._earlier, self._still = remembered(observed), _ahead(observed)
         return self._with_target(observed, chosen) if target else observed
+
+    def prove(self, seen: LastOperation) -> None:
+        """Sees that what a look has led to may still be committed, right before it is.
+
+        Args:
+            seen: the newest operation as the look has it.
+
+        Raises:
+            SparkmirrorError: as `FlowBackRecord.prove`.
+        """
+        self._flow_back.prove(seen, self._sides.prove)
+
+    def _operation(self) -> LastOperation:
+        try:
+            return self._flow_back.operation()
+        except SparkmirrorError as failure:
+            return LastOperation(unreadable=str(failure))
 
     def _of_these_topics(self, maps: dict[TopicPartition, OffsetMap]) -> dict[TopicPartition, OffsetMap]:
         """The maps of topics that are still there: that of another topic of the name says nothing of its offsets."""

@@ -3,7 +3,8 @@
 Invariants: a group that has members on the target is never touched; brokers refuse it, should one join meanwhile. An
 offset on the target goes back only if the flow itself has committed it last: along with the source's, or when its
 record lies lower on the target now (`offsets.group_commits`). A commit goes on record when the target has taken it; one
-that is replaced there by another leaves the record. The metadata of the commit is kept.
+that is replaced there by another leaves the record. The metadata of the commit is kept. Nothing is committed once a
+failback has begun to place groups, nor after it what was decided before (`flow_back`).
 
 Reference: ``MirrorCheckpointTask.syncGroupOffset``, which never goes back (KIP-545).
 """
@@ -15,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.duties.duty import Change, Result, Sides, Sign
+from sparkmirror.duties.flow_back import NO_OPERATION, LastOperation, OutdatedError
 from sparkmirror.duties.group_look import GroupLook
 from sparkmirror.duties.groups import (
     BackUnreadable,
@@ -47,6 +49,7 @@ class CommitOffsets:
         upstream: the same places on the source, by partition of the target.
         new: whether the target has no such group.
         back: the partitions that go back, and why.
+        operation: the newest one of the flow back that this was decided after.
     """
 
     cluster: Alias
@@ -55,6 +58,7 @@ class CommitOffsets:
     upstream: Mapping[TopicPartition, int]
     new: bool = False
     back: Mapping[TopicPartition, Verdict] = field(default_factory=dict)
+    operation: LastOperation = NO_OPERATION
 
     @property
     def change(self) -> Change | None:
@@ -132,15 +136,21 @@ class GroupOffsets:
     def apply(self, actions: Sequence[Action]) -> Sequence[Result]:
         """Commits, and then puts on record what the target has taken.
 
-        A group that has got members meanwhile is left alone, and so has no result.
+        A group that has got members meanwhile is left alone, and so has no result. Nothing has one where a failback has
+        gone on meanwhile, which puts on record itself what it commits.
 
         Raises:
             SparkmirrorError: the target cannot be asked, or the flow's internal topic cannot be written.
         """
         commits = {one.group: one for one in actions if isinstance(one, CommitOffsets)}
         wanted = {group: one.offsets for group, one in commits.items()}
+        seen = next((one.operation for one in commits.values()), NO_OPERATION)
         timeout_ms = self._sides.flow.admin_timeout_ms
-        done = commit_offsets(self._sides.target, wanted, timeout_ms, prove=self._sides.prove)
+        try:
+            done = commit_offsets(self._sides.target, wanted, timeout_ms, prove=lambda: self._groups.prove(seen))
+        except OutdatedError as outdated:
+            log.debug("no group offset is committed: %s", outdated, extra={"flow": str(self._sides.flow.name)})
+            return ()
         results = [
             Result(action=one, failure=f"group {one.group}: {one.reason}")
             for one in actions
@@ -211,5 +221,6 @@ def _commits(observed: Observed, group: str, known: Sequence[Known]) -> list[Com
             upstream={one.target.partition: one.committed.offset for one in wanted},
             new=group not in observed.target,
             back={place: verdict for place, verdict in verdicts.items() if verdict.goes_back},
+            operation=observed.operation,
         )
     ]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Result
-from sparkmirror.duties.flow_back import NO_BACK, Back
+from sparkmirror.duties.flow_back import NO_BACK, NO_OPERATION, Back, LastOperation
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import group_filter
@@ -60,6 +60,8 @@ class Observed:
         there: what the groups have committed there.
         unreadable_there: why that is not known, for some of them.
         commits: what the flow itself has committed there last, by group and partition of the target.
+        operation: the newest one of the flow back, as it was on record before anything else was looked at; none where
+            the target was not asked.
     """
 
     flow: FlowConfig
@@ -76,6 +78,7 @@ class Observed:
     there: Mapping[str, Offsets] = field(default_factory=dict)
     unreadable_there: Mapping[str, str] = field(default_factory=dict)
     commits: Commits = field(default_factory=dict)
+    operation: LastOperation = NO_OPERATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,20 +291,24 @@ def obstacle(observed: Observed, group: str) -> tuple[Standing, str] | None:
         return Standing.ACTIVE_THERE, listing.state
     if group in observed.unreadable_there:
         return Standing.UNREADABLE_THERE, observed.unreadable_there[group]
-    return None
+    if observed.operation.unreadable:
+        return Standing.BACK_UNREADABLE, observed.operation.unreadable
+    return (Standing.PLACING, "") if observed.operation.placing else None
 
 
 def without_back(observed: Observed) -> list[BackUnreadable]:
     """What a round is to report where the record of the flow back is needed and cannot be read."""
-    return [BackUnreadable(reason=observed.back.unreadable)] if observed.back.unreadable else []
+    reason = observed.back.unreadable or observed.operation.unreadable
+    return [BackUnreadable(reason=reason)] if reason else []
 
 
 def unread(actions: Sequence[object], flow: FlowConfig) -> list[Result]:
     """The same as results: nothing can be done about it here."""
-    why = f"no group offset is translated: the record of {flow.name.back}, which may write to the same topics, cannot "
-    return [
-        Result(action=one, failure=f"{why}be read: {one.reason}") for one in actions if isinstance(one, BackUnreadable)
-    ]
+    why = (
+        f"no group offset is translated: the record of {flow.name.back}, which may write to the same topics or be "
+        "placing groups, cannot be read"
+    )
+    return [Result(action=one, failure=f"{why}: {one.reason}") for one in actions if isinstance(one, BackUnreadable)]
 
 
 def _line(observed: Observed, place: GroupPlace) -> GroupLine:

@@ -27,7 +27,10 @@ _PULSE: tuple[Callable[[Sides], Duty], ...] = (Heartbeats,)
 
 
 def upkeep(sides: Sides) -> tuple[Duty, ...]:
-    """What keeps the target like the source: each at an interval of its own, from one thread."""
+    """What keeps the target like the source: each at an interval of its own, from one thread.
+
+    A failback rests on the one thread: when groups were put on record, no commit of group offsets is under way.
+    """
     return _switched_on(_UPKEEP, sides)
 
 

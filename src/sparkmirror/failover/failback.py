@@ -5,11 +5,13 @@ brings there what was written meanwhile and has to run. The operation is on fort
 applications are now.
 
 Invariants: what only the cluster that came back has is known, and put aside, before a group is moved; groups go by the
-maps of both flows; forth goes on only at the end, behind what was put aside.
+maps of both flows; forth goes on only at the end, behind what was put aside. No group is placed while a commit that the
+flow back has decided on before may still come (`duties.flow_back`).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from pathlib import Path
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
+from sparkmirror.duties.flow_back import LANDED_SECONDS
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
@@ -26,14 +29,14 @@ from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
-from sparkmirror.failover.procedure import Options, Procedure
+from sparkmirror.failover.procedure import LOOK_SECONDS, Options, Procedure
 from sparkmirror.failover.states import COMMITTING, Keep, Step
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.open_transactions import open_below
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.group_records import commits_of
+from sparkmirror.offsets.group_records import GroupsSeen, commits_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY, MoveOrder
 
@@ -187,6 +190,7 @@ class Failback:
 
     def _move(self, operation: Operation) -> None:
         self._check_back()
+        began, before = time.monotonic(), self._round_of_groups()
         if not operation.facts.get(COMMITTING):
             self._procedure.check_members()
         # What came while groups were waited for has to be there too, or who has read it here reads it again there.
@@ -195,7 +199,34 @@ class Failback:
         newest = self._operator.operation
         assert newest is not None  # it was begun
         operation = self._put_aside(self._compare_again(newest))
+        if not operation.facts.get(COMMITTING):
+            self._await_flow_back(began + LANDED_SECONDS, before)
         self._procedure.commit(self._decided(operation, stable=True))
+
+    def _round_of_groups(self) -> GroupsSeen | None:
+        """What the newest round of the flow back's duties has said of groups."""
+        assert self._back.store is not None
+        self._back.store.follow()
+        return self._back.store.state.groups_seen
+
+    def _await_flow_back(self, deadline: float, before: GroupsSeen | None) -> None:
+        """Waits until the flow back has nothing under way that it decided before this step was on record.
+
+        One thread puts groups on record and commits offsets (`duties.roster`). So when groups are put on record again,
+        every commit that was decided before has ended, and what is decided from now on sees the step.
+
+        Args:
+            deadline: when a driver that does not answer has to read the record again before it commits anything.
+            before: what the newest round had said of groups when the step was on record.
+        """
+        flow = self._back.flow
+        if not flow.groups.sync_enabled:
+            return
+        while self._round_of_groups() == before:
+            if time.monotonic() >= deadline:
+                self._tell(f"{flow.name} does not answer: what it has decided about groups is not committed any more")
+                return
+            time.sleep(LOOK_SECONDS)
 
     def _check_back(self) -> None:
         """The operation may have stood still while applications went there another way, which stops the flow back."""
