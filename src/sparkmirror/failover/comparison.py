@@ -23,7 +23,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.failover import divergence, look
 from sparkmirror.failover.divergence import Divergent
-from sparkmirror.failover.parting import Parting, parted_logs, recreated_topics
+from sparkmirror.flow.parting import Parting, parted_logs, recreated_topics
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.epochs import UNDEFINED, newest_epochs
 from sparkmirror.kafka.leaders import OffsetSpec
