@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.duties.group_records import UNREADABLE, Remember, decide, records_of, upstream_on_record
+from sparkmirror.duties.group_records import UNREADABLE, Remember, decide, news, records_of, upstream_on_record
 from sparkmirror.duties.groups import Unreadable
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import TopicPartition, Writer
@@ -67,6 +67,17 @@ def test_only_what_is_new_is_written_and_what_is_gone_leaves():
     assert remember.seen[0].time_ms == 20
     assert remember.gone == tuple(sorted(one.key for one in old))
     assert remember.at == GroupsSeen(time_ms=20)
+
+
+def test_a_topic_of_a_group_and_a_group_that_the_source_has_no_more_leave():
+    orders, payments = records_of("g", OFFSETS, 9)
+    (away,) = records_of("away", {TopicPartition("orders", 0): Committed(3)}, 9)
+    (deleted,) = records_of("deleted", {TopicPartition("orders", 0): Committed(3)}, 9)
+    left = {place: one for place, one in OFFSETS.items() if place.topic == "payments"}
+    found = news(known(orders, payments, away, deleted), BEFORE, {"g": left, "deleted": {}}, ["away"], 20)
+    assert found == Remember(
+        seen=(), gone=tuple(sorted([orders.key, deleted.key])), at=GroupsSeen(time_ms=20, unread={"away": 3})
+    )
 
 
 def test_what_is_known_of_a_group_that_cannot_be_read_is_kept():

@@ -18,7 +18,7 @@ from tests.failover.halting import halted
 from tests.failover.test_changed_home import Home, marked
 from tests.failover.test_switching import begun, died
 from tests.flow.logs import read
-from tests.flow.running import Running, commit, committed, create_topic, ends, until
+from tests.flow.running import Running, admin_of, commit, committed, create_topic, ends, until
 from tests.flow.test_events import delete_topic
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.invoking import sparkmirror
@@ -154,6 +154,37 @@ def test_a_failover_tells_where_the_source_is_another_one_by_now(cluster_b, topi
         else:
             assert "has lost what lay from offset 35 on" in told
             assert next_records(cluster_b, group, home.copy, read(cluster_b, home.copy)) == {0: b"old-35"}
+
+
+def test_a_group_that_its_owner_has_deleted_on_the_source_meanwhile_is_not_brought_to_the_target(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    """Its readers are to begin by auto.offset.reset; those of a group that has offsets of another topic likewise."""
+    home = Home(cluster_a, cluster_b, topic("deleted"), tmp_path, kept=False)
+    name, kept, gone, partly = home.name, *(f"{home.name}-{each}" for each in ("kept", "gone", "partly"))
+    write(cluster_a, name, marked("old", 10))
+    for group in (kept, gone, partly):
+        commit(cluster_a, group, name, {0: 5})
+    other = topic("other")
+    create_topic(cluster_a, other, 1)
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+        for group in (kept, gone, partly):
+            on_record(home, group)
+        words = ("--from", name, "--to", "b", "--yes", "--report", str(tmp_path), "--wait-for-idle", "1")
+        command = halted(Step.MOVING, "switchover", home.file, *words)
+        for deleted in admin_of(cluster_a).delete_consumer_groups([gone, partly]).values():
+            deleted.result(30)
+        commit(cluster_a, partly, other, {0: 0})
+        command.send_signal(signal.SIGCONT)
+        code = command.wait(timeout=120)
+        assert committed(cluster_b, kept, home.copy) == {0: 5}
+        assert committed(cluster_b, gone, home.copy) == {}
+        assert committed(cluster_b, partly, home.copy) == {}
+        assert code == 0
+        report = json.loads(next(tmp_path.glob("switchover-*.json")).read_text())
+        assert gone not in {one["group"] for one in report["groups"]}
+        mirror.stop_in_time()
 
 
 def test_an_operator_that_stood_still_orders_nothing_any_more(cluster_a, cluster_b, topic, tmp_path):

@@ -16,6 +16,8 @@ from sparkmirror.offsets.translation import (
     Reason,
     Translated,
     Translation,
+    back_to_what_is_left,
+    in_what_is_left,
     still_there,
     translate,
     translate_back,
@@ -163,3 +165,29 @@ def test_every_offset_leads_where_a_list_of_all_records_says(gaps, source, targe
         assert translate(offsets, committed) == plainly(lies, position, committed), committed
     for committed in range(target + 5):
         assert translate_back(offsets, committed) == plainly_back(lies, position, committed), committed
+
+
+FOUND = Translated(30, Place.RECORD)
+
+
+@pytest.mark.parametrize(
+    ("committed", "parting", "expected"),
+    [
+        (9, None, FOUND),
+        (6, 7, FOUND),
+        pytest.param(7, 7, Translated(30, Place.PARTED), id="what was lost comes before what came in its place"),
+        pytest.param(8, 7, NotYet(Reason.PARTED), id="the group has read what is not mirrored"),
+    ],
+)
+def test_a_group_of_a_log_that_has_lost_its_end_is_not_translated_by_what_was_there(committed, parting, expected):
+    assert in_what_is_left(FOUND, committed, parting) == expected
+    assert in_what_is_left(NotYet(Reason.AHEAD), committed, parting) == NotYet(Reason.AHEAD)
+
+
+@pytest.mark.parametrize(
+    ("parting", "expected"),
+    [(None, FOUND), (31, FOUND), (30, Translated(30, Place.PARTED)), (7, Translated(7, Place.PARTED))],
+)
+def test_back_on_a_log_that_has_lost_its_end_a_group_goes_on_no_further_than_there(parting, expected):
+    assert back_to_what_is_left(FOUND, parting) == expected
+    assert back_to_what_is_left(NotYet(Reason.AHEAD), parting) == NotYet(Reason.AHEAD)

@@ -45,6 +45,7 @@ def offsets(
     chosen, _ = one_flow(files, flow)
     with open_translator(chosen) as translator:
         lines = translator.translate_group(group, topic or (), reverse=reverse)
+        unchecked = translator.unchecked
         applied = translator.apply(group, lines, reverse=reverse) if apply else None
     there = chosen.source.alias if reverse else chosen.target.alias
     missing = sum(line.offset == NO_OFFSET for line in lines)
@@ -55,10 +56,13 @@ def offsets(
             "to": there,
             "applied": applied,
             "partitions": [_as_dict(line) for line in lines],
+            "unchecked": unchecked or None,
         }
         typer.echo(json.dumps(said, indent=2, ensure_ascii=False))
     else:
         _print(lines, there)
+        if unchecked:
+            typer.echo(unchecked)
         if applied is not None:
             typer.echo(f"{applied} offsets committed for group {group} on cluster {there}, {missing} left out")
     if apply and missing:

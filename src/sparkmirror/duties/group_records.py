@@ -9,7 +9,7 @@ has said that it has no offsets; one whose offsets cannot be read keeps what is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -98,8 +98,6 @@ class GroupRecords:
             SparkmirrorError: a cluster cannot be asked, or an expression of the flow cannot be used.
         """
         sides, timeout_ms = self._sides, self._sides.flow.admin_timeout_ms
-        listed = list_groups(sides.source, timeout_ms)
-        chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
         known: Mapping[str, GroupSeen] = {}
         before: GroupsSeen | None = None
         if sides.store is not None:
@@ -107,9 +105,7 @@ class GroupRecords:
             known, before = sides.store.state.groups, sides.store.state.groups_seen
         before = before or GroupsSeen(time_ms=0)
         at = now_ms()
-        fetched = fetch_offsets(sides.source, chosen, min(timeout_ms, LISTED_MS))
-        unlisted = _unlisted(known, listed, group_filter(sides.flow))
-        fetched = _both(fetched, fetch_offsets(sides.source, unlisted, min(timeout_ms, UNLISTED_MS)))
+        fetched = committed_now(sides, known, timeout_ms)
         unreadable = {name: str(failure) for name, failure in fetched.failed.items()}
         translate = self._translate(fetched.found)
         try:
@@ -148,6 +144,30 @@ class GroupRecords:
         return results
 
 
+def committed_now(
+    sides: Sides, known: Mapping[str, GroupSeen], timeout_ms: int, *, complete: bool = False
+) -> Results[str, Offsets]:
+    """What the groups that the flow translates have committed on the source: all that it lists, and all on record.
+
+    Args:
+        sides: the flow and its clusters.
+        known: what is on record, by key.
+        timeout_ms: of each question.
+        complete: whether each group that is listed has to answer, with what transactions commit for it.
+
+    Raises:
+        SparkmirrorError: the source cannot be asked; or a group that is listed, if ``complete``.
+    """
+    listed = list_groups(sides.source, timeout_ms)
+    chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
+    fetch_ms = timeout_ms if complete else min(timeout_ms, LISTED_MS)
+    fetched = fetch_offsets(sides.source, chosen, fetch_ms, stable=complete)
+    if complete:
+        fetched.complete()
+    unlisted = _unlisted(known, listed, group_filter(sides.flow))
+    return _both(fetched, fetch_offsets(sides.source, unlisted, min(timeout_ms, UNLISTED_MS)))
+
+
 def _unlisted(known: Mapping[str, GroupSeen], listed: Container[str], chosen: TopicFilter) -> list[str]:
     """Groups on record that no broker lists: deleted, or in a partition of ``__consumer_offsets`` without a leader."""
     names = {one.group for one in known.values()}
@@ -167,13 +187,29 @@ def decide(
     upstream: Upstream = NO_UPSTREAM,
     translate: Translate = untold,
 ) -> tuple[Action, ...]:
+    """What is to be written, and what is to be told; the arguments are those of `news`."""
+    return (
+        news(known, before, found, unreadable, at_ms, upstream, translate),
+        *(Unreadable(group=group, reason=reason) for group, reason in sorted(unreadable.items())),
+    )
+
+
+def news(
+    known: Mapping[str, GroupSeen],
+    before: GroupsSeen,
+    found: Mapping[str, Offsets],
+    unreadable: Collection[str],
+    at_ms: int,
+    upstream: Upstream = NO_UPSTREAM,
+    translate: Translate = untold,
+) -> Remember:
     """What is to be written.
 
     Args:
         known: what is on record, by key.
         before: when that was asked for.
         found: what the source answered, by group.
-        unreadable: why it did not, by group.
+        unreadable: the groups of which it did not.
         at_ms: when it was asked, milliseconds since 1970.
         upstream: where offsets lead to by the map of the flow the other way.
         translate: where offsets of the source lie on the target, or None where that is not to be put on record.
@@ -186,8 +222,7 @@ def decide(
     seen = [one for key, one in present.items() if key not in known or not _same(known[key], one)]
     gone = [key for key, one in known.items() if key not in present and one.group not in unreadable]
     at = GroupsSeen(time_ms=at_ms, unread={group: before.read_ms(group) for group in unreadable})
-    remember = Remember(seen=tuple(seen), gone=tuple(sorted(gone)), at=at)
-    return (remember, *(Unreadable(group=group, reason=reason) for group, reason in sorted(unreadable.items())))
+    return Remember(seen=tuple(seen), gone=tuple(sorted(gone)), at=at)
 
 
 def with_targets(seen: GroupSeen, known: GroupSeen | None, translate: Translate) -> GroupSeen:

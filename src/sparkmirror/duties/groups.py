@@ -124,6 +124,8 @@ class Standing(Enum):
     NOT_EXACT = Reason.NOT_EXACT.value
     PLACED = Reason.PLACED.value
     PLACING = Reason.PLACING.value
+    RECREATED = Reason.RECREATED.value
+    PARTED = Reason.PARTED.value
     BACK_UNREADABLE = Reason.BACK_UNREADABLE.value
     UNREADABLE_THERE = "its offsets on the target cannot be read"
     OTHER_KIND_THERE = "on the target there is a group of another kind with its name"

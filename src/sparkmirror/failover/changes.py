@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkmirror.duties.duty import Sides
-from sparkmirror.failover.parting import Parting, parted_logs, recreated_topics
+from sparkmirror.flow.parting import Parting, parted_logs, recreated_topics
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
 

@@ -25,7 +25,7 @@ from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.errors import BrokerError
 from sparkmirror.failover import divergence, look
 from sparkmirror.failover.divergence import Divergent
-from sparkmirror.failover.parting import LostCopies, Parting, parted_logs, recreated_topics
+from sparkmirror.flow.parting import LostCopies, Parting, parted_logs, recreated_topics
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.epochs import newest_epochs

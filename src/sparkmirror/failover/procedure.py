@@ -17,7 +17,7 @@ from typing import Any
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import PATIENCE_SECONDS
-from sparkmirror.duties.group_records import records_of, untold, upstream_on_record, with_targets
+from sparkmirror.duties.group_records import committed_now, news, upstream_on_record
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets
@@ -458,21 +458,29 @@ class Procedure:
         self._operator.note(problems=[*more, *moves.landed(chosen, now, ends.found)])
 
     def remember_groups(self, timeout_ms: int | None = None) -> None:
-        """Puts on record what groups have committed on the source now; in no haste also in transactions."""
-        at = now_ms()
-        offsets = look.offsets_now(self._sides, timeout_ms, stable=timeout_ms is None)
+        """Puts on record what groups have committed on the source now, and what they have no more.
+
+        Args:
+            timeout_ms: of each question, where there is haste: groups that do not answer go by what is on record.
+                Without, each group that the source lists has to answer, with what transactions commit for it.
+
+        Raises:
+            SparkmirrorError: the source cannot be asked, or the target cannot be written to.
+        """
+        at, known = now_ms(), self._store.state.groups
+        asked = committed_now(self._sides, known, timeout_ms or self._timeout_ms, complete=timeout_ms is None)
+        offsets = asked.found
         try:
             upstream = UpstreamOffsets(self._sides, timeout_ms).of(offsets, patience_s=PATIENCE_SECONDS)
         except SparkmirrorError as failure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
-            upstream = upstream_on_record(self._store.state.groups, offsets)
-        seen = [
-            with_targets(record, self._store.state.groups.get(record.key), untold)
-            for group, own in offsets.items()
-            for record in records_of(group, own, at, upstream.get(group))
-        ]
-        self._store.write([*seen, GroupsSeen(time_ms=at)])
+            upstream = upstream_on_record(known, offsets)
+        before = self._store.state.groups_seen or GroupsSeen(time_ms=0)
+        found = news(known, before, offsets, asked.failed, at, upstream)
+        self._store.write([*found.seen, found.at], tombstones=found.gone)
+        for group, why in sorted(asked.failed.items()):
+            self._tell(f"group {group} does not answer on {self._aliases[0]} and goes by what was seen last: {why}")
         self._store.follow()
 
     # ------------------------------------------------------------------------------------------------ and the way back

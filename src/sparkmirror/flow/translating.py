@@ -5,8 +5,9 @@
         translator.translate_group("billing")
 
 Invariants: every answer is exact at the moment of the question, or marked as approximate, or says why there is none
-(`offsets.translation`); it is never a record that the other side no longer has, as far as that side answers. Only
-`Translator.apply` changes anything, and only for a group that has no members there.
+(`offsets.translation`); it is never a record that the other side no longer has, nor of a source topic or a log that is
+another one by now, as far as that side answers (`Translator.unchecked`). Only `Translator.apply` changes anything, and
+only for a group that has no members there.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
+from sparkmirror.flow.parting import look_for_partings
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -36,6 +38,8 @@ from sparkmirror.offsets.translation import (
     Reason,
     Translated,
     Translation,
+    back_to_what_is_left,
+    in_what_is_left,
     still_there,
     translate,
     translate_back,
@@ -98,9 +102,13 @@ class Translator:
 
     Args:
         sides: the flow and its clusters, connected.
+
+    Attributes:
+        unchecked: what the newest question could not be sure of, and why; or "".
     """
 
     def __init__(self, sides: Sides) -> None:
+        self.unchecked = ""
         self._sides = sides
         self._maps = KnownMaps(sides)
         self._flow_back = FlowBackRecord(sides)
@@ -210,6 +218,10 @@ class Translator:
             place: TopicPartition(names[place.topic], place.partition) for place in wanted if place.topic in names
         }
         origins = {place: others[place] if reverse else place for place in others}
+        state, timeout_ms = self._sides.store.state, min(self._sides.flow.admin_timeout_ms, _OLDEST_MS)
+        copied = {origin: state.progress[origin] for origin in set(origins.values()) if origin in state.progress}
+        source = look_for_partings(self._sides.source, copied, state.history, timeout_ms)
+        self.unchecked = source.unchecked
         maps = self._maps.of(set(origins.values()))
         oldest = self._oldest(list(others.values()), reverse=reverse)
         back = self._flow_back.shared(set(origins.values()))
@@ -220,8 +232,12 @@ class Translator:
             origin = origins.get(place)
             if origin is None or origin not in maps:
                 found[place] = NotYet(Reason.NOTHING_MIRRORED)
+            elif origin.topic in source.recreated:
+                found[place] = NotYet(Reason.RECREATED)
             else:
                 plain = way(self._flow(maps[origin], origin), back.copies.get(origin), offset)
+                parting = source.parted.get(origin)
+                plain = back_to_what_is_left(plain, parting) if reverse else in_what_is_left(plain, offset, parting)
                 known = NotYet(Reason.BACK_UNREADABLE) if back.unreadable and isinstance(plain, Translated) else plain
                 found[place] = still_there(known, oldest.get(others[place]))
         return found

@@ -41,6 +41,7 @@ class Place(Enum):
     )
     LOST = "the first record whose copy was lost: some records behind it may be read once more"
     STOOD = "where the group stood before it left, since what was copied for it was lost: nobody has used it since"
+    PARTED = "where the source has lost the end of its log: what lay behind was copied, what lies there now was not"
     BACK_BEHIND = "as far as the flow the other way is on record: some records behind it may be read once more"
 
     @property
@@ -59,6 +60,8 @@ class Reason(Enum):
     NOT_EXACT = "MirrorMaker 2 copied it, and its offset syncs tell no exact place on the source"
     PLACED = "the flow the other way has put the group there, and nobody has used it there since"
     PLACING = "a failback that has not ended is placing the groups"
+    RECREATED = "the topic was deleted and created again on the source, which has not been mirrored since"
+    PARTED = "the source has lost the end of its log, and what the group has read there since is not mirrored"
     BACK_UNREADABLE = "the record of the flow the other way cannot be read, which may have put the next record there"
 
 
@@ -111,6 +114,33 @@ def translate(offsets: OffsetMap, committed: int, inherited: Inherited | None = 
         return Translated(found, Place.RECORD)
     end = offsets.end()
     return Translated(found, Place.END if end is not None and committed > end.source else Place.NEXT)
+
+
+def in_what_is_left(found: Translation, committed: int, parting: int | None) -> Translation:
+    """A translation to the target, of a source that has lost the end of its log.
+
+    A group at the parting goes on with what was lost: what came in its place will lie behind that on the target.
+
+    Args:
+        found: by the offset map, which knows what was copied before.
+        committed: on the source.
+        parting: the first offset that the source has lost; None where it has lost none.
+    """
+    if parting is None or committed < parting or isinstance(found, NotYet):
+        return found
+    return NotYet(Reason.PARTED) if committed > parting else Translated(found.offset, Place.PARTED)
+
+
+def back_to_what_is_left(found: Translation, parting: int | None) -> Translation:
+    """A translation to a source that has lost the end of its log: no further than where that was.
+
+    Args:
+        found: by the offset map.
+        parting: the first offset that the source has lost; None where it has lost none.
+    """
+    if parting is None or isinstance(found, NotYet) or found.offset < parting:
+        return found
+    return Translated(parting, Place.PARTED)
 
 
 def exact(offsets: OffsetMap, committed: int) -> ExactTarget | None:

@@ -8,11 +8,15 @@ References: KIP-101 (leader epochs), KIP-516 (topic ids).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.epochs import CopiedLog, meeting_points
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.source_history import UNDEFINED, Begun
@@ -148,4 +152,57 @@ def parted_logs(
         Parting(partition=place, offset=points[place], position=one.position)
         for place, one in sorted(copied.items())
         if points[place] < one.position
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartedLogs:
+    """What of a cluster is not what was copied, as far as it answers.
+
+    Attributes:
+        recreated: topics that were deleted and created again.
+        parted: by partition the first offset of what its log has lost.
+        unchecked: what is not known, and why; "" where all is.
+    """
+
+    recreated: frozenset[str] = frozenset()
+    parted: Mapping[TopicPartition, int] = field(default_factory=dict)
+    unchecked: str = ""
+
+
+def look_for_partings(
+    cluster: Cluster,
+    progress: Mapping[TopicPartition, Progress],
+    history: Callable[[TopicPartition, str], Sequence[Begun]],
+    timeout_ms: int,
+) -> PartedLogs:
+    """Compares logs with what was copied of them; what does not answer is told and not raised.
+
+    Args:
+        cluster: whose logs.
+        progress: of the flow that copied, read before.
+        history: gives the leader epochs that were copied of a partition, of the topic with an id.
+        timeout_ms: of each question.
+    """
+    if not progress:
+        return PartedLogs()
+    recreated: tuple[str, ...] = ()
+    try:
+        recreated = recreated_topics(progress, ids_of_topics(cluster, {place.topic for place in progress}, timeout_ms))
+        ends = admin.find_offsets(cluster, sorted(progress), OffsetSpec.LATEST, timeout_ms=timeout_ms)
+        found = parted_logs(cluster, progress, ends.found, recreated, history, timeout_ms)
+    except SparkmirrorError as failure:
+        return PartedLogs(recreated=frozenset(recreated), unchecked=_unchecked(cluster, failure))
+    unasked = [_unchecked(cluster, why) for why in ends.failed.values()]
+    return PartedLogs(
+        recreated=frozenset(recreated),
+        parted={one.partition: one.offset for one in found},
+        unchecked=next(iter(unasked), ""),
+    )
+
+
+def _unchecked(cluster: Cluster, failure: Exception) -> str:
+    return (
+        f"whether {cluster.alias} still has what was copied, or has deleted topics and created them again, is not "
+        f"known: {failure}"
     )
