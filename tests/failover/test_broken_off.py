@@ -40,6 +40,7 @@ def refused(code: int) -> BrokerError:
         (refused(15), True),
         (refused(5), True),
         (refused(30), False),
+        (refused(3), False),
         (LOGIN, False),
     ],
 )

@@ -103,6 +103,13 @@ def test_a_record_that_is_gone_there_becomes_the_oldest_that_is_left():
     assert NO_OFFSET not in {place.offset for place in move.places}
 
 
+def test_a_partition_that_does_not_exist_there_is_left_out_and_the_others_are_moved():
+    (move,) = decide(sight({COPY: 105, ORDERS: 4}, absent=frozenset({ORDERS})))
+    assert move.missing == {BACK: Committed(4, "note")}
+    assert [(place.partition, place.text) for place in move.absent] == [(COPY, "orders-0 does not exist there")]
+    assert move.left_out == move.absent
+
+
 def at_home(offset: int) -> Standing:
     return Standing(offsets={"g": {ORDERS: Committed(offset)}})
 

@@ -65,6 +65,12 @@ def test_where_nothing_was_ever_mirrored_a_group_goes_to_the_end_of_an_empty_par
     assert len(move.left_out) == (not wanted)
 
 
+def test_a_copy_that_does_not_exist_is_left_out_with_the_reason():
+    (move,) = decide(replace(sight(15), absent=frozenset({THERE})))
+    assert (move.wanted, move.left_out, move.inexact) == ({}, move.absent, ())
+    assert move.absent[0].text == "a.orders-0 does not exist there"
+
+
 def with_commit(downstream: int, upstream: int, seen: Sight) -> Sight:
     """The same where the flow has committed that on the target last."""
     return replace(seen, commits={"g": {THERE: FlowCommit(downstream, upstream)}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.report import Report, as_dict, as_markdown
 from sparkmirror.failover.states import COMMITTING, Kind, Step
 from sparkmirror.kafka.groups import Committed
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.ledger import Operation
 from tests.flow.running import write_file
 
@@ -100,6 +101,16 @@ def test_no_group_is_counted_as_moved_before_the_first_commit(tmp_path, step, co
     done = operation(step=step, facts={COMMITTING: committing})
     found = report(tmp_path, done, moves=[moved("orders", "a.orders")])
     assert as_dict(found)["moved"] == {"groups": groups, "offsets": groups, "of_groups": 1}
+
+
+def test_offsets_of_partitions_that_do_not_exist_are_trouble(tmp_path):
+    there = moved("orders", "a.orders")
+    gone = replace(there.places[0], target=TopicPartition("a.gone", 0), offset=NO_OFFSET, absent=True)
+    found = report(tmp_path, operation(), moves=[replace(there, places=(*there.places, gone))])
+    (trouble,) = found.troubles
+    assert "1 partitions, which do not exist on b" in trouble
+    assert "billing at a.gone-0" in trouble
+    assert report(tmp_path, operation(), moves=[there]).troubles == ()
 
 
 OVER = [("orders", "a.orders"), ("heartbeats", "a.heartbeats"), ("sparkmirror.x.internal", "a.sparkmirror.x.internal")]

@@ -163,6 +163,23 @@ def test_a_record_that_the_flow_back_has_brought_is_compared_with_where_it_came_
 
 
 @pytest.mark.parametrize(
+    ("committed", "translated", "end", "verdict", "compared"),
+    [
+        pytest.param(130, 30, 30, Verdict.VERIFIED, (124, 29), id="at the very end of both logs"),
+        pytest.param(130, 33, 33, Verdict.VERIFIED, (124, 29), id="behind what others wrote to the target"),
+        pytest.param(130, 30, 29, Verdict.WRONG, (124, 29), id="the target has lost the last copy"),
+        pytest.param(130, 33, 32, Verdict.WRONG, (124, 29), id="the target has lost what others wrote"),
+        pytest.param(113, 18, 30, Verdict.VERIFIED, (113, 18), id="a copy follows"),
+    ],
+)
+def test_at_the_end_no_record_need_lie_where_the_flow_back_is_on_record(committed, translated, end, verdict, compared):
+    here, there = both()
+    asked = Question(HERE, THERE, committed, translated, Place.BACK_BEHIND, BROUGHT)
+    found = answer(asked, MAP, here, replace(there, end=end))
+    assert (found.verdict, found.source, found.target) == (verdict, *compared), found
+
+
+@pytest.mark.parametrize(
     ("source", "target", "skipped"), [(0, 13, 1), (102, 14, 2), (0, 16, 4), (103, 16, 0), (0, 12, 0)]
 )
 def test_what_the_target_has_no_more_and_the_source_has_is_counted_as_skipped(source, target, skipped):

@@ -139,6 +139,14 @@ def test_read_committed_ends_before_an_open_transaction(
     producer.abort_transaction(60)
 
 
+def test_partitions_that_do_not_exist_are_told_from_those_that_do(cluster: Cluster, topic: Callable[..., str]) -> None:
+    known, unknown = topic("known"), topic("unknown")
+    _create(cluster, known)
+    asked = [TopicPartition(known, 0), TopicPartition(known, 1), TopicPartition(unknown, 0)]
+    assert admin.absent(cluster, asked) == set(asked[1:])
+    assert admin.absent(cluster, []) == frozenset()
+
+
 def test_a_partition_that_is_not_there_fails_alone(cluster: Cluster, topic_name: str) -> None:
     _create(cluster, topic_name)
     there, none = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.failover.states import Step
-from sparkmirror.kafka.codes import Advice, advice
+from sparkmirror.kafka.codes import GONE, Advice, advice
 from sparkmirror.offsets.ledger import Operation
 
 
@@ -17,7 +17,8 @@ def cause(failure: SparkmirrorError) -> str:
     """What may be behind it and where to look, or "" where the failure itself says that."""
     away = isinstance(failure, LinkError) and not failure.lasting
     unable = isinstance(failure, BrokerError) and advice(failure.code) in (Advice.RETRY, Advice.REFRESH)
-    if not (away or unable):
+    gone = isinstance(failure, BrokerError) and failure.code in GONE
+    if gone or not (away or unable):
         return ""
     return "a broker may have ended, or cannot write: see the brokers' logs, and whether a disk is full"
 

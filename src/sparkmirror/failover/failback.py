@@ -341,13 +341,11 @@ def decided(
     from_here = {place for place in here if place.topic in local}
     there = sorted(from_there | {TopicPartition(local[place.topic], place.partition) for place in from_here})
     timeout_ms = back.flow.admin_timeout_ms
-    oldest = admin.find_offsets(
-        back.target, there, OffsetSpec.EARLIEST, timeout_ms=min(timeout_ms, look.OLDEST_MS)
-    ).found
+    absent, oldest = look.what_is_left(back.target, there, timeout_ms)
     ways = _way(forth, copies, from_there), _way(back, local, from_here)
     mirrored = {place for place, own in ways[0].maps.items() if len(own)}
     mirrored |= {TopicPartition(local[here.topic], here.partition) for here, own in ways[1].maps.items() if len(own)}
-    unmirrored = [place for place in there if place not in mirrored]
+    unmirrored = [place for place in there if place not in mirrored and place not in absent]
     return homeward.decide(
         HomewardSight(
             offsets=offsets,
@@ -358,6 +356,7 @@ def decided(
             recreated=frozenset(seen.recreated),
             parted={one.partition: one.offset for one in seen.parted},
             oldest=oldest,
+            absent=absent,
             empty=ends_of_empty(back.target, unmirrored, timeout_ms),
             there=look.standing_there(back.target, offsets, timeout_ms),
             moved=moved,

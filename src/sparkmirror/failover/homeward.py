@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from sparkmirror.failover.moves import USED, GroupMove, MovedPlace, Standing, not_there, used_since
+from sparkmirror.failover.moves import USED, GroupMove, MovedPlace, Standing, left_out_as_absent, not_there, used_since
 from sparkmirror.kafka.groups import Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits
@@ -69,6 +69,7 @@ class HomewardSight:
         recreated: topics there that were made anew since they were copied: the copies' maps say nothing of them.
         parted: by partition there, where its log parts from what was copied of it: it has lost the rest.
         oldest: the first offset that partitions there still have.
+        absent: partitions that do not exist there.
         empty: the ends of partitions there that have no record.
         there: how the groups stand there.
         moved: the groups that the operation has moved already.
@@ -85,6 +86,7 @@ class HomewardSight:
     recreated: frozenset[str] = frozenset()
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest: Mapping[TopicPartition, int] = field(default_factory=dict)
+    absent: frozenset[TopicPartition] = frozenset()
     empty: Mapping[TopicPartition, int] = field(default_factory=dict)
     there: Standing = field(default_factory=Standing)
     moved: frozenset[str] = frozenset()
@@ -113,6 +115,8 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
         return MovedPlace(partition=here, target=None, committed=committed, text="no flow has to do with the topic")
     before = sight.there.at(group, there)
     found = MovedPlace(partition=here, target=there, committed=committed, before=before)
+    if there in sight.absent:
+        return left_out_as_absent(found, there)
     at = min(committed.offset, sight.lost.get(here, committed.offset))  # behind it lie other records than it meant
     plain, offsets = _on(sight, here, at), sight.local.maps.get(here)
     back = _copied(sight, here)

@@ -240,6 +240,19 @@ def standing_there(target: Cluster, groups: Iterable[str], timeout_ms: int) -> S
     return Standing(listed=listed, offsets=fetched.found, unreadable=unreadable)
 
 
+def what_is_left(
+    cluster: Cluster, places: Iterable[TopicPartition], timeout_ms: int
+) -> tuple[frozenset[TopicPartition], dict[TopicPartition, int]]:
+    """Those of the partitions that do not exist, and the first offset that each of the others has, if it answers.
+
+    Raises:
+        SparkmirrorError: the cluster cannot be asked at all.
+    """
+    absent = admin.absent(cluster, places, timeout_ms)
+    there, timeout_ms = sorted(set(places) - absent), min(timeout_ms, OLDEST_MS)
+    return absent, dict(admin.find_offsets(cluster, there, OffsetSpec.EARLIEST, timeout_ms=timeout_ms).found)
+
+
 def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None) -> Sight:
     """What is on record of the source's groups, and how they stand on the target.
 
@@ -266,16 +279,16 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None) -> 
     found = maps.of(copied)
     unmirrored = {place for place in copied if place not in found} | never_mirrored(found)
     changed = Changes.of({} if operation is None else operation.facts)
-    copies = [TopicPartition(renamed[place.topic], place.partition) for place in unmirrored]
+    absent, oldest = what_is_left(target, there, timeout_ms)
+    copies = {TopicPartition(renamed[place.topic], place.partition) for place in unmirrored} - absent
     return Sight(
         offsets=offsets,
         seen_ms=seen_ms,
         renamed=renamed,
         maps=found,
         inherited=dict(state.inherited),
-        oldest=admin.find_offsets(
-            target, sorted(there), OffsetSpec.EARLIEST, timeout_ms=min(timeout_ms, OLDEST_MS)
-        ).found,
+        oldest=oldest,
+        absent=absent,
         there=standing_there(target, offsets, timeout_ms),
         empty=ends_of_empty(target, copies, timeout_ms),
         originals=originals,

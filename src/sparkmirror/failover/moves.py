@@ -71,6 +71,7 @@ class Sight:
         maps: of the source partitions of which something is mirrored.
         inherited: what MirrorMaker 2 copied of some of them.
         oldest: the first offset that target partitions still have.
+        absent: target partitions that do not exist.
         empty: the ends of target partitions without a record, where nothing was ever mirrored.
         there: how the groups stand on the target.
         originals: of the source topics that are copies of the target's own, the names that these have there.
@@ -97,6 +98,7 @@ class Sight:
     moved: frozenset[str] = frozenset()
     recreated: frozenset[str] = frozenset()
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
+    absent: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,7 @@ class MovedPlace:
         used: whether others have committed on the target since the operation moved the group: it stays there.
         skipped: offsets that the group has not read and that the target does not have, so many at most: they were never
             copied, or are gone there.
+        absent: whether the target's partition does not exist, so that nothing can be committed for it.
         text: what lies at the offset, or why there is none.
     """
 
@@ -129,6 +132,7 @@ class MovedPlace:
     further: int = 0
     used: bool = False
     skipped: int = 0
+    absent: bool = False
     text: str = ""
 
 
@@ -191,6 +195,11 @@ class GroupMove:
     def left_out(self) -> tuple[MovedPlace, ...]:
         """The partitions of copied topics without an offset on the target."""
         return tuple(place for place in self.places if place.target is not None and place.offset == NO_OFFSET)
+
+    @property
+    def absent(self) -> tuple[MovedPlace, ...]:
+        """The partitions that do not exist on the target."""
+        return () if self.hindrance else tuple(place for place in self.places if place.absent)
 
     @property
     def inexact(self) -> tuple[MovedPlace, ...]:
@@ -289,6 +298,8 @@ def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
         )
     target = TopicPartition(name, partition.partition)
     found = MovedPlace(partition=partition, target=target, committed=committed, before=sight.there.at(group, target))
+    if target in sight.absent:
+        return left_out_as_absent(found, target)
     upstream = sight.upstream.get(group, {}).get(partition)
     if partition.topic not in sight.renamed:
         return _in_the_original(sight, group, found, upstream)
@@ -354,6 +365,11 @@ def used_since(there: int, wanted: int, commit: FlowCommit | None) -> bool:
         commit: what the flow itself has committed there last.
     """
     return there not in (NO_OFFSET, wanted) and (commit is None or commit.downstream != there)
+
+
+def left_out_as_absent(found: MovedPlace, target: TopicPartition) -> MovedPlace:
+    """A place whose partition does not exist where groups go to: brokers would refuse what is committed for it."""
+    return replace(found, absent=True, text=f"{target} does not exist there")
 
 
 def not_there(skipped: int) -> str:

@@ -87,6 +87,7 @@ class Report:
         found += [f"{topic}-{number}: {why}" for topic, number, why in facts.get("unsettled", [])]
         found += [f"group {group} got members on the target meanwhile" for group in facts.get("active", [])]
         found += [f"group {move.group}: {move.hindrance}" for move in self.moves if move.hindrance]
+        found += _absent(self.moves, self.taken)
         return (*found, *facts.get("problems", []))
 
     @property
@@ -273,6 +274,13 @@ def _again(moves: Sequence[GroupMove]) -> str:
 def _without(moves: Sequence[GroupMove]) -> list[MovedPlace]:
     """The offsets in copied topics, of groups that are moved, that have no place on the other cluster."""
     return [place for move in moves if not move.hindrance for place in move.left_out]
+
+
+def _absent(moves: Sequence[GroupMove], taken: str) -> list[str]:
+    """The groups whose partitions do not exist on the cluster that they go to, a line for all."""
+    left_out = [f"{move.group} at {place.target}" for move in moves for place in move.absent]
+    why = f"which do not exist on {taken}, cannot be committed, and are left out: {some(left_out)}"
+    return [f"the offsets of groups in {len(left_out)} partitions, {why}"] if left_out else []
 
 
 def _applications(report: Report) -> list[str]:

@@ -5,7 +5,8 @@ Pure. `begin` says what is to be read first, `judge` what the records mean, or w
 
     the next record            the first one at the committed offset or behind it that is mirrored, and the one at the
                                translated offset
-    the last record before     of a group that has read all that is mirrored: the last mirrored record on both sides
+    the last record before     of a group that has read all that is mirrored: the last mirrored record on both sides;
+                               no record need lie where such a group goes on
 
 Where compaction took one of the two, the next pair that is there on both sides counts, as for a reader. Where two flows
 write to one topic the next record may be one that the flow back has put on the source: its map knows the other one.
@@ -27,7 +28,7 @@ from typing import TypeAlias
 
 from sparkmirror.batches import HEADER_NAME
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.map import OffsetMap, Stretch
 from sparkmirror.offsets.translation import Place
 
 TURNS = 4
@@ -161,8 +162,8 @@ def begin(question: Question, offsets: OffsetMap, logs: Logs) -> Step:
         return Finding(Verdict.INEXACT)
     if question.place is Place.THINNED:
         return Finding(Verdict.THINNED)
-    if question.place is Place.END:
-        last = offsets.end()
+    last = offsets.end()
+    if question.place is Place.END or (question.place is Place.BACK_BEHIND and _is_behind(question, last)):
         if last is None:
             return Finding(Verdict.GONE, "nothing of the partition is mirrored yet")
         # The translated offset is what is asked about: the record before it, and no other. Where the flow back writes
@@ -223,7 +224,7 @@ def difference(here: Seen, there: Seen, source_id: str) -> tuple[str, ...]:
 
 def _out_of_reach(question: Question, aim: Aim, logs: Logs) -> Finding | None:
     """Why one of the two records cannot be there."""
-    if aim.target >= logs.target_end:
+    if max(aim.target, question.translated - 1) >= logs.target_end:
         text = f"{question.there} ends at {logs.target_end}: the target has lost what it had acknowledged"
         return Finding(Verdict.WRONG, text, aim.source, aim.target, before=aim.before)
     if aim.source < logs.source_start:
@@ -234,6 +235,11 @@ def _out_of_reach(question: Question, aim: Aim, logs: Logs) -> Finding | None:
         text = f"{question.here} ends at {logs.source_end}: the source has lost what was copied"
         return Finding(Verdict.GONE, text, before=aim.before)
     return None
+
+
+def _is_behind(question: Question, last: Stretch | None) -> bool:
+    """Whether a group has read all that is mirrored."""
+    return last is None or last.source < question.committed
 
 
 def _is_exact(question: Question, offset: int, offsets: OffsetMap, *, brought: bool) -> bool:

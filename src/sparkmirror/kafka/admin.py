@@ -28,7 +28,7 @@ from sparkmirror.errors import BrokerError
 from sparkmirror.kafka import changes
 from sparkmirror.kafka.changes import Change, explaining, remedy_of
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.codes import UNAUTHORIZED
+from sparkmirror.kafka.codes import GONE, UNAUTHORIZED, UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.leaders import Leader, OffsetSpec, ask_leaders
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, explained, repeat
 from sparkmirror.model import ClusterId, TopicPartition
@@ -43,6 +43,9 @@ NAMED_TOPICS = 1_000
 """Per request."""
 
 _UNSUPPORTED_VERSION = 35
+
+_ABSENT_MS = 1_000
+"""A broker that knows nothing of a topic is asked again for so long: a new one spreads meanwhile."""
 
 
 class TopicDescription(NamedTuple):
@@ -125,6 +128,39 @@ def visible_topics(
             if topic.partitions:
                 found[topic.name] = _described(topic)
     return found
+
+
+def absent(
+    cluster: Cluster, partitions: Iterable[TopicPartition], timeout_ms: int = ADMIN_MS
+) -> frozenset[TopicPartition]:
+    """Those of the partitions that do not exist; one that is hidden from this user, or has no leader, is none of them.
+
+    Args:
+        cluster: where.
+        partitions: which.
+        timeout_ms: milliseconds for each request.
+
+    Raises:
+        LinkError: no broker could be asked.
+    """
+
+    def ask(wanted: Sequence[TopicPartition], _deadline: Deadline) -> Iterable[Answer[TopicPartition, None]]:
+        codes: dict[str, int] = {}
+        numbers: dict[str, set[int]] = {}
+        for piece in chunks(sorted({place.topic for place in wanted}), NAMED_TOPICS):
+            for topic in cluster.run(_metadata, cluster, piece, timeout_ms).topics:
+                codes[topic.name] = topic.error_code
+                numbers[topic.name] = {part.partition_index for part in topic.partitions}
+        for place in wanted:
+            known = numbers.get(place.topic, set())
+            gone = codes.get(place.topic) in GONE or (bool(known) and place.partition not in known)
+            yield Answer(key=place, code=UNKNOWN_TOPIC_OR_PARTITION if gone else 0)
+
+    def explain(place: TopicPartition, code: int, _message: str) -> BrokerError:
+        return explained(code, cluster.alias, topic=place.topic, partition=place.partition)
+
+    asked = repeat(list(partitions), ask, explain, timeout_ms, cluster.backoff, unknown_ms=_ABSENT_MS)
+    return frozenset(asked.failed)
 
 
 def wait_for_leaders(
