@@ -126,7 +126,7 @@ def test_what_is_written_at_home_after_it_was_compared_is_added(cluster_a, clust
         command = halted(Step.MOVING, "failback", home.file, *home.back)
         write(cluster_a, name, marked("late", 3))
         command.send_signal(signal.SIGCONT)
-        assert command.wait(timeout=120) == 0
+        assert command.wait(timeout=240) == 0
         report = json.loads(next(tmp_path.glob("failback-*.json")).read_text())
         assert home.kept(report) == [*marked("home", 5), *marked("late", 3)]
         write(cluster_a, name, marked("then", 2))
@@ -156,7 +156,7 @@ def test_the_flow_back_leaves_groups_where_a_failback_has_put_them(cluster_a, cl
         time.sleep(4)  # some rounds of the duty that syncs groups
         assert home.next_on_a(group) == marked("away", 5)[3]
         command.send_signal(signal.SIGCONT)
-        assert command.wait(timeout=120) == 0
+        assert command.wait(timeout=240) == 0
         time.sleep(4)
         assert home.next_on_a(group) == marked("away", 5)[3]
         mirror.stop_in_time()

@@ -102,7 +102,7 @@ class Scene:
         """The command, halted before a step."""
         line = [sys.executable, "-m", "tests.failover.halting", step.name, *map(str, self.words)]
         command = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        until(lambda: is_halted(command), f"it halts before {step.name}", 60)
+        until(lambda: is_halted(command), f"it halts before {step.name}", 240)
         return command
 
 
@@ -139,7 +139,7 @@ def ballast(cluster: LabCluster, topic: str) -> None:
 def goes_on(command: subprocess.Popen[str]) -> str:
     """Has it go on to its end, and gives what it said."""
     command.send_signal(signal.SIGCONT)
-    said, _ = command.communicate(timeout=150)  # it ends by itself
+    said, _ = command.communicate(timeout=300)  # it ends by itself
     return " ".join(said.split())
 
 
@@ -162,7 +162,7 @@ def test_a_failover_onto_a_full_disk_says_so_and_goes_on_when_there_is_room(clus
         command = scene.halted(step)
         fill(broker, ROOM if step is Step.MOVING else 0)
         said = goes_on(command)
-        until(lambda: not broker.running, "a broker without a disk ends itself", 60)
+        until(lambda: not broker.running, "a broker without a disk ends itself", 240)
         if step is Step.MOVING:
             again = sparkmirror(*scene.words)
             assert (again.returncode, "cluster b at" in again.stderr) == (1, True), again.stderr

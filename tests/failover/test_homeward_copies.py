@@ -129,7 +129,7 @@ def test_what_others_wrote_to_copies_goes_home_once_and_nothing_else_does(cluste
         produce(cluster_b, scene.copy, "early", 6)  # while the flow forth copies
         until(lambda: home(scene, "early-5"), "what others wrote goes home while both flows run")
         over = scene.command("failover", "--force")
-        said, _ = over.communicate(timeout=150)
+        said, _ = over.communicate(timeout=300)
         assert over.returncode == 0, said
         written, own = write_over_there(scene, local)
         reaches(cluster_a, f"b.{local}", 30)
@@ -209,7 +209,7 @@ def test_a_flow_that_is_stopped_says_that_it_will_tell_writers_and_nothing_older
         produce(cluster_a, scene.topic, "first", 30)
         reaches(cluster_b, scene.copy, 36)
         over = scene.command("failover", "--force")
-        said, _ = over.communicate(timeout=150)
+        said, _ = over.communicate(timeout=300)
         assert over.returncode == 0, said
         produce(cluster_b, scene.copy, "plain", 9)
         dry = sparkmirror("failback", scene.file, "--to", stem, "--dry-run")

@@ -96,7 +96,7 @@ def test_what_applications_did_at_the_source_after_groups_were_moved_is_reported
         commit(cluster_a, over.on, over.name, {0: 60})
         write(cluster_a, over.name, records(LATE, DONE))
         command.send_signal(signal.SIGCONT)
-        command.wait(timeout=120)
+        command.wait(timeout=240)
         records_late, commit_late = over.report["troubles"]
         assert f"{LATE} records of 1 partitions came to {over.name} after the flow was stopped" in records_late
         assert f"group {over.on} committed on {over.name} after its offsets were read" in commit_late

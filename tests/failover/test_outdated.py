@@ -84,7 +84,7 @@ def test_a_second_failover_goes_by_where_the_failback_has_put_the_groups(cluster
             command = halted(Step.RELEASING, "failback", home.file, *home.back)
             assert committed(cluster, group, name) == {0: 12}
             command.send_signal(signal.SIGCONT)
-            assert command.wait(timeout=120) == 0
+            assert command.wait(timeout=240) == 0
             broker.kill()  # before the flow has looked at groups again, or right after that
             home.leave("failover", "--force")
             assert committed(cluster_b, group, home.copy) == {0: 12}
@@ -108,7 +108,7 @@ def test_a_switchover_is_refused_where_the_source_topic_is_another_one_by_now(cl
         write(cluster_a, name, marked("new", 10))
         commit(cluster_a, group, name, {0: 4})
         command.send_signal(signal.SIGCONT)
-        assert command.wait(timeout=120) == 1
+        assert command.wait(timeout=240) == 1
         again = sparkmirror("switchover", home.file, *words)
         assert again.returncode == 1
         assert "was deleted and created again" in again.stderr
@@ -177,7 +177,7 @@ def test_a_group_that_its_owner_has_deleted_on_the_source_meanwhile_is_not_broug
             deleted.result(30)
         commit(cluster_a, partly, other, {0: 0})
         command.send_signal(signal.SIGCONT)
-        code = command.wait(timeout=120)
+        code = command.wait(timeout=240)
         assert committed(cluster_b, kept, home.copy) == {0: 5}
         assert committed(cluster_b, gone, home.copy) == {}
         assert committed(cluster_b, partly, home.copy) == {}
@@ -202,7 +202,7 @@ def test_an_operator_that_stood_still_orders_nothing_any_more(cluster_a, cluster
         until(lambda: mirrored(cluster_b, home.copy) == [*marked("old", 10), *marked("then", 20)], "it goes on")
         home.leave("failover", "--force")
         stale.send_signal(signal.SIGCONT)
-        assert stale.wait(timeout=60) == 1
+        assert stale.wait(timeout=240) == 1
         time.sleep(ROUNDS_SECONDS)
         assert "is held since" in sparkmirror("status", home.file).stdout
         assert mirrored(cluster_b, home.copy) == [*marked("old", 10), *marked("then", 20)]
@@ -235,7 +235,7 @@ def test_a_driver_that_stood_still_while_the_groups_were_moved_commits_nothing_a
         finally:
             driver.send_signal(signal.SIGCONT)
             driver.terminate()
-            driver.wait(timeout=90)
+            driver.wait(timeout=240)
 
 
 def test_a_flow_back_that_decided_before_a_failback_placed_the_groups_commits_nothing_after_it(
@@ -273,7 +273,7 @@ def test_a_flow_back_that_decided_before_a_failback_placed_the_groups_commits_no
         finally:
             driver.send_signal(signal.SIGCONT)
             driver.terminate()
-            driver.wait(timeout=90)
+            driver.wait(timeout=240)
 
 
 def test_a_failback_knows_when_a_flow_back_that_runs_has_ended_its_round(cluster_a, cluster_b, topic, tmp_path):

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sparkmirror.lab.cluster import LabCluster
 from tests.flow.running import admin_of, ends, until
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 240.0
 
 
 def create(

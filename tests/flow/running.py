@@ -32,7 +32,7 @@ from sparkmirror.lab.processes import lane_workers
 T = TypeVar("T")
 
 LOOK_SECONDS = 0.2
-COPY_SECONDS = 180.0
+COPY_SECONDS = 300.0
 ANSWER_SECONDS = 60.0
 
 
