@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from sparkmirror import config
 from sparkmirror.failover.states import Step
 from sparkmirror.flow import status
 from sparkmirror.lab.cluster import LabCluster, start
+from tests.failover.halting import halted
 from tests.failover.test_changed_home import Home, marked
 from tests.failover.test_switching import begun, died
 from tests.flow import offset_map
-from tests.flow.running import Running, commit, ends, until
+from tests.flow.running import Running, commit, committed, ends, until
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.invoking import sparkmirror
 
@@ -37,7 +39,8 @@ class Torn(Home):
     def copied(self) -> None:
         """In two batches, so that the log can be cut between them."""
         for end in self.firsts:
-            commit(self.a, f"{self.name}-{end}", self.name, {0: int(end.partition("-")[0])})
+            offsets = {0: int(end.partition("-")[0])}
+            until(lambda: taken(self.a, f"{self.name}-{end}", self.name, offsets), "the coordinator has begun")  # noqa: B023 - at once
         for number in (CUT, len(OLD)):
             write(self.a, self.name, OLD[len(mirrored(self.b, self.copy)) : number])
             until(lambda: mirrored(self.b, self.copy) == OLD[:number], "copied")  # noqa: B023 - at once
@@ -135,6 +138,53 @@ def test_a_failover_from_a_cluster_that_has_lost_copies_goes_by_what_the_other_o
             assert done.returncode == 0, done.stdout + done.stderr
             assert home.next_on_a(group) == OLD[CUT]
             mirror.stop(seconds=60)
+
+
+@pytest.mark.parametrize("kind", ["switchover", "failover"])
+def test_a_target_that_loses_copies_after_the_flow_was_stopped(topic, tmp_path, kind):
+    """A switchover loses nothing, and is taken back; a failover goes by what is left."""
+    with start("home") as a, start("away") as b:
+        home = Torn(a, b, topic("late"), tmp_path, kept=True)
+        name = home.name
+        idle = ("--wait-for-idle", "1") if kind == "switchover" else ()
+        words = (kind, home.file, "--from", name, "--to", "b", "--yes", "--report", tmp_path, *idle)
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            home.copied()
+            until(lambda: on_record(b, f"sparkmirror.{name}.b.internal", f"{name}-8", name) == 8, "it is on record")
+            if kind == "failover":
+                a.brokers[0].kill()
+            command = halted(Step.MOVING, *words)
+            home.tear(onward=False)
+            command.kill()
+            command.wait()
+            done = sparkmirror(*words)
+            if kind == "switchover":
+                assert done.returncode == 1, done.stdout
+                said = " ".join(done.stderr.split())
+                assert f"b has lost what had been copied there from offset {CUT} on, offsets 7 to 9 of {name}-0" in said
+                assert committed(b, f"{name}-8", name) == {}
+                back = sparkmirror(*words[:6], "--abandon", *words[6:])
+                assert back.returncode == 0, back.stdout + back.stderr
+                until(lambda: mirrored(b, name) == OLD, "what was lost is copied again")
+                mirror.stop_in_time()
+            else:
+                assert "3 records known to be missing" in " ".join(done.stdout.split()), done.stdout + done.stderr
+                groups = {end: int(end.partition("-")[0]) for end in home.firsts}
+                assert {end: committed(b, f"{name}-{end}", name)[0] for end in groups} == {
+                    end: min(offset, CUT) for end, offset in groups.items()
+                }
+                mirror.stop(seconds=60)
+
+
+def taken(cluster: LabCluster, group: str, name: str, offsets: dict[int, int]) -> bool:
+    """Commits for a group, if its coordinator can take that yet: the cluster has just been started."""
+    try:
+        commit(cluster, group, name, offsets)
+    except KafkaException as failure:
+        if failure.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+            return False
+        raise
+    return True
 
 
 def on_record(cluster: LabCluster, internal: str, group: str, name: str) -> int | None:

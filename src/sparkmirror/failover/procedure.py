@@ -3,7 +3,8 @@
 Invariants: a step that is done again changes nothing that it had done; before a group is moved the flow is stopped and
 settled, so that what is translated with does not change any more; before each change it is certain that nobody else has
 the operation. A step that fails leaves the operation where it is, with the reason, to be resumed or taken back. Hours
-may pass before: the step that moves groups asks the source again, since applications may have gone on there.
+may pass before: the step that moves groups asks the source again, since applications may have gone on there, and the
+target, since it may have lost the end of a log.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import fence, look, moves
+from sparkmirror.failover import comparison, fence, look, moves
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.late import records_behind
@@ -270,20 +271,44 @@ class Procedure:
         if not self._is_clean():
             self._tell("the flow's driver does not answer: it is fenced, and the target's own logs are read")
         elif torn:
-            where = f"{torn[0]} and {len(torn) - 1} other partitions" if len(torn) > 1 else str(torn[0])
-            self._tell(
-                f"{flow.target.alias} lacks what the flow had written of {where}: the target's own logs are read"
-            )
+            self._tell(self._said_of_torn(torn))
         elif doubtful:
             self._tell(
                 f"a run before the last did not end cleanly, and of {len(doubtful)} partitions nothing is on record "
                 "since: the target's own logs are read"
             )
         if torn or doubtful or not self._is_clean():
-            unsettled = settle(flow, self._sides.target, self._file, SETTLE_SECONDS, torn)
-            rows = [[*place, why] for place, why in sorted(unsettled.items())]
-            self._operator.note(unsettled=rows)
-            self._store.follow()
+            self._settle(torn)
+
+    def _settle(self, torn: Sequence[TopicPartition]) -> None:
+        """Has the target's own logs read, and puts on record where each partition stands."""
+        unsettled = settle(self._sides.flow, self._sides.target, self._file, SETTLE_SECONDS, torn)
+        rows = [[*place, why] for place, why in sorted(unsettled.items())]
+        self._operator.note(unsettled=rows)
+        self._store.follow()
+
+    def _said_of_torn(self, torn: Sequence[TopicPartition]) -> str:
+        where = f"{torn[0]} and {len(torn) - 1} other partitions" if len(torn) > 1 else str(torn[0])
+        here = self._sides.flow.target.alias
+        return f"{here} lacks what the flow had written of {where}: the target's own logs are read"
+
+    def _check_copies(self, operation: Operation) -> None:
+        """The target may have lost the end of a log since the flow was stopped.
+
+        A switchover loses nothing: before it has moved a group it can be taken back, and the flow copies what is lost.
+        """
+        if operation.kind == Kind.SWITCHOVER.value and not operation.facts.get(COMMITTING):
+            lost = comparison.lost_here(self._sides)
+            if lost:
+                one, here = lost[0], self._sides.flow.target.alias
+                raise SparkmirrorError(
+                    f"{one.copy}: {here} has lost what had been copied there from offset {one.offset} on, offsets "
+                    f"{one.first} to {one.last} of {one.partition}: take the operation back with --abandon, let "
+                    f"{self._sides.flow.name} copy them again, and begin it again"
+                )
+        elif torn := self._torn():
+            self._tell(self._said_of_torn(torn))
+            self._settle(torn)
 
     def _torn(self) -> tuple[TopicPartition, ...]:
         """The source partitions of which the target has lost something since, by its leader epochs."""
@@ -337,6 +362,7 @@ class Procedure:
     def _move(self, operation: Operation) -> None:
         """Commits for every group where it goes on at the target."""
         self.settle_commits()
+        self._check_copies(operation)
         if operation.kind == Kind.SWITCHOVER.value and not operation.facts.get(COMMITTING):
             self.check_members()
             self._check_ends()
