@@ -60,14 +60,14 @@ def next_of(cluster: LabCluster, topic: str, groups: dict[str, str]) -> dict[str
 
 
 def on_both(clusters: tuple[LabCluster, LabCluster], topic: str, count: int) -> None:
-    until(lambda: all(len(values(each, topic)) == count for each in clusters), f"{count} records on both", 60)
+    until(lambda: all(len(values(each, topic)) == count for each in clusters), f"{count} records on both", 240)
 
 
 def stand_still(clusters: tuple[LabCluster, LabCluster], topic: str, groups: dict[str, str]) -> None:
     """Several rounds of both flows move no group of the first cluster, and none on the other beyond its next record."""
     here, there = clusters
-    until(lambda: all(committed(there, group, topic) for group in groups), "groups are there", 60)
-    until(lambda: next_of(there, topic, groups) == groups, "at their very next records", 60)
+    until(lambda: all(committed(there, group, topic) for group in groups), "groups are there", 240)
+    until(lambda: next_of(there, topic, groups) == groups, "at their very next records", 240)
     before = {group: committed(here, group, topic) for group in groups}
     time.sleep(ROUNDS_SECONDS)
     assert {group: committed(here, group, topic) for group in groups} == before
@@ -127,7 +127,7 @@ def test_groups_rest_and_change_over_and_back_among_records_of_both_clusters(clu
         assert (over["repeated_records"], over["offsets_skipped"], over["troubles"]) == (0, 0, [])
         assert next_of(cluster_b, name, groups) == groups
         transact(cluster_b, name, "b", 10)
-        until(lambda: len(values(cluster_a, name)) == 40, "b's records are on a", 60)
+        until(lambda: len(values(cluster_a, name)) == 40, "b's records are on a", 240)
         groups[f"{name}-end"] = "b-10"
         used = {f"{name}-used": "b-14", f"{name}-last": "end"}
         for group, place in used.items():
@@ -160,7 +160,7 @@ def test_what_the_target_does_not_have_is_told_before_groups_are_moved_and_after
             reaches(cluster_b, f"{late}.{each}", count)
         for future in admin_of(cluster_b).delete_records([Place(f"{late}.{gone}", 0, 60)]).values():
             future.result(30)
-        until(lambda: skipped(file) == 90, "status tells", 60)
+        until(lambda: skipped(file) == 90, "status tells", 240)
         planned = sparkmirror("switchover", file, "--from", late, "--to", "b", "--dry-run")
         told = " ".join(planned.stdout.split())
         assert f"groups would skip what the target does not have: {group} at" in told, told

@@ -22,7 +22,7 @@ def create(
     admin = admin_of(cluster)
     for future in admin.create_topics([new]).values():
         future.result(60)
-    until(lambda: len(ends(cluster, name)) == len(replicas), f"leaders of {name}", 60)
+    until(lambda: len(ends(cluster, name)) == len(replicas), f"leaders of {name}", 240)
 
 
 def leader(admin: AdminClient, name: str) -> tuple[int, list[int]]:

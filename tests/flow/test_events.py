@@ -52,7 +52,7 @@ def delete_topic(cluster: LabCluster, name: str) -> None:
     admin = admin_of(cluster)
     for future in admin.delete_topics([name]).values():
         future.result(60)
-    until(lambda: not ends(cluster, name), f"{name} is gone", 60)
+    until(lambda: not ends(cluster, name), f"{name} is gone", 240)
 
 
 def read_all(cluster: LabCluster, name: str) -> dict[int, list[bytes | None]]:

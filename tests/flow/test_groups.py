@@ -138,7 +138,7 @@ def staged(source: LabCluster, target: LabCluster, name: str, stem: str, directo
     create_topic(source, name, 3, COMPACTED | {"segment.bytes": "1048576", "segment.ms": "100"})
     create_topic(target, f"a.{name}", 3)
     write(source, name)
-    until(lambda: len(read(source, name)[CLEANED]) == 5, "the log is cleaned", 60)
+    until(lambda: len(read(source, name)[CLEANED]) == 5, "the log is cleaned", 240)
     last = ends(source, name)
     walks = {
         f"{stem}-at-{step}": {number: min(end, step * end // 12) for number, end in last.items()} for step in range(13)

@@ -155,7 +155,7 @@ class Move:
 
 def names(refusal: Callable[[], str], told: str) -> None:
     """Waits until brokers know what was taken, and the refusal says so."""
-    until(lambda: told in refusal(), told, 60)
+    until(lambda: told in refusal(), told, 240)
 
 
 @pytest.fixture
