@@ -21,8 +21,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from sparkmirror.failover.states import Step
 from sparkmirror.lab.cluster import LabCluster, start_all
-from tests.failover.test_switching import contents
+from tests.failover.test_switching import begun, contents, died
 from tests.flow.logs import read
 from tests.flow.rights import GUARDED, allow
 from tests.flow.running import Running, admin_of, commit, committed, create_topic, reaches, until, write_file
@@ -212,3 +213,27 @@ def test_a_cluster_that_died_with_a_fence_is_opened_for_the_flow_back_when_it_re
             back.kill()
             back.wait()
     assert (old.written, new.written, old.refusals, new.refusals) == (10, 10, [], [])
+
+
+def test_who_was_kept_out_is_let_in_by_a_failback_though_one_before_was_taken_back(guarded, topic, tmp_path):
+    a, b = guarded
+    name = topic("fenced-again")
+    create_topic(a, name, PARTITIONS)
+    users = {alias: cluster.client_properties("SASL_SCRAM") for alias, cluster in (("x", a), ("y", b))}
+    file = write_file(tmp_path / "mm2.properties", users, {"x->y": name, "y->x": name}, {"tasks.max": "1"})
+    report_to = ("--wait-for-idle", "1", "--yes", "--report", str(tmp_path))
+    old = Application(a, name)
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        old.write(10)
+        reaches(b, f"x.{name}", 10)
+        over = sparkmirror("switchover", file, "--from", "x", "--to", "y", "--fence-by-acl", *report_to)
+        assert (over.returncode, denials(a)) == (0, [name]), over.stdout + over.stderr
+        died(begun(file, "failback", "--to", "x", *report_to, dies_in=Step.IDLING))
+        back = sparkmirror("failback", file, "--to", "x", *report_to, "--abandon")
+        assert (back.returncode, denials(a)) == (0, [name]), back.stdout + back.stderr
+        done = sparkmirror("failback", file, "--to", "x", *report_to)
+        assert (done.returncode, denials(a)) == (0, []), done.stdout + done.stderr
+        old.write(10)
+        reaches(b, f"x.{name}", 20)
+        mirror.stop_in_time()
+    assert (old.written, old.refusals) == (20, [])

@@ -80,3 +80,24 @@ def place_of(report: dict[str, Any], group: str) -> dict[str, Any]:
     (found,) = (one for one in report["groups"] if one["group"] == group)
     (place,) = found["partitions"]
     return dict(place)
+
+
+def test_a_second_failover_that_is_taken_back_leaves_the_flow_held_by_the_first(cluster_a, cluster_b, topic, tmp_path):
+    home = Home(cluster_a, cluster_b, topic("second"), tmp_path, kept=True)
+    name = home.name
+    write(cluster_a, name, marked("old", 10))
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, name) == marked("old", 10), "copied")
+        home.leave("failover", "--force")
+        write(cluster_a, name, marked("home", 5))
+        write(cluster_b, name, marked("away", 5))
+        until(lambda: marked("away", 5)[-1] in mirrored(cluster_a, name), "mirrored back")
+        words = ("--from", name, "--to", "b", "--yes", "--report", str(tmp_path), "--force")
+        died(begun(home.file, "failover", *words, dies_in=Step.STOPPING))
+        done = sparkmirror("failover", home.file, *words[:4], "--abandon", "--yes")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "stays held, by failover to b" in done.stdout
+        report = home.go_back()
+        assert home.kept(report) == marked("home", 5)
+        assert mirrored(cluster_b, name) == [*marked("old", 10), *marked("away", 5)]
+        mirror.stop(seconds=60)

@@ -30,7 +30,7 @@ from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.procedure import LOOK_SECONDS, Options, Procedure
-from sparkmirror.failover.states import COMMITTING, Keep, Step
+from sparkmirror.failover.states import COMMITTING, HOME_FENCE, Keep, Step
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.open_transactions import open_below
@@ -303,11 +303,11 @@ class Failback:
 
     def _let_in(self, operation: Operation) -> None:
         """Takes away what an operation before has denied on the cluster that came back."""
-        rows = operation.facts.get("home_fence", [])
+        rows = operation.facts.get(HOME_FENCE, [])
         if rows:
             flow = self._forth.flow
             fence.take_down(self._forth.source, fence.rules_of(rows), flow.admin_timeout_ms)
-            self._operator.note(home_fence=[])
+            self._operator.note(**{HOME_FENCE: []})
             self._tell(f"writing to {len(rows)} topics is no longer denied on {flow.source.alias}")
 
 

@@ -29,7 +29,7 @@ from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
-from sparkmirror.failover.states import COMMITTING, ENDED, MOVED, TRIED, Kind, Step, following
+from sparkmirror.failover.states import COMMITTING, ENDED, FENCE, HELD_BEFORE, MOVED, TRIED, Kind, Step, following
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.settling import settle
@@ -157,8 +157,8 @@ class Procedure:
         if options.fence is Fence.ACL:
             topics = {place.topic for place in self._ends(committed=False)}
             rules = fence.missing(self._sides.source, topics, self._timeout_ms)
-            rows = [*operation.facts.get("fence", []), *fence.rows_of(rules)]
-            self._operator.note(fence=rows)  # before they are made: whoever takes this back knows them
+            rows = [*operation.facts.get(FENCE, []), *fence.rows_of(rules)]
+            self._operator.note(**{FENCE: rows})  # before they are made: whoever takes this back knows them
             fence.put_up(self._sides.source, rules, self._timeout_ms)
             self._tell(f"writing to {len(rows)} topics is denied to everybody on {self._sides.source.alias}")
         deadline = time.monotonic() + options.timeout_s
@@ -257,6 +257,9 @@ class Procedure:
         """Has the flow drained and ended, or takes it from a driver that is dead, and settles it."""
         flow = self._sides.flow
         reason = f"{operation.kind} to {operation.target} ({operation.id})"
+        held = self._store.state.held
+        if held is not None and held.operation != operation.id:  # by one that has ended, and whose hold is to stay
+            self._operator.note(**{HELD_BEFORE: [held.operation, held.reason, held.time_ms, held.by]})
         self._store.write([HoldOrder(operation=operation.id, reason=reason, time_ms=now_ms(), by=operation.by)])
         gone = operation.kind == Kind.FAILOVER.value and not operation.facts.get("answers")
         patience = OBEY_AT_ONCE_SECONDS if gone else OBEY_SECONDS + flow.stop_timeout_ms / 1000
@@ -514,22 +517,35 @@ class Procedure:
     def _undo(self, operation: Operation) -> None:
         """Takes back what was done: the flow goes on, producers may write again."""
         self._store.follow()
-        self.allow(operation)
-        held = self._store.state.held
-        if held is not None and held.operation == operation.id:
+        held, before = self._store.state.held, operation.facts.get(HELD_BEFORE)
+        if held is not None and (before or held.operation != operation.id):
+            self._tell("what an earlier operation has done stays")
+        else:
+            self.allow(operation)
+        if held is None or held.operation != operation.id:
+            return
+        if before:
+            by_operation, reason, time_ms, by = before
+            self._store.write([HoldOrder(operation=by_operation, reason=reason, time_ms=time_ms, by=by)])
+            self._tell(f"{self._sides.flow.name} stays held, by {reason}")
+        else:
             self._store.write([], tombstones=[HOLD_KEY])
             self._tell(f"{self._sides.flow.name} is released")
 
-    def allow(self, operation: Operation) -> None:
+    def allow(self, operation: Operation, fact: str = FENCE) -> None:
         """Lets producers write to the source again.
+
+        Args:
+            operation: that has denied it.
+            fact: where that is on record.
 
         Raises:
             SparkmirrorError: the source cannot be asked, or refuses.
         """
-        rows = operation.facts.get("fence", [])
+        rows = operation.facts.get(fact, [])
         if rows:
             fence.take_down(self._sides.source, fence.rules_of(rows), self._timeout_ms)
-            self._operator.note(fence=[])  # from now on the same rule is somebody else's
+            self._operator.note(**{fact: []})  # from now on the same rule is somebody else's
             self._tell(f"writing to {len(rows)} topics is no longer denied on {self._sides.source.alias}")
 
 

@@ -17,7 +17,7 @@ from sparkmirror.failover.look import PartitionState
 from sparkmirror.failover.moves import Count, GroupMove, MovedPlace, count
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.plan import some
-from sparkmirror.failover.states import Keep, Kind, Step, can_be_taken_back
+from sparkmirror.failover.states import FENCE, Keep, Kind, Step, can_be_taken_back
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.ledger import Operation
@@ -310,7 +310,7 @@ def _fenced(report: Report) -> list[str]:
 
 def _denied(operation: Operation) -> list[str]:
     """The topics that nobody may write to now."""
-    return sorted({row[1] for row in operation.facts.get("fence", [])})
+    return sorted({row[1] for row in operation.facts.get(FENCE, [])})
 
 
 def _steps(operation: Operation) -> list[tuple[str, int, int]]:

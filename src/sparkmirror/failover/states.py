@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+from sparkmirror.offsets.ledger import Operation
+
 
 class Kind(Enum):
     """What is done."""
@@ -98,6 +100,19 @@ TRIED = "tried"
 MOVED, MOVED_BEFORE = "moved", "moved_before"
 """The facts that have the groups that the operation has moved, and those that earlier ones have moved to where
 applications are, since the flow is held: what is on record of these at the source is older."""
+
+
+FENCE, HOME_FENCE = "fence", "home_fence"
+"""The facts that have what is denied to producers: on the source of the operation, and, of a failback, on the cluster
+that came back, by operations before."""
+
+HELD_BEFORE = "held_before"
+"""The fact that has the order by which an earlier operation held the flow: it counts again if this is taken back."""
+
+
+def at_home(operation: Operation) -> str:
+    """The fact that has what is denied on the cluster from which the flow copies."""
+    return HOME_FENCE if operation.kind == Kind.FAILBACK.value else FENCE
 
 
 def can_be_taken_back(step: Step, facts: Mapping[str, Any]) -> bool:

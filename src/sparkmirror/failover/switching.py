@@ -27,7 +27,17 @@ from sparkmirror.failover.failback import Failback
 from sparkmirror.failover.operator import Operator, operating
 from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out
 from sparkmirror.failover.report import Report
-from sparkmirror.failover.states import COMMITTING, ENDED, MOVED_BEFORE, Kind, Step, can_be_taken_back
+from sparkmirror.failover.states import (
+    COMMITTING,
+    ENDED,
+    FENCE,
+    HOME_FENCE,
+    MOVED_BEFORE,
+    Kind,
+    Step,
+    at_home,
+    can_be_taken_back,
+)
 from sparkmirror.flow.opening import never_started
 from sparkmirror.flow.repositioning import is_stopped
 from sparkmirror.flow.sides import connected, record
@@ -209,10 +219,10 @@ class Desk:
     def _give_up(self, operator: Operator, unfinished: Operation, tell: Tell) -> None:
         """Ends a failback whose cluster is gone again, and lets producers write where applications are."""
         operator.resume()
-        rows = unfinished.facts.get("fence", [])
+        rows = unfinished.facts.get(FENCE, [])
         if rows:
             fence.take_down(self._sides.target, fence.rules_of(rows), self._sides.flow.admin_timeout_ms)
-            operator.note(fence=[])
+            operator.note(**{FENCE: []})
             tell(f"writing to {len(rows)} topics is no longer denied on {self._sides.target.alias}")
         operator.go_to(Step.ABANDONED)
         tell(_said_of_given_up(unfinished))
@@ -256,13 +266,13 @@ class Desk:
             if unfinished is not None:
                 raise SparkmirrorError(_other(unfinished))
             newest = state.ledger.operation
-            fenced = newest is not None and bool(newest.facts.get("fence"))
+            fenced = newest is not None and bool(newest.facts.get(at_home(newest)))
             if fence_only and not fenced:
                 raise SparkmirrorError(f"{flow.name}: nobody is denied to write to its topics on {flow.source.alias}")
             if state.held is None and not fenced:
                 raise SparkmirrorError(f"{flow.name} is not held")
             if newest is not None:
-                Procedure(self._sides, self._file, operator, tell).allow(newest)
+                Procedure(self._sides, self._file, operator, tell).allow(newest, at_home(newest))
             if fence_only:
                 return
             self._store.write([], tombstones=[HOLD_KEY])
@@ -288,8 +298,8 @@ class Desk:
     def _inherited_fence(self, kind: Kind) -> dict[str, Any]:
         """What an operation before has denied on the flow's source, and nobody has allowed again."""
         newest = self._store.state.ledger.operation
-        rows = [] if newest is None else newest.facts.get("fence", [])
-        return {"home_fence" if kind is Kind.FAILBACK else "fence": rows} if rows else {}
+        rows = [] if newest is None else newest.facts.get(at_home(newest), [])
+        return {HOME_FENCE if kind is Kind.FAILBACK else FENCE: rows} if rows else {}
 
 
 class BackDesk(Desk):
