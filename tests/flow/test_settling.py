@@ -7,6 +7,7 @@ import time
 import pytest
 
 from sparkmirror.config import load
+from sparkmirror.failover import look
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.sides import connected, record
 from tests.failover.test_changed_home import marked
@@ -42,3 +43,5 @@ def test_copies_that_do_not_exist_are_not_waited_for_and_stay_in_doubt(cluster_a
         assert state is not None
         assert state.ended_cleanly
         assert {place.topic for place in state.in_doubt()} == {gone, dropped}
+        told = look.with_absent(sides, look.partitions(flow, state, look.SourceState(failure="not asked")))
+        assert [one.partition.topic for one in told if one.absent] == [gone], "the report names it"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties import topics
@@ -63,6 +63,7 @@ class PartitionState:
         seen_ms: what the source had taken by then is known, milliseconds since 1970; 0 where nothing is.
         standing: why it stands still, or "".
         found: whether the flow has found it. One that it has not is copied from `position`, its oldest record.
+        absent: whether something of it was copied, and the copy does not exist any more.
     """
 
     partition: TopicPartition
@@ -72,6 +73,7 @@ class PartitionState:
     seen_ms: int
     standing: str = ""
     found: bool = True
+    absent: bool = False
 
     @property
     def missing(self) -> int:
@@ -136,6 +138,20 @@ def partitions(
         if place not in state.progress
     ]
     return tuple(sorted(known, key=lambda each: each.partition))
+
+
+def with_absent(sides: Sides, known: tuple[PartitionState, ...]) -> tuple[PartitionState, ...]:
+    """The same, told which copies do not exist any more, of topics that the flow copies.
+
+    Raises:
+        SparkmirrorError: the target cannot be asked.
+    """
+    assert sides.store is not None
+    state, flow = sides.store.state, sides.flow
+    copied = set(topics.read(flow, {one.partition.topic for one in known}, state.progress))
+    some = [one.target for one in known if one.partition.topic in copied and len(state.map_of(one.partition))]
+    absent = admin.absent(sides.target, some, flow.admin_timeout_ms)
+    return tuple(replace(one, absent=one.target in absent) for one in known)
 
 
 def _read_since(state: JournalState, point_ms: int) -> dict[TopicPartition, int]:

@@ -278,8 +278,9 @@ class Desk:
         return Report(
             flow=self._sides.flow,
             operation=operation,
-            partitions=look.partitions(
-                self._sides.flow, self._store.state, NOT_ASKED, by_groups=not _caught_up(operation)
+            partitions=look.with_absent(
+                self._sides,
+                look.partitions(self._sides.flow, self._store.state, NOT_ASKED, by_groups=not _caught_up(operation)),
             ),
             moves=moves.decide(sight),
         )
