@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from sparkmirror.config import load
+from sparkmirror.config import FlowConfig, load
 from sparkmirror.failover.look import SourceState, partitions
 from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.offsets.group_records import GroupSeen
 from sparkmirror.offsets.records import Life, Progress
 from sparkmirror.offsets.state import JournalState
 from tests.flow.running import write_file
@@ -14,15 +17,14 @@ from tests.flow.running import write_file
 PLACE = TopicPartition("orders", 0)
 
 
-@pytest.mark.parametrize(
-    ("of_partition", "of_flow", "seen"),
-    [(400, 500, 500), (600, 500, 600), (-1, 500, 500), (400, None, 400), (-1, None, 0)],
-)
-def test_a_record_that_was_written_while_the_source_was_away_is_no_sight_of_it(tmp_path, of_partition, of_flow, seen):
+def flow_of(directory: Path) -> FlowConfig:
     a, b = ({"bootstrap.servers": f"localhost:{port}"} for port in (1, 2))
-    (flow,) = load([write_file(tmp_path / "mm2.properties", {"a": a, "b": b}, {"a->b": "orders"})]).flows
-    state = JournalState()
-    state.progress[PLACE] = Progress(
+    (flow,) = load([write_file(directory / "mm2.properties", {"a": a, "b": b}, {"a->b": "orders"})]).flows
+    return flow
+
+
+def progress(recovery_ms: int) -> Progress:
+    return Progress(
         partition=PLACE,
         writer=Writer(producer_id=1, epoch=1),
         generation=1,
@@ -30,8 +32,17 @@ def test_a_record_that_was_written_while_the_source_was_away_is_no_sight_of_it(t
         next_sequence=7,
         end=9,
         time_ms=9_000,
-        recovery_ms=of_partition,
+        recovery_ms=recovery_ms,
     )
+
+
+@pytest.mark.parametrize(
+    ("of_partition", "of_flow", "seen"),
+    [(400, 500, 500), (600, 500, 600), (-1, 500, 500), (400, None, 400), (-1, None, 0)],
+)
+def test_a_record_that_was_written_while_the_source_was_away_is_no_sight_of_it(tmp_path, of_partition, of_flow, seen):
+    flow, state = flow_of(tmp_path), JournalState()
+    state.progress[PLACE] = progress(of_partition)
     if of_flow is not None:
         state.life = Life(generation=1, time_ms=9_000, state="running", lanes=1, recovery_ms=of_flow)
     (found,) = partitions(flow, state, SourceState(failure="away"))
@@ -42,3 +53,23 @@ def test_a_record_that_was_written_while_the_source_was_away_is_no_sight_of_it(t
     assert asked.missing == 5
     assert asked.seen_ms > 9_000
     assert (unfound.partition, unfound.missing, unfound.found) == (new, 5, False)
+
+
+@pytest.mark.parametrize(
+    ("end_seen_ms", "by_groups", "missing"),
+    [
+        pytest.param(100_000, True, 13, id="read since: the source had that record"),
+        pytest.param(-1, True, 13, id="it is not known when the end was seen"),
+        pytest.param(300_000, True, 2, id="the end was seen since: no such record ever was"),
+        pytest.param(100_000, False, 2, id="the operation has asked for the end itself"),
+    ],
+)
+def test_a_group_beyond_the_end_tells_of_records_only_where_the_end_was_not_seen_since(
+    tmp_path, end_seen_ms, by_groups, missing
+):
+    state = JournalState()
+    state.progress[PLACE] = progress(end_seen_ms)
+    seen = GroupSeen(group="g", topic=PLACE.topic, offsets={0: (20, "")}, time_ms=200_000)
+    state.groups[seen.key] = seen
+    (found,) = partitions(flow_of(tmp_path), state, SourceState(failure="away"), by_groups=by_groups)
+    assert found.missing == missing

@@ -103,6 +103,14 @@ def test_no_group_is_counted_as_moved_before_the_first_commit(tmp_path, step, co
     assert as_dict(found)["moved"] == {"groups": groups, "offsets": groups, "of_groups": 1}
 
 
+def test_copies_that_were_deleted_are_named_and_are_no_trouble(tmp_path):
+    found = report(tmp_path, operation(), [("orders", "a.orders"), ("gone", "a.gone")])
+    found = replace(found, partitions=tuple(replace(p, absent=p.partition.topic == "gone") for p in found.partitions))
+    assert "- copies that were deleted on b, whose records only a has: **1** (a.gone-0)" in as_markdown(found)
+    assert [one["copy_deleted"] for one in as_dict(found)["partitions"]] == [False, True]
+    assert found.troubles == ()
+
+
 def test_offsets_of_partitions_that_do_not_exist_are_trouble(tmp_path):
     there = moved("orders", "a.orders")
     gone = replace(there.places[0], target=TopicPartition("a.gone", 0), offset=NO_OFFSET, absent=True)

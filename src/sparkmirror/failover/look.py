@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties import topics
@@ -47,6 +47,10 @@ OLDEST_MS = 10_000
 """A partition without a leader has no readers either, and is not waited for longer."""
 
 
+CLOCKS_MS = 10_000
+"""Clocks of driver and lanes may differ by so much."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
     """One partition of the flow.
@@ -59,6 +63,7 @@ class PartitionState:
         seen_ms: what the source had taken by then is known, milliseconds since 1970; 0 where nothing is.
         standing: why it stands still, or "".
         found: whether the flow has found it. One that it has not is copied from `position`, its oldest record.
+        absent: whether something of it was copied, and the copy does not exist any more.
     """
 
     partition: TopicPartition
@@ -68,6 +73,7 @@ class PartitionState:
     seen_ms: int
     standing: str = ""
     found: bool = True
+    absent: bool = False
 
     @property
     def missing(self) -> int:
@@ -99,22 +105,21 @@ class SourceState:
         return not self.failure
 
 
-def partitions(flow: FlowConfig, state: JournalState, source: SourceState) -> tuple[PartitionState, ...]:
+def partitions(
+    flow: FlowConfig, state: JournalState, source: SourceState, *, by_groups: bool = True
+) -> tuple[PartitionState, ...]:
     """Every partition of the flow, in order: those on record, and those of a source that answers.
 
     Args:
         flow: the flow.
         state: its internal topic, read to its end.
         source: asked now.
+        by_groups: whether groups that have read beyond the end that the flow has seen tell of a further one.
     """
     ends = source.ends
-    committed: dict[TopicPartition, int] = {}
-    for seen in state.groups.values():
-        for number, (offset, _) in seen.offsets.items():
-            place = TopicPartition(seen.topic, number)
-            committed[place] = max(offset, committed.get(place, NO_OFFSET))
     now, policy = now_ms(), policy_for(flow.policy, flow.source.alias)
     point_ms = UNKNOWN_MS if state.life is None else state.life.recovery_ms
+    committed = _read_since(state, point_ms) if by_groups else {}
     known = [
         _partition(flow, progress, ends.get(place, NO_OFFSET), committed.get(place, NO_OFFSET), now, point_ms)
         for place, progress in state.progress.items()
@@ -133,6 +138,37 @@ def partitions(flow: FlowConfig, state: JournalState, source: SourceState) -> tu
         if place not in state.progress
     ]
     return tuple(sorted(known, key=lambda each: each.partition))
+
+
+def with_absent(sides: Sides, known: tuple[PartitionState, ...]) -> tuple[PartitionState, ...]:
+    """The same, told which copies do not exist any more, of topics that the flow copies.
+
+    Raises:
+        SparkmirrorError: the target cannot be asked.
+    """
+    assert sides.store is not None
+    state, flow = sides.store.state, sides.flow
+    copied = set(topics.read(flow, {one.partition.topic for one in known}, state.progress))
+    some = [one.target for one in known if one.partition.topic in copied and len(state.map_of(one.partition))]
+    absent = admin.absent(sides.target, some, flow.admin_timeout_ms)
+    return tuple(replace(one, absent=one.target in absent) for one in known)
+
+
+def _read_since(state: JournalState, point_ms: int) -> dict[TopicPartition, int]:
+    """What groups have committed, by partition the most, where the flow has not seen the source's end since.
+
+    An offset that was committed before, and that is beyond the end, is one of no record: somebody has set it there, or
+    the log has lost its end.
+    """
+    found: dict[TopicPartition, int] = {}
+    for seen in state.groups.values():
+        for number, (offset, _) in seen.offsets.items():
+            place = TopicPartition(seen.topic, number)
+            progress = state.progress.get(place)
+            end_ms = point_ms if progress is None else max(point_ms, progress.recovery_ms)
+            if seen.time_ms + CLOCKS_MS > end_ms:
+                found[place] = max(offset, found.get(place, NO_OFFSET))
+    return found
 
 
 def _partition(

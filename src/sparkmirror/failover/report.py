@@ -239,6 +239,11 @@ def _losses(report: Report) -> list[str]:
     lines = [f"- records of the source that are not on the target, as far as is known: **{report.missing}**"]
     if unknown:
         lines.append(f"- partitions whose end on the source was never seen: {unknown}")
+    if absent := [str(each.target) for each in report.partitions if each.absent]:
+        lines.append(
+            f"- copies that were deleted on {report.taken}, whose records only {report.left} has: **{len(absent)}** "
+            f"({some(absent)})"
+        )
     if report.operation.kind == Kind.FAILOVER.value and report.partitions:
         moments = [each.seen_ms for each in report.partitions if each.seen_ms]
         if moments:
@@ -400,6 +405,7 @@ def _partition(each: PartitionState) -> dict[str, Any]:
         "source_end": None if each.end == NO_OFFSET else each.end,
         "source_seen": _moment(each.seen_ms),
         "missing": None if each.end == NO_OFFSET else each.missing,
+        "copy_deleted": each.absent,
     }
 
 

@@ -288,7 +288,10 @@ class Desk:
         return Report(
             flow=self._sides.flow,
             operation=operation,
-            partitions=look.partitions(self._sides.flow, self._store.state, NOT_ASKED),
+            partitions=look.with_absent(
+                self._sides,
+                look.partitions(self._sides.flow, self._store.state, NOT_ASKED, by_groups=not _caught_up(operation)),
+            ),
             moves=moves.decide(sight),
         )
 
@@ -378,7 +381,9 @@ class BackDesk(Desk):
         return Report(
             flow=self._back.flow,
             operation=operation,
-            partitions=look.partitions(self._back.flow, self._back.store.state, NOT_ASKED),
+            partitions=look.partitions(
+                self._back.flow, self._back.store.state, NOT_ASKED, by_groups=not _caught_up(operation)
+            ),
             moves=failback.decided(self._sides, self._back, Comparison.of(operation.facts), look.moved_by(operation)),
         )
 
@@ -440,6 +445,11 @@ def _shut_out(flow: FlowConfig, options: Options, file: str) -> tuple[str, ...]:
     denied = f"while everybody is denied to write to {flow.source.alias}, {flow.name.back} cannot either"
     release = f"sparkmirror release {file} --flow '{flow.name}' --fence-only"
     return (f"{denied}: once no producer is left, {release} ends that",)
+
+
+def _caught_up(operation: Operation) -> bool:
+    """Whether the operation itself has asked the source for its ends, and seen that the target has all."""
+    return Step.CATCHING_UP.name in operation.facts.get("times", {})
 
 
 def _unfinished(state: JournalState) -> Operation | None:

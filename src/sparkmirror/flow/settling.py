@@ -4,21 +4,24 @@ A driver that is told to end does this by itself. One that died, or went down wi
 nobody knows whether they arrived: whoever may still write them is fenced, and the target's own log tells, as at a start
 (`flow.resuming`). Then positions and a clean end go on record, and the offset map is exact up to them.
 
-Invariant: nothing is copied; a partition that cannot be settled in time is named, and the end is not called clean then.
+Invariants: nothing is copied; a partition that cannot be settled in time is named, and the end is not called clean
+then. Only partitions that the flow copies, and whose copies exist, are waited for. What is on record of the others
+stays in doubt: the next start that has to do with them reads the target's logs.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
-from sparkmirror.duties.topics import remote_topic
+from sparkmirror.duties.topics import read, remote_topic
 from sparkmirror.flow.opening import Opened, open_without_source
 from sparkmirror.flow.resuming import Resuming
 from sparkmirror.flow.takeover import Takeover, progress_at
+from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import NO_OFFSET, TopicPartition
 
@@ -38,7 +41,7 @@ def settle(
         doubted: source partitions of which the target's log is read though the flow ended in order.
 
     Returns:
-        the partitions that are not settled, and why.
+        the partitions that are not settled, and why; but for those that are not waited for.
 
     Raises:
         ConfigError: the flow was never started, or belongs to another pair of clusters.
@@ -48,7 +51,10 @@ def settle(
     state = opened.store.state
     resuming = Resuming(config, opened, target, Takeover(config, target, opened))
     resuming.hand_out(doubted)
-    left = {place: TopicPartition(remote_topic(config, place.topic), place.partition) for place in _known(opened)}
+    known = {place: TopicPartition(remote_topic(config, place.topic), place.partition) for place in _known(opened)}
+    copied = set(read(config, {place.topic for place in known}, state.progress))
+    left = _that_answer(config, target, known, copied)
+    doubtful = len(left) < len(known)
     deadline = time.monotonic() + timeout_s
     while True:
         found = resuming.resume(list(left.items()), {})
@@ -56,13 +62,32 @@ def settle(
         stands = {place: where for place, where in found.resumed.items() if where.position != NO_OFFSET}
         opened.store.write([progress_at(place, where, opened) for place, where in stands.items()])
         left = {place: left[place] for place in found.waiting}
-        if not left or time.monotonic() + _POLL_SECONDS > deadline:
+        awaited = [place for place in left if place.topic in copied]
+        if not awaited or time.monotonic() + _POLL_SECONDS > deadline:
             break
         time.sleep(_POLL_SECONDS)
-    if not left:
+    if not awaited:
         assert state.flow is not None  # the opening wrote it
-        opened.store.write([replace(opened.stopped(), exact_after=0)])
-    return {place: found.waiting[place].reason for place in left}
+        opened.store.write([opened.stopped() if doubtful or left else replace(opened.stopped(), exact_after=0)])
+    return {place: found.waiting[place].reason for place in awaited}
+
+
+def _that_answer(
+    config: FlowConfig, target: Cluster, known: Mapping[TopicPartition, TopicPartition], copied: Collection[str]
+) -> dict[TopicPartition, TopicPartition]:
+    """The partitions whose copies exist; of topics that the flow does not copy any more, those that have a leader."""
+    timeout_ms = config.admin_timeout_ms
+    absent = admin.absent(target, known.values(), timeout_ms)
+    others = sorted({there.topic for here, there in known.items() if here.topic not in copied})
+    led = {
+        TopicPartition(name, number)
+        for name, topic in admin.list_topics(target, others, timeout_ms).items()
+        for number, leader in topic.partitions.items()
+        if leader.node >= 0
+    }
+    return {
+        here: there for here, there in known.items() if there not in absent and (here.topic in copied or there in led)
+    }
 
 
 def _known(opened: Opened) -> set[TopicPartition]:
