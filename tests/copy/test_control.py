@@ -60,6 +60,7 @@ _handed = st.builds(
     error=st.text(max_size=20),
     settled=st.booleans(),
     leader_epoch=st.integers(-1, 99),
+    epoch_on_record=st.integers(-1, 99),
     reached=st.builds(Reached, st.integers(-1, 99), _longs),
     recovery_ms=_longs,
 )

@@ -86,18 +86,13 @@ def starts_of(
     """
     sources = [source_partition for source_partition, _ in pairs]
     timeout_ms = patience_ms(config, len(pairs))
-    positions = {
-        here: resumed[here].position if here in resumed else progress[here].position
-        for here in sources
-        if here in progress
-    }
     before = {
         here: CopiedLog(
-            epoch=source_epoch(here, position),
-            position=position,
-            history=history(here, progress[here].topic_id),
+            epoch=source_epoch(here, position), position=position, history=history(here, progress[here].topic_id)
         )
-        for here, position in positions.items()
+        for here in sources
+        if here in progress
+        for position in [resumed[here].position if here in resumed else progress[here].position]
     }
     unmarked = [here for here in sources if (here in moves and moves[here].leader_epoch < 0) or here in home.floors]
     unmarked += [
