@@ -23,9 +23,10 @@ from sparkmirror.kafka.admin import list_topics
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import LEADER_NOT_AVAILABLE, UNAUTHORIZED, UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.leaders import LEADER_MS, Leader, failed, together
-from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, explained, repeat
+from sparkmirror.kafka.metadata import TOPICS_PER_REQUEST, TopicView, metadata_request, views
+from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, explained, repeat
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.source_history import UNDEFINED, Ask, Begun, Compared, EpochEnd, compare
+from sparkmirror.offsets.source_history import UNDEFINED, Ask, Begun, Compared, EpochEnd, Finding, compare
 
 
 def epoch_ends(
@@ -100,43 +101,118 @@ def meeting_points(
 ) -> Results[TopicPartition, EpochEnd]:
     """Up to where logs are what was copied of them, see ``offsets.source_history``; an end behind that is no matter.
 
+    That a leader does not know an epoch which was copied is believed when all brokers of the cluster agree on a leader
+    epoch below it: a leader that was deposed, and has not heard of it, does not know the epochs of its successors
+    either.
+
     Args:
         cluster: where.
         copied: of each partition.
         timeout_ms: of each question; in most cases there is one.
-
-    Raises:
-        LinkError: the cluster does not answer.
     """
-    answers: dict[TopicPartition, dict[int, EpochEnd]] = {place: {} for place in copied}
-    newest: dict[TopicPartition, int] = {}
+    asking = {place: Asking(one) for place, one in copied.items()}
     points: dict[TopicPartition, EpochEnd] = {}
     failed: dict[TopicPartition, BrokerError | LinkError] = {}
-    open_ones = dict(copied)
-    while open_ones:
-        wanted: dict[TopicPartition, int] = {}
-        for place, one in open_ones.items():
-            finding = compare(
-                Compared(
-                    history=one.history,
-                    epoch=one.epoch,
-                    position=one.position,
-                    newest=newest.get(place, UNDEFINED),
-                    answers=answers[place],
-                )
-            )
-            if isinstance(finding, Ask):
-                wanted[place] = finding.epoch
-            else:
-                points[place] = finding
+    while asking:
+        findings = {place: one.finding() for place, one in asking.items()}
+        points |= {place: finding for place, finding in findings.items() if isinstance(finding, EpochEnd)}
+        wanted = {place: finding.epoch for place, finding in findings.items() if isinstance(finding, Ask)}
         told = epoch_ends(cluster, wanted, timeout_ms)
-        failed |= told.failed
-        unknown = [place for place, end in told.found.items() if end.end == UNDEFINED and place not in newest]
-        newest |= dict.fromkeys(unknown, UNDEFINED) | newest_epochs(cluster, unknown, timeout_ms)
+        unknown = [place for place, end in told.found.items() if end.end == UNDEFINED]
+        known = _known_to_all(cluster, unknown, timeout_ms)
         for place, end in told.found.items():
-            answers[place][wanted[place]] = end
-        open_ones = {place: open_ones[place] for place in told.found}
+            if place in known.failed:
+                failed[place] = known.failed[place]
+            elif not asking[place].take(wanted[place], end, known.found.get(place)):
+                failed[place] = _away(cluster, place)
+        failed |= told.failed
+        asking = {place: asking[place] for place in told.found if place not in failed}
     return Results(found=points, failed=failed)
+
+
+class Asking:
+    """The questions about one log, and what the leader has said."""
+
+    def __init__(self, copied: CopiedLog) -> None:
+        self._copied = copied
+        self._newest = UNDEFINED
+        self._answers: dict[int, EpochEnd] = {}
+        self._asked_again = False
+
+    def finding(self) -> Finding:
+        """Where the two meet, or what to ask for."""
+        one = self._copied
+        return compare(
+            Compared(
+                history=one.history,
+                epoch=one.epoch,
+                position=one.position,
+                newest=self._newest,
+                answers=self._answers,
+            )
+        )
+
+    def take(self, epoch: int, end: EpochEnd, newest: Leader | None) -> bool:
+        """Takes an answer; one of a leader that may have been deposed is not believed, but asked for again.
+
+        Args:
+            epoch: that was asked for.
+            end: the leader's answer.
+            newest: the leader that all brokers know, where the answer knows no such epoch.
+
+        Returns:
+            whether it can go on; not so where leaders change between the questions.
+        """
+        if newest is not None and newest.epoch < epoch:
+            self._newest = newest.epoch
+        elif newest is not None and (self._newest != UNDEFINED or not self._asked_again):
+            goes_on, self._asked_again = not self._asked_again, True
+            return goes_on
+        self._answers[epoch] = end
+        return True
+
+
+def _known_to_all(
+    cluster: Cluster, partitions: Sequence[TopicPartition], timeout_ms: int
+) -> Results[TopicPartition, Leader]:
+    """The newest leader of each partition that any broker knows of; a failure where not every broker answers."""
+    if not partitions:
+        return Results(found={}, failed={})
+    names = sorted({place.topic for place in partitions})
+    try:
+        seen = [
+            view
+            for some in chunks(names, TOPICS_PER_REQUEST)
+            for view in cluster.run(_of_every_broker, cluster, some, min(timeout_ms, LEADER_MS))
+        ]
+    except LinkError as failure:
+        return Results(found={}, failed=dict.fromkeys(partitions, failure))
+    leaders = {
+        place: [
+            leader
+            for topics in seen
+            if place.topic in topics and (leader := topics[place.topic].leaders.get(place.partition)) is not None
+        ]
+        for place in partitions
+    }
+    found = {place: max(some, key=lambda leader: leader.epoch) for place, some in leaders.items() if some}
+    missing = [place for place in partitions if place not in found]
+    return Results(found=found, failed={place: _away(cluster, place) for place in missing})
+
+
+def _away(cluster: Cluster, place: TopicPartition) -> BrokerError:
+    return explained(LEADER_NOT_AVAILABLE, cluster.alias, topic=place.topic, partition=place.partition)
+
+
+async def _of_every_broker(cluster: Cluster, names: Sequence[str], timeout_ms: int) -> list[dict[str, TopicView]]:
+    answer = await cluster.exchange(metadata_request(names), timeout_ms=timeout_ms)
+    cluster.connections.cluster.update_metadata(answer)
+    requests = {broker.node_id: metadata_request(names) for broker in answer.brokers}
+    answers = await together(cluster, requests, timeout_ms)
+    for each in answers.values():
+        if isinstance(each, LinkError):
+            raise each
+    return [views(each) for each in answers.values()]
 
 
 async def ask_leaders_of_epochs(

@@ -100,7 +100,10 @@ def _meeting(seen: Compared, told: EpochEnd) -> Finding:
 
 
 def _gone_back(seen: Compared) -> Finding:
-    """The leader's newest epoch is below one that was copied: its log is an older copy, and may have other records."""
+    """The leader's newest epoch is below one that was copied: its log is an older copy, and may have other records.
+
+    All that it is asked for now is at or below that epoch, so there is an end in each answer.
+    """
     mine, point = _at_most(seen, seen.newest), seen.position
     while mine is not None:
         answer = seen.answers.get(mine.epoch)
