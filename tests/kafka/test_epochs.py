@@ -16,6 +16,8 @@ def test_an_epoch_that_all_brokers_are_below_is_of_a_log_that_went_back():
     assert asking.take(8, UNKNOWN_EPOCH, Leader(1, 7))
     assert asking.finding() == Ask(7)
     assert asking.take(7, EpochEnd(7, 130), None)
+    assert asking.finding() == Ask(6), "where 7 begins"
+    assert asking.take(6, EpochEnd(6, 0), None)
     assert asking.finding() == EpochEnd(7, 100)
 
 

@@ -96,6 +96,11 @@ def test_who_knows_no_epochs_says_nothing():
     assert compare(seen) == NOBODY_KNOWS
 
 
+def test_a_copy_that_began_in_the_midst_of_an_epoch_does_not_know_where_that_begins():
+    """The source has begun that epoch elsewhere since it was restored: nothing of it is believed."""
+    assert found(runs((3, 30), (4, 30), (5, 140), (6, 50)), runs((3, 30), (4, 20), (5, 250)), 5, begins=100).end == 50
+
+
 @st.composite
 def histories(draw: st.DrawFn, *, again: bool = False) -> tuple[list[int], list[int], int]:
     """A common beginning, then what was copied and what the source has; ``again``: under the same epochs, it may be."""

@@ -270,11 +270,11 @@ class Intake:
         elif settled and self._config.on.source_retention is GoOn.STOP:
             text = f"{_overtaken(at, first)}; the copy stands still until on.source.retention is {GoOn.CONTINUE.value}"
             partition.stop(text, Kind.SOURCE_RETENTION, first - 1)
-        elif settled:
+        elif settled and self._lane.watch.may_publish:
             text = f"{_overtaken(at, first)}; going on from the oldest that is left"
             partition.go_to(first, Event(kind=Kind.SOURCE_RETENTION, text=text, first=at, last=first - 1))
             # Before anything behind the gap is fetched: who takes the partition over finds a hole like any other.
-            await self._lane.watch.publisher.publish([partition])
+            await self._lane.watch.publish()
 
     async def _settle(self, partition: PartitionCopy) -> bool:
         """Waits until what was fetched before is acknowledged, and of the planned topic.

@@ -224,6 +224,15 @@ class Watch:
         if self._lane.lease.holds:
             await self.publisher.publish(self._lane.partitions)
 
+    @property
+    def may_publish(self) -> bool:
+        """Whether what a partition goes on to may be put on record now; otherwise the next lane meets it again."""
+        return self._lane.lease.holds and not self.draining
+
+    async def publish(self) -> None:
+        """Puts on record at once what has moved."""
+        await self._publish()
+
     async def _look_at_quotas(self) -> None:
         """By itself, since a publication is held back too."""
         lane = self._lane

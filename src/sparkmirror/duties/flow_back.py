@@ -87,7 +87,7 @@ class LastOperation(NamedTuple):
 NO_OPERATION = LastOperation()
 
 
-class OutdatedError(SparkmirrorError):
+class OutdatedError(LinkError):
     """An operation has gone on since groups were looked at: where they are to be may be another place by now."""
 
 
@@ -180,7 +180,12 @@ class FlowBackRecord:
         began = this_moment()
         if began.seconds_since(self._asked) > AT_ONCE_SECONDS:
             if self.operation() != seen:
-                raise OutdatedError(f"an operation of {self._back.flow.name} has gone on since groups were looked at")
+                raise OutdatedError(
+                    cluster=self._cluster.alias,
+                    address=self._cluster.address,
+                    reason=f"an operation of {self._back.flow.name} has gone on since groups were looked at",
+                    lasting=True,
+                )
             self._asked = began
         prove()
         if this_moment().seconds_since(self._asked) > READ_SECONDS:

@@ -136,8 +136,8 @@ class GroupOffsets:
     def apply(self, actions: Sequence[Action]) -> Sequence[Result]:
         """Commits, and then puts on record what the target has taken.
 
-        A group that has got members meanwhile is left alone, and so has no result. Nothing has one where a failback has
-        gone on meanwhile, which puts on record itself what it commits.
+        A group that has got members meanwhile is left alone, and so has no result; nor has one that was not committed
+        since a failback has gone on meanwhile.
 
         Raises:
             SparkmirrorError: the target cannot be asked, or the flow's internal topic cannot be written.
@@ -146,11 +146,7 @@ class GroupOffsets:
         wanted = {group: one.offsets for group, one in commits.items()}
         seen = next((one.operation for one in commits.values()), NO_OPERATION)
         timeout_ms = self._sides.flow.admin_timeout_ms
-        try:
-            done = commit_offsets(self._sides.target, wanted, timeout_ms, prove=lambda: self._groups.prove(seen))
-        except OutdatedError as outdated:
-            log.debug("no group offset is committed: %s", outdated, extra={"flow": str(self._sides.flow.name)})
-            return ()
+        done = commit_offsets(self._sides.target, wanted, timeout_ms, prove=lambda: self._groups.prove(seen))
         results = [
             Result(action=one, failure=f"group {one.group}: {one.reason}")
             for one in actions
@@ -162,6 +158,9 @@ class GroupOffsets:
             failure = done.failed.get(group)
             if isinstance(failure, BrokerError) and failure.code in HAS_MEMBERS:
                 log.debug("group %s has got members on %s: %s", group, action.cluster, failure)
+                continue
+            if isinstance(failure, OutdatedError):
+                log.debug("group %s is not committed: %s", group, failure, extra={"flow": str(self._sides.flow.name)})
                 continue
             if failure is None:
                 taken[group] = action.commits

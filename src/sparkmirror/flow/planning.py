@@ -22,7 +22,7 @@ from sparkmirror.flow.homecoming import Homecoming
 from sparkmirror.flow.occupied import Occupied, TargetLogs
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import Pairs, starts_of
-from sparkmirror.flow.positions import Resumed, Start
+from sparkmirror.flow.positions import Resumed, Start, is_dead
 from sparkmirror.flow.resuming import Resuming
 from sparkmirror.flow.takeover import Takeover
 from sparkmirror.kafka.cluster import Cluster
@@ -30,6 +30,7 @@ from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Happened, Progress, closing
 from sparkmirror.offsets.segments import MapRecord, Parted, Segments
+from sparkmirror.offsets.source_history import Begun
 from sparkmirror.offsets.writers import Unfenceable
 
 FORGOTTEN_ID = "the coordinator has given its group another producer id: it is taken over first"
@@ -236,7 +237,7 @@ class Planning:
         order that concerns another topic of the name ends here too; one that has come since stays.
         """
         store, begun = self._opened.store, [orders[plan.source] for plan in plans if plan.source in orders]
-        dead = [key for plan in plans for key in self._dead_epochs(plan)]
+        dead = [key for start, plan in zip(starts, plans, strict=True) for key in self._dead_epochs(start, plan)]
         if not begun and not dead and not any(start.anew or start.parted != NO_OFFSET for start in starts):
             return
         records: list[MapRecord | Progress] = []
@@ -255,11 +256,12 @@ class Planning:
         store.write(records, tombstones=[*ended, *dead])
         store.follow()  # what lanes are told next no longer holds the orders
 
-    def _dead_epochs(self, plan: PartitionPlan) -> Iterator[str]:
+    def _dead_epochs(self, start: Start, plan: PartitionPlan) -> Iterator[str]:
         """The keys of leader epochs that the source's log does not have, or that a lane puts on record again."""
         for known in self._opened.store.state.source_epochs.get(plan.source, {}).values():
             another = plan.topic_id and known.topic_id and plan.topic_id != known.topic_id
-            if another or 0 <= plan.leader_epoch < known.epoch:
+            begun = Begun(known.epoch, known.offset)
+            if another or is_dead(begun, plan.position, plan.leader_epoch, anew=start.anew):
                 yield known.key
 
     def _goes_on_elsewhere(self, start: Start, plan: PartitionPlan) -> Progress:

@@ -181,7 +181,14 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         writer=known.writers[group_of(source, len(known.writers))],
         copied=known.copied.get(source, NOTHING),
         leader_epoch=place.leader_epoch,
-        epoch_on_record=_epoch_on_record(source, place.leader_epoch, known),
+        epoch_on_record=max(
+            (
+                one.epoch
+                for one in known.histories.get(source, ())
+                if not is_dead(one, place.position, place.leader_epoch, anew=place.anew)
+            ),
+            default=-1,
+        ),
         anew=place.anew,
         recovery_ms=_recovery_ms(source, place, known),
     ).with_facts(known.targets[target.topic])
@@ -226,10 +233,22 @@ def _leader_epoch(source: TopicPartition, known: Known) -> int:
     return known.left_of.get(source, -1) if end is None else end.epoch
 
 
-def _epoch_on_record(source: TopicPartition, leader_epoch: int, known: Known) -> int:
-    """The newest leader epoch on record; those above that of the place are not of the log that is there now."""
-    begun = (one.epoch for one in known.histories.get(source, ()))
-    return max((epoch for epoch in begun if leader_epoch < 0 or epoch <= leader_epoch), default=-1)
+def is_dead(begun: Begun, position: int, leader_epoch: int, *, anew: bool) -> bool:
+    """Whether the begin of a leader epoch does not count where a partition goes on.
+
+    Epochs above that of the position are not of the log that is there now, or begin behind it and are met again. Where
+    a copy goes back or on elsewhere, what begins there or behind is met again, at its true begin; where nothing is
+    known of the log there, nothing counts.
+
+    Args:
+        begun: as it is on record.
+        position: where the partition goes on.
+        leader_epoch: of the batch left of it, or a later one; -1 if nobody knows.
+        anew: as in `Start`.
+    """
+    if anew and (leader_epoch < 0 or begun.offset >= position):
+        return True
+    return 0 <= leader_epoch < begun.epoch
 
 
 def _recovery_ms(source: TopicPartition, place: _Place, known: Known) -> int:

@@ -232,7 +232,8 @@ def commit_offsets(
         offsets: by group.
         timeout_ms: milliseconds until those without an answer count as failed.
         prove: called right before requests leave; raises `FencedError` if this process may not commit any more. Where
-            the cluster does not answer it, nothing is sent, and that is the failure of the groups that were left.
+            the cluster does not answer it, or it raises another `LinkError`, nothing is sent, and that is the failure
+            of the groups that were left: what was sent before has its answer.
     """
 
     def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, None]]:
@@ -243,7 +244,10 @@ def commit_offsets(
             return _commit_request(name, offsets[name])
 
         for name, answer in _in_turn(cluster, coordinators, request, deadline, prove):
-            yield Answer(key=name, link=answer) if isinstance(answer, LinkError) else _read_committed(name, answer)
+            if isinstance(answer, LinkError):
+                yield Answer(key=name, link=answer, final=answer.lasting)
+            else:
+                yield _read_committed(name, answer)
 
     return repeat(list(offsets), ask, _explaining(cluster, "READ"), timeout_ms, cluster.backoff)
 

@@ -66,13 +66,17 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer(Generic[K, V]):
-    """What one request told of one item: a value, an error code, or a failure of the exchange."""
+    """What one request told of one item: a value, an error code, or a failure of the exchange.
+
+    ``final``: whether the item is not asked for again, whatever the failure.
+    """
 
     key: K
     value: V | None = None
     code: int = 0
     message: str = ""
     link: LinkError | None = None
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +133,7 @@ def repeat(
                 found[answer.key] = answer.value  # type: ignore[assignment]  # V may be None itself
                 continue
             failed[answer.key] = answer.link or explain(answer.key, answer.code, answer.message)
-            if answer.link is not None or _passes(answer.code, deadline, unknown_ms):
+            if not answer.final and (answer.link is not None or _passes(answer.code, deadline, unknown_ms)):
                 again[answer.key] = None
         pending = list(again)
         if pending:

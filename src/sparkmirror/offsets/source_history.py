@@ -7,7 +7,7 @@ copied, and its epoch ends behind them.
 
 A log that does not know an epoch which it gave out before went back as a whole: its disk is an older copy. Then it may
 have given out the same epochs again, for other records. So also the beginnings are compared, down to an epoch that
-begins at the same offset on both sides.
+begins at the same offset on both sides; a copy that began in the midst of one does not know that one's begin.
 
 Invariants: the point is never behind the first difference as far as epochs tell; where nothing differs there is none
 before the position.
@@ -110,19 +110,16 @@ def _gone_back(seen: Compared) -> Finding:
         if answer is None:
             return Ask(mine.epoch)
         point = min(point, answer.end, _end(seen, mine.epoch))
-        before = _at_most(seen, mine.epoch - 1)
-        if answer.epoch == mine.epoch and (before is None or _begins_alike(seen, before, mine)):
+        if mine.epoch == 0:
+            return EpochEnd(0, point)  # the first of any log
+        left = seen.answers.get(mine.epoch - 1)
+        if left is None:
+            return Ask(mine.epoch - 1)
+        if answer.epoch == mine.epoch and left.end == mine.offset:
             return EpochEnd(mine.epoch, point)
-        if before is not None and before.epoch not in seen.answers:
-            return Ask(before.epoch)
-        mine = before
-    first = min((one.offset for one in seen.history), default=seen.position)
-    return EpochEnd(seen.newest, min(point, first))
-
-
-def _begins_alike(seen: Compared, before: Begun, mine: Begun) -> bool:
-    answer = seen.answers.get(before.epoch)
-    return answer is not None and answer == (before.epoch, mine.offset)
+        point = min(point, left.end, mine.offset)
+        mine = _at_most(seen, mine.epoch - 1)
+    return EpochEnd(seen.newest, min([point, *(one.offset for one in seen.history)]))
 
 
 def _at_most(seen: Compared, epoch: int) -> Begun | None:
