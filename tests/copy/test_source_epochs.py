@@ -31,7 +31,7 @@ def test_each_new_epoch_of_an_answer_is_put_on_record_with_its_first_offset():
     at = BEGIN
     bench.bring(0, log([batch(at, leader_epoch=3), batch(at + 3, leader_epoch=3), batch(at + 6, leader_epoch=5)]))
     assert recorded.found == [(3, at), (5, at + 6)]
-    assert (bench[0].leader_epoch, bench[0].epoch_on_record) == (5, 5)
+    assert (bench[0].leader_epoch, bench[0].epoch_met, bench[0].epoch_on_record) == (5, 5, -1)
     bench.bring(0, log([batch(at + 9, leader_epoch=5)]))
     bench.bring(0, log([batch(at + 12, leader_epoch=4), batch(at + 15, leader_epoch=8)]))
     assert recorded.found[2:] == [(8, at + 15)]
@@ -40,7 +40,7 @@ def test_each_new_epoch_of_an_answer_is_put_on_record_with_its_first_offset():
 def test_what_a_shift_before_has_put_on_record_stays_as_it_is():
     bench = Bench(1)
     recorded = Recorded(bench)
-    bench[0].leader_epoch, bench[0].epoch_on_record = 9, 3
+    bench[0].leader_epoch, bench[0].epoch_met = 9, 3
     bench.bring(0, log([batch(BEGIN, leader_epoch=3)]))
     assert recorded.found == []
     bench.bring(0, log([batch(BEGIN + 3, leader_epoch=9)]))

@@ -112,13 +112,15 @@ class Handover:
                 partition.stop(f"shift {plan.after} did not hand the partition over")
             else:
                 partition.base = plan.copied
-                partition.leader_epoch, partition.epoch_on_record = plan.leader_epoch, plan.epoch_on_record
+                partition.leader_epoch = plan.leader_epoch
+                partition.epoch_on_record = partition.epoch_met = plan.epoch_on_record
                 partition.footing.reached = plan.reached
                 partition.recovery.point_ms = plan.recovery_ms
                 partition.begin(plan.position, plan.sequence, plan.last, opened=plan.opened)
         else:
             partition.base = handed.copied
-            partition.leader_epoch, partition.epoch_on_record = handed.leader_epoch, handed.epoch_on_record
+            partition.leader_epoch = handed.leader_epoch
+            partition.epoch_on_record = partition.epoch_met = handed.epoch_on_record
             partition.footing.reached = handed.reached
             partition.recovery.point_ms = handed.recovery_ms
             partition.begin(handed.position, handed.sequence, handed.last, opened=handed.opened)

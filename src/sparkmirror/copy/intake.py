@@ -294,7 +294,7 @@ class Intake:
         An epoch of which no batch was copied may have had none: it was the newest when the copy was sent here.
         """
         settled = await self._settle(partition)
-        if end >= partition.fetch_offset and partition.leader_epoch > partition.epoch_on_record:
+        if end >= partition.fetch_offset and partition.leader_epoch > partition.epoch_met:
             partition.leader_epoch = epoch
         elif settled:
             self._part_ways(partition, epoch, end)
@@ -320,14 +320,14 @@ class Intake:
 def _new_epochs(partition: PartitionCopy, index: batches.Indexed, end: int) -> Iterator[SourceEpoch]:
     """Where leader epochs begin, below an offset, that are not on record yet; they go there now."""
     below = int(np.searchsorted(index.last_offset, end)) if len(index) else 0
-    if not below or index.leader_epoch[below - 1] <= partition.epoch_on_record:
+    if not below or index.leader_epoch[below - 1] <= partition.epoch_met:
         return
     epochs = np.maximum.accumulate(index.leader_epoch[:below])
-    for column in np.flatnonzero(np.diff(epochs, prepend=partition.epoch_on_record) > 0).tolist():
-        partition.epoch_on_record = int(epochs[column])
+    for column in np.flatnonzero(np.diff(epochs, prepend=partition.epoch_met) > 0).tolist():
+        partition.epoch_met = int(epochs[column])
         yield SourceEpoch(
             partition=partition.source,
-            epoch=partition.epoch_on_record,
+            epoch=partition.epoch_met,
             offset=int(index.base_offset[column]),
             topic_id=partition.plan.topic_id,
         )

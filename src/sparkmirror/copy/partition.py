@@ -81,7 +81,8 @@ class PartitionCopy:
         unconfirmed: answers by name whose topic's id is not confirmed yet, oldest first.
         end, log_start: of the source, as seen last.
         error: why it stands still, or "".
-        epoch_on_record: the newest leader epoch of the source that may be sent: it is on record, or its batches wait.
+        epoch_on_record: the newest leader epoch of the source whose begin is on record.
+        epoch_met: the newest one that was met, or is on record: its batches wait until it is there.
         paused: whether nothing more of it is fetched until the driver says so.
         obstacle: why it will stand still once what waits is acknowledged, or "".
         asked: whether a question about it is open, whose answer decides what is fetched next.
@@ -127,6 +128,7 @@ class PartitionCopy:
     log_start: int = NO_OFFSET
     leader_epoch: int = -1
     epoch_on_record: int = -1
+    epoch_met: int = -1
     error: str = ""
     paused: bool = False
     obstacle: str = ""

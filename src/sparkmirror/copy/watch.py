@@ -165,7 +165,9 @@ class Watch:
             for _, _, partition in ahead:
                 partition.stop(f"the offset map cannot be written: {failure}")
         else:
-            for _, ticket, partition in ahead:
+            for records, ticket, partition in ahead:
+                epochs = (one.epoch for one in records if isinstance(one, SourceEpoch))
+                partition.epoch_on_record = max([partition.epoch_on_record, *epochs])
                 ticket.acknowledged = True
                 self._lane.appender.offer(partition)
         self._lane.signal.set()

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.epochs import epoch_ends
+from sparkmirror.kafka.epochs import believed_ends
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.model import UNKNOWN, TopicPartition
 from sparkmirror.offsets.records import Progress
@@ -39,10 +39,10 @@ def lost_copies(
         if one.reached.leader_epoch != UNKNOWN.leader_epoch
     }
     asked = {there: known.leader_epoch for there, (_, known) in reached.items()}
-    ends = epoch_ends(target, asked, timeout_ms)
+    ends = believed_ends(target, asked, timeout_ms)
     return Results(
         found={
-            reached[there][0]: max(0, end.end)  # a log that knows no such epoch has nothing of it
+            reached[there][0]: max(0, end.end)  # a log that went back as a whole tells nothing of its own
             for there, end in ends.found.items()
             if end.epoch != asked[there] or end.end < reached[there][1].end
         },

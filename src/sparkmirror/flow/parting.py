@@ -16,6 +16,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.epochs import CopiedLog, meeting_points
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.records import Progress
@@ -133,8 +134,23 @@ def parted_logs(
         timeout_ms: of each question.
 
     Raises:
-        SparkmirrorError: the cluster cannot be asked.
+        SparkmirrorError: the cluster cannot be asked about one of them.
     """
+    found = find_partings(cluster, progress, log_ends, recreated, history, timeout_ms)
+    for failure in found.failed.values():
+        raise failure
+    return tuple(one for _, one in sorted(found.found.items()))
+
+
+def find_partings(
+    cluster: Cluster,
+    progress: Mapping[TopicPartition, Progress],
+    log_ends: Mapping[TopicPartition, int],
+    recreated: Collection[str],
+    history: Callable[[TopicPartition, str], Sequence[Begun]],
+    timeout_ms: int,
+) -> Results[TopicPartition, Parting]:
+    """As `parted_logs`; logs of which that is not known are among the failed ones."""
     copied = {
         place: one
         for place, one in progress.items()
@@ -145,13 +161,16 @@ def parted_logs(
         for place, one in copied.items()
         if one.leader_epoch >= 0
     }
-    told = meeting_points(cluster, asked, timeout_ms).complete()
-    points = {place: log_ends[place] for place in copied}
-    points |= {place: end.end for place, end in told.items() if end.end != UNDEFINED}
-    return tuple(
-        Parting(partition=place, offset=points[place], position=one.position)
-        for place, one in sorted(copied.items())
-        if points[place] < one.position
+    told = meeting_points(cluster, asked, timeout_ms)
+    points = {place: log_ends[place] for place in copied if place not in told.failed}
+    points |= {place: end.end for place, end in told.found.items() if end.end != UNDEFINED}
+    return Results(
+        found={
+            place: Parting(partition=place, offset=point, position=copied[place].position)
+            for place, point in points.items()
+            if point < copied[place].position
+        },
+        failed=told.failed,
     )
 
 
@@ -190,13 +209,13 @@ def look_for_partings(
     try:
         recreated = recreated_topics(progress, ids_of_topics(cluster, {place.topic for place in progress}, timeout_ms))
         ends = admin.find_offsets(cluster, sorted(progress), OffsetSpec.LATEST, timeout_ms=timeout_ms)
-        found = parted_logs(cluster, progress, ends.found, recreated, history, timeout_ms)
+        found = find_partings(cluster, progress, ends.found, recreated, history, timeout_ms)
     except SparkmirrorError as failure:
         return PartedLogs(recreated=frozenset(recreated), unchecked=_unchecked(cluster, failure))
-    unasked = [_unchecked(cluster, why) for why in ends.failed.values()]
+    unasked = [_unchecked(cluster, why) for why in (*ends.failed.values(), *found.failed.values())]
     return PartedLogs(
         recreated=frozenset(recreated),
-        parted={one.partition: one.offset for one in found},
+        parted={place: one.offset for place, one in found.found.items()},
         unchecked=next(iter(unasked), ""),
     )
 

@@ -60,6 +60,18 @@ def epoch_ends(
     return repeat(tuple(epochs), ask, explain, timeout_ms, cluster.backoff)
 
 
+def believed_ends(
+    cluster: Cluster, epochs: Mapping[TopicPartition, int], timeout_ms: int = ADMIN_MS
+) -> Results[TopicPartition, EpochEnd]:
+    """As `epoch_ends`; that a leader knows no such epoch counts where all brokers agree, and is a failure else."""
+    told = epoch_ends(cluster, epochs, timeout_ms)
+    unknown = [place for place, end in told.found.items() if end.end == UNDEFINED]
+    known = _known_to_all(cluster, unknown, timeout_ms)
+    doubtful = [place for place, leader in known.found.items() if leader.epoch >= epochs[place]]
+    failed = {**told.failed, **known.failed, **{place: _away(cluster, place) for place in doubtful}}
+    return Results(found={place: end for place, end in told.found.items() if place not in failed}, failed=failed)
+
+
 def newest_epochs(
     cluster: Cluster, partitions: Iterable[TopicPartition], timeout_ms: int = ADMIN_MS
 ) -> dict[TopicPartition, int]:

@@ -128,7 +128,9 @@ def in_what_is_left(found: Translation, committed: int, parting: int | None) -> 
     """
     if parting is None or committed < parting or isinstance(found, NotYet):
         return found
-    return NotYet(Reason.PARTED) if committed > parting else Translated(found.offset, Place.PARTED)
+    if committed > parting:
+        return NotYet(Reason.PARTED)
+    return Translated(found.offset, Place.PARTED) if found.place.exact else found
 
 
 def back_to_what_is_left(found: Translation, parting: int | None) -> Translation:
@@ -140,7 +142,7 @@ def back_to_what_is_left(found: Translation, parting: int | None) -> Translation
     """
     if parting is None or isinstance(found, NotYet) or found.offset < parting:
         return found
-    return Translated(parting, Place.PARTED)
+    return Translated(parting, Place.PARTED if found.place.exact else found.place)
 
 
 def exact(offsets: OffsetMap, committed: int) -> ExactTarget | None:
