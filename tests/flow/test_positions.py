@@ -10,12 +10,12 @@ from sparkmirror.config import GoOn, Policies, Refill
 from sparkmirror.copy.plan import group_of
 from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.events import Event, Kind
-from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start
+from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start, is_dead
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Copied, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS, Answer
-from sparkmirror.offsets.source_history import UNDEFINED, EpochEnd
+from sparkmirror.offsets.source_history import UNDEFINED, Begun, EpochEnd
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
 WRITERS = tuple(Writer(producer_id=100 + group, epoch=group) for group in range(8))
@@ -329,3 +329,19 @@ def test_wherever_the_copy_goes_on_it_is_known_how_far_the_targets_log_goes(why:
 def test_of_a_target_topic_made_anew_nothing_is_known():
     progress = replace(PROGRESS, target_id="yy", reached=REACHED)
     assert start(progress={SOURCE: progress}, target_ids={"A.orders": "zz"}).plan.reached == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("begun", "position", "leader_epoch", "anew", "dead"),
+    [
+        pytest.param(Begun(5, 60), 200, 7, False, False, id="below the position"),
+        pytest.param(Begun(8, 250), 200, 7, False, True, id="of a later epoch: met again, or of a log that is lost"),
+        pytest.param(Begun(5, 60), 50, 7, True, True, id="the copy goes back behind it"),
+        pytest.param(Begun(5, 60), 60, 7, True, True, id="the copy goes back to it"),
+        pytest.param(Begun(5, 60), 61, 7, True, False, id="the copy goes back into it"),
+        pytest.param(Begun(5, 60), 200, -1, False, False, id="nobody knows, and it only goes on"),
+        pytest.param(Begun(5, 60), 200, -1, True, True, id="nobody knows the log where it goes on"),
+    ],
+)
+def test_begins_of_leader_epochs_count_where_they_are_not_met_again(begun, position, leader_epoch, anew, dead):
+    assert is_dead(begun, position, leader_epoch, anew=anew) is dead

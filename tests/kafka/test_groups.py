@@ -214,7 +214,11 @@ def _refused() -> None:
     raise BrokerError(code=56, name="KAFKA_STORAGE_ERROR", cluster="A")
 
 
-@pytest.mark.parametrize("prove", [_unanswered, _refused])
+def _outdated() -> None:
+    raise LinkError(cluster="A", address="nowhere", reason="it may not any more", lasting=True)
+
+
+@pytest.mark.parametrize("prove", [_unanswered, _refused, _outdated])
 def test_without_an_answer_to_the_proof_the_groups_that_are_left_fail_and_those_before_are_told(
     cluster_a, topic, prove
 ):
