@@ -341,7 +341,8 @@ def test_what_is_found_later_is_kept_as_a_whole_when_the_command_died_over_it(cl
         command.send_signal(signal.SIGCONT)
 
         def later() -> list[str]:
-            return [one for one in admin_of(cluster_a).list_topics(timeout=10).topics if one.endswith("-2")]
+            there = admin_of(cluster_a).list_topics(timeout=10).topics
+            return [one for one in there if one.startswith(f"{name}.divergent.") and one.endswith("-2")]
 
         deadline = time.monotonic() + 60
         while not (later() and ends(cluster_a, later()[0]).get(0)):  # at once, before it is on record

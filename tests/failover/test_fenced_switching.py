@@ -219,21 +219,21 @@ def test_who_was_kept_out_is_let_in_by_a_failback_though_one_before_was_taken_ba
     a, b = guarded
     name = topic("fenced-again")
     create_topic(a, name, PARTITIONS)
-    users = {alias: cluster.client_properties("SASL_SCRAM") for alias, cluster in (("x", a), ("y", b))}
-    file = write_file(tmp_path / "mm2.properties", users, {"x->y": name, "y->x": name}, {"tasks.max": "1"})
+    users = {alias: cluster.client_properties("SASL_SCRAM") for alias, cluster in (("u", a), ("v", b))}
+    file = write_file(tmp_path / "mm2.properties", users, {"u->v": name, "v->u": name}, {"tasks.max": "1"})
     report_to = ("--wait-for-idle", "1", "--yes", "--report", str(tmp_path))
     old = Application(a, name)
     with Running(file, log=tmp_path / "run.log") as mirror:
         old.write(10)
-        reaches(b, f"x.{name}", 10)
-        over = sparkmirror("switchover", file, "--from", "x", "--to", "y", "--fence-by-acl", *report_to)
+        reaches(b, f"u.{name}", 10)
+        over = sparkmirror("switchover", file, "--from", "u", "--to", "v", "--fence-by-acl", *report_to)
         assert (over.returncode, denials(a)) == (0, [name]), over.stdout + over.stderr
-        died(begun(file, "failback", "--to", "x", *report_to, dies_in=Step.IDLING))
-        back = sparkmirror("failback", file, "--to", "x", *report_to, "--abandon")
+        died(begun(file, "failback", "--to", "u", *report_to, dies_in=Step.IDLING))
+        back = sparkmirror("failback", file, "--to", "u", *report_to, "--abandon")
         assert (back.returncode, denials(a)) == (0, [name]), back.stdout + back.stderr
-        done = sparkmirror("failback", file, "--to", "x", *report_to)
+        done = sparkmirror("failback", file, "--to", "u", *report_to)
         assert (done.returncode, denials(a)) == (0, []), done.stdout + done.stderr
         old.write(10)
-        reaches(b, f"x.{name}", 20)
+        reaches(b, f"u.{name}", 20)
         mirror.stop_in_time()
     assert (old.written, old.refusals) == (20, [])
