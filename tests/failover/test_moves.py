@@ -69,6 +69,8 @@ def test_a_copy_that_does_not_exist_is_left_out_with_the_reason():
     (move,) = decide(replace(sight(15), absent=frozenset({THERE})))
     assert (move.wanted, move.left_out, move.inexact) == ({}, move.absent, ())
     assert move.absent[0].text == "a.orders-0 does not exist there"
+    (move,) = decide(replace(sight(15), absent=frozenset({THERE}), maps={}))
+    assert (move.wanted, move.absent) == ({}, ()), "of which nothing was ever mirrored, no copy is missing"
 
 
 def with_commit(downstream: int, upstream: int, seen: Sight) -> Sight:

@@ -298,8 +298,6 @@ def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
         )
     target = TopicPartition(name, partition.partition)
     found = MovedPlace(partition=partition, target=target, committed=committed, before=sight.there.at(group, target))
-    if target in sight.absent:
-        return left_out_as_absent(found, target)
     upstream = sight.upstream.get(group, {}).get(partition)
     if partition.topic not in sight.renamed:
         return _in_the_original(sight, group, found, upstream)
@@ -340,6 +338,8 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     result = in_empty(result, sight.empty.get(found.target))
     if not isinstance(result, Translated):
         return replace(found, text=result.reason.value)
+    if found.target in sight.absent:
+        return left_out_as_absent(replace(found, exact=True, ahead=0, skipped=0), found.target)
     there = still_there(result, sight.oldest.get(found.target))
     commit = sight.commits.get(group, {}).get(found.target)
     placed = found.before < there.offset or commit is not None  # what was left further has no commit of the flow's
