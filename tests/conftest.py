@@ -8,13 +8,15 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from enum import Enum, auto
+from functools import cached_property
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.kafka.cluster import Cluster
@@ -40,23 +42,42 @@ def pytest_configure() -> None:
     ports.RANGE = ports.RANGE[number * share : (number + 1) * share]
 
 
+class _Sharing(Enum):
+    NOTHING = auto()
+    FIXTURES = auto()
+
+
 class _Dealing(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist is not typed
     """Deals the tests out to three processes: two mirrors at a time are what a small machine can bear.
 
-    Files with tests that start Spark are two rows, each in one process; of the others, each file.
+    The first two take tests that start Spark while there are any, the third only others. Tests are dealt file by file;
+    those that start Spark one by one, where they share nothing that their file makes.
     """
+
+    @cached_property
+    def _mirrors(self) -> dict[str, _Sharing]:
+        """The files with tests that start Spark, and what the tests of each share."""
+        root: Path = self.config.rootpath
+        texts = {path: path.read_text("utf-8") for path in (root / "tests").rglob("test_*.py")}
+        return {
+            path.relative_to(root).as_posix(): _Sharing.FIXTURES if 'scope="module"' in text else _Sharing.NOTHING
+            for path, text in texts.items()
+            if "mark.spark" in text
+        }
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        row = _mirrors(self.config.rootpath).get(file)
-        return file if row is None else f"mirrors-{row}"
+        return nodeid if self._mirrors.get(file) is _Sharing.NOTHING else file
 
-
-@cache
-def _mirrors(root: Path) -> dict[str, int]:
-    """The files with tests that start Spark, dealt out in turn."""
-    files = [path for path in sorted((root / "tests").rglob("test_*.py")) if "mark.spark" in path.read_text("utf-8")]
-    return {path.relative_to(root).as_posix(): number % 2 for number, path in enumerate(files)}
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        runs_mirrors = node in self.nodes[:2]
+        fit = (scope for scope in self.workqueue if (scope.partition("::")[0] in self._mirrors) == runs_mirrors)
+        if first := next(fit, None):
+            self.workqueue.move_to_end(first, last=False)
+        elif not runs_mirrors:
+            node.shutdown()
+            return
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.failover.divergence import Divergent, export, keep_in_topics, kept_as
+from sparkmirror.failover.divergence import Divergent, export, keep_in_topics, kept_as, lost_since
+from sparkmirror.kafka.epochs import newest_epochs
 from sparkmirror.model import TopicPartition
 from tests.flow.logs import read
 from tests.flow.running import create_topic, ends
@@ -80,3 +81,15 @@ def test_files_keep_them_as_json(cluster_a, lab_flow, lab_cluster, written, tmp_
     blocked.write_text("")
     with pytest.raises(SparkmirrorError, match="name another directory with --report"):
         export(lab_cluster("A"), lab_flow, found, blocked, "failback-1", ())
+
+
+@pytest.mark.kafka
+def test_a_log_has_lost_what_was_found_in_it_when_it_is_shorter_or_knows_its_leader_epoch_no_more(
+    cluster_a, lab_cluster, written
+):
+    place, end, cluster = TopicPartition(written, 0), ends(cluster_a, written)[0], lab_cluster("A")
+    epoch = newest_epochs(cluster, [place])[place]
+    whole = Divergent(place, 1, end, leader_epoch=epoch)
+    assert lost_since(cluster, [whole], 10_000) == {}
+    assert lost_since(cluster, [whole._replace(end=end + 1)], 10_000) == {place: end}
+    assert lost_since(cluster, [whole._replace(leader_epoch=epoch + 1)], 10_000) == {place: 0}

@@ -264,7 +264,7 @@ def test_an_order_for_another_topic_of_the_name_moves_nothing_and_a_stop_stays_o
         (EpochEnd(4, 300), 300, 4, False),
         (EpochEnd(4, 290), 290, 4, True),
         (EpochEnd(3, 280), 280, 3, True),
-        (EpochEnd(UNDEFINED, UNDEFINED), 300, -1, False),
+        (EpochEnd(UNDEFINED, UNDEFINED), 20, -1, True),
         (None, 300, -1, False),
     ],
 )
@@ -272,6 +272,15 @@ def test_an_order_does_not_lead_beyond_what_is_left_of_the_log_that_was_meant(en
     order = replace(MOVE, leader_epoch=4)
     begun = start(moves={SOURCE: order}, ordered={} if end is None else {SOURCE: end})
     assert (begun.plan.position, begun.plan.leader_epoch) == (position, epoch)
+    assert begun.event is not None
+    assert ("has lost its tail since me@here ordered" in begun.event.text) == told
+
+
+@pytest.mark.parametrize(("to", "position", "told"), [(700, 500, True), (60, 60, False)])
+def test_an_order_leads_nowhere_beyond_what_was_copied_where_the_log_went_back_as_a_whole(to, position, told):
+    order, gone = replace(MOVE, to=to, topic_id="", leader_epoch=4), {SOURCE: EpochEnd(UNDEFINED, UNDEFINED)}
+    begun = start(progress={SOURCE: PROGRESS}, left_of={SOURCE: 3}, moves={SOURCE: order}, ordered=gone)
+    assert begun.plan.position == position
     assert begun.event is not None
     assert ("has lost its tail since me@here ordered" in begun.event.text) == told
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from tests.flow.running import Running, add_partitions, admin_of, create_topic, 
 from tests.flow.test_died_unheard import killed_at_its_first_records, newest
 from tests.flow.test_events import delete_records, of_kind, read_all
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
+
+FETCH_WAIT_S = 0.5
+"""Of a follower: Kafka's default of ``replica.fetch.wait.max.ms``."""
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -92,6 +96,7 @@ def test_a_deposed_leader_of_the_source_comes_back_with_records_that_were_never_
             producer = Producer({"bootstrap.servers": source.bootstrap_servers, "acks": "1", "log_level": 0})
             producer.list_topics(name, timeout=60)
             os.kill(third.pid, signal.SIGSTOP)
+            time.sleep(4 * FETCH_WAIT_S)  # its fetch that waits at the second one is answered, without a record
             for value in numbered("deposed", 20):
                 producer.produce(name, value, partition=0)
             assert producer.flush(60) == 0

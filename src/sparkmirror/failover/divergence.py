@@ -29,7 +29,7 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.epochs import epoch_ends
+from sparkmirror.kafka.epochs import believed_ends
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span, read_records
@@ -182,7 +182,8 @@ def before_mirrored(
 def lost_since(cluster: Cluster, found: Sequence[Divergent], timeout_ms: int) -> dict[TopicPartition, int]:
     """Which logs have lost the end of what was found in them, and up to which offset they are still those.
 
-    A leader that does not answer, or whose log had no epoch then, is not among them.
+    A leader that does not answer, or whose log had no epoch then, is not among them. Of a log that no longer knows the
+    epoch, since it went back as a whole, nothing is believed: offset 0.
 
     Args:
         cluster: that came back.
@@ -191,11 +192,9 @@ def lost_since(cluster: Cluster, found: Sequence[Divergent], timeout_ms: int) ->
     """
     last = {one.partition: one for one in sorted(found) if one.leader_epoch != UNDEFINED}
     asked = {place: one.leader_epoch for place, one in last.items()}
-    told = epoch_ends(cluster, asked, timeout_ms).found
+    told = believed_ends(cluster, asked, timeout_ms).found
     return {
-        place: end.end
-        for place, end in told.items()
-        if end.end != UNDEFINED and (end.epoch != asked[place] or end.end < last[place].end)
+        place: max(0, end.end) for place, end in told.items() if end.epoch != asked[place] or end.end < last[place].end
     }
 
 

@@ -16,7 +16,7 @@ from sparkmirror.flow.starts import begins_at_end, begins_later, find_starts
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, broker_error, kind_of
-from sparkmirror.kafka.epochs import CopiedLog, epoch_ends, meeting_points, newest_epochs
+from sparkmirror.kafka.epochs import CopiedLog, believed_ends, meeting_points, newest_epochs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.metadata import TopicView, describe_topics
 from sparkmirror.kafka.topic_ids import ids_of_topics
@@ -101,6 +101,7 @@ def starts_of(
     newest = newest_epochs(source, set(unmarked), timeout_ms)
     seen = _look_at_source(config, source, sources, progress, resumed, before, timeout_ms)
     marked = {here: moves[here].leader_epoch for here in sources if here in moves and moves[here].leader_epoch >= 0}
+    ordered = believed_ends(source, marked, timeout_ms)
     starts = seen.starts | {
         here: max(at, seen.starts.get(here, 0))
         for here, at in homeward_starts(home, seen.ends).items()
@@ -129,11 +130,12 @@ def starts_of(
         floors=floors,
         answers={p: Answer(seen.asked_ms, end) for p, end in seen.ends.items()},
         newest=newest,
-        ordered=epoch_ends(source, marked, timeout_ms).found,
+        ordered=ordered.found,
         late=frozenset(p for p in starts if progress and p not in home.begins and begins_at_end(config, p)),
     )
     refused = absent(config, source, [p for p, e in seen.failed.items() if _code(e) == UNKNOWN_TOPIC_OR_PARTITION])
-    refused |= {p: Event(kind=kind_of(_code(e)), text=str(e)) for p, e in seen.failed.items() if p not in refused}
+    unanswered = {**ordered.failed, **seen.failed}
+    refused |= {p: Event(kind=kind_of(_code(e)), text=str(e)) for p, e in unanswered.items() if p not in refused}
     refused |= {
         here: event for here, event in {**foreign, **seen.misplaced, **seen.made_anew}.items() if here not in refused
     }

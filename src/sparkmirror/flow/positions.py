@@ -291,15 +291,17 @@ def _begins_late(source: TopicPartition, known: Known) -> Event | None:
 def _moved(source: TopicPartition, place: _Place, known: Known, topic_id: str) -> _Place:
     """The place that an operator ordered instead, unless that was in another topic of the name.
 
-    Where the source's log has lost its end since, what it has in the place of that is not what was to be left out.
+    Where the source's log has lost its end since, what it has in the place of that is not what was to be left out. Of
+    one that went back as a whole and no longer knows the leader epoch, only what was copied has been compared.
     """
     order = known.moves.get(source)
     if order is None or place.stop or (order.topic_id and topic_id and order.topic_id != topic_id):
         return place
     to, epoch, end = order.to, known.newest.get(source, -1), known.ordered.get(source)
     text = f"moved from offset {place.position} to offset {to}, as {order.by} has ordered"
-    if end is not None and end.end != UNDEFINED:
-        to, epoch = min(to, end.end), end.epoch
+    if end is not None:
+        still = end if end.end != UNDEFINED else EpochEnd(place.leader_epoch, place.position)
+        to, epoch = min(to, still.end), still.epoch
     if to < order.to:
         text = (
             f"moved from offset {place.position} to offset {to}: the source has lost its tail since {order.by} ordered "

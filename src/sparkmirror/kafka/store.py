@@ -5,7 +5,9 @@ Invariant: an owner that is not sure to be it any more, since it stood still, as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
@@ -101,8 +103,9 @@ class Store:
         end = self._next + 1
         while self._next < end:
             entries, following, end = self._read()
-            for entry in entries:
-                self._take(entry)
+            with _uncollected():
+                for entry in entries:
+                    self._take(entry)
             if following == self._next:
                 break
             self._next = following
@@ -145,3 +148,15 @@ class Store:
             ) from failure
         if record is not None:
             self.state.take(record)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without looking for garbage: what is read is kept, and looking through it takes a third of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

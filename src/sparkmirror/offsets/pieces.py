@@ -44,7 +44,7 @@ class Pieces:
         self.sources = Track()
         self.anew = False
         self._targets = Track()
-        self._ends: set[int] = set()
+        self._ends: tuple[int, ...] = ()
         self._aligned = True
 
     def take(self, record: Segments | Targets) -> None:
@@ -55,9 +55,9 @@ class Pieces:
             self.sources.take(Block(record.sequence, record.source, record.holes, record.unguarded))
         elif record.target == NO_OFFSET:
             self._targets.forget(record.sequence)
-            self._ends.add(record.sequence)
+            self._ends = (*self._without(record.sequence), record.sequence)
         else:
-            self._ends.discard(record.sequence)
+            self._ends = self._without(record.sequence)
             self._targets.take(Block(record.sequence, record.target, record.holes))
 
     def forget_segments(self, sequence: int) -> None:
@@ -69,7 +69,10 @@ class Pieces:
         """Takes the tombstone of `Targets`."""
         self._aligned = False
         self._targets.forget(sequence)
-        self._ends.discard(sequence)
+        self._ends = self._without(sequence)
+
+    def _without(self, sequence: int) -> tuple[int, ...]:
+        return tuple(end for end in self._ends if end != sequence) if self._ends else ()
 
     def __len__(self) -> int:
         return len(self.sources)

@@ -28,6 +28,7 @@ Invariants:
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -433,8 +434,8 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
     _, topic, partition, producer_id, epoch = name
     sequence, source, target = data["last"]
     return Progress(
-        partition=TopicPartition(topic, partition),
-        writer=Writer(producer_id=producer_id, epoch=epoch),
+        partition=json_text.place(topic, partition),
+        writer=json_text.writer(producer_id, epoch),
         generation=data["generation"],
         position=data["position"],
         next_sequence=data["next"],
@@ -443,12 +444,12 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         target=target,
         end=data["end"],
         leader_epoch=data["leader_epoch"],
-        topic_id=data["topic_id"],
-        target_id=data.get("target_id", ""),
+        topic_id=sys.intern(data["topic_id"]),
+        target_id=sys.intern(data.get("target_id", "")),
         settled=data.get("settled", False),
         released=data["released"],
         anew=data.get("anew", False),
-        reached=Reached(*data.get("reached", UNKNOWN)),
+        reached=Reached(*data["reached"]) if "reached" in data else UNKNOWN,
         cut=data.get("cut", NO_OFFSET),
         records=data["records"],
         bytes=data["bytes"],
@@ -457,7 +458,7 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         newest_ms=data["newest_ms"],
         recovery_ms=data.get("recovery_ms", UNKNOWN_MS),
         time_ms=data["time_ms"],
-        lane=data["lane"],
+        lane=sys.intern(data["lane"]),
         error=data["error"],
         events=tuple(event_of(event) for event in data["events"]),
     )
@@ -465,13 +466,13 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
 
 def _happened(name: list[Any], data: dict[str, Any]) -> Happened:
     _, topic, partition, kind = name
-    return Happened(partition=TopicPartition(topic, partition), event=event_of(data | {"kind": kind}))
+    return Happened(partition=json_text.place(topic, partition), event=event_of(data | {"kind": kind}))
 
 
 def _source_epoch(name: list[Any], data: dict[str, Any]) -> SourceEpoch:
     _, topic, partition, epoch = name
     return SourceEpoch(
-        partition=TopicPartition(topic, partition), epoch=epoch, offset=data["offset"], topic_id=data["topic_id"]
+        partition=json_text.place(topic, partition), epoch=epoch, offset=data["offset"], topic_id=data["topic_id"]
     )
 
 

@@ -206,8 +206,8 @@ class PartedKey(NamedTuple):
 def _segments(name: list[Any], data: dict[str, Any]) -> Segments:
     _, topic, partition, producer_id, epoch, sequence = name
     return Segments(
-        partition=TopicPartition(topic, partition),
-        writer=Writer(producer_id=producer_id, epoch=epoch),
+        partition=json_text.place(topic, partition),
+        writer=json_text.writer(producer_id, epoch),
         sequence=sequence,
         source=data["source"],
         holes=_holes(data),
@@ -219,8 +219,8 @@ def _segments(name: list[Any], data: dict[str, Any]) -> Segments:
 def _targets(name: list[Any], data: dict[str, Any]) -> Targets:
     _, topic, partition, producer_id, epoch, sequence = name
     return Targets(
-        partition=TopicPartition(topic, partition),
-        writer=Writer(producer_id=producer_id, epoch=epoch),
+        partition=json_text.place(topic, partition),
+        writer=json_text.writer(producer_id, epoch),
         sequence=sequence,
         target=NO_OFFSET if data["target"] is None else data["target"],
         holes=_holes(data),
@@ -230,8 +230,8 @@ def _targets(name: list[Any], data: dict[str, Any]) -> Targets:
 def _parted(name: list[Any], data: dict[str, Any]) -> Parted:
     _, topic, partition, producer_id, epoch = name
     return Parted(
-        partition=TopicPartition(topic, partition),
-        writer=Writer(producer_id=producer_id, epoch=epoch),
+        partition=json_text.place(topic, partition),
+        writer=json_text.writer(producer_id, epoch),
         source=data["source"],
     )
 

@@ -9,13 +9,13 @@ Invariants:
     * Of two blocks with one sequence the one that was taken last counts, as with keys of a compacted topic.
     * Blocks that overlap say the same where they do: one that lies wholly in another adds nothing but its flags.
     * A block costs its packed bytes and a fixed part, and is decoded when an offset in it is looked up.
-    * Taking a block behind the last one puts nothing in order anew.
+    * Blocks are put in order when something is looked up first; taking one behind the last one leaves that order.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -82,6 +82,32 @@ class Block:
         return self.offset + self.holes.offsets
 
 
+class _Line:
+    """The blocks that say something, in order, each with the count of its first record."""
+
+    __slots__ = ("counts", "flags", "offsets", "order")
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        self.order: list[Block] = []
+        self.counts: list[int] = []
+        self.offsets: list[int] = []
+        self.flags: list[bool] = []
+        for block in sorted(blocks, key=lambda block: (block.offset, -block.holes.offsets)):
+            if self.order and block.last <= self.order[-1].last:
+                self.flags[-1] = self.flags[-1] or block.flagged  # it lies wholly in the one before
+            else:
+                self.append(block)
+
+    def append(self, block: Block) -> None:
+        count = block.sequence
+        if self.order:
+            count = self.counts[-1] + (block.sequence - self.order[-1].sequence) % SEQUENCES
+        self.order.append(block)
+        self.counts.append(count)
+        self.offsets.append(block.offset)
+        self.flags.append(block.flagged)
+
+
 class Track:
     """The blocks of one line.
 
@@ -89,15 +115,11 @@ class Track:
         size: bytes of their packed holes.
     """
 
-    __slots__ = ("_blocks", "_counts", "_flags", "_offsets", "_order", "_sorted", "size")
+    __slots__ = ("_blocks", "_known_line", "size")
 
     def __init__(self) -> None:
         self._blocks: dict[int, Block] = {}
-        self._order: list[Block] = []
-        self._counts: list[int] = []
-        self._offsets: list[int] = []
-        self._flags: list[bool] = []
-        self._sorted = True
+        self._known_line: _Line | None = None
         self.size = 0
 
     def __len__(self) -> int:
@@ -108,50 +130,51 @@ class Track:
         known = self._blocks.get(block.sequence)
         self._blocks[block.sequence] = block
         self.size += len(block.holes.packed) - (0 if known is None else len(known.holes.packed))
-        if self._sorted and known is None and (not self._order or block.offset > self._order[-1].last):
-            self._append(block)
+        line = self._known_line
+        if line is not None and known is None and (not line.order or block.offset > line.order[-1].last):
+            line.append(block)
         else:
-            self._sorted = False
+            self._known_line = None
 
     def forget(self, sequence: int) -> None:
         """Removes the block with that sequence."""
         known = self._blocks.pop(sequence, None)
         if known is not None:
             self.size -= len(known.holes.packed)
-            self._sorted = False
+            self._known_line = None
 
     def blocks(self) -> list[tuple[int, Block]]:
         """Those that say something, in order, each with the count of its first record."""
-        self._sort()
-        return list(zip(self._counts, self._order, strict=True))
+        line = self._line
+        return list(zip(line.counts, line.order, strict=True))
 
     def stored(self) -> Iterator[tuple[int, Block]]:
         """All that are on record, those too that others hold, each with a count of its first record."""
-        self._sort()
+        line = self._line
         for sequence, block in self._blocks.items():
-            at = max(0, bisect_right(self._offsets, block.offset) - 1)
-            yield self._counts[at] + (sequence - self._order[at].sequence) % SEQUENCES, block
+            at = max(0, bisect_right(line.offsets, block.offset) - 1)
+            yield line.counts[at] + (sequence - line.order[at].sequence) % SEQUENCES, block
 
     @property
     def first(self) -> Point:
         """Where it begins; it must not be empty."""
-        self._sort()
-        return Point(self._counts[0], self._offsets[0])
+        line = self._line
+        return Point(line.counts[0], line.offsets[0])
 
     @property
     def last(self) -> Point:
         """Where its last piece begins; it must not be empty."""
-        self._sort()
-        block = self._order[-1]
-        return Point(self._counts[-1] + block.holes.records, block.last)
+        line = self._line
+        block = line.order[-1]
+        return Point(line.counts[-1] + block.holes.records, block.last)
 
     def piece_of(self, count: int) -> Piece | None:
         """The piece that holds a count, or None before the first one."""
-        self._sort()
-        at = bisect_right(self._counts, count) - 1
+        line = self._line
+        at = bisect_right(line.counts, count) - 1
         if at < 0:
             return None
-        block, inside = self._order[at], count - self._counts[at]
+        block, inside = line.order[at], count - line.counts[at]
         if inside >= block.holes.records:
             return self._last_piece(at)
         rows = unpack(block.holes.packed)
@@ -160,11 +183,11 @@ class Track:
 
     def piece_at(self, offset: int) -> Piece | None:
         """The last piece that begins at or before an offset, or None before the first one."""
-        self._sort()
-        at = bisect_right(self._offsets, offset) - 1
+        line = self._line
+        at = bisect_right(line.offsets, offset) - 1
         if at < 0:
             return None
-        block, inside = self._order[at], offset - self._offsets[at]
+        block, inside = line.order[at], offset - line.offsets[at]
         if inside >= block.holes.offsets:
             return self._last_piece(at)
         rows = unpack(block.holes.packed)
@@ -174,7 +197,7 @@ class Track:
 
     def pieces(self, count: int) -> Iterator[Piece]:
         """All pieces from that which holds a count on, or from the first one."""
-        piece = self.piece_of(max(count, self._counts[0])) if len(self._blocks) and self._sort() else None
+        piece = self.piece_of(max(count, self._line.counts[0])) if self._blocks else None
         while piece is not None:
             yield piece
             piece = self.piece_of(piece.end) if piece.end < FAR else None
@@ -196,52 +219,40 @@ class Track:
 
     def align(self, near: int) -> None:
         """Counts anew so that the last block's count is the nearest to ``near`` that it can be."""
-        self._sort()
-        if self._counts:
-            shift = self.count_of(self._order[-1].sequence, near) - self._counts[-1]
+        line = self._line
+        if line.counts:
+            shift = self.count_of(line.order[-1].sequence, near) - line.counts[-1]
             if shift:
-                self._counts = [count + shift for count in self._counts]
+                line.counts = [count + shift for count in line.counts]
 
     def flagged(self, since: int, until: int = FAR) -> bool:
         """Whether a block says that records from one count to before another may be unguarded."""
-        self._sort()
-        first = max(0, bisect_right(self._counts, since) - 1)
-        last = bisect_right(self._counts, until - 1)
-        return any(self._flags[first:last])
+        line = self._line
+        first = max(0, bisect_right(line.counts, since) - 1)
+        last = bisect_right(line.counts, until - 1)
+        return any(line.flags[first:last])
 
     def _last_piece(self, at: int) -> Piece:
-        block = self._order[at]
-        begin, offset = self._counts[at] + block.holes.records, block.last
-        if at + 1 == len(self._order):
+        line = self._line
+        block = line.order[at]
+        begin, offset = line.counts[at] + block.holes.records, block.last
+        if at + 1 == len(line.order):
             return Piece(begin, offset, FAR, FAR, exact=True)
-        return Piece(begin, offset, self._counts[at + 1], self._offsets[at + 1], exact=True)
+        return Piece(begin, offset, line.counts[at + 1], line.offsets[at + 1], exact=True)
 
     def _piece(self, at: int, row: int, turn: int) -> Piece:
-        block, rows = self._order[at], unpack(self._order[at].holes.packed)
+        line = self._line
+        block, rows = line.order[at], unpack(line.order[at].holes.packed)
         records, hole = int(rows.records[row]), int(rows.holes[row])
-        begin = self._counts[at] + int(rows.counts[row]) + turn * records
+        begin = line.counts[at] + int(rows.counts[row]) + turn * records
         offset = block.offset + int(rows.offsets[row]) + turn * (records + hole)
         end, stop = begin + records, offset + records + hole
-        if at + 1 < len(self._order) and self._counts[at + 1] < end:
-            end, stop = self._counts[at + 1], self._offsets[at + 1]  # the next block begins within this piece
+        if at + 1 < len(line.order) and line.counts[at + 1] < end:
+            end, stop = line.counts[at + 1], line.offsets[at + 1]  # the next block begins within this piece
         return Piece(begin, offset, end, stop, exact=not block.holes.thinned)
 
-    def _append(self, block: Block) -> None:
-        count = block.sequence
-        if self._order:
-            count = self._counts[-1] + (block.sequence - self._order[-1].sequence) % SEQUENCES
-        self._order.append(block)
-        self._counts.append(count)
-        self._offsets.append(block.offset)
-        self._flags.append(block.flagged)
-
-    def _sort(self) -> bool:
-        if not self._sorted:
-            self._order, self._counts, self._offsets, self._flags = [], [], [], []
-            for block in sorted(self._blocks.values(), key=lambda block: (block.offset, -block.holes.offsets)):
-                if self._order and block.last <= self._order[-1].last:
-                    self._flags[-1] = self._flags[-1] or block.flagged  # it lies wholly in the one before
-                else:
-                    self._append(block)
-            self._sorted = True
-        return True
+    @property
+    def _line(self) -> _Line:
+        if self._known_line is None:
+            self._known_line = _Line(self._blocks.values())
+        return self._known_line
