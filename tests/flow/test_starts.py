@@ -17,6 +17,7 @@ from sparkmirror.flow.starts import find_starts
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import TopicPartition, Writer
@@ -101,6 +102,7 @@ def test_a_partition_that_has_a_position_is_not_moved_and_one_that_cannot_begin_
         progress={here[0]: begun, filled[2]: replace(begun, partition=filled[2])},
         source_epoch=lambda _here, _position: -1,
         history=lambda _here, _topic_id: (),
+        compare=lambda _spans: Results(found={}, failed={}),
         writers=[writer],
         copied={},
         resumed={},
@@ -184,6 +186,7 @@ def test_a_topic_that_is_made_anew_while_it_is_asked_for_its_offsets_is_asked_ag
             progress={here: begun},
             source_epoch=lambda _here, _position: -1,
             history=lambda _here, _topic_id: (),
+            compare=lambda _spans: Results(found={}, failed={}),
             writers=[writer],
             copied={},
             resumed={},

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.offsets.source_history import NOBODY_KNOWS, UNDEFINED, Ask, Begun, Compared, EpochEnd, compare
+from sparkmirror.offsets.source_history import (
+    NOBODY_KNOWS,
+    UNDEFINED,
+    Alike,
+    Begun,
+    Compared,
+    EpochEnd,
+    Look,
+    compare,
+)
 
-Log = Sequence[int]
-"""The leader epoch of the record at each offset."""
+
+class Record(NamedTuple):
+    """A record of a log: the leader epoch that took it, and which one it is."""
+
+    epoch: int
+    number: int
+
+
+Log = Sequence[Record]
 
 
 def leaders_answer(log: Log, epoch: int, newest: int) -> EpochEnd:
     """As ``LeaderEpochFileCache.endOffsetFor`` of a log whose leader has begun ``newest`` at its end."""
     starts: dict[int, int] = {}
     for offset, each in enumerate(log):
-        starts.setdefault(each, offset)
+        starts.setdefault(each.epoch, offset)
     starts.setdefault(newest, len(log))
     if epoch == max(starts):
         return EpochEnd(epoch, len(log))
@@ -31,28 +48,43 @@ def leaders_answer(log: Log, epoch: int, newest: int) -> EpochEnd:
 
 def history_of(copied: Log, begins: int = 0) -> tuple[Begun, ...]:
     found: dict[int, int] = {}
-    for offset, epoch in enumerate(copied):
+    for offset, each in enumerate(copied):
         if offset >= begins:
-            found.setdefault(epoch, offset)
+            found.setdefault(each.epoch, offset)
     return tuple(Begun(epoch, offset) for epoch, offset in sorted(found.items()))
 
 
-def found(copied: Log, log: Log, newest: int, *, begins: int = 0, epoch: int | None = None) -> EpochEnd:
-    """Asks until there is an answer."""
+def alike(copied: Log, log: Log, look: Look, kept: int) -> Alike:
+    """How records compare of which copies are left from the offset ``kept`` on."""
+    assert look.first < look.end <= min(len(copied), len(log)), "there is something to look at on both sides"
+    first = max(look.first, kept)
+    if first >= look.end:
+        return Alike.UNKNOWN
+    return Alike.SAME if copied[first] == log[first] else Alike.OTHER
+
+
+def found(copied: Log, log: Log, newest: int, *, begins: int = 0, epoch: int | None = None, kept: int = 0) -> EpochEnd:
+    """Asks and looks until there is an answer."""
     answers: dict[int, EpochEnd] = {}
+    looked: dict[int, Alike] = {}
     told = UNDEFINED
     for _ in range(100):
         finding = compare(
             Compared(
                 history=history_of(copied, begins),
-                epoch=copied[-1] if epoch is None else epoch,
+                epoch=copied[-1].epoch if epoch is None else epoch,
                 position=len(copied),
                 newest=told,
                 answers=answers,
+                looked=looked,
             )
         )
-        if not isinstance(finding, Ask):
+        if isinstance(finding, EpochEnd):
             return finding
+        if isinstance(finding, Look):
+            assert finding.epoch not in looked, "it looks twice"
+            looked[finding.epoch] = alike(copied, log, finding, kept)
+            continue
         assert finding.epoch not in answers, "it asks twice"
         answers[finding.epoch] = leaders_answer(log, finding.epoch, newest)
         if answers[finding.epoch].end == UNDEFINED:
@@ -60,9 +92,16 @@ def found(copied: Log, log: Log, newest: int, *, begins: int = 0, epoch: int | N
     raise AssertionError("it asks for ever")
 
 
-def runs(*pairs: tuple[int, int]) -> list[int]:
-    """(epoch, records) to a log."""
-    return [epoch for epoch, number in pairs for _ in range(number)]
+def runs(*pairs: tuple[int, int], of: int = 0) -> list[Record]:
+    """(epoch, records) to a log; records of different logs are different ones."""
+    return [Record(epoch, of) for epoch, number in pairs for _ in range(number)]
+
+
+def other(*pairs: tuple[int, int]) -> list[Record]:
+    return runs(*pairs, of=1)
+
+
+OLD = runs((0, 60))
 
 
 @pytest.mark.parametrize(
@@ -70,14 +109,29 @@ def runs(*pairs: tuple[int, int]) -> list[int]:
     [
         pytest.param(runs((0, 10)), runs((0, 30)), 0, 30, id="nothing happened"),
         pytest.param(runs((0, 10)), runs((0, 10), (1, 5)), 2, 10, id="a clean election"),
-        pytest.param(runs((0, 10)), runs((0, 7), (1, 5)), 1, 7, id="a lost tail"),
-        pytest.param(runs((0, 10), (1, 50)), runs((0, 30), (2, 5)), 2, 10, id="a deposed leader came back"),
-        pytest.param(runs((0, 10), (1, 50)), runs((0, 5), (2, 90)), 2, 5, id="and had less"),
-        pytest.param(runs((1, 10), (3, 9)), runs((0, 4), (2, 30)), 4, 0, id="another history from the beginning on"),
-        pytest.param(runs((0, 10), (2, 9)), runs((0, 12), (1, 5), (3, 3)), 3, 10, id="epochs that the copy never met"),
-        pytest.param(runs((0, 60), (5, 50), (8, 40)), runs((0, 60), (4, 140)), 4, 60, id="an older disk"),
-        pytest.param(runs((0, 60), (5, 50), (8, 40)), runs((0, 50), (5, 150)), 5, 50, id="which begins an epoch anew"),
-        pytest.param(runs((0, 60), (5, 50), (8, 40)), runs((0, 60), (5, 90)), 5, 110, id="and has all of one"),
+        pytest.param(runs((0, 10)), runs((0, 7)) + other((1, 5)), 1, 7, id="a lost tail"),
+        pytest.param(runs((0, 10), (1, 50)), runs((0, 10)) + other((0, 20), (2, 5)), 2, 10, id="a deposed leader"),
+        pytest.param(runs((0, 10), (1, 50)), runs((0, 5)) + other((2, 90)), 2, 5, id="and had less"),
+        pytest.param(runs((1, 10), (3, 9)), other((0, 4), (2, 30)), 4, 0, id="another history from the beginning on"),
+        pytest.param(
+            runs((0, 10), (2, 9)), runs((0, 10)) + other((0, 2), (1, 5), (3, 3)), 3, 10, id="epochs never met"
+        ),
+        pytest.param(OLD + runs((5, 50), (8, 40)), OLD + other((4, 140)), 4, 60, id="an older disk"),
+        pytest.param(
+            OLD + runs((5, 50), (8, 40)), OLD[:50] + other((5, 150)), 5, 50, id="which begins an epoch elsewhere"
+        ),
+        pytest.param(
+            OLD + runs((5, 50), (8, 40)), OLD + runs((5, 50)) + other((6, 90)), 7, 110, id="and has all of one"
+        ),
+        pytest.param(
+            OLD + runs((5, 50), (8, 40)), OLD + other((5, 150)), 5, 60, id="and begins one at the same offset"
+        ),
+        pytest.param(
+            OLD + runs((5, 50), (6, 40)), OLD + other((5, 50), (6, 5)), 7, 60, id="and two of them, and has lost some"
+        ),
+        pytest.param(OLD + runs((5, 50)), OLD + other((5, 30)), 5, 60, id="and has not reached the position"),
+        pytest.param(OLD + runs((5, 50)), OLD, 5, 60, id="and has nothing new"),
+        pytest.param(runs((5, 50)), other((3, 90)), 4, 0, id="and no epoch that was copied"),
     ],
 )
 def test_the_two_part_where_their_records_do(copied, log, newest, point):
@@ -96,46 +150,74 @@ def test_who_knows_no_epochs_says_nothing():
     assert compare(seen) == NOBODY_KNOWS
 
 
-def test_a_copy_that_began_in_the_midst_of_an_epoch_does_not_know_where_that_begins():
-    """The source has begun that epoch elsewhere since it was restored: nothing of it is believed."""
-    assert found(runs((3, 30), (4, 30), (5, 140), (6, 50)), runs((3, 30), (4, 20), (5, 250)), 5, begins=100).end == 50
+def test_a_copy_that_began_in_the_midst_of_an_epoch_knows_its_first_records_there():
+    copied, log = runs((3, 30), (4, 30), (5, 140), (6, 50)), runs((3, 30), (4, 30), (5, 90))
+    assert found(copied, log + other((6, 90)), 6, begins=100).end == 150
+    assert found(copied, log + other((5, 40)), 5, begins=100).end == 190, "of one epoch the first records tell"
+    assert found(copied, log[:50] + other((5, 250)), 5, begins=100).end == 0, "nothing is known of what lies before"
+
+
+def test_where_no_copy_is_left_an_epoch_counts_that_begins_at_the_same_offset():
+    copied = runs((2, 60), (5, 50), (8, 40))
+    assert found(copied, runs((2, 60), (5, 30)) + other((6, 90)), 6, kept=140).end == 90
+    assert found(copied, runs((2, 50)) + other((5, 150)), 5, kept=140).end == 50
+    assert found(copied, runs((2, 60), (5, 30)) + other((6, 90)), 6, begins=70, kept=140).end == 0
+    assert found(runs((2, 60), (5, 50)), runs((2, 60), (5, 30)) + other((6, 90)), 6, begins=70, kept=140).end == 90
 
 
 @st.composite
-def histories(draw: st.DrawFn, *, again: bool = False) -> tuple[list[int], list[int], int]:
-    """A common beginning, then what was copied and what the source has; ``again``: under the same epochs, it may be."""
+def elections(draw: st.DrawFn) -> tuple[list[Record], list[Record], int]:
+    """A common beginning, then what was copied and what the source has, under leader epochs of its own."""
     numbers = st.integers(1, 6)
     common = runs(*((epoch, draw(numbers)) for epoch in sorted(draw(st.sets(st.integers(0, 4), max_size=4)))))
     mine = sorted(draw(st.sets(st.integers(2, 7), min_size=0, max_size=3)))
-    theirs = sorted(draw(st.sets(st.integers(3, 9), min_size=0, max_size=3)) - (set() if again else set(mine)))
-    last = common[-1] if common else -1
-    copied = [*common, *runs(*((epoch, draw(numbers)) for epoch in mine if epoch >= last))]
-    log = [*common, *runs(*((epoch, draw(numbers)) for epoch in theirs if epoch > last))]
-    return copied, log, draw(st.integers(1, 2)) + max([*log, *copied, 0])
+    theirs = sorted(draw(st.sets(st.integers(3, 9), min_size=0, max_size=3)) - set(mine))
+    last = common[-1].epoch if common else -1
+    copied = [*common, *runs(*((epoch, draw(numbers)) for epoch in mine if epoch >= last), of=1)]
+    log = [*common, *runs(*((epoch, draw(numbers)) for epoch in theirs if epoch > last), of=2)]
+    return copied, log, draw(st.integers(1, 2)) + max([each.epoch for each in (*log, *copied)], default=0)
 
 
-@given(histories())
+def first_difference(copied: Log, log: Log) -> int:
+    """Where the two part, or the end of the shorter one."""
+    pairs = zip(copied, log, strict=False)
+    return next((at for at, (mine, theirs) in enumerate(pairs) if mine != theirs), min(len(copied), len(log)))
+
+
+@given(elections())
 def test_no_record_that_differs_is_left_behind_and_none_that_is_the_same_before_it(drawn):
     copied, log, newest = drawn
+    if copied:
+        assert min(found(copied, log, newest).end, len(copied)) == first_difference(copied, log)
+
+
+@st.composite
+def restores(draw: st.DrawFn) -> tuple[list[Record], list[Record], int, int]:
+    """What was copied of a log, and the log since it is an older copy of itself that has given out epochs again.
+
+    With the newest epoch of that log, and the offset from which on something was copied.
+    """
+    numbers = st.integers(0, 5)
+    epochs = range(draw(st.integers(0, 2)), draw(st.integers(3, 6)))
+    whole = runs(*((epoch, draw(numbers)) for epoch in epochs))
+    stored = draw(st.integers(0, len(whole)))
+    at = whole[stored - 1].epoch if stored else epochs[0]
+    newest = draw(st.integers(at + 1, at + 3))
+    log = [*whole[:stored], *runs(*((epoch, draw(numbers)) for epoch in range(at + 1, newest + 1)), of=1)]
+    return whole, log, newest, draw(st.integers(0, max(0, len(whole) - 1)))
+
+
+@given(restores())
+def test_a_log_that_went_back_as_a_whole_is_never_believed_too_far(drawn):
+    """And, where the copy has all of it, never too little either."""
+    copied, log, newest, begins = drawn
     if not copied:
         return
-    same = next((at for at, (mine, theirs) in enumerate(zip(copied, log, strict=False)) if mine != theirs), None)
-    expected = min(len(copied), len(log)) if same is None else same
-    point = min(found(copied, log, newest).end, len(copied))
-    assert point == expected
-
-
-@given(histories(again=True), st.integers(0, 9), st.integers(0, 12))
-def test_a_log_that_went_back_as_a_whole_is_never_believed_too_far(drawn, newest, begins):
-    """What the records of an epoch are, epochs do not tell: those that begin at the same offset count as the same."""
-    copied, log, _ = drawn
-    newest = max([newest, *log])
-    if not copied or newest >= copied[-1]:
-        return
-    same = next((at for at, (mine, theirs) in enumerate(zip(copied, log, strict=False)) if mine != theirs), None)
-    expected = min(len(copied), len(log)) if same is None else same
-    begins = min(begins, len(copied) - 1)
-    theirs = {*history_of(log), Begun(newest, len(log))}
-    if any(one in theirs and one.offset >= expected for one in history_of(copied, begins)):
-        return  # the same number at the same offset again, for other records
-    assert found(copied, log, newest, begins=begins).end <= max(expected, begins)
+    told = leaders_answer(log, copied[-1].epoch, newest)
+    if told.epoch == copied[-1].epoch and told.end >= len(copied):
+        return  # epochs say that nothing is missing
+    point = min(found(copied, log, newest, begins=begins).end, len(copied))
+    expected = first_difference(copied, log)
+    assert point <= max(expected, begins)
+    if begins == 0:
+        assert point == expected or (point == 0 and log[:1] != copied[:1])

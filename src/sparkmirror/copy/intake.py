@@ -318,7 +318,10 @@ class Intake:
 
 
 def _new_epochs(partition: PartitionCopy, index: batches.Indexed, end: int) -> Iterator[SourceEpoch]:
-    """Where leader epochs begin, below an offset, that are not on record yet; they go there now."""
+    """Where leader epochs begin, below an offset, that are not on record yet; they go there now.
+
+    That is right behind the batch before, since compaction may have taken the first ones of the epoch.
+    """
     below = int(np.searchsorted(index.last_offset, end)) if len(index) else 0
     if not below or index.leader_epoch[below - 1] <= partition.epoch_met:
         return
@@ -328,7 +331,7 @@ def _new_epochs(partition: PartitionCopy, index: batches.Indexed, end: int) -> I
         yield SourceEpoch(
             partition=partition.source,
             epoch=partition.epoch_met,
-            offset=int(index.base_offset[column]),
+            offset=int(index.last_offset[column - 1]) + 1 if column else partition.fetch_offset,
             topic_id=partition.plan.topic_id,
         )
 

@@ -83,5 +83,5 @@ def changes(sides: Sides, ends: Mapping[TopicPartition, int], timeout_ms: int | 
     progress = {place: one for place, one in state.progress.items() if place in ends}
     ids = ids_of_topics(sides.source, {place.topic for place in progress})
     recreated = recreated_topics(progress, ids)
-    parted = parted_logs(sides.source, progress, ends, recreated, state.history, timeout_ms)
+    parted = parted_logs(sides, progress, ends, recreated, timeout_ms)
     return Changes(recreated=frozenset(recreated), parted={one.partition: one for one in parted})

@@ -160,7 +160,7 @@ def compare(
     ids = _topic_ids(forth)
     recreated = recreated_topics(forth.store.state.progress, ids)
     state, timeout_ms = forth.store.state, forth.flow.admin_timeout_ms
-    parted = parted_logs(forth.source, state.progress, log_ends, recreated, state.history, timeout_ms)
+    parted = parted_logs(forth, state.progress, log_ends, recreated, timeout_ms)
     points = {one.partition: one.offset for one in parted}
     positions = {
         place: 0 if place.topic in recreated else max(0, min(one.position, points.get(place, one.position)))

@@ -7,10 +7,13 @@ References: KIP-101 (leader epochs), KIP-516 (topic ids).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparkmirror.duties.copied_records import CopiedRecords
+from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -20,7 +23,7 @@ from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.records import Progress
-from sparkmirror.offsets.source_history import UNDEFINED, Begun
+from sparkmirror.offsets.source_history import UNDEFINED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,41 +119,40 @@ def recreated_topics(progress: Mapping[TopicPartition, Progress], ids: Mapping[s
 
 
 def parted_logs(
-    cluster: Cluster,
+    sides: Sides,
     progress: Mapping[TopicPartition, Progress],
     log_ends: Mapping[TopicPartition, int],
     recreated: Collection[str],
-    history: Callable[[TopicPartition, str], Sequence[Begun]],
     timeout_ms: int,
 ) -> tuple[Parting, ...]:
-    """The logs that have lost the end of what was copied, in order.
+    """The logs of the source that have lost the end of what was copied, in order.
 
     Args:
-        cluster: whose logs.
-        progress: of the flow that copied.
+        sides: the flow that copied, and its clusters.
+        progress: of the flow.
         log_ends: of the logs now; others are not looked at.
         recreated: topics that are not looked at.
-        history: gives the leader epochs that were copied of a partition, of the topic with an id.
         timeout_ms: of each question.
 
     Raises:
-        SparkmirrorError: the cluster cannot be asked about one of them.
+        SparkmirrorError: a cluster cannot be asked about one of them.
     """
-    found = find_partings(cluster, progress, log_ends, recreated, history, timeout_ms)
+    found = find_partings(sides, progress, log_ends, recreated, timeout_ms)
     for failure in found.failed.values():
         raise failure
     return tuple(one for _, one in sorted(found.found.items()))
 
 
 def find_partings(
-    cluster: Cluster,
+    sides: Sides,
     progress: Mapping[TopicPartition, Progress],
     log_ends: Mapping[TopicPartition, int],
     recreated: Collection[str],
-    history: Callable[[TopicPartition, str], Sequence[Begun]],
     timeout_ms: int,
 ) -> Results[TopicPartition, Parting]:
     """As `parted_logs`; logs of which that is not known are among the failed ones."""
+    assert sides.store is not None  # the flow has copied
+    history = sides.store.state.history
     copied = {
         place: one
         for place, one in progress.items()
@@ -161,7 +163,8 @@ def find_partings(
         for place, one in copied.items()
         if one.leader_epoch >= 0
     }
-    told = meeting_points(cluster, asked, timeout_ms)
+    records = CopiedRecords(sides.flow, sides.source, sides.target, KnownMaps(sides).of, timeout_ms)
+    told = meeting_points(sides.source, asked, records.compare, timeout_ms)
     points = {place: log_ends[place] for place in copied if place not in told.failed}
     points |= {place: end.end for place, end in told.found.items() if end.end != UNDEFINED}
     return Results(
@@ -189,27 +192,22 @@ class PartedLogs:
     unchecked: str = ""
 
 
-def look_for_partings(
-    cluster: Cluster,
-    progress: Mapping[TopicPartition, Progress],
-    history: Callable[[TopicPartition, str], Sequence[Begun]],
-    timeout_ms: int,
-) -> PartedLogs:
-    """Compares logs with what was copied of them; what does not answer is told and not raised.
+def look_for_partings(sides: Sides, progress: Mapping[TopicPartition, Progress], timeout_ms: int) -> PartedLogs:
+    """Compares the source's logs with what was copied of them; what does not answer is told and not raised.
 
     Args:
-        cluster: whose logs.
-        progress: of the flow that copied, read before.
-        history: gives the leader epochs that were copied of a partition, of the topic with an id.
+        sides: the flow that copied, and its clusters.
+        progress: of the flow, read before.
         timeout_ms: of each question.
     """
     if not progress:
         return PartedLogs()
+    cluster = sides.source
     recreated: tuple[str, ...] = ()
     try:
         recreated = recreated_topics(progress, ids_of_topics(cluster, {place.topic for place in progress}, timeout_ms))
         ends = admin.find_offsets(cluster, sorted(progress), OffsetSpec.LATEST, timeout_ms=timeout_ms)
-        found = find_partings(cluster, progress, ends.found, recreated, history, timeout_ms)
+        found = find_partings(sides, progress, ends.found, recreated, timeout_ms)
     except SparkmirrorError as failure:
         return PartedLogs(recreated=frozenset(recreated), unchecked=_unchecked(cluster, failure))
     unasked = [_unchecked(cluster, why) for why in (*ends.failed.values(), *found.failed.values())]

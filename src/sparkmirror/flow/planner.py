@@ -16,15 +16,17 @@ from sparkmirror.flow.starts import begins_at_end, begins_later, find_starts
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, broker_error, kind_of
-from sparkmirror.kafka.epochs import CopiedLog, believed_ends, meeting_points, newest_epochs
+from sparkmirror.kafka.epochs import Compare, CopiedLog, believed_ends, meeting_points, newest_epochs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.metadata import TopicView, describe_topics
+from sparkmirror.kafka.reading import Span
+from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import Answer
-from sparkmirror.offsets.source_history import Begun, EpochEnd
+from sparkmirror.offsets.source_history import Alike, Begun, EpochEnd
 
 Pairs = Sequence[tuple[TopicPartition, TopicPartition]]
 
@@ -52,6 +54,7 @@ def starts_of(
     progress: Mapping[TopicPartition, Progress],
     source_epoch: Callable[[TopicPartition, int], int],
     history: Callable[[TopicPartition, str], Sequence[Begun]],
+    compare: Compare,
     writers: Sequence[Writer],
     copied: Mapping[TopicPartition, Copied],
     resumed: Mapping[TopicPartition, Resumed],
@@ -72,6 +75,7 @@ def starts_of(
         progress: the newest of each partition.
         source_epoch: gives the leader epoch of the source's batch left of a partition's position, or -1.
         history: gives the leader epochs of the source that were copied of a partition, of the topic with an id.
+        compare: compares records of the source with their copies.
         writers: one for each group.
         copied: what this run did so far.
         resumed: where those go on that were handed out before.
@@ -99,7 +103,7 @@ def starts_of(
         p for p in sources if _unplaced(p, progress, resumed) and (p in home.begins or begins_later(config, p))
     ]
     newest = newest_epochs(source, set(unmarked), timeout_ms)
-    seen = _look_at_source(config, source, sources, progress, resumed, before, timeout_ms)
+    seen = _look_at_source(config, source, sources, progress, resumed, before, compare, timeout_ms)
     marked = {here: moves[here].leader_epoch for here in sources if here in moves and moves[here].leader_epoch >= 0}
     ordered = believed_ends(source, marked, timeout_ms)
     starts = seen.starts | {
@@ -182,6 +186,7 @@ def _look_at_source(
     progress: Mapping[TopicPartition, Progress],
     resumed: Mapping[TopicPartition, Resumed],
     copied: Mapping[TopicPartition, CopiedLog],
+    compare: Compare,
     timeout_ms: int,
 ) -> _Seen:
     """Asks for ids before the offsets and after them: offsets of one topic must not be taken for another's."""
@@ -201,17 +206,25 @@ def _look_at_source(
         for p in before
         if p.partition not in asked
     }
+    uncompared: dict[TopicPartition, BrokerError | LinkError] = {}
+
+    def look(spans: Mapping[TopicPartition, Span]) -> Results[TopicPartition, Alike]:
+        compared = compare(spans)
+        uncompared.update(compared.failed)
+        return compared
+
+    points = meeting_points(source, asked, look, timeout_ms)
     changed = changed_ids(ids, ids_of_topics(source, topics))
     return _Seen(
         asked_ms=asked_ms,
         ids=ids,
         oldest=oldest.found,
         ends=ends.found,
-        failed={**oldest.failed, **ends.failed},
+        failed={**oldest.failed, **ends.failed, **uncompared},
         starts=starts,
         misplaced=misplaced,
         copied_before=before,
-        epochs=meeting_points(source, asked, timeout_ms).found,
+        epochs=points.found,
         log_ends=_log_ends(source, unknown, ends.found, timeout_ms),
         made_anew={p: _between(p.topic, config.source.alias) for p in sources if p.topic in changed},
     )

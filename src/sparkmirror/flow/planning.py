@@ -12,11 +12,12 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, group_of
+from sparkmirror.duties.copied_records import CopiedRecords
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.homecoming import Homecoming
 from sparkmirror.flow.occupied import Occupied, TargetLogs
@@ -27,11 +28,15 @@ from sparkmirror.flow.resuming import Resuming
 from sparkmirror.flow.takeover import Takeover
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
+from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Happened, Progress, closing
 from sparkmirror.offsets.segments import MapRecord, Parted, Segments
 from sparkmirror.offsets.source_history import Begun
 from sparkmirror.offsets.writers import Unfenceable
+
+COMPARE_MS = 10_000
+"""For reading the first records of an epoch and their copies, where a source has lost something."""
 
 FORGOTTEN_ID = "the coordinator has given its group another producer id: it is taken over first"
 
@@ -130,6 +135,7 @@ class Planning:
             progress=self._opened.store.state.progress,
             source_epoch=self._opened.store.state.source_epoch,
             history=self._opened.store.state.history,
+            compare=CopiedRecords(self._config, self._source, self._target, self._maps, COMPARE_MS).compare,
             writers=self._writers,
             copied=self._copied(),
             resumed=resumption.resumed,
@@ -290,6 +296,12 @@ class Planning:
             dead_letters=plan.copied.dead_letters,
             time_ms=now_ms(),
         )
+
+    def _maps(self, places: Set[TopicPartition]) -> dict[TopicPartition, OffsetMap]:
+        state, ids = self._opened.store.state, self._opened.writers.ids
+        return {
+            place: state.maps[place].offsets(state.progress.get(place), ids) for place in places if place in state.maps
+        }
 
     def _copied(self) -> dict[TopicPartition, Copied]:
         return {

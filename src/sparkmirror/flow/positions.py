@@ -312,7 +312,8 @@ def _moved(source: TopicPartition, place: _Place, known: Known, topic_id: str) -
         text = f"{place.event.text}; {text}"
     event = Event(kind=Kind.MOVED, text=text, first=first, last=max(first, last - 1))
     lost = place.event is not None and place.event.kind is Kind.SOURCE_TAIL_LOST
-    parted = place.position if lost and place.position < to else place.parted
+    least = place.position if place.parted == NO_OFFSET else place.parted
+    parted = least if lost and least < to else place.parted
     return _Place(position=to, leader_epoch=epoch, event=event, anew=True, moved=True, parted=parted)
 
 
@@ -365,21 +366,23 @@ def _tail_lost(progress: Progress, position: int, _target: TopicPartition, known
     if end.end == UNDEFINED or end.end >= position:
         return None
     stop = known.on.source_tail_lost is GoOn.STOP
-    event = tail_lost(end.end, position, epoch=known.left_of.get(here, -1), now=end.epoch, stop=stop)
-    return _Place(position=end.end, leader_epoch=end.epoch, event=event, anew=True, stop=stop)
+    goes_on = max(end.end, known.oldest.get(here, end.end))
+    event = tail_lost(end.end, position, goes_on, epoch=known.left_of.get(here, -1), now=end.epoch, stop=stop)
+    parted = end.end if end.end < goes_on else NO_OFFSET
+    return _Place(position=goes_on, leader_epoch=end.epoch, event=event, anew=True, stop=stop, parted=parted)
 
 
-def tail_lost(point: int, position: int, *, epoch: int, now: int, stop: bool) -> Event:
+def tail_lost(point: int, position: int, goes_on: int, *, epoch: int, now: int, stop: bool) -> Event:
     """The event of a source that lost what was copied from ``point`` to ``position``, as of leader epochs."""
     done = (
         f"the copy stands still until on.source.tail.lost is {GoOn.CONTINUE.value}"
         if stop
-        else f"going on from offset {point}"
+        else f"going on from offset {goes_on}"
     )
     epochs = f" (leader epoch {epoch}; the two part after epoch {now})" if epoch >= 0 else ""
     text = (
-        f"the source lost its tail in an unclean election: offsets {point} to {position - 1} were copied and are not "
-        f"in its log any more{epochs}; the mirror keeps them, and what the source has from offset {point} on are other "
-        f"records; {done}"
+        f"the source lost its tail, in an unclean election or since its disk is an older copy: offsets {point} to "
+        f"{position - 1} were copied and are not in its log any more{epochs}; the mirror keeps them, and what the "
+        f"source has from offset {point} on are other records; {done}"
     )
     return Event(kind=Kind.SOURCE_TAIL_LOST, text=text, first=point, last=position - 1)

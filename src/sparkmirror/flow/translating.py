@@ -220,7 +220,7 @@ class Translator:
         origins = {place: others[place] if reverse else place for place in others}
         state, timeout_ms = self._sides.store.state, min(self._sides.flow.admin_timeout_ms, _OLDEST_MS)
         copied = {origin: state.progress[origin] for origin in set(origins.values()) if origin in state.progress}
-        source = look_for_partings(self._sides.source, copied, state.history, timeout_ms)
+        source = look_for_partings(self._sides, copied, timeout_ms)
         self.unchecked = source.unchecked
         maps = self._maps.of(set(origins.values()))
         oldest = self._oldest(list(others.values()), reverse=reverse)

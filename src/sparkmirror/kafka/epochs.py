@@ -12,7 +12,7 @@ References: OffsetForLeaderEpoch (KIP-101, KIP-279, KIP-320); ``LeaderEpochFileC
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +24,11 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import LEADER_NOT_AVAILABLE, UNAUTHORIZED, UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.leaders import LEADER_MS, Leader, failed, together
 from sparkmirror.kafka.metadata import TOPICS_PER_REQUEST, TopicView, metadata_request, views
+from sparkmirror.kafka.reading import Span
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, explained, repeat
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.source_history import UNDEFINED, Ask, Begun, Compared, EpochEnd, Finding, compare
+from sparkmirror.offsets.source_history import UNDEFINED, Alike, Ask, Begun, Compared, EpochEnd, Finding, Look
+from sparkmirror.offsets.source_history import compare as compare_epochs
 
 
 def epoch_ends(
@@ -108,8 +110,12 @@ class CopiedLog:
     history: Sequence[Begun] = ()
 
 
+Compare = Callable[[Mapping[TopicPartition, Span]], Results[TopicPartition, Alike]]
+"""Whether the first records in spans of logs are those that were copied; see `meeting_points`."""
+
+
 def meeting_points(
-    cluster: Cluster, copied: Mapping[TopicPartition, CopiedLog], timeout_ms: int = ADMIN_MS
+    cluster: Cluster, copied: Mapping[TopicPartition, CopiedLog], compare: Compare, timeout_ms: int = ADMIN_MS
 ) -> Results[TopicPartition, EpochEnd]:
     """Up to where logs are what was copied of them, see ``offsets.source_history``; an end behind that is no matter.
 
@@ -120,6 +126,7 @@ def meeting_points(
     Args:
         cluster: where.
         copied: of each partition.
+        compare: asked only where a log has lost something.
         timeout_ms: of each question; in most cases there is one.
     """
     asking = {place: Asking(one) for place, one in copied.items()}
@@ -128,6 +135,15 @@ def meeting_points(
     while asking:
         findings = {place: one.finding() for place, one in asking.items()}
         points |= {place: finding for place, finding in findings.items() if isinstance(finding, EpochEnd)}
+        looks = {place: finding for place, finding in findings.items() if isinstance(finding, Look)}
+        if looks:
+            compared = compare({place: Span(look.first, look.end) for place, look in looks.items()})
+            for place, alike in compared.found.items():
+                asking[place].looked[looks[place].epoch] = alike
+            failed |= {place: _away(cluster, place) for place in looks if place not in compared.found}
+            failed |= compared.failed
+            asking = {place: one for place, one in asking.items() if place not in points and place not in failed}
+            continue
         wanted = {place: finding.epoch for place, finding in findings.items() if isinstance(finding, Ask)}
         told = epoch_ends(cluster, wanted, timeout_ms)
         unknown = [place for place, end in told.found.items() if end.end == UNDEFINED]
@@ -143,9 +159,14 @@ def meeting_points(
 
 
 class Asking:
-    """The questions about one log, and what the leader has said."""
+    """The questions about one log, and what the leader has said.
+
+    Attributes:
+        looked: how first records compare, by epoch.
+    """
 
     def __init__(self, copied: CopiedLog) -> None:
+        self.looked: dict[int, Alike] = {}
         self._copied = copied
         self._newest = UNDEFINED
         self._answers: dict[int, EpochEnd] = {}
@@ -154,13 +175,14 @@ class Asking:
     def finding(self) -> Finding:
         """Where the two meet, or what to ask for."""
         one = self._copied
-        return compare(
+        return compare_epochs(
             Compared(
                 history=one.history,
                 epoch=one.epoch,
                 position=one.position,
                 newest=self._newest,
                 answers=self._answers,
+                looked=self.looked,
             )
         )
 

@@ -305,7 +305,7 @@ class SourceEpoch:
     Attributes:
         partition: of the source.
         epoch: of its batches.
-        offset: the first of the first batch of that epoch which was seen.
+        offset: that after the batch before the first one of that epoch which was seen.
         topic_id: of the source topic, or "".
     """
 

@@ -5,12 +5,14 @@ greatest epoch that both have ends for each at some offset, and up to the lesser
 leader's answer alone does not tell: one that was deposed comes back by an unclean election with records that were never
 copied, and its epoch ends behind them.
 
-A log that does not know an epoch which it gave out before went back as a whole: its disk is an older copy. Then it may
-have given out the same epochs again, for other records. So also the beginnings are compared, down to an epoch that
-begins at the same offset on both sides; a copy that began in the midst of one does not know that one's begin.
+A log whose disk is an older copy has given out epochs again, for other records: the first one begins at the end of that
+copy, and may have begun there before. So where a log has lost something, the first records of the greatest epoch that
+both have are compared with what was copied, and where they are others those of the next below. Whoever has begun an
+epoch with the same records has all that lies before it too. Where that cannot be seen, since those records are gone, an
+epoch counts that begins at the same offset on both sides. Where no epoch counts, nothing is believed.
 
-Invariants: the point is never behind the first difference as far as epochs tell; where nothing differs there is none
-before the position.
+Invariants: the point is never behind the first difference as far as epochs and these records tell; where nothing
+differs there is none before the position.
 
 References: KIP-101, KIP-279, KIP-320; ``LeaderEpochFileCache.endOffsetFor``, ``OffsetsForLeaderEpochUtils``.
 """
@@ -18,7 +20,8 @@ References: KIP-101, KIP-279, KIP-320; ``LeaderEpochFileCache.endOffsetFor``, ``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import NamedTuple, TypeAlias
 
 UNDEFINED = -1
@@ -38,7 +41,10 @@ NOBODY_KNOWS = EpochEnd(UNDEFINED, UNDEFINED)
 
 
 class Begun(NamedTuple):
-    """A leader epoch of the source, and the first offset at which the copy has met a batch of it."""
+    """A leader epoch of the source that was copied, and the offset after what was copied before it.
+
+    The epoch may begin further on: compaction leaves gaps.
+    """
 
     epoch: int
     offset: int
@@ -50,7 +56,23 @@ class Ask(NamedTuple):
     epoch: int
 
 
-Finding: TypeAlias = EpochEnd | Ask
+class Look(NamedTuple):
+    """The first records from an offset to before another, of an epoch, have to be compared with what was copied."""
+
+    epoch: int
+    first: int
+    end: int
+
+
+class Alike(Enum):
+    """Whether records of the source are those that were copied."""
+
+    SAME = auto()
+    OTHER = auto()
+    UNKNOWN = auto()
+
+
+Finding: TypeAlias = EpochEnd | Ask | Look
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +85,7 @@ class Compared:
         position: up to which the source was copied.
         newest: the newest epoch of the log, or -1 while it is not asked for, or where its leader knows none.
         answers: what the leader has told, by the epoch that was asked for.
+        looked: how its first records compare, by epoch.
     """
 
     history: Sequence[Begun]
@@ -70,10 +93,11 @@ class Compared:
     position: int
     newest: int = UNDEFINED
     answers: Mapping[int, EpochEnd]
+    looked: Mapping[int, Alike] = field(default_factory=dict)
 
 
 def compare(seen: Compared) -> Finding:
-    """The greatest epoch that both have, and up to where they are the same; or which epoch to ask for next.
+    """The greatest epoch that both have, and up to where they are the same; or what to find out next.
 
     The end is at or beyond the position where nothing differs. `NOBODY_KNOWS` where the leader knows no epochs.
     """
@@ -81,10 +105,14 @@ def compare(seen: Compared) -> Finding:
     if told is None:
         return Ask(seen.epoch)
     if told.end == UNDEFINED:
-        return NOBODY_KNOWS if seen.newest == UNDEFINED else _gone_back(seen)
+        return NOBODY_KNOWS if seen.newest == UNDEFINED else _shared(seen, seen.newest, seen.position, went_back=True)
     if told.epoch == seen.epoch:
-        return told
-    return _meeting(seen, told)
+        met: Finding = told
+    else:
+        met = _meeting(seen, told)
+    if not isinstance(met, EpochEnd) or met.end >= seen.position:
+        return met
+    return _shared(seen, met.epoch, met.end, went_back=False)
 
 
 def _meeting(seen: Compared, told: EpochEnd) -> Finding:
@@ -99,12 +127,18 @@ def _meeting(seen: Compared, told: EpochEnd) -> Finding:
     return EpochEnd(told.epoch, min(told.end, _end(seen, told.epoch)))
 
 
-def _gone_back(seen: Compared) -> Finding:
-    """The leader's newest epoch is below one that was copied: its log is an older copy, and may have other records.
+def _shared(seen: Compared, newest: int, point: int, *, went_back: bool) -> Finding:
+    """The greatest epoch at or below ``newest`` that began with the records that were copied, and up to where it goes.
 
-    All that it is asked for now is at or below that epoch, so there is an end in each answer.
+    All that the leader is asked for is at or below its newest epoch, so there is an end in each answer.
+
+    Args:
+        seen: what is known.
+        newest: of both, or of the log.
+        point: they are not the same beyond that.
+        went_back: whether the log is an older copy of its disk. Where it is not known to be, epochs are believed.
     """
-    mine, point = _at_most(seen, seen.newest), seen.position
+    mine = _at_most(seen, newest)
     while mine is not None:
         answer = seen.answers.get(mine.epoch)
         if answer is None:
@@ -112,14 +146,23 @@ def _gone_back(seen: Compared) -> Finding:
         point = min(point, answer.end, _end(seen, mine.epoch))
         if mine.epoch == 0:
             return EpochEnd(0, point)  # the first of any log
-        left = seen.answers.get(mine.epoch - 1)
-        if left is None:
-            return Ask(mine.epoch - 1)
-        if answer.epoch == mine.epoch and left.end == mine.offset:
-            return EpochEnd(mine.epoch, point)
-        point = min(point, left.end, mine.offset)
+        alike = None
+        if answer.epoch == mine.epoch and mine.offset < point:
+            alike = seen.looked.get(mine.epoch)
+            if alike is None:
+                return Look(mine.epoch, mine.offset, point)
+            went_back = went_back or alike is Alike.OTHER
+            if alike is Alike.SAME or not went_back:
+                return EpochEnd(mine.epoch, point)
+        if went_back:
+            left = seen.answers.get(mine.epoch - 1)
+            if left is None:
+                return Ask(mine.epoch - 1)
+            if alike is Alike.UNKNOWN and left.end == mine.offset:
+                return EpochEnd(mine.epoch, point)
+            point = min(point, left.end, mine.offset)
         mine = _at_most(seen, mine.epoch - 1)
-    return EpochEnd(seen.newest, min([point, *(one.offset for one in seen.history)]))
+    return EpochEnd(newest, 0 if went_back else point)
 
 
 def _at_most(seen: Compared, epoch: int) -> Begun | None:
