@@ -392,7 +392,10 @@ def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, Even
     if progress is not None and observed.lineage.rank(progress.writer) >= observed.lineage.rank(writer):
         had = _had(observed, progress)
         if had is not None and had.source > last.source:
-            event = _lost(observed, position, last.target + 1, had)
+            if _was_cleaned(observed.tail, had.target):
+                position = max(had.source + 1, progress.position)
+            else:
+                event = _lost(observed, position, last.target + 1, had)
         elif had is not None and had.source == last.source and _last_of(progress, writer):
             position = position if _had_more(observed, writer, last) else max(position, progress.position)
     return min([position, *_began(observed, writer)]), event
@@ -418,6 +421,12 @@ def _had(observed: Observed, progress: Progress) -> Stretch | None:
     if progress.sequence != NO_OFFSET:
         return Stretch(progress.source, progress.target, 1)
     return observed.map.offsets(progress, observed.ids, parted=False).end()
+
+
+def _was_cleaned(tail: Tail, target: int) -> bool:
+    """Whether the log goes on behind an offset at which nothing lies: only the log cleaner takes records away there."""
+    beyond = tail.since <= target < tail.high_watermark
+    return beyond and not any(batch.base_offset <= target <= batch.last_offset for batch in tail.batches)
 
 
 def _last_of(progress: Progress, writer: Writer) -> bool:
