@@ -102,6 +102,27 @@ def test_a_target_that_lost_its_tail_is_copied_again_and_the_event_says_how_much
     assert (decision.event.kind, decision.event.first, decision.event.last) == (Kind.TARGET_TAIL_LOST, 5, 9)
 
 
+@pytest.mark.parametrize("fenced", [False, True])
+def test_what_the_log_cleaner_removed_last_is_not_lost(fenced):
+    """The tombstones at the end of a compacted topic, and the markers of former fences."""
+    before, newest = progress(6, 106, 6), replace(NEW, epoch=6)
+    begun = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, writer=NEW, position=107, next_sequence=0)
+    known = state_of([before, begun]).progress[PLACE] if fenced else before
+    log = (own(0, 0, 2), marker(8 if fenced else 7, newest if fenced else NEW))
+    decision = taken_over(*log, known=known, fence=newest if fenced else NEW)
+    position, last, event = went_on(decision)
+    assert (position, event) == (107, "")
+    assert last is not None
+    assert (last.source, last.target) == (106, 6)
+
+
+def test_what_a_former_fence_has_filled_is_lost_though_a_later_record_was_cleaned_away():
+    decision = taken_over(own(0, 0, 2), marker(2, NEW), foreign(5), marker(7), known=progress(5, 105, 5))
+    position, _, event = went_on(decision)
+    assert position == 102
+    assert "lost the end of its log" in event
+
+
 def test_a_loss_that_was_found_and_not_yet_copied_again_is_not_forgotten():
     """A takeover found 9 lost and gave position 109; its driver died before anything of the new epoch was on record."""
     newest = replace(NEW, epoch=6)

@@ -205,6 +205,9 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
         void = observed.lineage.void(observed.partition, writer)
         return Resume(position=begin, last=None, void=void, event=lost, anew=True)
     last = Last(sequence=count % SEQUENCES, source=source, target=batch.last_offset)
+    had = _cleaned(observed, writer, last)
+    if had is not None:
+        return _by_what_is_known(observed, had)
     placed = place(
         Placed(
             partition=observed.partition,
@@ -392,10 +395,7 @@ def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, Even
     if progress is not None and observed.lineage.rank(progress.writer) >= observed.lineage.rank(writer):
         had = _had(observed, progress)
         if had is not None and had.source > last.source:
-            if _was_cleaned(observed.tail, had.target):
-                position = max(had.source + 1, progress.position)
-            else:
-                event = _lost(observed, position, last.target + 1, had)
+            event = _lost(observed, position, last.target + 1, had)
         elif had is not None and had.source == last.source and _last_of(progress, writer):
             position = position if _had_more(observed, writer, last) else max(position, progress.position)
     return min([position, *_began(observed, writer)]), event
@@ -423,10 +423,18 @@ def _had(observed: Observed, progress: Progress) -> Stretch | None:
     return observed.map.offsets(progress, observed.ids, parted=False).end()
 
 
-def _was_cleaned(tail: Tail, target: int) -> bool:
-    """Whether the log goes on behind an offset at which nothing lies: only the log cleaner takes records away there."""
-    beyond = tail.since <= target < tail.high_watermark
-    return beyond and not any(batch.base_offset <= target <= batch.last_offset for batch in tail.batches)
+def _cleaned(observed: Observed, writer: Writer, last: Last) -> Stretch | None:
+    """The last acknowledged record, if it lay behind the log's last one, and the log cleaner has removed it.
+
+    The log then goes on behind its offset, and has nothing there. What a truncation took others have filled.
+    """
+    tail, progress = observed.tail, observed.progress
+    if progress is None or observed.lineage.rank(progress.writer) < observed.lineage.rank(writer):
+        return None
+    had = _had(observed, progress)
+    if had is None or had.source <= last.source or not tail.since <= had.target < tail.high_watermark:
+        return None
+    return None if any(batch.base_offset <= had.target <= batch.last_offset for batch in tail.batches) else had
 
 
 def _last_of(progress: Progress, writer: Writer) -> bool:
@@ -471,11 +479,22 @@ def _nothing_of_ours(observed: Observed) -> Decision:
     if progress is not None and progress.target_id and observed.target_id not in ("", progress.target_id):
         return _made_anew(observed, progress)
     mapped = observed.map.offsets(progress, observed.ids)
-    had, end = mapped.end(), _end(observed.tail)
+    had = mapped.end()
     # Others may have written to a log that was torn: then their batches lie where ours were.
-    torn = min([end, *(b.base_offset for b in observed.tail.batches if mapped.has(b.base_offset, b.last_offset))])
+    torn = min(
+        [
+            _end(observed.tail),
+            *(b.base_offset for b in observed.tail.batches if mapped.has(b.base_offset, b.last_offset)),
+        ]
+    )
     if had is not None and torn <= had.target:
         return _lost_all(observed, had, torn)
+    return _by_what_is_known(observed, had)
+
+
+def _by_what_is_known(observed: Observed, had: Stretch | None) -> Decision:
+    """The log has nothing of what was acknowledged last, ``had``, and has not lost it in a truncation."""
+    progress, end = observed.progress, _end(observed.tail)
     writers = observed.map.writers(observed.ids)
     if not writers or (
         progress is not None and observed.lineage.rank(writers[-1]) < observed.lineage.rank(progress.writer)
@@ -582,7 +601,7 @@ def _lost_all(observed: Observed, had: Stretch, end: int) -> Resume:
 
 
 def _by_the_logs_end(observed: Observed, writer: Writer, last: Last, count: int, missing: int) -> Decision:
-    """Retention removed all data: the offsets that were used since ``last`` are records, or markers of fences.
+    """Retention or the log cleaner removed what came last: the offsets used since are records, or markers of fences.
 
     Each raise of the epoch may have left one marker. The newest is there to see; of the others as many records are
     repeated as there may be markers that nobody sees any more.
@@ -595,8 +614,8 @@ def _by_the_logs_end(observed: Observed, writer: Writer, last: Last, count: int,
     if pieces is None or source is None:
         return _contradiction(writer)
     text = (
-        "retention removed all that this flow had written to the target; by the end of the log it has had the records "
-        f"up to source offset {source}"
+        "retention or the log cleaner removed what this flow wrote last; by the end of the log the target has had "
+        f"the records up to source offset {source}"
     )
     if markers:
         text += f"; up to {markers} records from there on may be there twice"
