@@ -23,7 +23,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.duties import roster
 from sparkmirror.duties.configs import Alter
 from sparkmirror.duties.duty import Action
-from sparkmirror.errors import ConfigError, HeldError, LinkError, SparkmirrorError
+from sparkmirror.errors import ConfigError, FencedError, HeldError, LinkError, SparkmirrorError
 from sparkmirror.flow.connections import placed
 from sparkmirror.flow.copying import Copying
 from sparkmirror.flow.desk import Desk
@@ -178,6 +178,8 @@ class Controller:
                 opened = self._open_once(source, target)
             except ConfigError:
                 raise
+            except FencedError as failure:  # it would take the flow back from who came later
+                raise SparkmirrorError(f"{self.name}: another run has taken the flow over: {failure}") from failure
             except SparkmirrorError as failure:
                 if self._once:
                     raise
