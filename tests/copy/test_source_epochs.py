@@ -37,6 +37,15 @@ def test_each_new_epoch_of_an_answer_is_put_on_record_with_its_first_offset():
     assert recorded.found[2:] == [(8, at + 15)]
 
 
+def test_an_epoch_begins_right_behind_the_batch_before_though_its_first_records_are_gone():
+    """Compaction, or retention, may have taken them: another leader has other records there."""
+    bench = Bench(1)
+    recorded = Recorded(bench)
+    bench.bring(0, log([batch(BEGIN, leader_epoch=3)]))
+    bench.bring(0, log([batch(BEGIN + 20, leader_epoch=5), batch(BEGIN + 40, leader_epoch=6)]))
+    assert recorded.found == [(3, BEGIN), (5, BEGIN + 3), (6, BEGIN + 23)]
+
+
 def test_what_a_shift_before_has_put_on_record_stays_as_it_is():
     bench = Bench(1)
     recorded = Recorded(bench)

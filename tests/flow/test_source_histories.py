@@ -34,9 +34,9 @@ def numbered(kind: str, number: int, first: int = 0) -> list[bytes]:
 
 
 def flow_file(directory: Path, source: LabCluster, target: LabCluster, name: str, **more: str) -> Path:
-    """A flow of one topic, whose source has the topic's name as its alias."""
+    """A flow of the topics that begin with a name, which is the source's alias too."""
     settings = {"tasks.max": "1"} | {key.replace("_", "."): value for key, value in more.items()}
-    return write_file(directory / "mm2.properties", {name: source, "t": target}, {f"{name}->t": name}, settings)
+    return write_file(directory / "mm2.properties", {name: source, "t": target}, {f"{name}->t": f"{name}.*"}, settings)
 
 
 @pytest.mark.parametrize("running", [False, True])

@@ -74,10 +74,10 @@ class CopiedRecords:
         """
         maps = self._maps(set(spans))
         looking = {place: _Looking(span) for place, span in spans.items()}
-        oldest = self._ask(self._source, looking, {place: place for place in looking}, OffsetSpec.EARLIEST)
-        for place, first in oldest.items():
+        bounds = self._bounds(self._source, looking, {place: place for place in looking}, self._flow.isolation)
+        for place, there in bounds.items():
             span = looking[place].span
-            looking[place].span = span._replace(first=max(span.first, first))
+            looking[place].span = Span(max(span.first, there.first), min(span.end, there.end))
         for step in STEPS:
             left = {place: one for place, one in looking.items() if place in maps and _is_open(one)}
             self._look({place: _cut(one.span, step) for place, one in left.items()}, looking, maps)
@@ -100,34 +100,39 @@ class CopiedRecords:
         there = {place: TopicPartition(remote_topic(self._flow, place.topic), place.partition) for place in copied}
         gone = admin.absent(self._target, there.values(), self._timeout_ms)
         copied = {place: one for place, one in copied.items() if there[place] not in gone}
-        oldest = self._ask(self._target, looking, {place: there[place] for place in copied}, OffsetSpec.EARLIEST)
-        ends = self._ask(self._target, looking, {place: there[place] for place in oldest}, OffsetSpec.LATEST)
-        bounds = {
-            place: Span(max(min(copied[place]), oldest[place]), min(max(copied[place]) + 1, end))
-            for place, end in ends.items()
+        there = {place: there[place] for place in copied}
+        bounds = self._bounds(self._target, looking, there, Isolation.READ_UNCOMMITTED)
+        copies = {
+            place: Span(max(min(copied[place]), log.first), min(max(copied[place]) + 1, log.end))
+            for place, log in bounds.items()
         }
-        bounds = {place: span for place, span in bounds.items() if span.first < span.end}
-        found = self._read(
-            self._target, bounds, looking, {place: there[place] for place in bounds}, Isolation.READ_UNCOMMITTED
-        )
+        copies = {place: span for place, span in copies.items() if span.first < span.end}
+        there = {place: there[place] for place in copies}
+        found = self._read(self._target, copies, looking, there, Isolation.READ_UNCOMMITTED)
         for place, records in found.items():
             looking[place].seen = [
                 copied[place][one.offset].is_copy_of(one) for one in records if one.offset in copied[place]
             ]
 
-    def _ask(
+    def _bounds(
         self,
         cluster: Cluster,
         looking: Mapping[TopicPartition, _Looking],
         there: Mapping[TopicPartition, TopicPartition],
-        spec: OffsetSpec,
-    ) -> dict[TopicPartition, int]:
-        """Where logs begin or end, by partition of the source; one that is not there has nothing to compare."""
-        told = admin.find_offsets(cluster, sorted(there.values()), spec, timeout_ms=self._timeout_ms)
+        isolation: Isolation,
+    ) -> dict[TopicPartition, Span]:
+        """What logs have to be read, by partition of the source."""
+        timeout_ms = self._timeout_ms
+        oldest = admin.find_offsets(cluster, sorted(there.values()), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+        ends = admin.find_offsets(
+            cluster, sorted(oldest.found), OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms
+        )
         for place, other in there.items():
-            if other in told.failed:
-                looking[place].failure = told.failed[other]
-        return {place: told.found[other] for place, other in there.items() if other in told.found}
+            for told in (oldest, ends):
+                looking[place].failure = told.failed.get(other, looking[place].failure)
+        return {
+            place: Span(oldest.found[other], ends.found[other]) for place, other in there.items() if other in ends.found
+        }
 
     def _read(
         self,

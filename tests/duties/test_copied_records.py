@@ -1,0 +1,82 @@
+"""Records of the source are held against their copies on real brokers; what has no copy says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from confluent_kafka import Producer
+
+from sparkmirror.config import FlowConfig
+from sparkmirror.duties.copied_records import CopiedRecords
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.reading import Span
+from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.offsets.map import PartitionMap
+from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.segments import Opening, segments_of, targets_of
+from sparkmirror.offsets.source_history import Alike
+from tests.flow.running import create_topic
+from tests.flow.test_events import delete_records
+
+WRITER = Writer(producer_id=1, epoch=0)
+SHIFT = 5
+"""So much further on copies lie on the target."""
+
+pytestmark = pytest.mark.kafka
+
+
+def write(cluster: LabCluster, name: str, values: Sequence[bytes], time_ms: int) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    for value in values:
+        producer.produce(name, value, b"key", 0, timestamp=time_ms)
+    assert producer.flush(30) == 0
+
+
+def compare(flow: FlowConfig, source: Cluster, target: Cluster, name: str, first: int, end: int) -> Alike:
+    place, known = TopicPartition(name, 0), PartitionMap()
+    known.take(segments_of(place, WRITER, [Opening(0, 0)], unguarded=False, anew=False))
+    known.take(targets_of(place, WRITER, [Opening(0, SHIFT)]))
+    progress = Progress(
+        partition=place,
+        writer=WRITER,
+        generation=1,
+        position=40,
+        next_sequence=40,
+        sequence=39,
+        source=39,
+        target=39 + SHIFT,
+    )
+    maps = {place: known.offsets(progress, (1,))}
+    compared = CopiedRecords(flow, source, target, lambda _places: maps, 20_000).compare({place: Span(first, end)})
+    assert compared.failed == {}
+    return compared.found[place]
+
+
+def test_the_first_records_tell_as_far_as_copies_are_left(
+    lab_flow: FlowConfig,
+    lab_cluster: Callable[[str], Cluster],
+    cluster_a: LabCluster,
+    cluster_b: LabCluster,
+    topic: Callable[[str], str],
+) -> None:
+    name = topic("alike")
+    copy, source, target = f"A.{name}", lab_cluster("A"), lab_cluster("B")
+    create_topic(cluster_a, name)
+    assert compare(lab_flow, source, target, name, 0, 40) is Alike.UNKNOWN, "nothing is there"
+    write(cluster_a, name, [b"same"] * 20, 1_000)
+    assert compare(lab_flow, source, target, name, 0, 20) is Alike.UNKNOWN, "there is no copy of the topic"
+    create_topic(cluster_b, copy)
+    write(cluster_b, copy, [b"foreign"] * SHIFT + [b"same"] * 20, 1_000)
+    assert compare(lab_flow, source, target, name, 0, 20) is Alike.SAME
+    write(cluster_a, name, [b"same"] * 5 + [b"here"] * 5, 2_000)
+    write(cluster_b, copy, [b"same"] * 5 + [b"there"] * 5, 1_000)
+    assert compare(lab_flow, source, target, name, 0, 30) is Alike.SAME, "the first ones are"
+    assert compare(lab_flow, source, target, name, 20, 25) is Alike.OTHER, "of another time"
+    assert compare(lab_flow, source, target, name, 25, 30) is Alike.OTHER
+    delete_records(cluster_b, copy, 25 + SHIFT)
+    assert compare(lab_flow, source, target, name, 0, 20) is Alike.UNKNOWN, "their copies are gone"
+    assert compare(lab_flow, source, target, name, 25, 40) is Alike.OTHER
+    delete_records(cluster_a, name, 30)
+    assert compare(lab_flow, source, target, name, 0, 40) is Alike.UNKNOWN
