@@ -143,6 +143,7 @@ class Standing(Enum):
     RECREATED = Reason.RECREATED.value
     PARTED = Reason.PARTED.value
     BACK_UNREADABLE = Reason.BACK_UNREADABLE.value
+    UNCHECKED = Reason.UNCHECKED.value
     LOG_START_UNKNOWN = Reason.LOG_START_UNKNOWN.value
     UNREADABLE_THERE = "its offsets on the target cannot be read"
     OTHER_KIND_THERE = "on the target there is a group of another kind with its name"
@@ -421,6 +422,8 @@ def _plainly(observed: Observed, partition: TopicPartition, committed: Committed
         return NotYet(Reason.PLACING)
     if observed.back.unreadable:
         return found if isinstance(found, NotYet) else NotYet(Reason.BACK_UNREADABLE)
+    if partition in observed.back.unchecked:
+        return found if isinstance(found, NotYet) else NotYet(Reason.UNCHECKED)
     back = observed.back.copies.get(partition)
     upstream = None if back is None else upstream_of(back, committed.offset, offsets, found)
     return in_empty(meet(found, upstream, offsets, committed.offset), end)

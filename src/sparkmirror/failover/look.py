@@ -14,9 +14,9 @@ from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
-from sparkmirror.duties.group_records import upstream_on_record
 from sparkmirror.duties.groups import refusal
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.upstream_offsets import upstream_on_record
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover.changes import Changes

@@ -18,10 +18,10 @@ from typing import Any
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import PATIENCE_SECONDS
-from sparkmirror.duties.group_records import committed_now, news, upstream_on_record
+from sparkmirror.duties.group_records import committed_now, news
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
-from sparkmirror.duties.upstream_offsets import UpstreamOffsets
+from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, fence, look, moves
@@ -500,7 +500,7 @@ class Procedure:
         asked = committed_now(self._sides, known, timeout_ms or self._timeout_ms, complete=timeout_ms is None)
         offsets = asked.found
         try:
-            upstream = UpstreamOffsets(self._sides, timeout_ms).of(offsets, patience_s=PATIENCE_SECONDS)
+            upstream = UpstreamOffsets(self._sides, timeout_ms).of(offsets, known, patience_s=PATIENCE_SECONDS)
         except SparkmirrorError as failure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
