@@ -239,6 +239,8 @@ def _losses(report: Report) -> list[str]:
     lines = [f"- records of the source that are not on the target, as far as is known: **{report.missing}**"]
     if unknown:
         lines.append(f"- partitions whose end on the source was never seen: {unknown}")
+    if doubtful := [str(each.partition) for each in report.partitions if each.doubtful]:
+        lines.append(f"- partitions of which more may have been copied than is on record: **{some(doubtful)}**")
     if absent := [str(each.target) for each in report.partitions if each.absent]:
         lines.append(
             f"- copies that were deleted on {report.taken}, whose records only {report.left} has: **{len(absent)}** "
@@ -404,7 +406,7 @@ def _partition(each: PartitionState) -> dict[str, Any]:
         "copied_up_to": each.position,
         "source_end": None if each.end == NO_OFFSET else each.end,
         "source_seen": _moment(each.seen_ms),
-        "missing": None if each.end == NO_OFFSET else each.missing,
+        "missing": None if each.end == NO_OFFSET or each.doubtful else each.missing,
         "copy_deleted": each.absent,
     }
 
