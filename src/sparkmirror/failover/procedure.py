@@ -29,7 +29,18 @@ from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
-from sparkmirror.failover.states import COMMITTING, ENDED, FENCE, HELD_BEFORE, MOVED, TRIED, Kind, Step, following
+from sparkmirror.failover.states import (
+    COMMITTING,
+    ENDED,
+    FENCE,
+    FORGOTTEN,
+    HELD_BEFORE,
+    MOVED,
+    TRIED,
+    Kind,
+    Step,
+    following,
+)
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.settling import settle
@@ -40,7 +51,7 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets import group_commits
-from sparkmirror.offsets.group_records import FlowCommit, GroupsSeen
+from sparkmirror.offsets.group_records import FlowCommit, GroupsSeen, commits_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY, HoldOrder
 
@@ -484,7 +495,19 @@ class Procedure:
         ends = admin.find_offsets(
             self._sides.target, places, OffsetSpec.LATEST, timeout_ms=min(self._timeout_ms, look.OLDEST_MS)
         )
-        self._operator.note(problems=[*more, *moves.landed(chosen, now, ends.found)])
+        forgotten = self._forgotten(decided)
+        self._operator.note(problems=[*more, *moves.landed(chosen, now, ends.found)], **{FORGOTTEN: forgotten})
+
+    def _forgotten(self, decided: Sequence[moves.GroupMove]) -> list[list[Any]]:
+        """Groups and partitions that are not on record any more, and still have the flow's offset on the target."""
+        self._store.follow()
+        commits = commits_of(self._store.state.committed.values())
+        groups = sorted(moves.forgotten(commits, decided))
+        if not groups:
+            return []
+        now = fetch_offsets(self._sides.target, groups, self._timeout_ms).found
+        found = moves.forgotten(commits, decided, now)
+        return [[group, *place, commits[group][place].downstream] for group, own in found.items() for place in own]
 
     def remember_groups(self, timeout_ms: int | None = None) -> None:
         """Puts on record what groups have committed on the source now, and what they have no more.
