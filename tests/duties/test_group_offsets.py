@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.duties.flow_back import LastOperation
-from sparkmirror.duties.group_offsets import CommitOffsets, Hindered, PutOnRecord, decide
+from sparkmirror.duties.group_offsets import CommitOffsets, Hindered, PutOnRecord, decide, log_starts_needed
 from sparkmirror.duties.groups import BackUnreadable, Standing, explain_group
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import Alias
@@ -104,3 +104,48 @@ def test_where_nobody_knows_whether_a_failback_places_groups_nothing_is_committe
     assert decide(unknown) == (BackUnreadable(reason="TOPIC_AUTHORIZATION_FAILED"),)
     (line,) = explain_group(unknown, "readers")
     assert (line.standing, line.detail) == (Standing.BACK_UNREADABLE, "TOPIC_AUTHORIZATION_FAILED")
+
+
+LEFT = replace(FORWARD, offsets={THERE: Committed(40, "mine")})
+
+
+@pytest.mark.parametrize(
+    ("observed", "decided"),
+    [
+        pytest.param(with_target(None), (LEFT,), id="its record is gone there"),
+        pytest.param(with_target(29), (LEFT,), id="so is what lies before"),
+        pytest.param(with_commit(30, 120, with_target(30)), (LEFT,), id="it was gone after the flow had committed it"),
+        pytest.param(with_commit(40, 120, with_target(40)), (), id="an operation has put it at the log start"),
+        pytest.param(with_commit(50, 130, with_target(50)), (replace(LEFT, back={THERE: Verdict.BACK_WITH_SOURCE}),)),
+        pytest.param(with_target(50), (), id="a consumer has gone on"),
+    ],
+)
+def test_no_offset_is_committed_below_the_log_start_of_the_copy(observed, decided):
+    assert decide(replace(observed, log_starts={THERE: 40})) == decided
+
+
+def test_where_the_leader_does_not_tell_the_log_start_nothing_is_committed():
+    silent = replace(with_target(29), log_starts={THERE: None})
+    assert decide(silent) == ()
+    (line,) = explain_group(silent, "readers")
+    assert line.standing is Standing.LOG_START_UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("observed", "asked"),
+    [
+        pytest.param(with_target(29), True, id="something is to be committed"),
+        pytest.param(with_commit(40, 120, with_target(40)), True, id="it would go back"),
+        pytest.param(with_target(30), True, id="it lags, and retention may have passed it"),
+        pytest.param(at(150, with_target(60)), False, id="it has read all that is mirrored"),
+        pytest.param(with_target(40), False, id="a consumer has gone on"),
+        pytest.param(with_target(29, "Stable"), False, id="it has members there"),
+        pytest.param(at(151), False, id="there is no translation"),
+    ],
+)
+def test_the_log_start_is_asked_only_where_it_matters(observed, asked):
+    assert log_starts_needed(observed) == ({THERE} if asked else set())
+
+
+def test_the_log_start_is_asked_where_a_commit_goes_back_that_is_not_on_record_yet():
+    assert log_starts_needed(with_target(40), {"readers": {THERE: FlowCommit(40, 130)}}) == {THERE}

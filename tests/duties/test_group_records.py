@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.duties.group_records import UNREADABLE, Remember, decide, news, records_of, upstream_on_record
+from sparkmirror.duties.group_records import Remember, decide, news, records_of
 from sparkmirror.duties.groups import Unreadable
+from sparkmirror.duties.upstream_offsets import UNREADABLE, upstream_on_record
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.group_records import (

@@ -198,3 +198,10 @@ def test_where_the_record_of_the_flow_back_cannot_be_read_no_group_is_translated
     )
     assert told.failure.endswith("TOPIC_AUTHORIZATION_FAILED")
     assert unread(without_back(READERS), FLOW) == []
+
+
+def test_groups_wait_where_nobody_knows_whether_copies_of_the_flow_back_are_lost():
+    doubtful = replace(shared(at(120)), back=replace(shared(at(120)).back, unchecked=frozenset({HERE})))
+    assert list(translations(doubtful)) == []
+    (line,) = explain_group(doubtful, "readers")
+    assert line.standing is Standing.UNCHECKED

@@ -91,3 +91,13 @@ def test_what_was_passed_is_forgotten_when_the_target_has_lost_the_end_of_its_lo
         assert markers.of(back, {HERE: COPIES}).copies[HERE].passed == 135
         torn = offset_map([(0, 100, 10)], 10)
         assert markers.of(back, {HERE: torn}).copies[HERE].passed == 110
+
+
+def test_what_was_passed_is_forgotten_when_the_flow_back_has_gone_back():
+    """A target of its own has lost records, which it copies again: they lie before what was passed."""
+    log = TargetLog(range(90, 110), range(111, 121), range(125, 135))
+    with connected(FLOW, role="test", started=False) as sides:
+        markers = PastMarkers(sides, log.first)
+        for position, passed_by in ((100, 135), (95, 95), (95, 95)):
+            back = Back(copies={HERE: FlowBack(offsets=offset_map([], position))})
+            assert markers.of(back, {HERE: COPIES}).copies[HERE].passed == passed_by

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sparkmirror.duties.flow_back import Back
-from sparkmirror.duties.upstream_offsets import decide
+from sparkmirror.duties.group_records import records_of
+from sparkmirror.duties.upstream_offsets import UNCHECKED, decide, with_unchecked
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
@@ -67,3 +68,18 @@ def test_a_group_that_the_flow_back_has_placed_and_nobody_used_is_not_taken_beyo
     commit, expected
 ):
     assert upstream(PLAIN, 105, commit) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [(105, UpstreamOffset(12, "RECORD")), (104, UpstreamOffset(12, "RECORD", exact=False)), (None, UNCHECKED)],
+)
+def test_where_nobody_knows_what_is_lost_what_was_on_record_counts(before, expected):
+    """A translation by the map may lead behind what the log has lost."""
+    offsets = {"g": {ORDERS: Committed(105)}}
+    found = decide(offsets, Back(copies={ORDERS: PLAIN}), {}, {})
+    rows = {"g": {ORDERS: UpstreamOffset(12, "RECORD")}}
+    seen = () if before is None else records_of("g", {ORDERS: Committed(before)}, 1, rows["g"])
+    known = {one.key: one for one in seen}
+    assert with_unchecked(found, offsets, known, ())["g"][ORDERS] == UpstreamOffset(15, "RECORD")
+    assert with_unchecked(found, offsets, known, {ORDERS})["g"][ORDERS] == expected

@@ -162,3 +162,9 @@ def test_those_are_rehearsed_that_the_flow_chooses_or_that_are_asked_for():
 )
 def test_another_look_is_worth_it_only_where_the_mirror_may_come_to_the_group(observed, moves):
     assert moves_yet(observed, NAMES) is moves
+
+
+def test_what_the_copy_has_lost_to_retention_is_counted_once():
+    observed = replace(synced(with_target(40)), log_starts={THERE: 40})
+    assert questions(observed, NAMES) == questions(READERS, NAMES), "by the maps"
+    assert outcome(observed, Finding(Verdict.GONE, skipped=10)).skips == 10

@@ -103,6 +103,14 @@ def test_a_record_that_is_gone_there_becomes_the_oldest_that_is_left():
     assert NO_OFFSET not in {place.offset for place in move.places}
 
 
+def test_where_more_may_have_been_brought_than_is_on_record_nothing_is_called_exact():
+    (move,) = decide(sight({COPY: 105, ORDERS: 10}, doubtful=frozenset({ORDERS})))
+    assert move.wanted == {ORDERS: Committed(15, "note"), BACK: Committed(10, "note")}
+    (place,) = move.inexact
+    assert place.partition == ORDERS
+    assert place.text == "behind the last record that was mirrored, as far as the flow there is on record"
+
+
 def test_a_partition_that_does_not_exist_there_is_left_out_and_the_others_are_moved():
     (move,) = decide(sight({COPY: 105, ORDERS: 4}, absent=frozenset({ORDERS})))
     assert move.missing == {BACK: Committed(4, "note")}

@@ -105,6 +105,37 @@ def test_groups_read_what_was_lost_where_it_still_is(topic, tmp_path, kept, when
             mirror.stop_in_time()
 
 
+@pytest.mark.parametrize("both", [False, True])
+def test_the_flow_back_leaves_groups_before_what_was_lost_when_the_failback_has_ended(topic, tmp_path, both):
+    """It commits group offsets too. The other flow has not copied again what was lost, or does not even run."""
+    with start("home") as a, start("away") as b:
+        home = Torn(a, b, topic("synced"), tmp_path, kept=True)
+        with home.file.open("a") as file:
+            file.write("sync.group.offsets.enabled = true\nsync.group.offsets.interval.seconds = 1\n")
+            file.write("refresh.groups.interval.seconds = 1\n")
+        options = () if both else ("--flow", f"b->{home.name}")
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            home.copied()
+            home.leave("switchover", "--wait-for-idle", "1")
+            mirror.stop_in_time()
+        with Running(home.file, log=tmp_path / "back.log", options=options) as mirror:
+            home.use()
+            home.tear()
+            home.brought()
+            home.check(home.go_back(code=1))
+            for turn in range(5):
+                wait_for_round(home, f"{home.name}-turn-{turn}")
+                firsts = {end: home.next_on_a(f"{home.name}-{end}") for end in home.firsts}
+                assert firsts == home.firsts, f"after {turn + 1} rounds of group offsets"
+            mirror.stop(seconds=60)
+
+
+def wait_for_round(home: Torn, group: str) -> None:
+    """Until the flow back has translated a new group, and all others with it."""
+    until(lambda: taken(home.b, group, home.copy, {0: 2}), "the coordinator has begun")
+    until(lambda: committed(home.a, group, home.name) == {0: 2}, "a round of group offsets")
+
+
 def test_what_only_home_has_is_copied_with_what_was_lost(topic, tmp_path):
     """It is put aside, but nobody can go on behind it and copy what lies before it."""
     with start("home") as a, start("away") as b:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sparkmirror.failover.moves import Count, Sight, Standing, count, decide, landed
+from sparkmirror.failover.moves import Count, Sight, Standing, count, decide, forgotten, landed
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
@@ -298,3 +298,12 @@ def test_where_the_source_has_lost_its_tail_groups_go_to_the_first_record_of_tha
     (move,) = decide(replace(sight(committed), parted={HERE: 17}))
     (place,) = move.places
     assert (place.offset, place.ahead, place.exact) == (offset, ahead, exact)
+
+
+def test_an_offset_of_the_flow_s_is_forgotten_when_its_group_is_not_on_record_any_more_and_nobody_has_used_it():
+    other = TopicPartition("a.other", 0)
+    commits = {"g": {THERE: FlowCommit(105, 15), other: FlowCommit(3, 3)}, "deleted": {THERE: FlowCommit(107, 17)}}
+    moves = decide(sight(15))
+    assert forgotten(commits, moves) == {"deleted": [THERE], "g": [other]}
+    now = {"g": {other: Committed(3)}, "deleted": {THERE: Committed(109)}}
+    assert forgotten(commits, moves, now) == {"g": [other]}, "a consumer has gone on, or there is nothing any more"

@@ -14,7 +14,7 @@ from sparkmirror.failover.look import PartitionState
 from sparkmirror.failover.moves import GroupMove, MovedPlace
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.report import Report, as_dict, as_markdown
-from sparkmirror.failover.states import COMMITTING, Kind, Step
+from sparkmirror.failover.states import COMMITTING, FORGOTTEN, Kind, Step
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.ledger import Operation
@@ -157,3 +157,15 @@ def test_where_names_are_kept_only_the_servers_change(tmp_path):
     over = report(tmp_path, operation(), [("orders", "orders")], settings=settings)
     assert (over.uses, as_dict(over)["applications"]["producers"]) == ((), {})
     assert "- topics keep their names, for producers and consumers" in as_markdown(over)
+
+
+def test_offsets_of_groups_that_the_source_has_no_more_are_named_and_are_no_trouble(tmp_path):
+    found = report(tmp_path, operation(facts={FORGOTTEN: [["deleted", "a.orders", 0, 15]]}))
+    assert "- offsets of groups that are not on record any more: **1** (deleted at a.orders-0: a has" in as_markdown(
+        found
+    )
+    assert as_dict(found)["forgotten_offsets"] == [
+        {"group": "deleted", "target_topic": "a.orders", "partition": 0, "offset": 15}
+    ]
+    assert found.troubles == ()
+    assert "not on record any more" not in as_markdown(report(tmp_path, operation()))

@@ -64,6 +64,7 @@ records: dict[str, st.SearchStrategy[Record]] = {
         naming=_texts,
         generation=_numbers,
         tells_since_ms=_numbers,
+        exact_after=_numbers,
     ),
     "segments": st.builds(
         Segments,
@@ -189,7 +190,7 @@ def test_what_a_later_release_adds_to_a_value_does_no_harm(record: Record):
 
 
 ADDED: dict[str, dict[str, Any]] = {
-    "flow": {"tells_since_ms": 0},
+    "flow": {"tells_since_ms": 0, "exact_after": 0},
     "segments": {"unguarded": False, "anew": False, "holes": NO_HOLES},
     "targets": {"holes": NO_HOLES},
     "progress": {

@@ -5,7 +5,8 @@ bytes and the rules are MirrorMaker 2's, the numbers are exact.
 
 Invariant: a checkpoint is written when it is further on the target, when the group went back at the source, or when
 the newest one is too far, since the target lost the end of its log and the record lies lower now. Otherwise it never
-takes a group back. What was written is read back from the topic, so a restart changes nothing.
+takes a group back. None names a record below the log start of the copy. What was written is read back from the topic,
+so a restart changes nothing.
 
 Reference: ``MirrorCheckpointTask.checkpointIsMoreRecent``, which knows the first two.
 """
@@ -24,6 +25,7 @@ from sparkmirror.duties.groups import (
     Known,
     Observed,
     Unreadable,
+    may_lie_below,
     translations,
     unread,
     without_back,
@@ -31,7 +33,8 @@ from sparkmirror.duties.groups import (
 from sparkmirror.duties.mirror_topics import CreateTopic
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.mm2.checkpoints import Checkpoint
-from sparkmirror.offsets.group_commits import judge
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.group_commits import Verdict, judge
 from sparkmirror.offsets.group_records import FlowCommit
 
 
@@ -69,7 +72,9 @@ class Checkpoints:
             SparkmirrorError: a cluster cannot be asked.
         """
         there = self._topic.follow()
-        decided = decide(self._groups.look(target=False), self._topic.newest)
+        seen = self._groups.look(target=False)
+        seen = self._groups.with_log_starts(seen, log_starts_needed(seen, self._topic.newest))
+        decided = decide(seen, self._topic.newest)
         return decided if there else (self._topic.creation, *decided)
 
     def apply(self, actions: Sequence[Action]) -> Sequence[Result]:
@@ -97,6 +102,15 @@ class Checkpoints:
         return ""
 
 
+def log_starts_needed(observed: Observed, newest: Mapping[GroupPlace, Checkpoint]) -> set[TopicPartition]:
+    """The copies whose log start has to be known before `decide`, with the same arguments."""
+    return {
+        one.target.partition
+        for one in translations(observed)
+        if may_lie_below(one, _verdict(one, newest.get(one.target)))
+    }
+
+
 def decide(observed: Observed, newest: Mapping[GroupPlace, Checkpoint]) -> tuple[Action, ...]:
     """What is to be written, given what the topic says by group and partition of the target."""
     return (
@@ -118,6 +132,10 @@ def _checkpoint(known: Known) -> Checkpoint:
 
 def _is_news(known: Known, last: Checkpoint | None) -> bool:
     """Whether the newest checkpoint is not right any more; only the flow writes them, so each may be taken back."""
-    if last is None or known.committed.offset < last.upstream:
-        return True
-    return judge(last.downstream, known.commit, FlowCommit(last.downstream, last.upstream)).commits
+    return (last is not None and known.committed.offset < last.upstream) or _verdict(known, last).commits
+
+
+def _verdict(known: Known, last: Checkpoint | None) -> Verdict:
+    if last is None:
+        return Verdict.FORWARD
+    return judge(last.downstream, known.commit, FlowCommit(last.downstream, last.upstream))

@@ -4,7 +4,9 @@ The flow the other way writes to the source, and its internal topic lies there. 
 file: that topic alone tells.
 
 Invariants: a topic that is hidden from this user is not taken for one that is absent, where records depend on it; a
-record that is about other clusters, since an alias names another one now, says nothing. What was decided about groups
+record that is about other clusters, since an alias names another one now, says nothing. The record says what the logs
+of the source had, which may have lost it: their leaders are asked each time, since the flow back sees that only once it
+runs and looks again; a partition whose leader does not answer is not taken for whole. What was decided about groups
 before a failback began to place them is never committed after: the record is read again right before each request, and
 a failback places no group before that of every earlier reading has come or is given up.
 """
@@ -20,10 +22,12 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.topics import original_of, remote_topic
-from sparkmirror.errors import LinkError, SparkmirrorError
+from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.kafka import admin
+from sparkmirror.kafka.codes import GONE
 from sparkmirror.kafka.groups import ATTEMPT_MS
 from sparkmirror.kafka.ownership import NEVER, this_moment
+from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.store import AT_ONCE_SECONDS, Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import internal_topic
@@ -43,20 +47,22 @@ class Back:
     Attributes:
         copies: by partition of the source, what it has put there.
         commits: what it has committed for groups of the source last.
+        unchecked: partitions of the source of which it is not known whether they have lost what it had put there.
         placing: whether a failback to the target is placing groups there, and has not ended.
         unreadable: why nothing is known, though it may have put records into the topics that the flow copies; or "".
     """
 
     copies: Mapping[TopicPartition, FlowBack] = field(default_factory=dict)
     commits: Commits = field(default_factory=lambda: NO_COMMITS)
+    unchecked: frozenset[TopicPartition] = frozenset()
     placing: bool = False
     unreadable: str = ""
 
 
 NO_BACK = Back()
 
-LOST_MS = 10_000
-"""A partition without a leader has no readers either, and is not waited for longer."""
+LOST_MS = 3_000
+"""A partition without a leader has no readers either: its groups wait for the next round, and no others for it."""
 
 PLACING = frozenset(("failback", step) for step in ("MOVING", "VERIFYING", "RELEASING"))
 """Kinds and steps of an operation, as it has them on record, in which groups are where it puts them."""
@@ -135,20 +141,22 @@ class FlowBackRecord:
             return NO_BACK
         lost = self._lost(state, set(there.values()))
         copies = {
-            place: brought(state, maps[other], other, lost.get(other))
+            place: brought(state, maps[other], other, lost.found.get(other))
             for place, other in there.items()
             if other in maps
         }
-        placing = newest(state.ledger.operation).placing
-        return Back(copies=copies, commits=commits_of(state.committed.values()), placing=placing)
+        return Back(
+            copies=copies,
+            commits=commits_of(state.committed.values()),
+            unchecked=frozenset(place for place, other in there.items() if _is_open(lost, other)),
+            placing=newest(state.ledger.operation).placing,
+        )
 
-    def _lost(self, state: JournalState, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Where logs of the source have lost what the flow back had put there, if it is held; else it looks itself."""
-        if state.held is None:
-            return {}
+    def _lost(self, state: JournalState, places: Collection[TopicPartition]) -> Results[TopicPartition, int]:
+        """Where logs of the source have lost what the flow back had put there."""
         progress = {place: one for place, one in state.progress.items() if place in places}
         timeout_ms = min(self._flow.admin_timeout_ms, LOST_MS)
-        return lost_copies(self._back.flow, self._cluster, progress, timeout_ms).found
+        return lost_copies(self._back.flow, self._cluster, progress, timeout_ms)
 
     def operation(self) -> LastOperation:
         """The newest operation on record now.
@@ -230,6 +238,12 @@ class FlowBackRecord:
         if own is None or back.flow is None:
             return False
         return (back.flow.source_id, back.flow.target_id) == (own.target_id, own.source_id)
+
+
+def _is_open(lost: Results[TopicPartition, int], place: TopicPartition) -> bool:
+    """Whether it is not known if a log has lost something; in a topic that does not exist nobody reads."""
+    why = lost.failed.get(place)
+    return why is not None and not (isinstance(why, BrokerError) and why.code in GONE)
 
 
 def newest(operation: Operation | None) -> LastOperation:

@@ -10,7 +10,7 @@ so that one which begins in the midst of a look counts as later.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from sparkmirror.duties.duty import Sides
@@ -20,8 +20,11 @@ from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic, wanted
-from sparkmirror.errors import SparkmirrorError
+from sparkmirror.errors import BrokerError, SparkmirrorError
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.codes import GONE
 from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
+from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_records import commits_of
@@ -30,6 +33,9 @@ from sparkmirror.offsets.map import OffsetMap
 
 PATIENCE_SECONDS = 3.0
 """Lanes say every second how far they are."""
+
+LOG_START_MS = 3_000
+"""A leader that does not answer has no readers either: its groups wait for the next round, and no others for it."""
 
 _POLL_SECONDS = 0.5
 
@@ -88,6 +94,25 @@ class GroupLook:
         observed = replace(self._patiently(observed), empty=self._find_empty(observed))
         self._earlier, self._still = remembered(observed), _ahead(observed)
         return self._with_target(observed, chosen) if target else observed
+
+    def with_log_starts(self, observed: Observed, places: Collection[TopicPartition]) -> Observed:
+        """The same look with the log starts of copies, in one bulk request; one that does not exist has none.
+
+        Args:
+            observed: a look.
+            places: partitions of the target; without any nothing is asked.
+
+        Raises:
+            SparkmirrorError: the target cannot be asked at all.
+        """
+        if not places:
+            return observed
+        timeout_ms = min(LOG_START_MS, self._sides.flow.admin_timeout_ms)
+        asked = admin.find_offsets(self._sides.target, sorted(places), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+        silent = [
+            place for place, why in asked.failed.items() if not (isinstance(why, BrokerError) and why.code in GONE)
+        ]
+        return replace(observed, log_starts={**asked.found, **dict.fromkeys(silent)})
 
     def prove(self, seen: LastOperation) -> None:
         """Sees that what a look has led to may still be committed, right before it is.

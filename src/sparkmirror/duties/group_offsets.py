@@ -2,9 +2,10 @@
 
 Invariants: a group that has members on the target is never touched; brokers refuse it, should one join meanwhile. An
 offset on the target goes back only if the flow itself has committed it last: along with the source's, or when its
-record lies lower on the target now (`offsets.group_commits`). A commit goes on record when the target has taken it; one
-that is replaced there by another leaves the record. The metadata of the commit is kept. Nothing is committed once a
-failback has begun to place groups, nor after it what was decided before (`flow_back`).
+record lies lower on the target now (`offsets.group_commits`). None is committed below the log start of the copy. A
+commit goes on record when the target has taken it; one that is replaced there by another leaves the record. The
+metadata of the commit is kept. Nothing is committed once a failback has begun to place groups, nor after it what was
+decided before (`flow_back`).
 
 Reference: ``MirrorCheckpointTask.syncGroupOffset``, which never goes back (KIP-545).
 """
@@ -24,6 +25,7 @@ from sparkmirror.duties.groups import (
     Observed,
     Standing,
     commit_of,
+    may_lie_below,
     obstacle,
     translations,
     unread,
@@ -131,7 +133,9 @@ class GroupOffsets:
         Raises:
             SparkmirrorError: a cluster cannot be asked.
         """
-        return decide(self._groups.look(target=True), self._unrecorded)
+        seen = self._groups.look(target=True)
+        seen = self._groups.with_log_starts(seen, log_starts_needed(seen, self._unrecorded))
+        return decide(seen, self._unrecorded)
 
     def apply(self, actions: Sequence[Action]) -> Sequence[Result]:
         """Commits, and then puts on record what the target has taken.
@@ -177,6 +181,17 @@ class GroupOffsets:
         self._unrecorded = {}
 
 
+def log_starts_needed(observed: Observed, unrecorded: Commits = NO_COMMITS) -> set[TopicPartition]:
+    """The copies whose log start has to be known before `decide`, with the same arguments."""
+    observed = replace(observed, commits=merged(observed.commits, unrecorded))
+    open_ones = {group for group in observed.offsets if obstacle(observed, group) is None}
+    return {
+        known.target.partition
+        for known in translations(observed)
+        if known.place.group in open_ones and may_lie_below(known, _verdict(observed, known))
+    }
+
+
 def decide(observed: Observed, unrecorded: Commits = NO_COMMITS) -> tuple[Action, ...]:
     """What is to be committed.
 
@@ -203,12 +218,7 @@ def decide(observed: Observed, unrecorded: Commits = NO_COMMITS) -> tuple[Action
 
 
 def _commits(observed: Observed, group: str, known: Sequence[Known]) -> list[CommitOffsets]:
-    there = {place: each.offset for place, each in observed.there.get(group, {}).items()}
-    verdicts = {
-        place: judge(there.get(place, NO_OFFSET), one.commit, commit_of(observed, one.target))
-        for one in known
-        for place in (one.target.partition,)
-    }
+    verdicts = {one.target.partition: _verdict(observed, one) for one in known}
     wanted = [one for one in known if verdicts[one.target.partition].commits]
     if not wanted:
         return []
@@ -223,3 +233,8 @@ def _commits(observed: Observed, group: str, known: Sequence[Known]) -> list[Com
             operation=observed.operation,
         )
     ]
+
+
+def _verdict(observed: Observed, known: Known) -> Verdict:
+    there = observed.there.get(known.target.group, {}).get(known.target.partition, Committed(NO_OFFSET))
+    return judge(there.offset, known.commit, commit_of(observed, known.target))

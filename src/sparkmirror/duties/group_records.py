@@ -16,7 +16,7 @@ from typing import TypeAlias
 from sparkmirror.duties.duty import Result, Sides
 from sparkmirror.duties.groups import Unreadable, refusal
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.upstream_offsets import Upstream, UpstreamOffsets
+from sparkmirror.duties.upstream_offsets import Upstream, UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.kafka.groups import Offsets, fetch_offsets, list_groups
@@ -25,11 +25,9 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import TopicFilter, group_filter
 from sparkmirror.offsets import condensing
 from sparkmirror.offsets.group_records import ExactTarget, GroupSeen, GroupsSeen, UpstreamOffset
-from sparkmirror.offsets.track import FAR
-from sparkmirror.offsets.translation import Reason, exact
+from sparkmirror.offsets.translation import exact
 
 NO_UPSTREAM: Upstream = {}
-UNREADABLE = UpstreamOffset(NO_OFFSET, Reason.BACK_UNREADABLE.name, exact=False)
 
 LISTED_MS, UNLISTED_MS = 15_000, 3_000
 """So long groups without a coordinator keep others from being put on record: a dead broker's have another by then, or
@@ -109,7 +107,7 @@ class GroupRecords:
         unreadable = {name: str(failure) for name, failure in fetched.failed.items()}
         translate = self._translate(fetched.found)
         try:
-            upstream = self._upstream.of(fetched.found)
+            upstream = self._upstream.of(fetched.found, known)
         except SparkmirrorError as failure:
             kept = upstream_on_record(known, fetched.found)
             decided = decide(known, before, fetched.found, unreadable, at, kept, translate)
@@ -264,37 +262,6 @@ def records_of(
         GroupSeen(group=group, topic=topic, offsets=topics[topic], time_ms=at_ms, upstream=known.get(topic, {}))
         for topic in sorted(topics)
     )
-
-
-def upstream_on_record(
-    known: Mapping[str, GroupSeen], found: Mapping[str, Offsets]
-) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
-    """What is on record of where offsets lead to by the map of the flow the other way, as far as it still holds.
-
-    A group that has read on since goes on there too, and reads again what it read since. That of one that was set back
-    holds no more, and of one that is new in such a partition nothing is known: neither is put behind what it has not
-    read.
-
-    Args:
-        known: what is on record, by key.
-        found: what the source answered now, by group.
-    """
-    rows = {
-        (one.group, TopicPartition(one.topic, number)): (offset, one.upstream.get(number))
-        for one in known.values()
-        for number, (offset, _) in one.offsets.items()
-    }
-    shared = {place for (_, place), (_, upstream) in rows.items() if upstream is not None}
-    kept: dict[str, dict[TopicPartition, UpstreamOffset]] = {}
-    for group, own in found.items():
-        for place in own.keys() & shared:
-            before, upstream = rows.get((group, place), (FAR, None))
-            if own[place].offset < before:
-                kept.setdefault(group, {})[place] = UNREADABLE
-            elif upstream is not None:
-                exact = upstream.exact and own[place].offset == before
-                kept.setdefault(group, {})[place] = replace(upstream, exact=exact)
-    return kept
 
 
 def _same(one: GroupSeen, other: GroupSeen) -> bool:

@@ -6,13 +6,15 @@ operator where a group stands.
 Invariants: whatever keeps an offset of a group from the target has a `Standing` of its own, so that "nothing happens"
 always has a reason. Where two flows write to one topic both maps decide (`offsets.interleaved`); and an offset that the
 flow back itself has committed on the source is where the group stands on the target already, so it is not translated.
+A translation below the log start of the copy would be out of range, and ``auto.offset.reset`` could skip all there is:
+it leads to the log start. A leader that was asked for that and does not answer leaves no translation.
 
 Reference: MirrorMaker 2's ``MirrorCheckpointConnector.findConsumerGroups``, ``MirrorCheckpointTask``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -28,9 +30,21 @@ from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import meet, upstream_of
 from sparkmirror.offsets.map import OffsetMap
-from sparkmirror.offsets.translation import NotYet, Place, Reason, Translated, Translation, in_empty, translate
+from sparkmirror.offsets.translation import (
+    NotYet,
+    Place,
+    Reason,
+    Translated,
+    Translation,
+    in_empty,
+    still_there,
+    translate,
+)
 
 _CONSUMERS = ("consumer", "")
+
+_BEHIND_ALL = frozenset({Place.END, Place.EMPTY})
+"""Retention takes what lies before these."""
 
 
 class GroupPlace(NamedTuple):
@@ -62,6 +76,7 @@ class Observed:
         commits: what the flow itself has committed there last, by group and partition of the target.
         operation: the newest one of the flow back, as it was on record before anything else was looked at; none where
             the target was not asked.
+        log_starts: of the partitions of the target that were asked for it; None where the leader did not answer.
     """
 
     flow: FlowConfig
@@ -79,6 +94,7 @@ class Observed:
     unreadable_there: Mapping[str, str] = field(default_factory=dict)
     commits: Commits = field(default_factory=dict)
     operation: LastOperation = NO_OPERATION
+    log_starts: Mapping[TopicPartition, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +143,8 @@ class Standing(Enum):
     RECREATED = Reason.RECREATED.value
     PARTED = Reason.PARTED.value
     BACK_UNREADABLE = Reason.BACK_UNREADABLE.value
+    UNCHECKED = Reason.UNCHECKED.value
+    LOG_START_UNKNOWN = Reason.LOG_START_UNKNOWN.value
     UNREADABLE_THERE = "its offsets on the target cannot be read"
     OTHER_KIND_THERE = "on the target there is a group of another kind with its name"
     ACTIVE_THERE = "it has members on the target, which are never disturbed"
@@ -248,6 +266,21 @@ def translations(observed: Observed) -> Iterator[Known]:
                 yield Known(place=place, target=target, committed=committed, offset=result.offset, lies=result.place)
 
 
+def copies_of(observed: Observed, groups: Collection[str]) -> set[TopicPartition]:
+    """The partitions of the target that offsets of these groups are translated to."""
+    return {known.target.partition for known in translations(observed) if known.place.group in groups}
+
+
+def may_lie_below(known: Known, verdict: Verdict) -> bool:
+    """Whether the log start of the copy has to be known: an offset is to be committed, or retention may have passed it.
+
+    Args:
+        known: a translation.
+        verdict: what becomes of the offset that is there.
+    """
+    return verdict.commits or (verdict is Verdict.LEVEL and known.lies not in _BEHIND_ALL)
+
+
 def remembered(observed: Observed) -> dict[GroupPlace, Committed]:
     """What the next look needs to know of groups that are ahead of the mirror: the offset to wait for."""
     kept: dict[GroupPlace, Committed] = {}
@@ -354,6 +387,18 @@ def commit_of(observed: Observed, target: GroupPlace) -> FlowCommit | None:
 
 def _translated(observed: Observed, place: GroupPlace) -> tuple[Committed, Translation]:
     """What is translated, and to what: the offset that is committed now, else the one that was before."""
+    committed, result = _by_maps(observed, place)
+    if isinstance(result, NotYet):
+        return committed, result
+    target = _target(observed, place.partition)
+    if target not in observed.log_starts:
+        return committed, result
+    start = observed.log_starts[target]
+    return committed, NotYet(Reason.LOG_START_UNKNOWN) if start is None else still_there(result, start)
+
+
+def _by_maps(observed: Observed, place: GroupPlace) -> tuple[Committed, Translation]:
+    """The same, whatever the copy's log has lost to retention."""
     committed = observed.offsets[place.group][place.partition]
     placed = observed.back.commits.get(place.group, {}).get(place.partition)
     if placed is not None and placed.downstream == committed.offset and place.partition.topic in observed.renamed:
@@ -377,6 +422,8 @@ def _plainly(observed: Observed, partition: TopicPartition, committed: Committed
         return NotYet(Reason.PLACING)
     if observed.back.unreadable:
         return found if isinstance(found, NotYet) else NotYet(Reason.BACK_UNREADABLE)
+    if partition in observed.back.unchecked:
+        return found if isinstance(found, NotYet) else NotYet(Reason.UNCHECKED)
     back = observed.back.copies.get(partition)
     upstream = None if back is None else upstream_of(back, committed.offset, offsets, found)
     return in_empty(meet(found, upstream, offsets, committed.offset), end)

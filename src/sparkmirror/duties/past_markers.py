@@ -4,8 +4,8 @@ Groups are not put beyond that position, since the other cluster's own records f
 flow's copies behind it are no such records, as its map tells; but between two of them a fence may have left a marker,
 or an application its own record, and only the log tells which.
 
-Invariants: what cannot be read is not passed; what was passed holds until the log loses its end; a flow back that runs
-costs no reading, since its position moves between two looks.
+Invariants: what cannot be read is not passed; what was passed holds until the log loses its end, or the position goes
+back; a flow back that runs costs no reading, since its position moves between two looks.
 """
 
 from __future__ import annotations
@@ -73,9 +73,13 @@ class PastMarkers:
         return replace(back, copies={**back.copies, **copies})
 
     def _begin(self, place: TopicPartition, position: int, own: OffsetMap) -> int:
-        """Where to go on: what was passed before holds as long as the log keeps its end."""
+        """Where to go on: what was passed before holds as long as the log keeps its end.
+
+        Not where the flow back has gone back: it brings again what lies from there on.
+        """
         before, end = self._passed.get(place, (position, NO_OFFSET))
-        return own.first_without_copy(max(position, before) if _end(own) >= end else position)
+        holds = _end(own) >= end and self._positions.get(place, position) <= position
+        return own.first_without_copy(max(position, before) if holds else position)
 
     def _over(
         self, places: Mapping[TopicPartition, int], own: Mapping[TopicPartition, OffsetMap]

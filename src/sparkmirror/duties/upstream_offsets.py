@@ -24,10 +24,11 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
+from sparkmirror.offsets.group_records import FlowCommit, GroupSeen, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import FlowBack, upstream_of
 from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.track import FAR
 from sparkmirror.offsets.translation import NotYet, Place, Reason, translate
 
 Upstream = Mapping[str, Mapping[TopicPartition, UpstreamOffset]]
@@ -36,6 +37,9 @@ Upstream = Mapping[str, Mapping[TopicPartition, UpstreamOffset]]
 POLL_SECONDS = 0.5
 ENDS_MS = 10_000
 """A partition without a leader has no readers either, and is not waited for longer."""
+
+UNREADABLE = UpstreamOffset(NO_OFFSET, Reason.BACK_UNREADABLE.name, exact=False)
+UNCHECKED = UpstreamOffset(NO_OFFSET, Reason.UNCHECKED.name, exact=False)
 
 _NOTHING = NotYet(Reason.NOTHING_MIRRORED)
 
@@ -56,12 +60,13 @@ class UpstreamOffsets:
         self._past_markers = PastMarkers(sides)
 
     def of(
-        self, offsets: Mapping[str, Offsets], *, patience_s: float = 0.0
+        self, offsets: Mapping[str, Offsets], known: Mapping[str, GroupSeen], *, patience_s: float = 0.0
     ) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
         """Where each committed offset leads to, for those that the flow back knows.
 
         Args:
             offsets: what groups have committed on the source.
+            known: what is on record of them, by key.
             patience_s: how long the flow back is waited for, which puts on record once a second how far it is.
 
         Raises:
@@ -71,7 +76,7 @@ class UpstreamOffsets:
         deadline = time.monotonic() + patience_s
         while True:
             back = self._record.read(places)
-            found = self._translated(offsets, back)
+            found = with_unchecked(self._translated(offsets, back), offsets, known, back.unchecked)
             if all(one.exact for own in found.values() for one in own.values()) or time.monotonic() >= deadline:
                 return found
             time.sleep(POLL_SECONDS)
@@ -125,6 +130,61 @@ def decide(
             commit = back.commits.get(group, {}).get(place)
             found.setdefault(group, {})[place] = one if commit is None else _not_beyond(one, at, commit)
     return found
+
+
+def with_unchecked(
+    found: Mapping[str, Mapping[TopicPartition, UpstreamOffset]],
+    offsets: Mapping[str, Offsets],
+    known: Mapping[str, GroupSeen],
+    unchecked: Collection[TopicPartition],
+) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
+    """The same, but what is on record in partitions that may have lost what the flow back had put there. Pure.
+
+    Args:
+        found: where offsets lead to, if nothing is lost.
+        offsets: what groups have committed on the source.
+        known: what is on record of them, by key.
+        unchecked: as in `Back`.
+    """
+    rows = upstream_on_record(known, offsets) if unchecked else {}
+    return {
+        group: {
+            place: rows.get(group, {}).get(place, UNCHECKED) if place in unchecked else one
+            for place, one in own.items()
+        }
+        for group, own in found.items()
+    }
+
+
+def upstream_on_record(
+    known: Mapping[str, GroupSeen], found: Mapping[str, Offsets]
+) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
+    """What is on record of where offsets lead to by the map of the flow the other way, as far as it still holds.
+
+    A group that has read on since goes on there too, and reads again what it read since. That of one that was set back
+    holds no more, and of one that is new in such a partition nothing is known: neither is put behind what it has not
+    read.
+
+    Args:
+        known: what is on record, by key.
+        found: what the source answered now, by group.
+    """
+    rows = {
+        (one.group, TopicPartition(one.topic, number)): (offset, one.upstream.get(number))
+        for one in known.values()
+        for number, (offset, _) in one.offsets.items()
+    }
+    shared = {place for (_, place), (_, upstream) in rows.items() if upstream is not None}
+    kept: dict[str, dict[TopicPartition, UpstreamOffset]] = {}
+    for group, own in found.items():
+        for place in own.keys() & shared:
+            before, upstream = rows.get((group, place), (FAR, None))
+            if own[place].offset < before:
+                kept.setdefault(group, {})[place] = UNREADABLE
+            elif upstream is not None:
+                exact = upstream.exact and own[place].offset == before
+                kept.setdefault(group, {})[place] = replace(upstream, exact=exact)
+    return kept
 
 
 def _not_beyond(one: UpstreamOffset, committed: int, commit: FlowCommit) -> UpstreamOffset:

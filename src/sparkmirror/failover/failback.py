@@ -23,7 +23,7 @@ from sparkmirror.duties.flow_back import LANDED_SECONDS
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, divergence, fence, homeward, look
+from sparkmirror.failover import comparison, divergence, doubt, fence, homeward, look
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.homeward import HomewardSight, Way
@@ -248,6 +248,7 @@ class Failback:
             self._decided(operation),
             (
                 *Comparison.of(operation.facts).troubles(here, there),
+                *doubt.said_of(doubt.in_doubt(self._back), str(self._back.flow.name)),
                 *(
                     f"group {name} has members on {here}: stop them, what they read there is read again"
                     for name in active
@@ -363,6 +364,7 @@ def decided(
             commits=commits_of(back.store.state.committed.values()),
             lost={one.copy: one.offset for one in seen.lost},
             stood=commits_of(forth.store.state.committed.values()),
+            doubtful=doubt.in_doubt(back),
         )
     )
 

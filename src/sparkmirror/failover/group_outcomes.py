@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.groups import GroupLine, Observed, Standing, explain_group, refusal, translations
@@ -103,9 +103,9 @@ def names_of(observed: Observed, wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def questions(observed: Observed, groups: tuple[str, ...]) -> dict[tuple[str, TopicPartition], Question]:
-    """What is to be verified, by group and partition of the source."""
+    """What is to be verified, by group and partition of the source: what the maps say, whatever retention has left."""
     chosen, found = set(groups), {}
-    for known in translations(observed):
+    for known in translations(replace(observed, log_starts={})):
         here, offset = known.place.partition, known.committed.offset
         if known.place.group in chosen and known.lies is not Place.EMPTY:
             question = Question(here, known.target.partition, offset, known.offset, known.lies, _back(observed, here))

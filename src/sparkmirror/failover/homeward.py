@@ -76,6 +76,7 @@ class HomewardSight:
         commits: what the flow that goes there has committed there last, as it is on record.
         lost: by partition here, from which offset on its log has lost what had been copied into it.
         stood: what the flow that came from there has committed here last, with where the group stood there.
+        doubtful: partitions here of which the flow that goes there may have brought more than is on record.
     """
 
     offsets: Mapping[str, Offsets]
@@ -93,6 +94,7 @@ class HomewardSight:
     commits: Commits = field(default_factory=dict)
     lost: Mapping[TopicPartition, int] = field(default_factory=dict)
     stood: Commits = field(default_factory=dict)
+    doubtful: frozenset[TopicPartition] = frozenset()
 
 
 def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
@@ -101,7 +103,7 @@ def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
         GroupMove(
             group=group,
             seen_ms=sight.seen_ms,
-            places=tuple(_place(sight, group, here) for here in sorted(sight.offsets[group])),
+            places=tuple(_with_doubt(sight, _place(sight, group, here)) for here in sorted(sight.offsets[group])),
             hindrance=sight.there.hindrance(group),
         )
         for group in sorted(sight.offsets)
@@ -134,6 +136,16 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     left = left_out(offsets, at, plain, upstream) + _lost(sight, here, at)
     result = result if at == committed.offset else Translated(result.offset, Place.LOST)
     return _placed(sight, group, found, result, left)
+
+
+def _with_doubt(sight: HomewardSight, place: MovedPlace) -> MovedPlace:
+    """The same, told as not exact where the map of the flow that goes there may end too early.
+
+    A group goes on before what is not on the map, so it reads that again and skips nothing.
+    """
+    if place.partition not in sight.doubtful or place.offset == NO_OFFSET or place.used:
+        return place
+    return replace(place, exact=False, text=f"{place.text}, as far as the flow there is on record")
 
 
 def _stood(sight: HomewardSight, group: str, here: TopicPartition, committed: int) -> int | None:

@@ -7,16 +7,16 @@ Heartbeats are left out: mirrors write them without end, and nobody misses one.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
-from sparkmirror.duties.group_records import upstream_on_record
 from sparkmirror.duties.groups import refusal
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.upstream_offsets import upstream_on_record
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover.changes import Changes
@@ -64,6 +64,7 @@ class PartitionState:
         standing: why it stands still, or "".
         found: whether the flow has found it. One that it has not is copied from `position`, its oldest record.
         absent: whether something of it was copied, and the copy does not exist any more.
+        doubtful: whether more may have been copied than the position says, see ``doubt``.
     """
 
     partition: TopicPartition
@@ -74,11 +75,12 @@ class PartitionState:
     standing: str = ""
     found: bool = True
     absent: bool = False
+    doubtful: bool = False
 
     @property
     def missing(self) -> int:
         """Source offsets that are known to be missing on the target."""
-        return max(0, self.end - self.position) if self.end != NO_OFFSET else 0
+        return max(0, self.end - self.position) if self.end != NO_OFFSET and not self.doubtful else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +154,11 @@ def with_absent(sides: Sides, known: tuple[PartitionState, ...]) -> tuple[Partit
     some = [one.target for one in known if one.partition.topic in copied and len(state.map_of(one.partition))]
     absent = admin.absent(sides.target, some, flow.admin_timeout_ms)
     return tuple(replace(one, absent=one.target in absent) for one in known)
+
+
+def with_doubt(known: tuple[PartitionState, ...], places: Container[TopicPartition]) -> tuple[PartitionState, ...]:
+    """The same, told of which partitions more may have been copied than is on record. Pure."""
+    return tuple(replace(one, doubtful=True) if one.partition in places else one for one in known)
 
 
 def _read_since(state: JournalState, point_ms: int) -> dict[TopicPartition, int]:

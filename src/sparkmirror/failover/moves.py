@@ -266,6 +266,29 @@ def decide(sight: Sight) -> tuple[GroupMove, ...]:
     )
 
 
+def forgotten(
+    commits: Commits, moves: Sequence[GroupMove], now: Mapping[str, Offsets] | None = None
+) -> dict[str, list[TopicPartition]]:
+    """What the flow has committed on the target for groups, or for topics of theirs, that are not on record any more.
+
+    Their owners have deleted them, or they have expired at the source; the target keeps the offset, and their readers
+    go on there.
+
+    Args:
+        commits: what the flow has committed on the target last.
+        moves: of all groups that are on record.
+        now: what groups have committed on the target; without, what is not the flow's any more is in it too.
+    """
+    known = {(move.group, place.target) for move in moves for place in move.places}
+    found: dict[str, list[TopicPartition]] = {}
+    for group, own in sorted(commits.items()):
+        for place, commit in sorted(own.items()):
+            there = commit.downstream if now is None else now.get(group, {}).get(place, Committed(NO_OFFSET)).offset
+            if (group, place) not in known and there == commit.downstream:
+                found.setdefault(group, []).append(place)
+    return found
+
+
 def landed(moves: Sequence[GroupMove], now: Mapping[str, Offsets], ends: Mapping[TopicPartition, int]) -> list[str]:
     """What is wrong with the groups on the target, a line for each; empty where all can start.
 

@@ -18,10 +18,10 @@ from typing import Any
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import PATIENCE_SECONDS
-from sparkmirror.duties.group_records import committed_now, news, upstream_on_record
+from sparkmirror.duties.group_records import committed_now, news
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
-from sparkmirror.duties.upstream_offsets import UpstreamOffsets
+from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, fence, look, moves
@@ -29,7 +29,18 @@ from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
-from sparkmirror.failover.states import COMMITTING, ENDED, FENCE, HELD_BEFORE, MOVED, TRIED, Kind, Step, following
+from sparkmirror.failover.states import (
+    COMMITTING,
+    ENDED,
+    FENCE,
+    FORGOTTEN,
+    HELD_BEFORE,
+    MOVED,
+    TRIED,
+    Kind,
+    Step,
+    following,
+)
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.settling import settle
@@ -40,7 +51,7 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets import group_commits
-from sparkmirror.offsets.group_records import FlowCommit, GroupsSeen
+from sparkmirror.offsets.group_records import FlowCommit, GroupsSeen, commits_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY, HoldOrder
 
@@ -484,7 +495,19 @@ class Procedure:
         ends = admin.find_offsets(
             self._sides.target, places, OffsetSpec.LATEST, timeout_ms=min(self._timeout_ms, look.OLDEST_MS)
         )
-        self._operator.note(problems=[*more, *moves.landed(chosen, now, ends.found)])
+        forgotten = self._forgotten(decided)
+        self._operator.note(problems=[*more, *moves.landed(chosen, now, ends.found)], **{FORGOTTEN: forgotten})
+
+    def _forgotten(self, decided: Sequence[moves.GroupMove]) -> list[list[Any]]:
+        """Groups and partitions that are not on record any more, and still have the flow's offset on the target."""
+        self._store.follow()
+        commits = commits_of(self._store.state.committed.values())
+        groups = sorted(moves.forgotten(commits, decided))
+        if not groups:
+            return []
+        now = fetch_offsets(self._sides.target, groups, self._timeout_ms).found
+        found = moves.forgotten(commits, decided, now)
+        return [[group, *place, commits[group][place].downstream] for group, own in found.items() for place in own]
 
     def remember_groups(self, timeout_ms: int | None = None) -> None:
         """Puts on record what groups have committed on the source now, and what they have no more.
@@ -500,7 +523,7 @@ class Procedure:
         asked = committed_now(self._sides, known, timeout_ms or self._timeout_ms, complete=timeout_ms is None)
         offsets = asked.found
         try:
-            upstream = UpstreamOffsets(self._sides, timeout_ms).of(offsets, patience_s=PATIENCE_SECONDS)
+            upstream = UpstreamOffsets(self._sides, timeout_ms).of(offsets, known, patience_s=PATIENCE_SECONDS)
         except SparkmirrorError as failure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")

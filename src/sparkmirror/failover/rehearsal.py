@@ -16,7 +16,7 @@ from sparkmirror.config import FlowConfig, MirrorConfig, Side
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import GroupLook
-from sparkmirror.duties.groups import Observed
+from sparkmirror.duties.groups import Observed, copies_of
 from sparkmirror.duties.rights import rights
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
@@ -177,14 +177,22 @@ class _Rehearsal:
         """
         look = GroupLook(sides, patience_s=0)
         with self._clock.step("groups"):
-            first = observed = look.look(target=True)
+            seen = look.look(target=True)
+            copies = copies_of(seen, names_of(seen, self._wanted))
+            first = observed = look.with_log_starts(seen, copies)
         for _ in range(LOOKS - 1):
             names = names_of(observed, self._wanted)
             if self._found.state != RUNNING or self._clock.over or not moves_yet(observed, names):
                 break
             time.sleep(BETWEEN_SECONDS)
             later = look.look(target=False)
-            observed = replace(later, target=first.target, there=first.there, unreadable_there=first.unreadable_there)
+            observed = replace(
+                later,
+                target=first.target,
+                there=first.there,
+                unreadable_there=first.unreadable_there,
+                log_starts=first.log_starts,
+            )
         return observed
 
 

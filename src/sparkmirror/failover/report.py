@@ -17,7 +17,7 @@ from sparkmirror.failover.look import PartitionState
 from sparkmirror.failover.moves import Count, GroupMove, MovedPlace, count
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.plan import some
-from sparkmirror.failover.states import FENCE, Keep, Kind, Step, can_be_taken_back
+from sparkmirror.failover.states import FENCE, FORGOTTEN, Keep, Kind, Step, can_be_taken_back
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.ledger import Operation
@@ -165,6 +165,10 @@ def as_dict(report: Report) -> dict[str, Any]:
         },
         "divergent": _divergent(operation),
         "fenced_topics": _denied(operation),
+        "forgotten_offsets": [
+            {"group": group, "target_topic": topic, "partition": number, "offset": offset}
+            for group, topic, number, offset in operation.facts.get(FORGOTTEN, [])
+        ],
     }
 
 
@@ -239,6 +243,8 @@ def _losses(report: Report) -> list[str]:
     lines = [f"- records of the source that are not on the target, as far as is known: **{report.missing}**"]
     if unknown:
         lines.append(f"- partitions whose end on the source was never seen: {unknown}")
+    if doubtful := [str(each.partition) for each in report.partitions if each.doubtful]:
+        lines.append(f"- partitions of which more may have been copied than is on record: **{some(doubtful)}**")
     if absent := [str(each.target) for each in report.partitions if each.absent]:
         lines.append(
             f"- copies that were deleted on {report.taken}, whose records only {report.left} has: **{len(absent)}** "
@@ -267,7 +273,18 @@ def _losses(report: Report) -> list[str]:
         where = f"{some([name for name, _ in skipping])}: they were never copied, or are gone there"
         count = sum(place.skipped for _, place in skipping)
         lines.append(f"- offsets that groups skip, as {report.taken} does not have them: up to **{count}** ({where})")
-    return lines
+    return [*lines, *_forgotten(report)]
+
+
+def _forgotten(report: Report) -> list[str]:
+    """What groups that the source has no more still have on the other cluster, a line for all."""
+    names = [f"{group} at {topic}-{number}" for group, topic, number, _ in report.operation.facts.get(FORGOTTEN, [])]
+    why = f"{report.left} has them no more, and readers go on on {report.taken} where the flow had put them"
+    return (
+        [f"- offsets of groups that are not on record any more: **{len(names)}** ({some(names)}: {why})"]
+        if names
+        else []
+    )
 
 
 def _again(moves: Sequence[GroupMove]) -> str:
@@ -404,7 +421,7 @@ def _partition(each: PartitionState) -> dict[str, Any]:
         "copied_up_to": each.position,
         "source_end": None if each.end == NO_OFFSET else each.end,
         "source_seen": _moment(each.seen_ms),
-        "missing": None if each.end == NO_OFFSET else each.missing,
+        "missing": None if each.end == NO_OFFSET or each.doubtful else each.missing,
         "copy_deleted": each.absent,
     }
 

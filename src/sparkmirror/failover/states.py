@@ -102,6 +102,10 @@ MOVED, MOVED_BEFORE = "moved", "moved_before"
 applications are, since the flow is held: what is on record of these at the source is older."""
 
 
+FORGOTTEN = "forgotten"
+"""Of what is on record of an operation: groups and partitions that have an offset of the flow's on the target, and that
+are not on record any more."""
+
 FENCE, HOME_FENCE = "fence", "home_fence"
 """The facts that have what is denied to producers: on the source of the operation, and, of a failback, on the cluster
 that came back, by operations before."""

@@ -20,7 +20,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, failback, fence, look, moves, plan
+from sparkmirror.failover import comparison, doubt, failback, fence, look, moves, plan
 from sparkmirror.failover.changes import changes
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.failback import Failback
@@ -342,13 +342,14 @@ class BackDesk(Desk):
         self._store.follow()
         stopped = is_stopped(self._store.state)
         others = failback.foreign(self._sides, self._back)
+        doubtful = doubt.in_doubt(self._back)
         forth, back = self._sides.flow, self._back.flow
         return plan.decide(
             kind,
             str(back.name),
             told(back, state, now_ms=now_ms()).state,
             source,
-            look.partitions(back, state, source),
+            look.with_doubt(look.partitions(back, state, source), doubtful),
             failback.decided(self._sides, self._back, seen),
             paused=sorted(order.topic for order in state.paused.values()),
             against=(
@@ -360,6 +361,7 @@ class BackDesk(Desk):
             ),
             notes=(
                 *seen.troubles(back.source.alias, forth.source.alias),
+                *doubt.said_of(doubtful, str(back.name)),
                 *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if seen.found else ()),
                 *((failback.open_in(still[0], forth.source.alias),) if still else ()),
                 *((_left_behind(forth, back, others),) if others else ()),
@@ -378,12 +380,11 @@ class BackDesk(Desk):
             return Report(flow=self._back.flow, operation=operation, partitions=(), moves=())
         assert self._back.store is not None
         self._back.store.follow()
+        known = look.partitions(self._back.flow, self._back.store.state, NOT_ASKED, by_groups=not _caught_up(operation))
         return Report(
             flow=self._back.flow,
             operation=operation,
-            partitions=look.partitions(
-                self._back.flow, self._back.store.state, NOT_ASKED, by_groups=not _caught_up(operation)
-            ),
+            partitions=look.with_doubt(known, doubt.in_doubt(self._back)),
             moves=failback.decided(self._sides, self._back, Comparison.of(operation.facts), look.moved_by(operation)),
         )
 

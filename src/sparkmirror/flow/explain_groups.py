@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.duties.group_look import GroupLook
-from sparkmirror.duties.groups import GroupLine, explain_group
+from sparkmirror.duties.groups import GroupLine, copies_of, explain_group
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.flow.sides import BOTH, connected, record
 
@@ -44,7 +44,9 @@ def _explain(flow: FlowConfig, group: str) -> GroupExplanation:
         with connected(flow, role="explain", needs=BOTH) as sides:
             if record(sides) is None:
                 sides.store = None
-            observed = GroupLook(sides, patience_s=0).look(target=True)
+            look = GroupLook(sides, patience_s=0)
+            observed = look.look(target=True)
+            observed = look.with_log_starts(observed, copies_of(observed, (group,)))
     except SparkmirrorError as failure:
         return GroupExplanation(flow=told.flow, group=group, duties=told.duties, failure=str(failure))
     return GroupExplanation(flow=told.flow, group=group, duties=told.duties, lines=explain_group(observed, group))

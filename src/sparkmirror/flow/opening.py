@@ -310,4 +310,5 @@ def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Stor
         naming=naming,
         generation=known.generation + 1 if known is not None else 1,
         tells_since_ms=since or (now_ms() if config.tells_writers else 0),
+        exact_after=store.state.exact_after,
     )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig, Side
 from sparkmirror.duties.duty import Sides
-from sparkmirror.duties.flow_back import FlowBackRecord
+from sparkmirror.duties.flow_back import Back, FlowBackRecord
 from sparkmirror.duties.groups import untranslatable
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.past_markers import PastMarkers
@@ -238,7 +238,8 @@ class Translator:
                 plain = way(self._flow(maps[origin], origin), back.copies.get(origin), offset)
                 parting = source.parted.get(origin)
                 plain = back_to_what_is_left(plain, parting) if reverse else in_what_is_left(plain, offset, parting)
-                known = NotYet(Reason.BACK_UNREADABLE) if back.unreadable and isinstance(plain, Translated) else plain
+                doubt = _doubt(back, origin, reverse=reverse) if isinstance(plain, Translated) else None
+                known = plain if doubt is None else NotYet(doubt)
                 found[place] = still_there(known, oldest.get(others[place]))
         return found
 
@@ -279,6 +280,13 @@ class Translator:
             result=found.get(place),
             there=now,
         )
+
+
+def _doubt(back: Back, origin: TopicPartition, *, reverse: bool) -> Reason | None:
+    """Why what is on record of the flow back says nothing certain of a partition of the source."""
+    if back.unreadable:
+        return Reason.BACK_UNREADABLE
+    return Reason.UNCHECKED if origin in back.unchecked and not reverse else None
 
 
 def _to_target(flow: FlowBack, back: FlowBack | None, committed: int) -> Translation:

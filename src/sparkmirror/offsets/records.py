@@ -52,6 +52,7 @@ class FlowRecord:
         naming: the replication policy.
         generation: counts the starts of the driver, and its changes of a producer id.
         tells_since_ms: since when lanes leave out by its writer what came from the target; 0: never. It stays so.
+        exact_after: as in `Stopped`, when this run began; what it has put on record since is not in doubt.
     """
 
     source_alias: str
@@ -61,6 +62,7 @@ class FlowRecord:
     naming: str
     generation: int
     tells_since_ms: int = 0
+    exact_after: int = 0
 
     @property
     def key(self) -> str:
@@ -72,6 +74,7 @@ class FlowRecord:
         source = {"alias": self.source_alias, "cluster": self.source_id}
         target = {"alias": self.target_alias, "cluster": self.target_id}
         tells = {"tells_since_ms": self.tells_since_ms} if self.tells_since_ms else {}
+        doubt = {"exact_after": self.exact_after} if self.exact_after else {}
         return json_text.write(
             {
                 "v": VERSION,
@@ -80,6 +83,7 @@ class FlowRecord:
                 "naming": self.naming,
                 "generation": self.generation,
                 **tells,
+                **doubt,
             }
         )
 
@@ -427,6 +431,7 @@ def _flow(_name: list[Any], data: dict[str, Any]) -> FlowRecord:
         naming=data["naming"],
         generation=data["generation"],
         tells_since_ms=int(data.get("tells_since_ms", 0)),
+        exact_after=int(data.get("exact_after", 0)),
     )
 
 

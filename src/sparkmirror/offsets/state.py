@@ -143,6 +143,11 @@ class JournalState:
         """The partitions of which more may have been copied than is on record, though no run has them."""
         return [place for place, one in self.progress.items() if one.generation <= self.exact_after]
 
+    def left_in_doubt(self) -> list[TopicPartition]:
+        """The same of a flow that runs: those that its run has not put on record."""
+        before = 0 if self.flow is None else self.flow.exact_after
+        return [place for place, one in self.progress.items() if one.generation <= before]
+
     def take(self, record: Record | Later) -> None:
         """Adds one record."""
         match record:

@@ -63,6 +63,8 @@ class Reason(Enum):
     RECREATED = "the topic was deleted and created again on the source, which has not been mirrored since"
     PARTED = "the source has lost the end of its log, and what the group has read there since is not mirrored"
     BACK_UNREADABLE = "the record of the flow the other way cannot be read, which may have put the next record there"
+    UNCHECKED = "the partition's leader does not say whether its log has lost what the flow the other way had put there"
+    LOG_START_UNKNOWN = "the leader of the copy does not say where its log starts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,98 @@
+"""Of which partitions a flow back may have brought more than is on record, so that its map ends too early.
+
+A run that dies leaves the last second in doubt. The next one reads the target's logs, but only of the topics that it
+copies: what was excluded since stays in doubt, and a flow that runs cannot be settled from here.
+
+Invariant: a partition is only named where more can have come: its source is longer than the position on record, and
+its copy longer than it was then. What cannot be asked counts as longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.topics import remote_topic
+from sparkmirror.errors import BrokerError
+from sparkmirror.events import now_ms
+from sparkmirror.failover.procedure import WORKING
+from sparkmirror.flow.status import told
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import GONE
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.state import JournalState
+from sparkmirror.offsets.track import FAR
+
+ASK_MS = 10_000
+"""A partition without a leader has no readers either, and is not waited for longer."""
+
+
+def in_doubt(sides: Sides) -> frozenset[TopicPartition]:
+    """The partitions of the flow's source of which it may have copied more than is on record.
+
+    Raises:
+        SparkmirrorError: a cluster cannot be asked at all.
+    """
+    assert sides.store is not None
+    flow, state = sides.flow, sides.store.state
+    progress = candidates(state, alive=told(flow, state, now_ms=now_ms()).state in WORKING)
+    if not progress:
+        return frozenset()
+    copies = {place: TopicPartition(remote_topic(flow, place.topic), place.partition) for place in progress}
+    timeout_ms = min(flow.admin_timeout_ms, ASK_MS)
+    ends = _ends(sides.source, progress, timeout_ms)
+    there = _ends(sides.target, copies.values(), timeout_ms)
+    return decide(progress, ends, {place: there[copy] for place, copy in copies.items()})
+
+
+def candidates(state: JournalState, *, alive: bool) -> dict[TopicPartition, Progress]:
+    """Those that no run has, as the record tells. Pure.
+
+    Args:
+        state: of the flow's internal topic.
+        alive: whether its driver lives: what that has is not in doubt.
+    """
+    places = state.left_in_doubt() if alive else state.in_doubt()
+    return {place: state.progress[place] for place in places}
+
+
+def decide(
+    progress: Mapping[TopicPartition, Progress],
+    ends: Mapping[TopicPartition, int],
+    copied: Mapping[TopicPartition, int],
+) -> frozenset[TopicPartition]:
+    """Those of the candidates of which more can have come. Pure.
+
+    Args:
+        progress: of the candidates.
+        ends: of their logs on the source.
+        copied: of their copies' logs.
+    """
+    return frozenset(
+        place
+        for place, one in progress.items()
+        if ends[place] > max(0, one.position) and copied[place] > max(0, one.reached.end)
+    )
+
+
+def said_of(places: Collection[TopicPartition], flow: str) -> tuple[str, ...]:
+    """What an operator is told, a line for each topic."""
+    topics: dict[str, list[int]] = {}
+    for place in sorted(places):
+        topics.setdefault(place.topic, []).append(place.partition)
+    return tuple(
+        f"{topic}, partitions {', '.join(map(str, numbers))}: a run of {flow} did not end cleanly, and no later one "
+        "has put them on record: more may have been copied than the record says, groups may read it again, and what is "
+        f"missing is not known. Run {flow} with that topic to settle this"
+        for topic, numbers in topics.items()
+    )
+
+
+def _ends(cluster: Cluster, places: Collection[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
+    """The ends of logs: 0 for what does not exist, beyond all for what does not answer."""
+    asked = admin.find_offsets(cluster, sorted(places), OffsetSpec.LATEST, timeout_ms=timeout_ms)
+    gone = [one for one, why in asked.failed.items() if isinstance(why, BrokerError) and why.code in GONE]
+    return dict.fromkeys(places, FAR) | dict.fromkeys(gone, 0) | dict(asked.found)
