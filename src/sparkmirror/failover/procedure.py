@@ -29,7 +29,18 @@ from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
-from sparkmirror.failover.states import COMMITTING, ENDED, FENCE, HELD_BEFORE, MOVED, TRIED, Kind, Step, following
+from sparkmirror.failover.states import (
+    COMMITTING,
+    ENDED,
+    FENCE,
+    GIVEN_UP,
+    HELD_BEFORE,
+    MOVED,
+    TRIED,
+    Kind,
+    Step,
+    following,
+)
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.settling import settle
@@ -258,7 +269,7 @@ class Procedure:
         flow = self._sides.flow
         reason = f"{operation.kind} to {operation.target} ({operation.id})"
         held = self._store.state.held
-        if held is not None and held.operation != operation.id:  # by one that has ended, and whose hold is to stay
+        if held is not None and held.operation not in _own(operation):  # by one that has ended, whose hold is to stay
             self._operator.note(**{HELD_BEFORE: [held.operation, held.reason, held.time_ms, held.by]})
         self._store.write([HoldOrder(operation=operation.id, reason=reason, time_ms=now_ms(), by=operation.by)])
         gone = operation.kind == Kind.FAILOVER.value and not operation.facts.get("answers")
@@ -463,6 +474,7 @@ class Procedure:
         """What applications have done there since the flow was stopped and groups were asked for."""
         source, state = self._sides.source.alias, self._store.state
         try:
+            admin.cluster_id(self._sides.source, look.REACH_MS)  # one that is gone is not asked at length
             late = records_behind(self._sides, state, self._ends(committed=False))
             now = look.offsets_now(self._sides, look.ASK_MS)
         except SparkmirrorError as failure:
@@ -518,11 +530,11 @@ class Procedure:
         """Takes back what was done: the flow goes on, producers may write again."""
         self._store.follow()
         held, before = self._store.state.held, operation.facts.get(HELD_BEFORE)
-        if held is not None and (before or held.operation != operation.id):
+        if held is not None and (before or held.operation not in _own(operation)):
             self._tell("what an earlier operation has done stays")
         else:
-            self.allow(operation)
-        if held is None or held.operation != operation.id:
+            self._allow_if_it_answers(operation)
+        if held is None or held.operation not in _own(operation):
             return
         if before:
             by_operation, reason, time_ms, by = before
@@ -531,6 +543,21 @@ class Procedure:
         else:
             self._store.write([], tombstones=[HOLD_KEY])
             self._tell(f"{self._sides.flow.name} is released")
+
+    def _allow_if_it_answers(self, operation: Operation) -> None:
+        """A source that is gone keeps no operation from being taken back: what is denied there stays on record."""
+        rows = operation.facts.get(FENCE, [])
+        try:
+            if rows:
+                admin.cluster_id(self._sides.source, look.REACH_MS)
+            self.allow(operation)
+        except SparkmirrorError as failure:
+            if not cause(failure):
+                raise
+            self._tell(
+                f"writing to {len(rows)} topics stays denied on {self._sides.source.alias}, which does not answer: "
+                f"sparkmirror release {self._file} --flow '{self._sides.flow.name}' allows it when it does ({failure})"
+            )
 
     def allow(self, operation: Operation, fact: str = FENCE) -> None:
         """Lets producers write to the source again.
@@ -570,7 +597,7 @@ def carry_out(operator: Operator, do: Callable[[Step, Operation], None], tell: C
         try:
             _do(operator, do, step, operation)
         except SparkmirrorError as failure:
-            said = told_of(failure, operation)
+            said = told_of(failure, operator.operation or operation)
             with suppress(SparkmirrorError):
                 operator.fail(str(said))
             if said is failure:
@@ -632,6 +659,11 @@ def _tried(some: Sequence[moves.GroupMove]) -> list[list[Any]]:
             if place.target in missing
         ]
     return rows
+
+
+def _own(operation: Operation) -> tuple[str | None, ...]:
+    """The operations whose holds are this one's."""
+    return operation.id, operation.facts.get(GIVEN_UP)
 
 
 def _has_members(failure: Exception) -> bool:
