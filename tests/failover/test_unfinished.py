@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from sparkmirror.failover.states import COMMITTING, FENCE, HOME_FENCE, Kind, Step
-from sparkmirror.failover.unfinished import gives_up, said_of_given_up, told_of_unfinished
+from sparkmirror.failover.states import COMMITTING, FENCE, GIVEN_UP, HOME_FENCE, Kind, Step
+from sparkmirror.failover.unfinished import (
+    gives_up,
+    is_overtaken,
+    said_of_given_up,
+    told_of_unfinished,
+    why_forward_only,
+)
 from sparkmirror.offsets.ledger import Operation
+from sparkmirror.offsets.orders import HoldOrder
+from sparkmirror.offsets.state import JournalState
 
 ROW = ["TOPIC", "orders", "LITERAL", "User:*", "*", "WRITE"]
 BEGUN = Operation(
@@ -84,3 +92,48 @@ def test_what_is_given_up_is_told_with_what_stays(operation: Operation, words: s
 )
 def test_a_refusal_names_what_works(operation: Operation, words: str):
     assert told_of_unfinished(operation).endswith(words)
+
+
+COMPARED = {"times": {"COMPARING": [1, 2]}}
+MOVING = begun(Kind.FAILBACK, Step.MOVING, COMPARED | {COMMITTING: True})
+HOLD = HoldOrder(operation="failover-2", reason="failover to a (failover-2)", time_ms=3, by="me")
+
+
+def flow_back(hold: HoldOrder | None, kind: Kind, step: Step, **facts: Any) -> JournalState:
+    """Its record: the hold, and the newest operation."""
+    operation = replace(begun(kind, step, facts), id=f"{kind.value}-2", source="b", target="a")
+    state = JournalState()
+    for record in (operation, *((hold,) if hold else ())):
+        state.take(record)
+    return state
+
+
+TAKEN = flow_back(HOLD, Kind.FAILOVER, Step.DONE)
+
+
+@pytest.mark.parametrize(
+    ("failback", "back", "overtaken"),
+    [
+        (MOVING, TAKEN, True),
+        (begun(Kind.FAILBACK, Step.IDLING, COMPARED), TAKEN, True),
+        (begun(Kind.FAILBACK, Step.UNDOING, COMPARED), TAKEN, True),
+        (MOVING, flow_back(HOLD, Kind.FAILBACK, Step.ABANDONED), True),
+        (MOVING, flow_back(HOLD, Kind.FAILBACK, Step.COMPARING), True),
+        (MOVING, flow_back(HOLD, Kind.FAILOVER, Step.MOVING), False),
+        (replace(MOVING), flow_back(HOLD, Kind.FAILBACK, Step.MOVING, **{GIVEN_UP: "failover-2"}), False),
+        (MOVING, flow_back(None, Kind.FAILOVER, Step.ABANDONED), False),
+        (begun(Kind.FAILBACK, Step.COMPARING, {}), TAKEN, False),
+        (begun(Kind.SWITCHOVER, Step.IDLING, COMPARED), TAKEN, False),
+        (MOVING, None, False),
+    ],
+)
+def test_a_failback_is_overtaken_when_an_operation_to_its_cluster_has_ended_since(failback, back, overtaken):
+    assert is_overtaken(failback, back) is overtaken
+
+
+def test_one_that_is_overtaken_is_given_up_and_waits_for_an_operation_that_has_not_ended():
+    said = told_of_unfinished(MOVING, overtaken=True)
+    assert said.endswith("gone to a another way since: sparkmirror failback --to a --abandon gives it up")
+    waits = why_forward_only(MOVING, flow_back(HOLD, Kind.FAILOVER, Step.MOVING))
+    assert waits.endswith("go on with sparkmirror failover --from b --to a, or add --abandon")
+    assert why_forward_only(MOVING, None).endswith("run the command without --abandon")

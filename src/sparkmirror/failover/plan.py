@@ -18,7 +18,7 @@ from sparkmirror.model import NO_OFFSET
 SHOWN = 5
 """So many names are given in a line."""
 
-RUNNING, STARTING = "running", "starting"
+RUNNING, STARTING, HELD = "running", "starting", "held"
 DRAIN_SECONDS, SETTLE_SECONDS = 4.0, 10.0
 """What stopping takes: of a flow that runs, and of one whose driver is dead."""
 
@@ -117,7 +117,8 @@ def _against_switchover(
     if not source.answers:
         found.append(f"the source does not answer: {source.failure} (failover is for a source that is gone)")
     if state != RUNNING:
-        found.append(f"the flow is {state}, and has to run to copy what is left (sparkmirror run)")
+        remedy = "sparkmirror release" if state == HELD else "sparkmirror run"
+        found.append(f"the flow is {state}, and has to run to copy what is left ({remedy})")
     standing = [f"{each.partition} ({each.standing})" for each in partitions if each.standing]
     if standing:
         found.append(f"partitions stand still: {some(standing)}")

@@ -33,13 +33,13 @@ from sparkmirror.failover.states import (
     COMMITTING,
     ENDED,
     FENCE,
-    GIVEN_UP,
     HELD_BEFORE,
     MOVED,
     TRIED,
     Kind,
     Step,
     following,
+    holders,
 )
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
@@ -269,7 +269,9 @@ class Procedure:
         flow = self._sides.flow
         reason = f"{operation.kind} to {operation.target} ({operation.id})"
         held = self._store.state.held
-        if held is not None and held.operation not in _own(operation):  # by one that has ended, whose hold is to stay
+        if held is not None and held.operation not in holders(
+            operation
+        ):  # by one that has ended, whose hold is to stay
             self._operator.note(**{HELD_BEFORE: [held.operation, held.reason, held.time_ms, held.by]})
         self._store.write([HoldOrder(operation=operation.id, reason=reason, time_ms=now_ms(), by=operation.by)])
         gone = operation.kind == Kind.FAILOVER.value and not operation.facts.get("answers")
@@ -530,11 +532,11 @@ class Procedure:
         """Takes back what was done: the flow goes on, producers may write again."""
         self._store.follow()
         held, before = self._store.state.held, operation.facts.get(HELD_BEFORE)
-        if held is not None and (before or held.operation not in _own(operation)):
+        if held is not None and (before or held.operation not in holders(operation)):
             self._tell("what an earlier operation has done stays")
         else:
             self._allow_if_it_answers(operation)
-        if held is None or held.operation not in _own(operation):
+        if held is None or held.operation not in holders(operation):
             return
         if before:
             by_operation, reason, time_ms, by = before
@@ -659,11 +661,6 @@ def _tried(some: Sequence[moves.GroupMove]) -> list[list[Any]]:
             if place.target in missing
         ]
     return rows
-
-
-def _own(operation: Operation) -> tuple[str | None, ...]:
-    """The operations whose holds are this one's."""
-    return operation.id, operation.facts.get(GIVEN_UP)
 
 
 def _has_members(failure: Exception) -> bool:

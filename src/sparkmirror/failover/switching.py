@@ -41,10 +41,12 @@ from sparkmirror.failover.states import (
 )
 from sparkmirror.failover.unfinished import (
     gives_up,
+    is_overtaken,
     may_give_up,
     said_of_given_up,
     told_of_unfinished,
     unfinished_of,
+    why_forward_only,
 )
 from sparkmirror.flow.opening import never_started
 from sparkmirror.flow.repositioning import is_stopped
@@ -149,13 +151,11 @@ class Desk:
         with ThreadPoolExecutor(1) as beside:  # a source that is gone is waited for; the target is read meanwhile
             asked = beside.submit(_ask_the_source, self._sides)
             sight = look.sight(self._sides, KnownMaps(self._sides))
-            source, begun = asked.result()
+            source, back = asked.result()
         self._store.follow()  # what was copied up to the ends that were asked for is not missing
         state = self._store.state
         given_up = unfinished is not None and gives_up(unfinished, kind, answers=source.answers)
-        others = [begun] if begun is not None else []
-        if unfinished is not None and unfinished.kind != kind.value and not given_up:
-            others.append(unfinished)
+        own = () if unfinished is None or given_up or unfinished.kind == kind.value else (unfinished,)
         return plan.decide(
             kind,
             str(flow.name),
@@ -165,7 +165,8 @@ class Desk:
             moves.decide(sight),
             against=(
                 *_elsewhere(str(flow.name), state),
-                *map(told_of_unfinished, others),
+                *_not_ended(back, state),
+                *(told_of_unfinished(each, overtaken=is_overtaken(each, back)) for each in own),
                 *_unfenceable(self._sides, source, options),
             ),
             notes=(
@@ -194,7 +195,7 @@ class Desk:
             if unfinished is not None and gives_up(unfinished, kind, answers=answers):
                 given_up, unfinished = self._give_up(operator, unfinished, tell), None
             if unfinished is not None and unfinished.kind != kind.value:
-                raise SparkmirrorError(told_of_unfinished(unfinished))
+                raise SparkmirrorError(self._told_of(unfinished))
             if unfinished is None:
                 facts = options.facts | {"answers": answers} | given_up | self._inherited_fence(kind)
                 moved = sorted(look.moved_while_held(self._store.state))
@@ -240,6 +241,25 @@ class Desk:
         before = {HELD_BEFORE: unfinished.facts[HELD_BEFORE]} if HELD_BEFORE in unfinished.facts else {}
         return {GIVEN_UP: unfinished.id, **before}
 
+    def _told_of(self, unfinished: Operation) -> str:
+        back = self._record_of_back() if unfinished.kind == Kind.FAILBACK.value else None
+        return told_of_unfinished(unfinished, overtaken=is_overtaken(unfinished, back))
+
+    def _record_of_back(self) -> JournalState | None:
+        """What is on record of the flow the other way, where it can be read."""
+        return _record_the_other_way(self._sides)
+
+    def _check_taken_back(self, unfinished: Operation) -> None:
+        """Sees that an operation can be taken back here.
+
+        Raises:
+            SparkmirrorError: groups were moved already, or the flows the other way are needed too.
+        """
+        if unfinished.kind == Kind.FAILBACK.value:
+            raise SparkmirrorError(self._told_of(unfinished))
+        if not can_be_taken_back(Step[unfinished.step], unfinished.facts):
+            raise SparkmirrorError(why_forward_only(unfinished, None))
+
     def _check_clusters(self) -> None:
         """Sees that the clusters are those that the operation is about."""
 
@@ -255,11 +275,7 @@ class Desk:
                 raise SparkmirrorError(
                     f"{self._sides.flow.name}: there is no operation that was begun and has not ended"
                 )
-            if not can_be_taken_back(Step[unfinished.step], unfinished.facts):
-                raise SparkmirrorError(
-                    f"{unfinished.id} has begun to move groups, and can only go forward: run the command without "
-                    "--abandon"
-                )
+            self._check_taken_back(unfinished)
             operator.resume()
             operator.go_to(Step.UNDOING)
             return self.report(carry_out(operator, self._steps(operator, tell), tell))
@@ -277,7 +293,7 @@ class Desk:
         with operating(self._sides.flow, self._store, tell) as operator:
             unfinished, state, flow = self.unfinished, self._store.state, self._sides.flow
             if unfinished is not None:
-                raise SparkmirrorError(told_of_unfinished(unfinished))
+                raise SparkmirrorError(self._told_of(unfinished))
             newest = state.ledger.operation
             fenced = newest is not None and bool(newest.facts.get(at_home(newest)))
             if fence_only and not fenced:
@@ -367,8 +383,7 @@ class BackDesk(Desk):
             against=(
                 *(() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",)),
                 *_elsewhere(str(forth.name), self._store.state),
-                *((told_of_unfinished(begun),) if (begun := unfinished_of(state)) is not None else ()),
-                *((f"{back.name} is stopped by {state.held.reason}",) if state.held is not None else ()),
+                *_stopped(str(back.name), state, self._store.state, self._file),
                 *_unfenceable(self._back, source, options),
             ),
             notes=(
@@ -403,6 +418,18 @@ class BackDesk(Desk):
 
     def _check_clusters(self) -> None:
         failback.check_same(self._sides)
+
+    def _record_of_back(self) -> JournalState | None:
+        return failback.state_of(self._back)
+
+    def _check_taken_back(self, unfinished: Operation) -> None:
+        if unfinished.kind != Kind.FAILBACK.value:
+            raise SparkmirrorError(self._told_of(unfinished))
+        if can_be_taken_back(Step[unfinished.step], unfinished.facts):
+            return
+        back = self._record_of_back()
+        if not is_overtaken(unfinished, back):
+            raise SparkmirrorError(why_forward_only(unfinished, back))
 
     def _steps(self, operator: Operator, tell: Tell) -> Callable[[Step, Operation], None]:
         return Failback(self._sides, self._back, self._file, operator, tell).do
@@ -477,13 +504,13 @@ def _caught_up(operation: Operation) -> bool:
     return Step.CATCHING_UP.name in operation.facts.get("times", {})
 
 
-def _ask_the_source(sides: Sides) -> tuple[look.SourceState, Operation | None]:
-    """What the source says, and an operation of the flow back that has not ended: its record lies there."""
+def _ask_the_source(sides: Sides) -> tuple[look.SourceState, JournalState | None]:
+    """What the source says, and the record of the flow back, which lies there."""
     source = look.source(sides)
-    return source, _begun_the_other_way(sides) if source.answers else None
+    return source, _record_the_other_way(sides) if source.answers else None
 
 
-def _begun_the_other_way(sides: Sides) -> Operation | None:
+def _record_the_other_way(sides: Sides) -> JournalState | None:
     """None too where the source does not let it be read."""
     name = internal_topic(sides.flow.name.back)
     try:
@@ -491,9 +518,24 @@ def _begun_the_other_way(sides: Sides) -> Operation | None:
             return None
         store = Store(sides.source, name, look.ASK_MS)
         store.follow()
-        return unfinished_of(store.state)
+        return store.state
     except SparkmirrorError:
         return None
+
+
+def _stopped(name: str, back: JournalState, forth: JournalState, file: str) -> tuple[str, ...]:
+    """Why the flow back does not run, and how to have it go on."""
+    not_ended = _not_ended(back, forth)
+    if back.held is None:
+        return not_ended
+    release = "" if not_ended else f": sparkmirror release {file} --flow '{name}' lets it copy again"
+    return (*not_ended, f"{name} is stopped by {back.held.reason}{release}")
+
+
+def _not_ended(other: JournalState | None, own: JournalState) -> tuple[str, ...]:
+    """What is told of an operation of the flow the other way, as its record has it, that has not ended."""
+    begun = None if other is None else unfinished_of(other)
+    return () if begun is None else (told_of_unfinished(begun, overtaken=is_overtaken(begun, own)),)
 
 
 def _elsewhere(flow: str, state: JournalState) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ Invariant: each refusal names a command that works in the state that the operati
 
 from __future__ import annotations
 
-from sparkmirror.failover.states import COMMITTING, ENDED, Kind, Step, at_home, can_be_taken_back
+from sparkmirror.failover.states import COMMITTING, ENDED, Kind, Step, at_home, can_be_taken_back, holders
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.state import JournalState
 
@@ -60,13 +60,50 @@ def said_of_given_up(unfinished: Operation) -> str:
     )
 
 
-def told_of_unfinished(unfinished: Operation) -> str:
-    """Why nothing else is begun, and how to go on."""
+def is_overtaken(unfinished: Operation, back: JournalState | None) -> bool:
+    """Whether applications have gone to the cluster of a failback another way meanwhile: it has nothing left to do.
+
+    A failback compares while the flow back runs. One that is held later was stopped by an operation to that cluster.
+
+    Args:
+        unfinished: the operation.
+        back: the state of the flow back's internal topic, where it can be read.
+    """
+    compared = Step.COMPARING.name in unfinished.facts.get("times", {})
+    if unfinished.kind != Kind.FAILBACK.value or not compared or back is None:
+        return False
+    begun = unfinished_of(back)
+    return back.held is not None and (begun is None or back.held.operation not in holders(begun))
+
+
+def told_of_unfinished(unfinished: Operation, *, overtaken: bool = False) -> str:
+    """Why nothing else is begun, and how to go on.
+
+    Args:
+        unfinished: the operation that has not ended.
+        overtaken: whether it `is_overtaken`.
+    """
+    began = f"{unfinished.id} was begun by {unfinished.by} and has not ended ({Step[unfinished.step].value})"
+    if overtaken:
+        return (
+            f"{began}, and applications have gone to {unfinished.source} another way since: sparkmirror failback --to "
+            f"{unfinished.source} --abandon gives it up"
+        )
     command = f"sparkmirror {unfinished.kind} --from {unfinished.source} --to {unfinished.target}"
     if unfinished.kind == Kind.FAILBACK.value:
         command = f"sparkmirror failback --to {unfinished.source}"
     back = ", or add --abandon" if can_be_taken_back(Step[unfinished.step], unfinished.facts) else ""
-    return (
-        f"{unfinished.id} was begun by {unfinished.by} and has not ended ({Step[unfinished.step].value}): go on with "
-        f"{command}{back}"
-    )
+    return f"{began}: go on with {command}{back}"
+
+
+def why_forward_only(unfinished: Operation, back: JournalState | None) -> str:
+    """Why an operation that has begun to move groups is not taken back, and how to go on.
+
+    Args:
+        unfinished: the operation.
+        back: as for `is_overtaken`.
+    """
+    begun = None if back is None or back.held is None else unfinished_of(back)
+    if unfinished.kind == Kind.FAILBACK.value and begun is not None:  # it goes neither on nor back before that one ends
+        return told_of_unfinished(begun)
+    return f"{unfinished.id} has begun to move groups, and can only go forward: run the command without --abandon"
