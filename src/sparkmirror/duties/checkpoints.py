@@ -5,7 +5,8 @@ bytes and the rules are MirrorMaker 2's, the numbers are exact.
 
 Invariant: a checkpoint is written when it is further on the target, when the group went back at the source, or when
 the newest one is too far, since the target lost the end of its log and the record lies lower now. Otherwise it never
-takes a group back. What was written is read back from the topic, so a restart changes nothing.
+takes a group back. What was written is read back from the topic, so a restart changes nothing. A group that the flow
+back has placed on the source has a checkpoint too: that nothing is committed for it must not leave an older one.
 
 Reference: ``MirrorCheckpointTask.checkpointIsMoreRecent``, which knows the first two.
 """
@@ -24,7 +25,7 @@ from sparkmirror.duties.groups import (
     Known,
     Observed,
     Unreadable,
-    translations,
+    translations_with_placed,
     unread,
     without_back,
 )
@@ -100,7 +101,12 @@ class Checkpoints:
 def decide(observed: Observed, newest: Mapping[GroupPlace, Checkpoint]) -> tuple[Action, ...]:
     """What is to be written, given what the topic says by group and partition of the target."""
     return (
-        *(Emit(checkpoint=_checkpoint(one)) for one in translations(observed) if _is_news(one, newest.get(one.target))),
+        *(
+            Emit(checkpoint=checkpoint)
+            for one in translations_with_placed(observed)
+            for checkpoint in (_checkpoint(one),)
+            if is_news(checkpoint, newest.get(one.target))
+        ),
         *(Unreadable(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())),
         *without_back(observed),
     )
@@ -116,8 +122,14 @@ def _checkpoint(known: Known) -> Checkpoint:
     )
 
 
-def _is_news(known: Known, last: Checkpoint | None) -> bool:
-    """Whether the newest checkpoint is not right any more; only the flow writes them, so each may be taken back."""
-    if last is None or known.committed.offset < last.upstream:
+def is_news(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
+    """Whether the newest checkpoint is not right any more; only the flow writes them, so each may be taken back.
+
+    Args:
+        checkpoint: that would be written.
+        last: the newest of the group and partition.
+    """
+    if last is None or checkpoint.upstream < last.upstream:
         return True
-    return judge(last.downstream, known.commit, FlowCommit(last.downstream, last.upstream)).commits
+    wanted = FlowCommit(checkpoint.downstream, checkpoint.upstream)
+    return judge(last.downstream, wanted, FlowCommit(last.downstream, last.upstream)).commits

@@ -27,6 +27,7 @@ from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, fence, look, moves
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
+from sparkmirror.failover.last_checkpoints import write_last
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.states import (
@@ -487,7 +488,7 @@ class Procedure:
         return (*found, *(_late_commit(name, source, self._sides.target.alias) for name in changed))
 
     def look_after(self, decided: Sequence[moves.GroupMove], more: Sequence[str] = ()) -> None:
-        """Notes what is wrong with groups that were moved, and what else is.
+        """Writes checkpoints for groups that were moved, and notes what is wrong with them, and what else is.
 
         Raises:
             SparkmirrorError: the target cannot be asked.
@@ -498,6 +499,9 @@ class Procedure:
         ends = admin.find_offsets(
             self._sides.target, places, OffsetSpec.LATEST, timeout_ms=min(self._timeout_ms, look.OLDEST_MS)
         )
+        self._operator.check()
+        if unwritten := write_last(self._sides, chosen):  # groups go on without, so it is no trouble
+            self._tell(unwritten)
         self._operator.note(problems=[*more, *moves.landed(chosen, now, ends.found)])
 
     def remember_groups(self, timeout_ms: int | None = None) -> None:
