@@ -157,3 +157,11 @@ def test_where_names_are_kept_only_the_servers_change(tmp_path):
     over = report(tmp_path, operation(), [("orders", "orders")], settings=settings)
     assert (over.uses, as_dict(over)["applications"]["producers"]) == ((), {})
     assert "- topics keep their names, for producers and consumers" in as_markdown(over)
+
+
+def test_a_group_that_got_members_is_told_once(tmp_path):
+    gone = moved("orders", "a.orders")
+    done = operation(facts={"active": ["billing"]})
+    assert report(tmp_path, done, moves=[gone]).troubles == ("group billing got members on the target meanwhile",)
+    hindered = replace(gone, hindrance="it has members on the target (Stable) and is not touched", active=True)
+    assert report(tmp_path, done, moves=[hindered]).troubles == (f"group billing: {hindered.hindrance}",)

@@ -103,6 +103,7 @@ def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
             seen_ms=sight.seen_ms,
             places=tuple(_place(sight, group, here) for here in sorted(sight.offsets[group])),
             hindrance=sight.there.hindrance(group),
+            active=sight.there.is_active(group),
         )
         for group in sorted(sight.offsets)
     )
