@@ -9,7 +9,9 @@ import pytest
 from sparkmirror.duties.checkpoints import Emit, decide, log_starts_needed
 from sparkmirror.duties.groups import GroupPlace, Unreadable
 from sparkmirror.mm2.checkpoints import Checkpoint
-from tests.duties.groups import READERS, THERE, at
+from sparkmirror.offsets.group_records import FlowCommit
+from tests.duties.groups import HERE, READERS, THERE, at
+from tests.duties.test_groups import shared
 
 
 def checkpoint(upstream: int, downstream: int, metadata: str = "mine") -> Checkpoint:
@@ -59,3 +61,34 @@ def test_the_log_start_is_asked_for_groups_that_lag_or_go_on():
     assert log_starts_needed(READERS, {}) == {THERE}
     assert log_starts_needed(READERS, {GroupPlace("readers", THERE): checkpoint(120, 30)}) == {THERE}
     assert log_starts_needed(at(150), {GroupPlace("readers", THERE): checkpoint(150, 60)}) == set()
+
+
+@pytest.mark.parametrize(
+    ("observed", "last", "written"),
+    [
+        (at(120), None, 30),
+        (at(120), checkpoint(110, 20), 30),
+        (at(120), checkpoint(130, 40), 30),
+        (at(155), checkpoint(150, 60), 65),
+        (at(155), checkpoint(155, 65), None),
+    ],
+)
+def test_a_group_that_the_flow_back_has_placed_has_the_checkpoint_of_where_it_stands(observed, last, written):
+    (committed,) = observed.offsets["readers"].values()
+    placed = shared(
+        observed, commits={"readers": {HERE: FlowCommit(committed.offset, 65 if written is None else written)}}
+    )
+    newest = {} if last is None else {GroupPlace("readers", THERE): last}
+    emitted = () if written is None else (Emit(checkpoint=checkpoint(committed.offset, written)),)
+    assert decide(placed, newest) == emitted
+
+
+def test_it_is_not_taken_beyond_where_it_stood_there():
+    """Between the two flows the order of records differs: by the maps alone it would be further."""
+    placed = shared(at(155), commits={"readers": {HERE: FlowCommit(155, 62)}})
+    assert decide(placed, {}) == (Emit(checkpoint=checkpoint(155, 62)),)
+
+
+def test_while_a_failback_places_groups_no_checkpoint_is_written():
+    placed = shared(at(120), placing=True, commits={"readers": {HERE: FlowCommit(120, 30)}})
+    assert decide(placed, {}) == ()

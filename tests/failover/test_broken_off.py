@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sparkmirror.errors import BrokerError, ConfigError, FencedError, LinkError, SparkmirrorError
 from sparkmirror.failover.broken_off import cause, told_of
-from sparkmirror.failover.states import Step
+from sparkmirror.failover.states import COMMITTING, Step
 from sparkmirror.offsets.ledger import Operation
 
 OPERATION = Operation(
@@ -65,3 +67,20 @@ def test_what_says_by_itself_what_to_do_stays_as_it_is(failure):
 def test_whoever_is_fenced_is_told_how_to_go_on_as_well():
     fenced = FencedError(code=47, name="INVALID_PRODUCER_EPOCH", cluster="b", remedy="only one may go on")
     assert GOES_ON in str(told_of(fenced, OPERATION))
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "facts", "cluster", "is_told"),
+    [
+        ("switchover", Step.IDLING, {}, "a", True),
+        ("switchover", Step.UNDOING, {}, "a", True),
+        ("failback", Step.MOVING, {COMMITTING: True}, "a", True),
+        ("switchover", Step.MOVING, {COMMITTING: True}, "a", False),
+        ("switchover", Step.IDLING, {}, "b", False),
+        ("failover", Step.MOVING, {}, "a", False),
+    ],
+)
+def test_where_the_cluster_is_gone_that_is_left_a_failover_is_named(kind, step, facts, cluster, is_told):
+    operation = replace(OPERATION, id=f"{kind}-1", kind=kind, step=step.name, facts=facts)
+    said = str(told_of(LinkError(cluster=cluster, address="it:9092", reason="connection refused"), operation))
+    assert ("if a is gone, sparkmirror failover --from a --to b takes its place" in said) is is_told, said

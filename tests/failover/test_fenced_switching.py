@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
 
 from sparkmirror.failover.states import Step
 from sparkmirror.lab.cluster import LabCluster, start_all
+from tests.failover.dying import COMMITTED
 from tests.failover.test_switching import begun, contents, died
 from tests.flow.logs import read
 from tests.flow.rights import GUARDED, allow
@@ -237,3 +238,96 @@ def test_who_was_kept_out_is_let_in_by_a_failback_though_one_before_was_taken_ba
         reaches(b, f"u.{name}", 20)
         mirror.stop_in_time()
     assert (old.written, old.refusals) == (20, [])
+
+
+class Left:
+    """Two clusters, and a switchover from a that keeps producers out and is broken off before a group was moved."""
+
+    def __init__(self, guarded, stem: str, directory) -> None:
+        self.a, self.b = guarded
+        self.name, self.group = f"{stem}-t", f"{stem}-g"
+        for cluster in guarded:
+            create_topic(cluster, self.name, PARTITIONS)
+        users = {"a": self.a.client_properties("SASL_SCRAM"), "b": self.b.client_properties("SASL_SCRAM")}
+        settings = {"replication.policy.class": NAMES_KEPT, "groups": self.group, "tasks.max": "1"}
+        flows = {"a->b": self.name, "b->a": self.name}
+        self.file = write_file(directory / "mm2.properties", users, flows, settings | GROUPS_OFTEN)
+        self.report_to = ("--yes", "--report", str(directory))
+        self.between = ("--from", "a", "--to", "b", *self.report_to)
+        self.application = Application(self.a, self.name)
+
+    def is_broken_off(self, dies_in: Any) -> None:
+        self.application.write(20)
+        commit(self.a, self.group, self.name, {0: 3, 1: 4})
+        reaches(self.b, self.name, 20)
+        words = (*self.between, "--fence-by-acl", "--wait-for-idle", "1")
+        died(begun(self.file, "switchover", *words, dies_in=dies_in))
+        assert denials(self.a) == [self.name]
+        for broker in self.a.brokers:
+            broker.kill()
+
+    def says(self, command: str, *words: str, code: int = 0) -> str:
+        done = sparkmirror(command, self.file, *words)
+        assert done.returncode == code, done.stdout + done.stderr
+        return " ".join((done.stdout + done.stderr).split())
+
+    def a_is_back(self) -> None:
+        for broker in self.a.brokers:
+            broker.start()
+
+
+GROUPS_OFTEN = {"sync.group.offsets.interval.seconds": "1"}
+
+
+@pytest.mark.parametrize("dies_in", [Step.IDLING, Step.STOPPING])
+def test_a_source_that_dies_in_a_switchover_that_keeps_producers_out_is_left_by_a_failover(
+    guarded, topic, tmp_path, dies_in
+):
+    left = Left(guarded, topic("fenced-left"), tmp_path)
+    with Running(left.file, log=tmp_path / "run.log") as mirror:
+        left.is_broken_off(dies_in)
+        assert "is given up, since a does not answer" in left.says("failover", *left.between, "--dry-run")
+        assert "writing to 1 topics stays denied there" in left.says("failover", *left.between)
+        assert committed(left.b, left.group, left.name) == {0: 3, 1: 4}
+        away = Application(left.b, left.name)
+        away.write(10)
+        left.a_is_back()
+        left.says("release", "--flow", "a->b", "--fence-only", "--yes")
+        assert denials(left.a) == []
+        until(lambda: contents(read(left.a, left.name)) == contents(read(left.b, left.name)), "the flow back goes on")
+        left.says("failback", "--to", "a", "--wait-for-idle", "1", *left.report_to)
+        left.application.write(10)
+        for cluster in guarded:
+            until(lambda: sum(map(len, read(cluster, left.name).values())) == 40, "both flows go on")  # noqa: B023 - at once
+        mirror.stop_in_time()
+    assert (left.application.refusals, away.refusals) == ([], [])
+
+
+def test_a_switchover_whose_source_has_died_is_taken_back_and_what_it_denied_goes_later(guarded, topic, tmp_path):
+    left = Left(guarded, topic("fenced-back"), tmp_path)
+    with Running(left.file, log=tmp_path / "run.log") as mirror:
+        left.is_broken_off(Step.STOPPING)
+        said = left.says("switchover", *left.between, "--abandon")
+        assert "writing to 1 topics stays denied on a, which does not answer" in said
+        assert "a->b is released" in said
+        left.a_is_back()
+        left.says("release", "--flow", "a->b", "--yes")
+        assert denials(left.a) == []
+        left.application.write(10)
+        reaches(left.b, left.name, 30)
+        mirror.stop_in_time()
+
+
+def test_a_switchover_that_has_moved_groups_goes_on_without_its_source(guarded, topic, tmp_path):
+    left = Left(guarded, topic("fenced-on"), tmp_path)
+    with Running(left.file, log=tmp_path / "run.log") as mirror:
+        left.is_broken_off(COMMITTED)
+        refused = left.says("failover", *left.between, "--force", code=1)
+        assert refused.endswith("go on with sparkmirror switchover --from a --to b")
+        said = left.says("switchover", *left.between, code=1)
+        assert "trouble: whether records or commits came to a after the flow was stopped is not known" in said
+        assert committed(left.b, left.group, left.name) == {0: 3, 1: 4}
+        left.a_is_back()
+        left.says("failback", "--to", "a", "--wait-for-idle", "1", *left.report_to)
+        assert denials(left.a) == []
+        mirror.stop_in_time()

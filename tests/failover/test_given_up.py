@@ -9,9 +9,12 @@ import pytest
 
 from sparkmirror.failover.states import Step
 from sparkmirror.lab.cluster import start
+from tests.failover.clients import next_records
+from tests.failover.dying import COMMITTED
 from tests.failover.test_changed_home import Home, marked
 from tests.failover.test_switching import begun, died
-from tests.flow.running import Running, commit, committed, until
+from tests.flow.logs import read
+from tests.flow.running import Running, commit, committed, ends, until
 from tests.flow.test_torn_while_idle import mirrored, write
 from tests.invoking import sparkmirror
 
@@ -101,3 +104,54 @@ def test_a_second_failover_that_is_taken_back_leaves_the_flow_held_by_the_first(
         assert home.kept(report) == marked("home", 5)
         assert mirrored(cluster_b, name) == [*marked("old", 10), *marked("away", 5)]
         mirror.stop(seconds=60)
+
+
+@pytest.mark.parametrize(("dies_in", "next_on_a"), [(COMMITTED, b"away-2"), (Step.IDLING, b"home-0")])
+def test_a_failback_is_given_up_when_applications_have_gone_there_another_way(topic, tmp_path, dies_in, next_on_a):
+    """Their cluster dies in its midst, and comes back: from then on all is as after any failover.
+
+    A group that the failback has moved is behind what was put aside. One that only the failover has moved reads it: it
+    lies in the log, and nobody has read it.
+    """
+    with start("home") as a, start("away") as b:
+        home = Home(a, b, topic("overtaken"), tmp_path, kept=True)
+        name, group = home.name, f"{home.name}-g"
+        write(a, name, marked("old", 10))
+        commit(a, group, name, {0: 10})
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            until(lambda: mirrored(b, name) == marked("old", 10), "copied")
+            home.leave("failover", "--force")
+            write(a, name, marked("home", 3))
+            write(b, name, marked("away", 5))
+            until(lambda: marked("away", 5)[-1] in mirrored(a, name), "mirrored back")
+            commit(b, group, name, {0: 12})
+            died(begun(home.file, "failback", *home.back, dies_in=dies_in))
+            for broker in b.brokers:
+                broker.kill()
+            over = says("failover", home.file, "--from", "b", "--to", name, "--yes", "--report", str(tmp_path))
+            assert "1 of 1 groups" in over
+            write(a, name, marked("then", 4))
+            for broker in b.brokers:
+                broker.start()
+            report_to = ("--wait-for-idle", "1", "--yes", "--report", str(tmp_path))
+            way_out = f"sparkmirror failback --to {name} --abandon gives it up"
+            assert way_out in says("failback", home.file, "--to", "b", *report_to, code=1)
+            assert way_out in says("release", home.file, "--flow", f"{name}->b", "--yes", code=1)
+            given_up = says("failback", home.file, "--to", name, "--abandon", *report_to)
+            assert f"{name}->b is released" in given_up
+            until(lambda: mirrored(b, name)[-1] == marked("then", 4)[-1], "the flow goes on")
+            assert mirrored(b, name) == [*marked("old", 10), *marked("away", 5), *marked("then", 4)]
+            assert home.next_on_a(group) == next_on_a
+            commit(a, group, name, {0: ends(a, name)[0] - 1})
+            back = says("failback", home.file, "--to", "b", *report_to)
+            assert "1 of 1 groups" in back
+            assert next_records(b, group, name, read(b, name))[0] == marked("then", 4)[-1]
+            write(b, name, marked("last", 2))
+            until(lambda: mirrored(a, name)[-1] == marked("last", 2)[-1], "both flows go on")
+            mirror.stop(seconds=60)
+
+
+def says(command: str, *words: object, code: int = 0) -> str:
+    done = sparkmirror(command, *words)
+    assert done.returncode == code, done.stdout + done.stderr
+    return " ".join((done.stdout + done.stderr).split())

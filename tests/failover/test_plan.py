@@ -20,6 +20,7 @@ GONE = SourceState(failure="connection refused")
 IDLE, BUSY = SourceState(ends={HERE: 100}), SourceState(ends={HERE: 100}, produced=12)
 PLACE = MovedPlace(partition=HERE, target=THERE, committed=Committed(50), offset=50)
 MOVE = GroupMove(group="g", seen_ms=1, places=(PLACE,))
+MEMBERS = replace(MOVE, hindrance="members", active=True)
 
 
 def plan(kind: Kind, source: SourceState, *partitions: PartitionState, state: str = "running", moves=(MOVE,), **more):
@@ -39,7 +40,12 @@ def plan(kind: Kind, source: SourceState, *partitions: PartitionState, state: st
         (plan(Kind.SWITCHOVER, IDLE, state="silent"), ["the flow is silent, and has to run"]),
         (plan(Kind.SWITCHOVER, IDLE, replace(LEVEL, standing="too large")), ["orders-0 (too large)"]),
         (plan(Kind.SWITCHOVER, IDLE, paused=["orders"]), ["topics are paused: orders"]),
-        (plan(Kind.FAILOVER, GONE, moves=[replace(MOVE, hindrance="members")]), ["live on the target", "g"]),
+        (
+            plan(Kind.FAILOVER, GONE, moves=[MEMBERS]),
+            ["live on the target", "g"],
+        ),
+        (plan(Kind.FAILOVER, GONE, moves=[replace(MOVE, hindrance="a share group")]), ["g (a share group) (--force"]),
+        (plan(Kind.SWITCHOVER, IDLE, state="held"), ["the flow is held", "(sparkmirror release)"]),
     ],
 )
 def test_what_speaks_against_it(made: Plan, words: list[str]):
@@ -73,6 +79,10 @@ def test_what_speaks_against_it(made: Plan, words: list[str]):
             plan(Kind.FAILOVER, GONE, moves=[replace(MOVE, places=(replace(PLACE, offset=NO_OFFSET, text="why"),))]),
             "no offset on the target for g at orders-0 (why)",
         ),
+        (
+            plan(Kind.FAILOVER, IDLE, moves=[replace(MOVE, places=(replace(PLACE, offset=NO_OFFSET, text="why"),))]),
+            "orders-0 (why); the source is asked once more",
+        ),
         (plan(Kind.FAILOVER, GONE, moves=[replace(MOVE, places=(replace(PLACE, exact=False),))]), "twice"),
         (
             plan(Kind.SWITCHOVER, replace(IDLE, listed=(GroupListing(name="g", state="Stable"),))),
@@ -92,5 +102,7 @@ def test_what_is_missing_is_summed_up_and_a_dead_driver_takes_longer():
 
 
 def test_many_names_are_cut_short():
-    made = plan(Kind.FAILOVER, GONE, moves=[replace(MOVE, group=f"g{n}", hindrance="members") for n in range(9)])
+    made = plan(
+        Kind.FAILOVER, GONE, moves=[replace(MOVE, group=f"g{n}", hindrance="members", active=True) for n in range(9)]
+    )
     assert "g4 and 4 more" in made.refusals[0]

@@ -169,3 +169,11 @@ def test_offsets_of_groups_that_the_source_has_no_more_are_named_and_are_no_trou
     ]
     assert found.troubles == ()
     assert "not on record any more" not in as_markdown(report(tmp_path, operation()))
+
+
+def test_a_group_that_got_members_is_told_once(tmp_path):
+    gone = moved("orders", "a.orders")
+    done = operation(facts={"active": ["billing"]})
+    assert report(tmp_path, done, moves=[gone]).troubles == ("group billing got members on the target meanwhile",)
+    hindered = replace(gone, hindrance="it has members on the target (Stable) and is not touched", active=True)
+    assert report(tmp_path, done, moves=[hindered]).troubles == (f"group billing: {hindered.hindrance}",)

@@ -6,7 +6,8 @@ bytes and the rules are MirrorMaker 2's, the numbers are exact.
 Invariant: a checkpoint is written when it is further on the target, when the group went back at the source, or when
 the newest one is too far, since the target lost the end of its log and the record lies lower now. Otherwise it never
 takes a group back. None names a record below the log start of the copy. What was written is read back from the topic,
-so a restart changes nothing.
+so a restart changes nothing. A group that the flow back has placed on the source has a checkpoint too: that nothing is
+committed for it must not leave an older one.
 
 Reference: ``MirrorCheckpointTask.checkpointIsMoreRecent``, which knows the first two.
 """
@@ -26,7 +27,7 @@ from sparkmirror.duties.groups import (
     Observed,
     Unreadable,
     may_lie_below,
-    translations,
+    translations_with_placed,
     unread,
     without_back,
 )
@@ -106,15 +107,20 @@ def log_starts_needed(observed: Observed, newest: Mapping[GroupPlace, Checkpoint
     """The copies whose log start has to be known before `decide`, with the same arguments."""
     return {
         one.target.partition
-        for one in translations(observed)
-        if may_lie_below(one, _verdict(one, newest.get(one.target)))
+        for one in translations_with_placed(observed)
+        if may_lie_below(one, _verdict(_checkpoint(one), newest.get(one.target)))
     }
 
 
 def decide(observed: Observed, newest: Mapping[GroupPlace, Checkpoint]) -> tuple[Action, ...]:
     """What is to be written, given what the topic says by group and partition of the target."""
     return (
-        *(Emit(checkpoint=_checkpoint(one)) for one in translations(observed) if _is_news(one, newest.get(one.target))),
+        *(
+            Emit(checkpoint=checkpoint)
+            for one in translations_with_placed(observed)
+            for checkpoint in (_checkpoint(one),)
+            if is_news(checkpoint, newest.get(one.target))
+        ),
         *(Unreadable(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())),
         *without_back(observed),
     )
@@ -130,12 +136,18 @@ def _checkpoint(known: Known) -> Checkpoint:
     )
 
 
-def _is_news(known: Known, last: Checkpoint | None) -> bool:
-    """Whether the newest checkpoint is not right any more; only the flow writes them, so each may be taken back."""
-    return (last is not None and known.committed.offset < last.upstream) or _verdict(known, last).commits
+def is_news(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
+    """Whether the newest checkpoint is not right any more; only the flow writes them, so each may be taken back.
+
+    Args:
+        checkpoint: that would be written.
+        last: the newest of the group and partition.
+    """
+    return (last is not None and checkpoint.upstream < last.upstream) or _verdict(checkpoint, last).commits
 
 
-def _verdict(known: Known, last: Checkpoint | None) -> Verdict:
+def _verdict(checkpoint: Checkpoint, last: Checkpoint | None) -> Verdict:
     if last is None:
         return Verdict.FORWARD
-    return judge(last.downstream, known.commit, FlowCommit(last.downstream, last.upstream))
+    wanted = FlowCommit(checkpoint.downstream, checkpoint.upstream)
+    return judge(last.downstream, wanted, FlowCommit(last.downstream, last.upstream))

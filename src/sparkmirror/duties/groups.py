@@ -5,7 +5,7 @@ operator where a group stands.
 
 Invariants: whatever keeps an offset of a group from the target has a `Standing` of its own, so that "nothing happens"
 always has a reason. Where two flows write to one topic both maps decide (`offsets.interleaved`); and an offset that the
-flow back itself has committed on the source is where the group stands on the target already, so it is not translated.
+flow back itself has committed on the source is where the group stands on the target already, so nothing is committed.
 A translation below the log start of the copy would be out of range, and ``auto.offset.reset`` could skip all there is:
 it leads to the log start. A leader that was asked for that and does not answer leaves no translation.
 
@@ -14,7 +14,7 @@ Reference: MirrorMaker 2's ``MirrorCheckpointConnector.findConsumerGroups``, ``M
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from sparkmirror.naming import group_filter
 from sparkmirror.offsets.group_commits import Commits, Verdict, judge
 from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.inherited import Inherited
-from sparkmirror.offsets.interleaved import meet, upstream_of
+from sparkmirror.offsets.interleaved import meet, not_beyond, upstream_of
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import (
     NotYet,
@@ -256,11 +256,25 @@ def untranslatable(listing: GroupListing) -> Standing | None:
 
 
 def translations(observed: Observed) -> Iterator[Known]:
-    """Every committed offset that has one on the target, by group and partition in order."""
+    """Every committed offset that is to be committed on the target, and where, by group and partition in order."""
+    return _known(observed, _translated)
+
+
+def translations_with_placed(observed: Observed) -> Iterator[Known]:
+    """The same with those that the flow back has placed on the source: the group stands on the target already.
+
+    Nothing is committed for these, but whoever reads where the group goes on finds it nowhere else.
+    """
+    return _known(observed, _translated_or_placed)
+
+
+def _known(
+    observed: Observed, translated: Callable[[Observed, GroupPlace], tuple[Committed, Translation]]
+) -> Iterator[Known]:
     for group in sorted(observed.offsets):
         for partition in sorted(observed.offsets[group]):
             place = GroupPlace(group, partition)
-            committed, result = _translated(observed, place)
+            committed, result = translated(observed, place)
             if isinstance(result, Translated):
                 target = GroupPlace(group, _target(observed, partition))
                 yield Known(place=place, target=target, committed=committed, offset=result.offset, lies=result.place)
@@ -388,20 +402,22 @@ def commit_of(observed: Observed, target: GroupPlace) -> FlowCommit | None:
 def _translated(observed: Observed, place: GroupPlace) -> tuple[Committed, Translation]:
     """What is translated, and to what: the offset that is committed now, else the one that was before."""
     committed, result = _by_maps(observed, place)
-    if isinstance(result, NotYet):
-        return committed, result
+    return committed, _in_the_log(observed, place, result)
+
+
+def _in_the_log(observed: Observed, place: GroupPlace, result: Translation) -> Translation:
+    """The same, but not below the log start of the copy, where that was asked for."""
     target = _target(observed, place.partition)
-    if target not in observed.log_starts:
-        return committed, result
+    if isinstance(result, NotYet) or target not in observed.log_starts:
+        return result
     start = observed.log_starts[target]
-    return committed, NotYet(Reason.LOG_START_UNKNOWN) if start is None else still_there(result, start)
+    return NotYet(Reason.LOG_START_UNKNOWN) if start is None else still_there(result, start)
 
 
 def _by_maps(observed: Observed, place: GroupPlace) -> tuple[Committed, Translation]:
     """The same, whatever the copy's log has lost to retention."""
     committed = observed.offsets[place.group][place.partition]
-    placed = observed.back.commits.get(place.group, {}).get(place.partition)
-    if placed is not None and placed.downstream == committed.offset and place.partition.topic in observed.renamed:
+    if _placed(observed, place) is not None:
         return committed, NotYet(Reason.PLACED)
     result = _plainly(observed, place.partition, committed)
     before = observed.earlier.get(place)
@@ -412,7 +428,26 @@ def _by_maps(observed: Observed, place: GroupPlace) -> tuple[Committed, Translat
     return committed, result
 
 
-def _plainly(observed: Observed, partition: TopicPartition, committed: Committed | None) -> Translation:
+def _translated_or_placed(observed: Observed, place: GroupPlace) -> tuple[Committed, Translation]:
+    """The same, and what was placed by the flow back leads to where it stood there, as in a failover."""
+    placed = _placed(observed, place)
+    if placed is None:
+        return _translated(observed, place)
+    committed = observed.offsets[place.group][place.partition]
+    return committed, _in_the_log(observed, place, _plainly(observed, place.partition, committed, placed))
+
+
+def _placed(observed: Observed, place: GroupPlace) -> FlowCommit | None:
+    """What the flow back itself has committed there last, if nobody has committed anything else since."""
+    commit = observed.back.commits.get(place.group, {}).get(place.partition)
+    if commit is None or place.partition.topic not in observed.renamed:
+        return None
+    return commit if commit.downstream == observed.offsets[place.group][place.partition].offset else None
+
+
+def _plainly(
+    observed: Observed, partition: TopicPartition, committed: Committed | None, placed: FlowCommit | None = None
+) -> Translation:
     offsets = observed.maps.get(partition)
     if committed is None or offsets is None or partition.topic not in observed.renamed:
         return NotYet(Reason.NOTHING_MIRRORED)
@@ -425,7 +460,11 @@ def _plainly(observed: Observed, partition: TopicPartition, committed: Committed
     if partition in observed.back.unchecked:
         return found if isinstance(found, NotYet) else NotYet(Reason.UNCHECKED)
     back = observed.back.copies.get(partition)
-    upstream = None if back is None else upstream_of(back, committed.offset, offsets, found)
+    upstream = (
+        None
+        if back is None
+        else not_beyond(upstream_of(back, committed.offset, offsets, found), committed.offset, placed)
+    )
     return in_empty(meet(found, upstream, offsets, committed.offset), end)
 
 

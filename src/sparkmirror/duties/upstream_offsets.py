@@ -24,9 +24,9 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.group_records import FlowCommit, GroupSeen, UpstreamOffset
+from sparkmirror.offsets.group_records import GroupSeen, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
-from sparkmirror.offsets.interleaved import FlowBack, upstream_of
+from sparkmirror.offsets.interleaved import FlowBack, not_beyond, upstream_of
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.track import FAR
 from sparkmirror.offsets.translation import NotYet, Place, Reason, translate
@@ -128,7 +128,7 @@ def decide(
             plain = _NOTHING if known is None else translate(known, at, inherited.get(place))
             one = upstream_of(back.copies[place], at, known, plain)
             commit = back.commits.get(group, {}).get(place)
-            found.setdefault(group, {})[place] = one if commit is None else _not_beyond(one, at, commit)
+            found.setdefault(group, {})[place] = not_beyond(one, at, commit)
     return found
 
 
@@ -185,13 +185,6 @@ def upstream_on_record(
                 exact = upstream.exact and own[place].offset == before
                 kept.setdefault(group, {})[place] = replace(upstream, exact=exact)
     return kept
-
-
-def _not_beyond(one: UpstreamOffset, committed: int, commit: FlowCommit) -> UpstreamOffset:
-    """The same, but not beyond the offset that the flow back has brought here, where nobody has used it here since."""
-    if commit.downstream != committed or NO_OFFSET < one.offset <= commit.upstream:
-        return one
-    return replace(one, offset=commit.upstream, name=Place.RECORD.name, exact=True)
 
 
 def _is_open(one: UpstreamOffset) -> bool:

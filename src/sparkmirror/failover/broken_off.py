@@ -8,7 +8,8 @@ the broker's own log can.
 from __future__ import annotations
 
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
-from sparkmirror.failover.states import Step
+from sparkmirror.failover.states import Kind, Step
+from sparkmirror.failover.unfinished import gives_up
 from sparkmirror.kafka.codes import GONE, Advice, advice
 from sparkmirror.offsets.ledger import Operation
 
@@ -33,7 +34,16 @@ def told_of(failure: SparkmirrorError, operation: Operation) -> SparkmirrorError
     if not isinstance(failure, BrokerError | LinkError):
         return failure
     behind = cause(failure)
+    instead = _instead(operation) if behind and failure.cluster == operation.source else ""
     return SparkmirrorError(
         f"{failure}{f': {behind}' if behind else ''}; {operation.id} is not done, it stands at "
-        f'"{Step[operation.step].value}": mend it, and run the same command again, which goes on there'
+        f'"{Step[operation.step].value}": mend it, and run the same command again, which goes on there{instead}'
     )
+
+
+def _instead(operation: Operation) -> str:
+    """What to do where the cluster is gone that is left, or was, and a failover takes the operation's place."""
+    if not gives_up(operation, Kind.FAILOVER, answers=False):
+        return ""
+    command = f"sparkmirror failover --from {operation.source} --to {operation.target}"
+    return f"; if {operation.source} is gone, {command} takes its place"

@@ -30,7 +30,9 @@ from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.procedure import LOOK_SECONDS, Options, Procedure
-from sparkmirror.failover.states import COMMITTING, HOME_FENCE, Keep, Step
+from sparkmirror.failover.states import COMMITTING, HOME_FENCE, Keep, Step, holders
+from sparkmirror.failover.unfinished import is_overtaken, told_of_unfinished, unfinished_of
+from sparkmirror.flow.sides import record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.open_transactions import open_below
@@ -39,6 +41,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import GroupsSeen, commits_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY, MoveOrder
+from sparkmirror.offsets.state import JournalState
 
 SHOWN = 10
 
@@ -68,7 +71,7 @@ class Failback:
             Step.MOVING: self._move,
             Step.VERIFYING: self._verify,
             Step.RELEASING: self._release,
-            Step.UNDOING: self._procedure.allow,  # the flow back was never stopped
+            Step.UNDOING: self._undo,
         }
 
     def do(self, step: Step, operation: Operation) -> None:
@@ -233,6 +236,9 @@ class Failback:
         assert self._back.store is not None
         self._back.store.follow()
         held, back = self._back.store.state.held, self._back.flow
+        begun = unfinished_of(self._back.store.state)
+        if held is not None and begun is not None and held.operation in holders(begun):
+            raise SparkmirrorError(told_of_unfinished(begun))
         if held is not None:
             raise SparkmirrorError(
                 f"{back.name} is stopped by {held.reason}: nothing comes to {back.target.alias}, and applications may "
@@ -262,15 +268,37 @@ class Failback:
     def _release(self, operation: Operation) -> None:
         """Lets the flow from the cluster that came back go on, and applications write there."""
         seen = Comparison.of(operation.facts)
-        last = {one.partition: one for one in seen.found}
-        lost = self._lost_since(seen.found)
+        last, lost = self._without_lost(seen.found, operation)
+        if lost:
+            self._verify(operation)
+        self._let_go_on(last, seen, operation)
+
+    def _undo(self, operation: Operation) -> None:
+        """The flow back was never stopped by this operation, so producers may write again, and no more.
+
+        Where it was overtaken, the flow from the cluster that came back goes on as it does at the end of a failback.
+        What was found and not put aside is copied.
+        """
+        if not is_overtaken(operation, state_of(self._back)):
+            self._procedure.allow(operation)
+            return
+        seen, kept = Comparison.of(operation.facts), operation.facts.get("kept", [])
+        last, _ = self._without_lost([one for one in seen.found if one.part in kept], operation)
+        self._let_go_on(last, seen, operation)
+
+    def _without_lost(self, found: Sequence[Divergent], operation: Operation) -> tuple[tuple[Divergent, ...], bool]:
+        """The newest part of each partition, without what the log has lost since; and whether one has lost anything."""
+        last = {one.partition: one for one in found}
+        lost = self._lost_since(found)
         for place, end in lost.items():  # what has come there since is not what was put aside
             self._tell(f"{place}: {operation.source} has lost what lay from offset {end} on since it was compared")
             last[place] = last[place]._replace(end=min(end, last[place].end))
-        if lost:
-            self._verify(operation)
+        return tuple(last.values()), bool(lost)
+
+    def _let_go_on(self, last: Sequence[Divergent], seen: Comparison, operation: Operation) -> None:
+        """Has the flow from the cluster that came back go on, behind what was put aside."""
         again = {one.partition for one in seen.lost}  # to be copied again, with what lies behind
-        aside = tuple(one for one in last.values() if one.partition not in again)
+        aside = tuple(one for one in last if one.partition not in again)
         found, now = self._not_behind(aside, seen), now_ms()
         orders = [
             MoveOrder(
@@ -367,6 +395,15 @@ def decided(
             doubtful=doubt.in_doubt(back),
         )
     )
+
+
+def state_of(back: Sides) -> JournalState | None:
+    """What is on record of the flow back; None where the cluster that came back does not answer."""
+    try:
+        admin.cluster_id(back.target, look.REACH_MS)
+        return record(back)
+    except SparkmirrorError:
+        return None
 
 
 def _parts(operation: Operation) -> set[int]:

@@ -105,6 +105,7 @@ def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
             seen_ms=sight.seen_ms,
             places=tuple(_with_doubt(sight, _place(sight, group, here)) for here in sorted(sight.offsets[group])),
             hindrance=sight.there.hindrance(group),
+            active=sight.there.is_active(group),
         )
         for group in sorted(sight.offsets)
     )

@@ -48,6 +48,11 @@ class Standing:
         """What a group has committed, or `NO_OFFSET`."""
         return self.offsets.get(group, {}).get(partition, Committed(NO_OFFSET)).offset
 
+    def is_active(self, group: str) -> bool:
+        """Whether a group has members there, so that it is its members that keep it from being moved."""
+        listing = self.listed.get(group)
+        return listing is not None and listing.active and listing.kind not in (GroupKind.SHARE, GroupKind.STREAMS)
+
     def hindrance(self, group: str) -> str:
         """Why a group is not moved there; "" for one that may be."""
         listing = self.listed.get(group)
@@ -145,12 +150,14 @@ class GroupMove:
         seen_ms: when its offsets were seen on the source last, milliseconds since 1970.
         places: its partitions, in order.
         hindrance: why it is not moved at all, or "".
+        active: whether that is for its members on the target.
     """
 
     group: str
     seen_ms: int
     places: tuple[MovedPlace, ...]
     hindrance: str = ""
+    active: bool = False
 
     @property
     def wanted(self) -> dict[TopicPartition, Committed]:
@@ -261,6 +268,7 @@ def decide(sight: Sight) -> tuple[GroupMove, ...]:
             seen_ms=sight.seen_ms[group],
             places=tuple(_place(sight, group, partition) for partition in sorted(sight.offsets[group])),
             hindrance=sight.there.hindrance(group),
+            active=sight.there.is_active(group),
         )
         for group in sorted(sight.offsets)
     )

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from sparkmirror.failover.look import PartitionState, SourceState
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.states import Kind
-from sparkmirror.kafka.groups import GroupListing
 from sparkmirror.model import NO_OFFSET
 
 SHOWN = 5
 """So many names are given in a line."""
 
-RUNNING, STARTING = "running", "starting"
+RUNNING, STARTING, HELD = "running", "starting", "held"
 DRAIN_SECONDS, SETTLE_SECONDS = 4.0, 10.0
 """What stopping takes: of a flow that runs, and of one whose driver is dead."""
 
@@ -92,8 +91,8 @@ def decide(
         partitions=partitions,
         moves=moves,
         seconds=settling + 1.0 + len(moves) / GROUPS_PER_SECOND,
-        refusals=(*against, *refuse(state, source, partitions, paused), *_active(moves)),
-        warnings=(*notes, *_unfound(kind, partitions), *_warnings(partitions, moves, source.listed, paused)),
+        refusals=(*against, *refuse(state, source, partitions, paused), *_hindered(moves)),
+        warnings=(*notes, *_unfound(kind, partitions), *_warnings(partitions, moves, source, paused)),
     )
 
 
@@ -117,7 +116,8 @@ def _against_switchover(
     if not source.answers:
         found.append(f"the source does not answer: {source.failure} (failover is for a source that is gone)")
     if state != RUNNING:
-        found.append(f"the flow is {state}, and has to run to copy what is left (sparkmirror run)")
+        remedy = "sparkmirror release" if state == HELD else "sparkmirror run"
+        found.append(f"the flow is {state}, and has to run to copy what is left ({remedy})")
     standing = [f"{each.partition} ({each.standing})" for each in partitions if each.standing]
     if standing:
         found.append(f"partitions stand still: {some(standing)}")
@@ -126,11 +126,15 @@ def _against_switchover(
     return found
 
 
-def _active(moves: Sequence[GroupMove]) -> list[str]:
-    active = [move.group for move in moves if move.hindrance]
-    if not active:
-        return []
-    return [f"groups live on the target and would not be moved: {some(active)} (stop their members there)"]
+def _hindered(moves: Sequence[GroupMove]) -> list[str]:
+    found = []
+    active = [move.group for move in moves if move.hindrance and move.active]
+    if active:
+        found.append(f"groups live on the target and would not be moved: {some(active)} (stop their members there)")
+    others = [f"{move.group} ({move.hindrance})" for move in moves if move.hindrance and not move.active]
+    if others:
+        found.append(f"groups would not be moved: {some(others)} (--force leaves them out)")
+    return found
 
 
 def _unfound(kind: Kind, partitions: Sequence[PartitionState]) -> list[str]:
@@ -144,7 +148,7 @@ def _unfound(kind: Kind, partitions: Sequence[PartitionState]) -> list[str]:
 def _warnings(
     partitions: Sequence[PartitionState],
     moves: Sequence[GroupMove],
-    listed: Sequence[GroupListing],
+    source: SourceState,
     paused: Sequence[str],
 ) -> list[str]:
     found = []
@@ -156,7 +160,8 @@ def _warnings(
         found.append(f"groups read topics that the flow does not copy: {some(partly)}")
     without = [f"{move.group} at {place.partition} ({place.text})" for move in moves for place in move.left_out]
     if without:
-        found.append(f"there is no offset on the target for {some(without)}")
+        later = "; the source is asked once more when groups are moved" if source.answers else ""
+        found.append(f"there is no offset on the target for {some(without)}{later}")
     again = [
         f"{move.group} at {place.partition} ({place.text})"
         for move in moves
@@ -171,7 +176,7 @@ def _warnings(
     skipping = [f"{move.group} at {place.partition} ({place.text})" for move in moves for place in move.skipping]
     if skipping:
         found.append(f"groups would skip what the target does not have: {some(skipping)}")
-    members = [listing.name for listing in listed if listing.active]
+    members = [listing.name for listing in source.listed if listing.active]
     if members:
         found.append(f"groups have members on the source: {some(members)}")
     if paused:

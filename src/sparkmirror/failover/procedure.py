@@ -27,6 +27,7 @@ from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, fence, look, moves
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
+from sparkmirror.failover.last_checkpoints import write_last
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.states import (
@@ -40,6 +41,7 @@ from sparkmirror.failover.states import (
     Kind,
     Step,
     following,
+    holders,
 )
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
@@ -269,7 +271,9 @@ class Procedure:
         flow = self._sides.flow
         reason = f"{operation.kind} to {operation.target} ({operation.id})"
         held = self._store.state.held
-        if held is not None and held.operation != operation.id:  # by one that has ended, and whose hold is to stay
+        if held is not None and held.operation not in holders(
+            operation
+        ):  # by one that has ended, whose hold is to stay
             self._operator.note(**{HELD_BEFORE: [held.operation, held.reason, held.time_ms, held.by]})
         self._store.write([HoldOrder(operation=operation.id, reason=reason, time_ms=now_ms(), by=operation.by)])
         gone = operation.kind == Kind.FAILOVER.value and not operation.facts.get("answers")
@@ -474,6 +478,7 @@ class Procedure:
         """What applications have done there since the flow was stopped and groups were asked for."""
         source, state = self._sides.source.alias, self._store.state
         try:
+            admin.cluster_id(self._sides.source, look.REACH_MS)  # one that is gone is not asked at length
             late = records_behind(self._sides, state, self._ends(committed=False))
             now = look.offsets_now(self._sides, look.ASK_MS)
         except SparkmirrorError as failure:
@@ -484,7 +489,7 @@ class Procedure:
         return (*found, *(_late_commit(name, source, self._sides.target.alias) for name in changed))
 
     def look_after(self, decided: Sequence[moves.GroupMove], more: Sequence[str] = ()) -> None:
-        """Notes what is wrong with groups that were moved, and what else is.
+        """Writes checkpoints for groups that were moved, and notes what is wrong with them, and what else is.
 
         Raises:
             SparkmirrorError: the target cannot be asked.
@@ -495,6 +500,9 @@ class Procedure:
         ends = admin.find_offsets(
             self._sides.target, places, OffsetSpec.LATEST, timeout_ms=min(self._timeout_ms, look.OLDEST_MS)
         )
+        self._operator.check()
+        if unwritten := write_last(self._sides, chosen):  # groups go on without, so it is no trouble
+            self._tell(unwritten)
         forgotten = self._forgotten(decided)
         self._operator.note(problems=[*more, *moves.landed(chosen, now, ends.found)], **{FORGOTTEN: forgotten})
 
@@ -541,11 +549,11 @@ class Procedure:
         """Takes back what was done: the flow goes on, producers may write again."""
         self._store.follow()
         held, before = self._store.state.held, operation.facts.get(HELD_BEFORE)
-        if held is not None and (before or held.operation != operation.id):
+        if held is not None and (before or held.operation not in holders(operation)):
             self._tell("what an earlier operation has done stays")
         else:
-            self.allow(operation)
-        if held is None or held.operation != operation.id:
+            self._allow_if_it_answers(operation)
+        if held is None or held.operation not in holders(operation):
             return
         if before:
             by_operation, reason, time_ms, by = before
@@ -554,6 +562,21 @@ class Procedure:
         else:
             self._store.write([], tombstones=[HOLD_KEY])
             self._tell(f"{self._sides.flow.name} is released")
+
+    def _allow_if_it_answers(self, operation: Operation) -> None:
+        """A source that is gone keeps no operation from being taken back: what is denied there stays on record."""
+        rows = operation.facts.get(FENCE, [])
+        try:
+            if rows:
+                admin.cluster_id(self._sides.source, look.REACH_MS)
+            self.allow(operation)
+        except SparkmirrorError as failure:
+            if not cause(failure):
+                raise
+            self._tell(
+                f"writing to {len(rows)} topics stays denied on {self._sides.source.alias}, which does not answer: "
+                f"sparkmirror release {self._file} --flow '{self._sides.flow.name}' allows it when it does ({failure})"
+            )
 
     def allow(self, operation: Operation, fact: str = FENCE) -> None:
         """Lets producers write to the source again.
@@ -593,7 +616,7 @@ def carry_out(operator: Operator, do: Callable[[Step, Operation], None], tell: C
         try:
             _do(operator, do, step, operation)
         except SparkmirrorError as failure:
-            said = told_of(failure, operation)
+            said = told_of(failure, operator.operation or operation)
             with suppress(SparkmirrorError):
                 operator.fail(str(said))
             if said is failure:

@@ -85,8 +85,10 @@ class Report:
         if self.operation.step == Step.ABANDONED.name:
             return tuple(found)
         found += [f"{topic}-{number}: {why}" for topic, number, why in facts.get("unsettled", [])]
-        found += [f"group {group} got members on the target meanwhile" for group in facts.get("active", [])]
-        found += [f"group {move.group}: {move.hindrance}" for move in self.moves if move.hindrance]
+        hindered = {move.group: move.hindrance for move in self.moves if move.hindrance}
+        came = [group for group in facts.get("active", []) if group not in hindered]
+        found += [f"group {group} got members on the target meanwhile" for group in came]
+        found += [f"group {group}: {hindrance}" for group, hindrance in hindered.items()]
         found += _absent(self.moves, self.taken)
         return (*found, *facts.get("problems", []))
 

@@ -114,6 +114,16 @@ HELD_BEFORE = "held_before"
 """The fact that has the order by which an earlier operation held the flow: it counts again if this is taken back."""
 
 
+GIVEN_UP = "given_up"
+"""The fact that has the id of the operation whose place this one has taken: a hold of that one is its own."""
+
+
+def holders(operation: Operation) -> tuple[str, ...]:
+    """The ids of the operations whose hold of the flow is this one's."""
+    given_up = operation.facts.get(GIVEN_UP)
+    return (operation.id, given_up) if given_up else (operation.id,)
+
+
 def at_home(operation: Operation) -> str:
     """The fact that has what is denied on the cluster from which the flow copies."""
     return HOME_FENCE if operation.kind == Kind.FAILBACK.value else FENCE

@@ -29,14 +29,24 @@ from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out
 from sparkmirror.failover.report import Report
 from sparkmirror.failover.states import (
     COMMITTING,
-    ENDED,
     FENCE,
+    GIVEN_UP,
+    HELD_BEFORE,
     HOME_FENCE,
     MOVED_BEFORE,
     Kind,
     Step,
     at_home,
     can_be_taken_back,
+)
+from sparkmirror.failover.unfinished import (
+    gives_up,
+    is_overtaken,
+    may_give_up,
+    said_of_given_up,
+    told_of_unfinished,
+    unfinished_of,
+    why_forward_only,
 )
 from sparkmirror.flow.opening import never_started
 from sparkmirror.flow.repositioning import is_stopped
@@ -125,7 +135,7 @@ class Desk:
     def unfinished(self) -> Operation | None:
         """The operation that was begun and has not ended, if there is one."""
         self._store.follow()
-        return _unfinished(self._store.state)
+        return unfinished_of(self._store.state)
 
     def plan(self, kind: Kind, options: Options) -> plan.Plan:
         """What an operation would do, and what speaks against it; changes nothing.
@@ -141,13 +151,11 @@ class Desk:
         with ThreadPoolExecutor(1) as beside:  # a source that is gone is waited for; the target is read meanwhile
             asked = beside.submit(_ask_the_source, self._sides)
             sight = look.sight(self._sides, KnownMaps(self._sides))
-            source, begun = asked.result()
+            source, back = asked.result()
         self._store.follow()  # what was copied up to the ends that were asked for is not missing
         state = self._store.state
-        given_up = unfinished is not None and _gives_up(unfinished, kind, answers=source.answers)
-        others = [begun] if begun is not None else []
-        if unfinished is not None and unfinished.kind != kind.value and not given_up:
-            others.append(unfinished)
+        given_up = unfinished is not None and gives_up(unfinished, kind, answers=source.answers)
+        own = () if unfinished is None or given_up or unfinished.kind == kind.value else (unfinished,)
         return plan.decide(
             kind,
             str(flow.name),
@@ -157,13 +165,14 @@ class Desk:
             moves.decide(sight),
             against=(
                 *_elsewhere(str(flow.name), state),
-                *map(_other, others),
+                *_not_ended(back, state),
+                *(told_of_unfinished(each, overtaken=is_overtaken(each, back)) for each in own),
                 *_unfenceable(self._sides, source, options),
             ),
             notes=(
                 *_changed(self._sides, source),
                 *_shut_out(flow, options, self._file),
-                *((_said_of_given_up(unfinished),) if unfinished is not None and given_up else ()),
+                *((said_of_given_up(unfinished),) if unfinished is not None and given_up else ()),
             ),
             paused=sorted(order.topic for order in state.paused.values()),
         )
@@ -182,14 +191,13 @@ class Desk:
         """
         with operating(self._sides.flow, self._store, tell) as operator:
             self._check_clusters()
-            unfinished = self.unfinished
-            if unfinished is not None and _gives_up(unfinished, kind, answers=answers):
-                self._give_up(operator, unfinished, tell)
-                unfinished = None
+            unfinished, given_up = self.unfinished, dict[str, Any]()
+            if unfinished is not None and gives_up(unfinished, kind, answers=answers):
+                given_up, unfinished = self._give_up(operator, unfinished, tell), None
             if unfinished is not None and unfinished.kind != kind.value:
-                raise SparkmirrorError(_other(unfinished))
+                raise SparkmirrorError(self._told_of(unfinished))
             if unfinished is None:
-                facts = options.facts | {"answers": answers} | self._inherited_fence(kind)
+                facts = options.facts | {"answers": answers} | given_up | self._inherited_fence(kind)
                 moved = sorted(look.moved_while_held(self._store.state))
                 operator.begin(kind, self._sides.flow, facts | {MOVED_BEFORE: moved})
             else:
@@ -213,19 +221,44 @@ class Desk:
         if unfinished is None or kind is not Kind.FAILOVER:
             return unfinished is None
         if unfinished.kind != kind.value:
-            return unfinished.kind == Kind.FAILBACK.value
+            return may_give_up(unfinished, kind)
         return not unfinished.facts.get(COMMITTING)
 
-    def _give_up(self, operator: Operator, unfinished: Operation, tell: Tell) -> None:
-        """Ends a failback whose cluster is gone again, and lets producers write where applications are."""
+    def _give_up(self, operator: Operator, unfinished: Operation, tell: Tell) -> dict[str, Any]:
+        """Ends an operation whose cluster is gone; gives the facts that the one in its place goes on with.
+
+        A failback lets producers write where applications are. What is denied on the cluster that is gone stays on
+        record, and so does the hold: the flow stays stopped.
+        """
         operator.resume()
-        rows = unfinished.facts.get(FENCE, [])
+        rows = unfinished.facts.get(FENCE, []) if unfinished.kind == Kind.FAILBACK.value else []
         if rows:
             fence.take_down(self._sides.target, fence.rules_of(rows), self._sides.flow.admin_timeout_ms)
             operator.note(**{FENCE: []})
             tell(f"writing to {len(rows)} topics is no longer denied on {self._sides.target.alias}")
         operator.go_to(Step.ABANDONED)
-        tell(_said_of_given_up(unfinished))
+        tell(said_of_given_up(unfinished))
+        before = {HELD_BEFORE: unfinished.facts[HELD_BEFORE]} if HELD_BEFORE in unfinished.facts else {}
+        return {GIVEN_UP: unfinished.id, **before}
+
+    def _told_of(self, unfinished: Operation) -> str:
+        back = self._record_of_back() if unfinished.kind == Kind.FAILBACK.value else None
+        return told_of_unfinished(unfinished, overtaken=is_overtaken(unfinished, back))
+
+    def _record_of_back(self) -> JournalState | None:
+        """What is on record of the flow the other way, where it can be read."""
+        return _record_the_other_way(self._sides)
+
+    def _check_taken_back(self, unfinished: Operation) -> None:
+        """Sees that an operation can be taken back here.
+
+        Raises:
+            SparkmirrorError: groups were moved already, or the flows the other way are needed too.
+        """
+        if unfinished.kind == Kind.FAILBACK.value:
+            raise SparkmirrorError(self._told_of(unfinished))
+        if not can_be_taken_back(Step[unfinished.step], unfinished.facts):
+            raise SparkmirrorError(why_forward_only(unfinished, None))
 
     def _check_clusters(self) -> None:
         """Sees that the clusters are those that the operation is about."""
@@ -242,11 +275,7 @@ class Desk:
                 raise SparkmirrorError(
                     f"{self._sides.flow.name}: there is no operation that was begun and has not ended"
                 )
-            if not can_be_taken_back(Step[unfinished.step], unfinished.facts):
-                raise SparkmirrorError(
-                    f"{unfinished.id} has begun to move groups, and can only go forward: run the command without "
-                    "--abandon"
-                )
+            self._check_taken_back(unfinished)
             operator.resume()
             operator.go_to(Step.UNDOING)
             return self.report(carry_out(operator, self._steps(operator, tell), tell))
@@ -264,7 +293,7 @@ class Desk:
         with operating(self._sides.flow, self._store, tell) as operator:
             unfinished, state, flow = self.unfinished, self._store.state, self._sides.flow
             if unfinished is not None:
-                raise SparkmirrorError(_other(unfinished))
+                raise SparkmirrorError(self._told_of(unfinished))
             newest = state.ledger.operation
             fenced = newest is not None and bool(newest.facts.get(at_home(newest)))
             if fence_only and not fenced:
@@ -355,8 +384,7 @@ class BackDesk(Desk):
             against=(
                 *(() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",)),
                 *_elsewhere(str(forth.name), self._store.state),
-                *((_other(begun),) if (begun := _unfinished(state)) is not None else ()),
-                *((f"{back.name} is stopped by {state.held.reason}",) if state.held is not None else ()),
+                *_stopped(str(back.name), state, self._store.state, self._file),
                 *_unfenceable(self._back, source, options),
             ),
             notes=(
@@ -365,6 +393,7 @@ class BackDesk(Desk):
                 *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if seen.found else ()),
                 *((failback.open_in(still[0], forth.source.alias),) if still else ()),
                 *((_left_behind(forth, back, others),) if others else ()),
+                *_shut_out_still(forth, self._store.state, self._file),
             ),
         )
 
@@ -390,6 +419,18 @@ class BackDesk(Desk):
 
     def _check_clusters(self) -> None:
         failback.check_same(self._sides)
+
+    def _record_of_back(self) -> JournalState | None:
+        return failback.state_of(self._back)
+
+    def _check_taken_back(self, unfinished: Operation) -> None:
+        if unfinished.kind != Kind.FAILBACK.value:
+            raise SparkmirrorError(self._told_of(unfinished))
+        if can_be_taken_back(Step[unfinished.step], unfinished.facts):
+            return
+        back = self._record_of_back()
+        if not is_overtaken(unfinished, back):
+            raise SparkmirrorError(why_forward_only(unfinished, back))
 
     def _steps(self, operator: Operator, tell: Tell) -> Callable[[Step, Operation], None]:
         return Failback(self._sides, self._back, self._file, operator, tell).do
@@ -448,38 +489,29 @@ def _shut_out(flow: FlowConfig, options: Options, file: str) -> tuple[str, ...]:
     return (f"{denied}: once no producer is left, {release} ends that",)
 
 
+def _shut_out_still(forth: FlowConfig, state: JournalState, file: str) -> tuple[str, ...]:
+    """Where names are kept, what an operation has denied on the cluster that came back keeps the flow back out too."""
+    newest = state.ledger.operation
+    if newest is None or not newest.facts.get(at_home(newest)) or not forth.policy.keeps_names:
+        return ()
+    release = f"sparkmirror release {file} --flow '{forth.name}' --fence-only"
+    return (
+        f"{newest.id} keeps everybody from writing to {forth.source.alias}, {forth.name.back} too: {release} ends that",
+    )
+
+
 def _caught_up(operation: Operation) -> bool:
     """Whether the operation itself has asked the source for its ends, and seen that the target has all."""
     return Step.CATCHING_UP.name in operation.facts.get("times", {})
 
 
-def _unfinished(state: JournalState) -> Operation | None:
-    newest = state.ledger.operation
-    return None if newest is None or Step[newest.step] in ENDED else newest
-
-
-def _gives_up(unfinished: Operation, kind: Kind, *, answers: bool) -> bool:
-    """Whether an operation takes the place of another one: a cluster that is gone cannot be gone back to."""
-    return kind is Kind.FAILOVER and unfinished.kind == Kind.FAILBACK.value and not answers
-
-
-def _said_of_given_up(unfinished: Operation) -> str:
-    text = f"{unfinished.id} is given up, since {unfinished.source} does not answer"
-    if not unfinished.facts.get(COMMITTING):
-        return text
-    return (
-        f"{text}: what groups that it has moved have read there meanwhile, they read again on {unfinished.target}, and "
-        "what was written there is missing"
-    )
-
-
-def _ask_the_source(sides: Sides) -> tuple[look.SourceState, Operation | None]:
-    """What the source says, and an operation of the flow back that has not ended: its record lies there."""
+def _ask_the_source(sides: Sides) -> tuple[look.SourceState, JournalState | None]:
+    """What the source says, and the record of the flow back, which lies there."""
     source = look.source(sides)
-    return source, _begun_the_other_way(sides) if source.answers else None
+    return source, _record_the_other_way(sides) if source.answers else None
 
 
-def _begun_the_other_way(sides: Sides) -> Operation | None:
+def _record_the_other_way(sides: Sides) -> JournalState | None:
     """None too where the source does not let it be read."""
     name = internal_topic(sides.flow.name.back)
     try:
@@ -487,9 +519,24 @@ def _begun_the_other_way(sides: Sides) -> Operation | None:
             return None
         store = Store(sides.source, name, look.ASK_MS)
         store.follow()
-        return _unfinished(store.state)
+        return store.state
     except SparkmirrorError:
         return None
+
+
+def _stopped(name: str, back: JournalState, forth: JournalState, file: str) -> tuple[str, ...]:
+    """Why the flow back does not run, and how to have it go on."""
+    not_ended = _not_ended(back, forth)
+    if back.held is None:
+        return not_ended
+    release = "" if not_ended else f": sparkmirror release {file} --flow '{name}' lets it copy again"
+    return (*not_ended, f"{name} is stopped by {back.held.reason}{release}")
+
+
+def _not_ended(other: JournalState | None, own: JournalState) -> tuple[str, ...]:
+    """What is told of an operation of the flow the other way, as its record has it, that has not ended."""
+    begun = None if other is None else unfinished_of(other)
+    return () if begun is None else (told_of_unfinished(begun, overtaken=is_overtaken(begun, own)),)
 
 
 def _elsewhere(flow: str, state: JournalState) -> tuple[str, ...]:
@@ -506,15 +553,3 @@ def _left_behind(forth: FlowConfig, back: FlowConfig, others: tuple[str, ...]) -
     if back.brings_home:
         return f"{said} (the log of {back.name} says why; sparkmirror explain tells of one topic)"
     return f"{said} ({back.name}.homeward.enabled = true has it brought home)"
-
-
-def _other(unfinished: Operation) -> str:
-    if unfinished.kind == Kind.FAILBACK.value:
-        return (
-            f"{unfinished.id} was begun by {unfinished.by} and has not ended ({Step[unfinished.step].value}): go on "
-            f"with sparkmirror failback --to {unfinished.source}, or add --abandon"
-        )
-    return (
-        f"{unfinished.id} was begun by {unfinished.by} and has not ended ({Step[unfinished.step].value}): go on with "
-        f"sparkmirror {unfinished.kind} --from {unfinished.source} --to {unfinished.target}, or add --abandon"
-    )

@@ -20,10 +20,10 @@ be asked, and a failover goes by it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkmirror.model import NO_OFFSET
-from sparkmirror.offsets.group_records import UpstreamOffset
+from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import NotYet, Place, Reason, Translated, Translation, translate_back
@@ -80,6 +80,19 @@ def upstream_of(
         if result.place is Place.END:
             until = found.offset  # the position goes on while the group rests; what is on record need not
     return UpstreamOffset(until, result.place.name, exact=exact, left_out=left_out)
+
+
+def not_beyond(upstream: UpstreamOffset, committed: int, placed: FlowCommit | None) -> UpstreamOffset:
+    """The same, but not beyond the offset that the flow back has brought here, where nobody has used it here since.
+
+    Args:
+        upstream: where the offset leads to by the map of the flow back.
+        committed: the offset.
+        placed: what the flow back itself has committed here last.
+    """
+    if placed is None or placed.downstream != committed or NO_OFFSET < upstream.offset <= placed.upstream:
+        return upstream
+    return replace(upstream, offset=placed.upstream, name=Place.RECORD.name, exact=True)
 
 
 def meet(found: Translation, upstream: UpstreamOffset | None, offsets: OffsetMap | None, committed: int) -> Translation:

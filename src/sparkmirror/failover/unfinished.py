@@ -1,0 +1,109 @@
+"""An operation that was begun and has not ended: what takes its place, and how to go on with it. Pure.
+
+Invariant: each refusal names a command that works in the state that the operation is in.
+"""
+
+from __future__ import annotations
+
+from sparkmirror.failover.states import COMMITTING, ENDED, Kind, Step, at_home, can_be_taken_back, holders
+from sparkmirror.offsets.ledger import Operation
+from sparkmirror.offsets.state import JournalState
+
+
+def unfinished_of(state: JournalState) -> Operation | None:
+    """The operation of a flow that was begun and has not ended, if there is one.
+
+    Args:
+        state: of the flow's internal topic.
+    """
+    newest = state.ledger.operation
+    return None if newest is None or Step[newest.step] in ENDED else newest
+
+
+def gives_up(unfinished: Operation, kind: Kind, *, answers: bool) -> bool:
+    """Whether an operation takes the place of another one.
+
+    A cluster that is gone can neither be gone back to nor be waited for. A switchover that has begun to move groups
+    needs it no more, and goes on.
+
+    Args:
+        unfinished: the other one, of the same flow.
+        kind: of the operation that was asked for.
+        answers: whether the flow's source answers.
+    """
+    if kind is not Kind.FAILOVER or answers:
+        return False
+    if unfinished.kind == Kind.SWITCHOVER.value:
+        return can_be_taken_back(Step[unfinished.step], unfinished.facts)
+    return unfinished.kind == Kind.FAILBACK.value
+
+
+def may_give_up(unfinished: Operation, kind: Kind) -> bool:
+    """Whether it depends on the source whether an operation takes the place of another one."""
+    return gives_up(unfinished, kind, answers=False)
+
+
+def said_of_given_up(unfinished: Operation) -> str:
+    """What is told when a failover takes the place of an operation."""
+    text = f"{unfinished.id} is given up, since {unfinished.source} does not answer"
+    if unfinished.facts.get(COMMITTING):
+        return (
+            f"{text}: what groups that it has moved have read there meanwhile, they read again on {unfinished.target}, "
+            "and what was written there is missing"
+        )
+    denied = unfinished.facts.get(at_home(unfinished), [])
+    if not denied:
+        return text
+    return (
+        f"{text}: writing to {len(denied)} topics stays denied there until a failback, or sparkmirror release --flow "
+        f"'{unfinished.source}->{unfinished.target}' --fence-only"
+    )
+
+
+def is_overtaken(unfinished: Operation, back: JournalState | None) -> bool:
+    """Whether applications have gone to the cluster of a failback another way meanwhile: it has nothing left to do.
+
+    A failback compares while the flow back runs. One that is held later was stopped by an operation to that cluster.
+
+    Args:
+        unfinished: the operation.
+        back: the state of the flow back's internal topic, where it can be read.
+    """
+    compared = Step.COMPARING.name in unfinished.facts.get("times", {})
+    if unfinished.kind != Kind.FAILBACK.value or not compared or back is None:
+        return False
+    begun = unfinished_of(back)
+    return back.held is not None and (begun is None or back.held.operation not in holders(begun))
+
+
+def told_of_unfinished(unfinished: Operation, *, overtaken: bool = False) -> str:
+    """Why nothing else is begun, and how to go on.
+
+    Args:
+        unfinished: the operation that has not ended.
+        overtaken: whether it `is_overtaken`.
+    """
+    began = f"{unfinished.id} was begun by {unfinished.by} and has not ended ({Step[unfinished.step].value})"
+    if overtaken:
+        return (
+            f"{began}, and applications have gone to {unfinished.source} another way since: sparkmirror failback --to "
+            f"{unfinished.source} --abandon gives it up"
+        )
+    command = f"sparkmirror {unfinished.kind} --from {unfinished.source} --to {unfinished.target}"
+    if unfinished.kind == Kind.FAILBACK.value:
+        command = f"sparkmirror failback --to {unfinished.source}"
+    back = ", or add --abandon" if can_be_taken_back(Step[unfinished.step], unfinished.facts) else ""
+    return f"{began}: go on with {command}{back}"
+
+
+def why_forward_only(unfinished: Operation, back: JournalState | None) -> str:
+    """Why an operation that has begun to move groups is not taken back, and how to go on.
+
+    Args:
+        unfinished: the operation.
+        back: as for `is_overtaken`.
+    """
+    begun = None if back is None or back.held is None else unfinished_of(back)
+    if unfinished.kind == Kind.FAILBACK.value and begun is not None:  # it goes neither on nor back before that one ends
+        return told_of_unfinished(begun)
+    return f"{unfinished.id} has begun to move groups, and can only go forward: run the command without --abandon"

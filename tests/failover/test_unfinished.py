@@ -1,0 +1,139 @@
+"""What takes the place of an operation that has not ended, and how one is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sparkmirror.failover.states import COMMITTING, FENCE, GIVEN_UP, HOME_FENCE, Kind, Step
+from sparkmirror.failover.unfinished import (
+    gives_up,
+    is_overtaken,
+    said_of_given_up,
+    told_of_unfinished,
+    why_forward_only,
+)
+from sparkmirror.offsets.ledger import Operation
+from sparkmirror.offsets.orders import HoldOrder
+from sparkmirror.offsets.state import JournalState
+
+ROW = ["TOPIC", "orders", "LITERAL", "User:*", "*", "WRITE"]
+BEGUN = Operation(
+    token="t",
+    number=3,
+    id="switchover-1",
+    kind="switchover",
+    step=Step.IDLING.name,
+    source="a",
+    target="b",
+    began_ms=1,
+    time_ms=2,
+    by="me",
+)
+
+
+def begun(kind: Kind, step: Step, facts: dict[str, Any]) -> Operation:
+    return replace(BEGUN, id=f"{kind.value}-1", kind=kind.value, step=step.name, facts=facts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "facts", "given_up"),
+    [
+        (Kind.SWITCHOVER, Step.FENCING, {}, True),
+        (Kind.SWITCHOVER, Step.STOPPING, {}, True),
+        (Kind.SWITCHOVER, Step.MOVING, {}, True),
+        (Kind.SWITCHOVER, Step.UNDOING, {FENCE: [ROW]}, True),
+        (Kind.SWITCHOVER, Step.MOVING, {COMMITTING: True}, False),
+        (Kind.SWITCHOVER, Step.VERIFYING, {}, False),
+        (Kind.FAILBACK, Step.IDLING, {}, True),
+        (Kind.FAILBACK, Step.MOVING, {COMMITTING: True}, True),
+        (Kind.FAILOVER, Step.STOPPING, {}, False),
+    ],
+)
+def test_a_failover_takes_the_place_of_what_cannot_go_on_without_the_source(kind, step, facts, given_up):
+    operation = begun(kind, step, facts)
+    assert gives_up(operation, Kind.FAILOVER, answers=False) is given_up
+    assert not gives_up(operation, Kind.FAILOVER, answers=True)
+    assert not gives_up(operation, Kind.SWITCHOVER, answers=False)
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        (begun(Kind.SWITCHOVER, Step.IDLING, {}), "switchover-1 is given up, since a does not answer"),
+        (
+            begun(Kind.SWITCHOVER, Step.IDLING, {FENCE: [ROW]}),
+            "stays denied there until a failback, or sparkmirror release --flow 'a->b' --fence-only",
+        ),
+        (begun(Kind.FAILBACK, Step.IDLING, {HOME_FENCE: [ROW]}), "writing to 1 topics stays denied there"),
+        (begun(Kind.FAILBACK, Step.MOVING, {COMMITTING: True}), "they read again on b"),
+    ],
+)
+def test_what_is_given_up_is_told_with_what_stays(operation: Operation, words: str):
+    assert words in said_of_given_up(operation)
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        (
+            begun(Kind.SWITCHOVER, Step.IDLING, {}),
+            "(groups leave the source): go on with sparkmirror switchover --from a --to b, or add --abandon",
+        ),
+        (
+            begun(Kind.SWITCHOVER, Step.MOVING, {COMMITTING: True}),
+            "go on with sparkmirror switchover --from a --to b",
+        ),
+        (begun(Kind.FAILBACK, Step.MOVING, {}), "go on with sparkmirror failback --to a, or add --abandon"),
+        (begun(Kind.FAILBACK, Step.RELEASING, {}), "go on with sparkmirror failback --to a"),
+    ],
+)
+def test_a_refusal_names_what_works(operation: Operation, words: str):
+    assert told_of_unfinished(operation).endswith(words)
+
+
+COMPARED = {"times": {"COMPARING": [1, 2]}}
+MOVING = begun(Kind.FAILBACK, Step.MOVING, COMPARED | {COMMITTING: True})
+HOLD = HoldOrder(operation="failover-2", reason="failover to a (failover-2)", time_ms=3, by="me")
+
+
+def flow_back(hold: HoldOrder | None, kind: Kind, step: Step, **facts: Any) -> JournalState:
+    """Its record: the hold, and the newest operation."""
+    operation = replace(begun(kind, step, facts), id=f"{kind.value}-2", source="b", target="a")
+    state = JournalState()
+    for record in (operation, *((hold,) if hold else ())):
+        state.take(record)
+    return state
+
+
+TAKEN = flow_back(HOLD, Kind.FAILOVER, Step.DONE)
+
+
+@pytest.mark.parametrize(
+    ("failback", "back", "overtaken"),
+    [
+        (MOVING, TAKEN, True),
+        (begun(Kind.FAILBACK, Step.IDLING, COMPARED), TAKEN, True),
+        (begun(Kind.FAILBACK, Step.UNDOING, COMPARED), TAKEN, True),
+        (MOVING, flow_back(HOLD, Kind.FAILBACK, Step.ABANDONED), True),
+        (MOVING, flow_back(HOLD, Kind.FAILBACK, Step.COMPARING), True),
+        (MOVING, flow_back(HOLD, Kind.FAILOVER, Step.MOVING), False),
+        (replace(MOVING), flow_back(HOLD, Kind.FAILBACK, Step.MOVING, **{GIVEN_UP: "failover-2"}), False),
+        (MOVING, flow_back(None, Kind.FAILOVER, Step.ABANDONED), False),
+        (begun(Kind.FAILBACK, Step.COMPARING, {}), TAKEN, False),
+        (begun(Kind.SWITCHOVER, Step.IDLING, COMPARED), TAKEN, False),
+        (MOVING, None, False),
+    ],
+)
+def test_a_failback_is_overtaken_when_an_operation_to_its_cluster_has_ended_since(failback, back, overtaken):
+    assert is_overtaken(failback, back) is overtaken
+
+
+def test_one_that_is_overtaken_is_given_up_and_waits_for_an_operation_that_has_not_ended():
+    said = told_of_unfinished(MOVING, overtaken=True)
+    assert said.endswith("gone to a another way since: sparkmirror failback --to a --abandon gives it up")
+    waits = why_forward_only(MOVING, flow_back(HOLD, Kind.FAILOVER, Step.MOVING))
+    assert waits.endswith("go on with sparkmirror failover --from b --to a, or add --abandon")
+    assert why_forward_only(MOVING, None).endswith("run the command without --abandon")
