@@ -298,3 +298,26 @@ def test_where_the_source_has_lost_its_tail_groups_go_to_the_first_record_of_tha
     (move,) = decide(replace(sight(committed), parted={HERE: 17}))
     (place,) = move.places
     assert (place.offset, place.ahead, place.exact) == (offset, ahead, exact)
+
+
+@pytest.mark.parametrize("there", [103, 109])
+def test_a_group_that_an_earlier_operation_has_taken_there_stays_where_it_stands(there):
+    """The flow was released, and the source is gone again."""
+    left = {"g": {HERE: 17}}
+    (move,) = decide(replace(sight(17, there=there), left=left))
+    (place,) = move.places
+    assert (place.offset, place.used, place.exact, place.skipped) == (there, True, True, 0)
+    assert (move.missing, move.commits, move.further) == ({}, {}, ())
+    (move,) = decide(replace(sight(17, there=103), left={"g": {HERE: 16}}))
+    assert move.places[0].offset == 107, "it has committed on the source since"
+    (move,) = decide(replace(sight(17), left=left))
+    assert move.places[0].offset == 107, "it has nothing there"
+
+
+def test_a_group_leaves_behind_what_it_had_committed_where_it_is_moved_and_nowhere_else():
+    (move,) = decide(sight(17))
+    assert move.left == {HERE: 17}
+    (move,) = decide(replace(sight(17), maps={}))
+    assert move.left == {}
+    (move,) = decide(sight(17, there=103, state="Stable"))
+    assert move.left == {}

@@ -2,9 +2,10 @@
 
 Invariants: a group that has members on the target is never touched; brokers refuse it, should one join meanwhile. An
 offset on the target goes back only if the flow itself has committed it last: along with the source's, or when its
-record lies lower on the target now (`offsets.group_commits`). A commit goes on record when the target has taken it; one
-that is replaced there by another leaves the record. The metadata of the commit is kept. Nothing is committed once a
-failback has begun to place groups, nor after it what was decided before (`flow_back`).
+record lies lower on the target now (`offsets.group_commits`). What a group has left behind on the source, since an
+operation has taken it to the target, takes it nowhere there (`offsets.left_offsets`). A commit goes on record when the
+target has taken it; one that is replaced there by another leaves the record. The metadata of the commit is kept.
+Nothing is committed once a failback has begun to place groups, nor after it what was decided before (`flow_back`).
 
 Reference: ``MirrorCheckpointTask.syncGroupOffset``, which never goes back (KIP-545).
 """
@@ -23,16 +24,16 @@ from sparkmirror.duties.groups import (
     Known,
     Observed,
     Standing,
-    commit_of,
     obstacle,
     translations,
     unread,
+    verdict_on,
     without_back,
 )
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets
-from sparkmirror.model import NO_OFFSET, Alias, TopicPartition
-from sparkmirror.offsets.group_commits import NO_COMMITS, Commits, Verdict, judge, merged, records, void, without
+from sparkmirror.model import Alias, TopicPartition
+from sparkmirror.offsets.group_commits import NO_COMMITS, Commits, Verdict, merged, records, void, without
 from sparkmirror.offsets.group_records import FlowCommit
 
 log = logging.getLogger(__name__)
@@ -203,12 +204,7 @@ def decide(observed: Observed, unrecorded: Commits = NO_COMMITS) -> tuple[Action
 
 
 def _commits(observed: Observed, group: str, known: Sequence[Known]) -> list[CommitOffsets]:
-    there = {place: each.offset for place, each in observed.there.get(group, {}).items()}
-    verdicts = {
-        place: judge(there.get(place, NO_OFFSET), one.commit, commit_of(observed, one.target))
-        for one in known
-        for place in (one.target.partition,)
-    }
+    verdicts = {one.target.partition: verdict_on(observed, one) for one in known}
     wanted = [one for one in known if verdicts[one.target.partition].commits]
     if not wanted:
         return []

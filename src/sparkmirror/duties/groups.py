@@ -6,6 +6,7 @@ operator where a group stands.
 Invariants: whatever keeps an offset of a group from the target has a `Standing` of its own, so that "nothing happens"
 always has a reason. Where two flows write to one topic both maps decide (`offsets.interleaved`); and an offset that the
 flow back itself has committed on the source is where the group stands on the target already, so it is not translated.
+One that a group has left behind, since an operation has taken it to the target, moves it no further there.
 
 Reference: MirrorMaker 2's ``MirrorCheckpointConnector.findConsumerGroups``, ``MirrorCheckpointTask``.
 """
@@ -27,6 +28,7 @@ from sparkmirror.offsets.group_commits import Commits, Verdict, judge
 from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import meet, upstream_of
+from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Left, is_left
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import NotYet, Place, Reason, Translated, Translation, in_empty, translate
 
@@ -60,6 +62,7 @@ class Observed:
         there: what the groups have committed there.
         unreadable_there: why that is not known, for some of them.
         commits: what the flow itself has committed there last, by group and partition of the target.
+        left: what groups have left behind on the source, since operations have taken them to the target.
         operation: the newest one of the flow back, as it was on record before anything else was looked at; none where
             the target was not asked.
     """
@@ -78,6 +81,7 @@ class Observed:
     there: Mapping[str, Offsets] = field(default_factory=dict)
     unreadable_there: Mapping[str, str] = field(default_factory=dict)
     commits: Commits = field(default_factory=dict)
+    left: Left = field(default_factory=lambda: NOTHING_LEFT)
     operation: LastOperation = NO_OPERATION
 
 
@@ -130,6 +134,10 @@ class Standing(Enum):
     UNREADABLE_THERE = "its offsets on the target cannot be read"
     OTHER_KIND_THERE = "on the target there is a group of another kind with its name"
     ACTIVE_THERE = "it has members on the target, which are never disturbed"
+    LEFT_BEHIND = (
+        "an operation has taken the group to the target, and this is what it has left behind: it stays where it is "
+        "there until its consumers commit another offset here"
+    )
     GOES_BACK = "on the target it is further, by the flow's own commit, and goes back at the next round"
     FURTHER_THERE = (
         "on the target it is further, by a commit that is not the flow's, and is left there: "
@@ -149,6 +157,7 @@ _TRANSLATED = frozenset(
         Standing.UNREADABLE_THERE,
         Standing.OTHER_KIND_THERE,
         Standing.ACTIVE_THERE,
+        Standing.LEFT_BEHIND,
         Standing.GOES_BACK,
         Standing.FURTHER_THERE,
         Standing.LEVEL,
@@ -161,6 +170,7 @@ _STANDS = {
     Verdict.BACK_WITH_SOURCE: Standing.GOES_BACK,
     Verdict.BACK_WITH_COPY: Standing.GOES_BACK,
     Verdict.LEFT: Standing.FURTHER_THERE,
+    Verdict.LEFT_BEHIND: Standing.LEFT_BEHIND,
 }
 _WHY = {reason: Standing[reason.name] for reason in Reason}
 
@@ -321,7 +331,7 @@ def _line(observed: Observed, place: GroupPlace) -> GroupLine:
     found, result = _translated(observed, place)
     target = _target(observed, partition)
     there = observed.there.get(group, {}).get(target, Committed(NO_OFFSET)).offset
-    standing, detail = _standing(observed, GroupPlace(group, target), found, result, there)
+    standing, detail = _standing(observed, place, target, found, result, there)
     return GroupLine(
         group=group,
         standing=standing,
@@ -335,21 +345,38 @@ def _line(observed: Observed, place: GroupPlace) -> GroupLine:
 
 
 def _standing(
-    observed: Observed, target: GroupPlace, committed: Committed, result: Translation, there: int
+    observed: Observed,
+    place: GroupPlace,
+    target: TopicPartition,
+    committed: Committed,
+    result: Translation,
+    there: int,
 ) -> tuple[Standing, str]:
     if isinstance(result, NotYet):
         return _WHY[result.reason], ""
-    hindered = obstacle(observed, target.group)
+    hindered = obstacle(observed, place.group)
     if hindered is not None:
         return hindered
-    standing = _STANDS[judge(there, FlowCommit(result.offset, committed.offset), commit_of(observed, target))]
+    known = Known(
+        place=place,
+        target=GroupPlace(place.group, target),
+        committed=committed,
+        offset=result.offset,
+        lies=result.place,
+    )
+    standing = _STANDS[verdict_on(observed, known)]
+    if standing is Standing.LEFT_BEHIND:
+        return standing, ""
     further = f"{there - result.offset} further; " if there > result.offset else ""
     return standing, further + result.place.value
 
 
-def commit_of(observed: Observed, target: GroupPlace) -> FlowCommit | None:
-    """What the flow itself has committed for a partition of the target last, as far as is on record."""
-    return observed.commits.get(target.group, {}).get(target.partition)
+def verdict_on(observed: Observed, known: Known) -> Verdict:
+    """What becomes of the offset that a group without members has on the target."""
+    (group, place), target = known.place, known.target.partition
+    there = observed.there.get(group, {}).get(target, Committed(NO_OFFSET)).offset
+    left = is_left(observed.left, group, place, known.committed.offset)
+    return judge(there, known.commit, observed.commits.get(group, {}).get(target), left=left)
 
 
 def _translated(observed: Observed, place: GroupPlace) -> tuple[Committed, Translation]:

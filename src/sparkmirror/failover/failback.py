@@ -284,7 +284,8 @@ class Failback:
         ]
         self._let_in(operation)
         self._procedure.allow(operation)
-        self._store.write(orders, tombstones=[HOLD_KEY])
+        left = tuple(self._store.state.left)  # what groups have there now is where they are again
+        self._store.write(orders, tombstones=[HOLD_KEY, *left])
         self._tell(f"{self._forth.flow.name} is released")
 
     def _not_behind(self, found: Sequence[Divergent], seen: Comparison) -> tuple[Divergent, ...]:
