@@ -67,3 +67,9 @@ def test_a_group_that_the_flow_back_has_placed_and_nobody_used_is_not_taken_beyo
     commit, expected
 ):
     assert upstream(PLAIN, 105, commit) == expected
+
+
+def test_in_a_ring_it_is_on_record_that_no_offset_leads_anywhere():
+    offsets = {"g": {ORDERS: Committed(105), TopicPartition("other", 0): Committed(1)}}
+    for back in (Back(ring=frozenset({ORDERS})), Back(copies={ORDERS: PLAIN}, ring=frozenset({ORDERS}))):
+        assert decide(offsets, back, {}, {}) == {"g": {ORDERS: UpstreamOffset(NO_OFFSET, "RING", exact=False)}}

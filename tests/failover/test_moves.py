@@ -321,3 +321,11 @@ def test_a_group_leaves_behind_what_it_had_committed_where_it_is_moved_and_nowhe
     assert move.left == {}
     (move,) = decide(sight(17, there=103, state="Stable"))
     assert move.left == {}
+
+
+def test_a_group_in_a_ring_is_left_out_with_the_reason():
+    ring = {"g": {HERE: UpstreamOffset(NO_OFFSET, "RING", exact=False)}}
+    (move,) = decide(replace(sight(17), upstream=ring))
+    assert move.wanted == {}
+    (place,) = move.left_out
+    assert place.text.startswith("the topic goes around a ring")

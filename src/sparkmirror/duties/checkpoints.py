@@ -21,12 +21,13 @@ from sparkmirror.duties.group_look import GroupLook
 from sparkmirror.duties.groups import (
     BackUnreadable,
     GroupPlace,
+    InRing,
     Known,
     Observed,
     Unreadable,
     translations,
     unread,
-    without_back,
+    untold,
 )
 from sparkmirror.duties.mirror_topics import CreateTopic
 from sparkmirror.errors import SparkmirrorError
@@ -47,7 +48,7 @@ class Emit:
         return
 
 
-Action = CreateTopic | Emit | Unreadable | BackUnreadable
+Action = CreateTopic | Emit | Unreadable | BackUnreadable | InRing
 
 
 class Checkpoints:
@@ -102,7 +103,7 @@ def decide(observed: Observed, newest: Mapping[GroupPlace, Checkpoint]) -> tuple
     return (
         *(Emit(checkpoint=_checkpoint(one)) for one in translations(observed) if _is_news(one, newest.get(one.target))),
         *(Unreadable(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())),
-        *without_back(observed),
+        *untold(observed),
     )
 
 

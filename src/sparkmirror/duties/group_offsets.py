@@ -21,14 +21,15 @@ from sparkmirror.duties.flow_back import NO_OPERATION, LastOperation, OutdatedEr
 from sparkmirror.duties.group_look import GroupLook
 from sparkmirror.duties.groups import (
     BackUnreadable,
+    InRing,
     Known,
     Observed,
     Standing,
     obstacle,
     translations,
     unread,
+    untold,
     verdict_on,
-    without_back,
 )
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets
@@ -111,7 +112,7 @@ class PutOnRecord:
         return
 
 
-Action = CommitOffsets | Hindered | PutOnRecord | BackUnreadable
+Action = CommitOffsets | Hindered | PutOnRecord | BackUnreadable | InRing
 
 
 class GroupOffsets:
@@ -199,7 +200,7 @@ def decide(observed: Observed, unrecorded: Commits = NO_COMMITS) -> tuple[Action
     outdated = tuple(void(observed.commits, observed.there, observed.unreadable_there))
     if unrecorded or outdated:
         actions.append(PutOnRecord(commits=without(unrecorded, outdated), void=outdated))
-    actions += without_back(observed)
+    actions += untold(observed)
     return (*actions, *(Hindered(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())))
 
 

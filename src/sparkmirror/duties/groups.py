@@ -110,6 +110,19 @@ class BackUnreadable:
         return
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InRing:
+    """Groups that have committed in topics of a ring: nothing of these is translated."""
+
+    groups: tuple[str, ...]
+    topics: tuple[str, ...]
+
+    @property
+    def change(self) -> None:
+        """Nothing is changed."""
+        return
+
+
 class Standing(Enum):
     """Where a group, or one of its partitions, stands."""
 
@@ -130,6 +143,7 @@ class Standing(Enum):
     PLACING = Reason.PLACING.value
     RECREATED = Reason.RECREATED.value
     PARTED = Reason.PARTED.value
+    RING = Reason.RING.value
     BACK_UNREADABLE = Reason.BACK_UNREADABLE.value
     UNREADABLE_THERE = "its offsets on the target cannot be read"
     OTHER_KIND_THERE = "on the target there is a group of another kind with its name"
@@ -308,10 +322,15 @@ def obstacle(observed: Observed, group: str) -> tuple[Standing, str] | None:
     return (Standing.PLACING, "") if observed.operation.placing else None
 
 
-def without_back(observed: Observed) -> list[BackUnreadable]:
-    """What a round is to report where the record of the flow back is needed and cannot be read."""
+def untold(observed: Observed) -> list[BackUnreadable | InRing]:
+    """What a round is to report where nothing tells what groups have read: no record of the flow back, or a ring."""
     reason = observed.back.unreadable or observed.operation.unreadable
-    return [BackUnreadable(reason=reason)] if reason else []
+    rows = [
+        (group, place.topic) for group, own in observed.offsets.items() for place in own.keys() & observed.back.ring
+    ]
+    groups, topics = (tuple(sorted({row[column] for row in rows})) for column in (0, 1))
+    ring = [InRing(groups=groups, topics=topics)] if rows else []
+    return [*([BackUnreadable(reason=reason)] if reason else []), *ring]
 
 
 def unread(actions: Sequence[object], flow: FlowConfig) -> list[Result]:
@@ -320,7 +339,14 @@ def unread(actions: Sequence[object], flow: FlowConfig) -> list[Result]:
         f"no group offset is translated: the record of {flow.name.back}, which may write to the same topics or be "
         "placing groups, cannot be read"
     )
-    return [Result(action=one, failure=f"{why}: {one.reason}") for one in actions if isinstance(one, BackUnreadable)]
+    found = [Result(action=one, failure=f"{why}: {one.reason}") for one in actions if isinstance(one, BackUnreadable)]
+    return [*found, *(Result(action=one, failure=_in_ring(one)) for one in actions if isinstance(one, InRing))]
+
+
+def _in_ring(found: InRing) -> str:
+    more = f" and {len(found.topics) - 1} more" if len(found.topics) > 1 else ""
+    where = f"offsets of {len(found.groups)} groups are not translated in topic {found.topics[0]}{more}"
+    return f"{where}: {Reason.RING.value}; set them on the target by hand, or name these groups in groups.exclude"
 
 
 def _line(observed: Observed, place: GroupPlace) -> GroupLine:
@@ -398,6 +424,8 @@ def _plainly(observed: Observed, partition: TopicPartition, committed: Committed
     offsets = observed.maps.get(partition)
     if committed is None or offsets is None or partition.topic not in observed.renamed:
         return NotYet(Reason.NOTHING_MIRRORED)
+    if partition in observed.back.ring:
+        return NotYet(Reason.RING)
     end = observed.empty.get(partition) if committed.offset <= offsets.position else None
     found = translate(offsets, committed.offset, observed.inherited.get(partition))
     if observed.back.placing:

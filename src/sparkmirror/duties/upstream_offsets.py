@@ -38,6 +38,8 @@ ENDS_MS = 10_000
 """A partition without a leader has no readers either, and is not waited for longer."""
 
 _NOTHING = NotYet(Reason.NOTHING_MIRRORED)
+IN_RING = UpstreamOffset(NO_OFFSET, Reason.RING.name, exact=False)
+"""Nothing tells where such an offset leads to, so it is not translated, also when the source is gone."""
 
 
 class UpstreamOffsets:
@@ -72,7 +74,9 @@ class UpstreamOffsets:
         while True:
             back = self._record.read(places)
             found = self._translated(offsets, back)
-            if all(one.exact for own in found.values() for one in own.values()) or time.monotonic() >= deadline:
+            if not any(_may_change(one) for own in found.values() for one in own.values()):
+                return found
+            if time.monotonic() >= deadline:
                 return found
             time.sleep(POLL_SECONDS)
 
@@ -118,7 +122,9 @@ def decide(
     """
     found: dict[str, dict[TopicPartition, UpstreamOffset]] = {}
     for group, committed in offsets.items():
-        for place in committed.keys() & back.copies.keys():
+        if in_ring := committed.keys() & back.ring:
+            found.setdefault(group, {}).update(dict.fromkeys(in_ring, IN_RING))
+        for place in committed.keys() & back.copies.keys() - back.ring:
             at, known = committed[place].offset, own.get(place)
             plain = _NOTHING if known is None else translate(known, at, inherited.get(place))
             one = upstream_of(back.copies[place], at, known, plain)
@@ -132,6 +138,11 @@ def _not_beyond(one: UpstreamOffset, committed: int, commit: FlowCommit) -> Upst
     if commit.downstream != committed or NO_OFFSET < one.offset <= commit.upstream:
         return one
     return replace(one, offset=commit.upstream, name=Place.RECORD.name, exact=True)
+
+
+def _may_change(one: UpstreamOffset) -> bool:
+    """Whether the flow back may tell more in a moment."""
+    return not one.exact and one != IN_RING
 
 
 def _is_open(one: UpstreamOffset) -> bool:

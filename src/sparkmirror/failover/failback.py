@@ -21,6 +21,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
 from sparkmirror.duties.flow_back import LANDED_SECONDS
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, divergence, fence, homeward, look
@@ -364,6 +365,7 @@ def decided(
             commits=commits_of(back.store.state.committed.values()),
             lost={one.copy: one.offset for one in seen.lost},
             stood=commits_of(forth.store.state.committed.values()),
+            ring=Rings(back).of(here),
         )
     )
 
