@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.copy.registrations import Carrier, Registration, carried_into, ids_of_flow, of_flow, registration
+from sparkmirror.copy.registrations import (
+    Carrier,
+    Registration,
+    carried_into,
+    closing,
+    ids_of_flow,
+    of_flow,
+    registration,
+)
 from sparkmirror.events import Kind
 from sparkmirror.kafka.journal import Entry
 from sparkmirror.naming import WRITERS_TOPIC
@@ -167,3 +175,20 @@ def test_the_way_of_a_record_is_the_registrations_where_the_record_does_not_tell
     assert carrier.way(registered(1), 3) == ("a",)
     assert carrier.way(registered(1, headers=4), 3) == ("a",)
     assert carrier.way(registered(1, headers=3), 3) == ()
+
+
+@pytest.mark.parametrize(
+    ("flow", "cluster", "origin", "carried", "closes"),
+    [
+        pytest.param("C->A", "a", "c", "b", True, id="a ring"),
+        pytest.param("C->A", "a", "c", "db", True, id="a ring of four"),
+        pytest.param("C->A", "a", "c", "d", False, id="a chain that ends here"),
+        pytest.param("B->A", "a", "b", "c", False, id="the flow back, with a chain behind it"),
+        pytest.param("C->A", "other", "c", "b", False, id="copied here from another cluster"),
+    ],
+)
+def test_a_ring_is_closed_by_who_brings_the_source_what_came_from_the_target_through_others(
+    flow, cluster, origin, carried, closes
+):
+    one = Registration(producer_id=7, flow=flow, cluster=cluster, origin=tuple(origin), carried=tuple(carried))
+    assert closing([one], "a", "b") == ((one,) if closes else ())

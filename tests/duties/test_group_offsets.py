@@ -10,10 +10,10 @@ from sparkmirror.duties.flow_back import LastOperation
 from sparkmirror.duties.group_offsets import CommitOffsets, Hindered, PutOnRecord, decide, log_starts_needed
 from sparkmirror.duties.groups import BackUnreadable, Standing, explain_group
 from sparkmirror.kafka.groups import Committed
-from sparkmirror.model import Alias
+from sparkmirror.model import NO_OFFSET, Alias
 from sparkmirror.offsets.group_commits import Verdict
 from sparkmirror.offsets.group_records import FlowCommit
-from tests.duties.groups import READERS, THERE, at, with_commit, with_target
+from tests.duties.groups import HERE, READERS, THERE, at, with_commit, with_target
 
 FORWARD = CommitOffsets(
     cluster=Alias("B"), group="readers", offsets={THERE: Committed(30, "mine")}, upstream={THERE: 120}
@@ -54,6 +54,28 @@ VOID = PutOnRecord(commits={}, void=(("readers", THERE),))
 )
 def test_an_offset_goes_forward_where_nobody_is_and_back_only_where_the_flow_has_put_it(observed, decided):
     assert decide(observed) == decided
+
+
+@pytest.mark.parametrize(
+    ("observed", "decided"),
+    [
+        pytest.param(READERS, (), id="the target has no offset"),
+        pytest.param(with_target(13), (), id="its consumers have read on there"),
+        pytest.param(with_commit(29, 119, with_target(29)), (), id="nobody has used it there yet"),
+        pytest.param(with_commit(40, 130, with_target(40)), (), id="it was set back before it left"),
+        pytest.param(with_commit(40, 110, with_target(40)), (WITH_COPY,), id="the target has lost its tail"),
+    ],
+)
+@pytest.mark.parametrize("on_record", [120, NO_OFFSET])
+def test_what_a_group_has_left_behind_moves_it_no_further(observed, decided, on_record):
+    left = replace(observed, left={"readers": {HERE: on_record}})
+    assert decide(left) == decided
+    assert decide(replace(observed, left={"readers": {HERE: 119}})) == decide(observed), "it has committed another one"
+
+
+def test_what_a_group_has_left_behind_is_told_as_such():
+    (line,) = explain_group(replace(with_target(13), left={"readers": {HERE: 120}}), "readers")
+    assert (line.standing, line.translated, line.there) == (Standing.LEFT_BEHIND, 30, 13)
 
 
 def test_what_could_not_be_put_on_record_counts_and_is_put_there_in_the_next_round():

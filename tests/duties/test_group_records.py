@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.duties.group_records import Remember, decide, news, records_of
+from sparkmirror.duties.group_records import LeftBehind, Remember, decide, left_behind, news, records_of
 from sparkmirror.duties.groups import Unreadable
 from sparkmirror.duties.upstream_offsets import UNREADABLE, upstream_on_record
 from sparkmirror.kafka.groups import Committed, Offsets
@@ -13,6 +13,7 @@ from sparkmirror.offsets.group_records import (
     ExactTarget,
     FlowCommit,
     GroupCommitted,
+    GroupLeft,
     GroupSeen,
     GroupsSeen,
     UpstreamOffset,
@@ -68,6 +69,13 @@ def test_only_what_is_new_is_written_and_what_is_gone_leaves():
     assert remember.seen[0].time_ms == 20
     assert remember.gone == tuple(sorted(one.key for one in old))
     assert remember.at == GroupsSeen(time_ms=20)
+
+
+def test_what_a_group_has_left_behind_is_looked_at_in_each_round_and_written_only_when_it_changes():
+    one = GroupLeft(group="g", topic="orders", offsets={0: 5, 1: 7})
+    assert left_behind({one.key: one}, {"g": OFFSETS}) == ()
+    moved = {"g": {**OFFSETS, TopicPartition("orders", 0): Committed(6)}}
+    assert left_behind({one.key: one}, moved) == (LeftBehind(known={one.key: one}, found=moved),)
 
 
 def test_a_topic_of_a_group_and_a_group_that_the_source_has_no_more_leave():

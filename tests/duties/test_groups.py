@@ -18,7 +18,7 @@ from sparkmirror.duties.groups import (
     remembered,
     translations,
     unread,
-    without_back,
+    untold,
 )
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -192,12 +192,12 @@ def test_where_the_record_of_the_flow_back_cannot_be_read_no_group_is_translated
     assert list(translations(blind)) == []
     (line,) = explain_group(blind, "readers")
     assert line.standing is Standing.BACK_UNREADABLE
-    (told,) = unread(without_back(blind), FLOW)
+    (told,) = unread(untold(blind), FLOW)
     assert told.failure.startswith(
         "no group offset is translated: the record of B->A, which may write to the same topics"
     )
     assert told.failure.endswith("TOPIC_AUTHORIZATION_FAILED")
-    assert unread(without_back(READERS), FLOW) == []
+    assert unread(untold(READERS), FLOW) == []
 
 
 def test_groups_wait_where_nobody_knows_whether_copies_of_the_flow_back_are_lost():
@@ -205,3 +205,19 @@ def test_groups_wait_where_nobody_knows_whether_copies_of_the_flow_back_are_lost
     assert list(translations(doubtful)) == []
     (line,) = explain_group(doubtful, "readers")
     assert line.standing is Standing.UNCHECKED
+
+    assert unread(untold(READERS), FLOW) == []
+
+
+def test_in_a_ring_nothing_is_translated_and_each_round_says_so():
+    ring = replace(READERS, back=Back(ring=frozenset({HERE})))
+    assert list(translations(ring)) == []
+    (line,) = explain_group(ring, "readers")
+    assert line.standing is Standing.RING
+    (told,) = unread(untold(ring), FLOW)
+    assert told.failure.startswith(
+        "offsets of 1 groups are not translated in topic orders: the topic goes around a ring"
+    )
+    elsewhere = replace(READERS, back=Back(ring=frozenset({TopicPartition("payments", 0)})))
+    assert unread(untold(elsewhere), FLOW) == []
+    assert len(list(translations(elsewhere))) == 1

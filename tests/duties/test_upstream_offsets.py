@@ -83,3 +83,9 @@ def test_where_nobody_knows_what_is_lost_what_was_on_record_counts(before, expec
     known = {one.key: one for one in seen}
     assert with_unchecked(found, offsets, known, ())["g"][ORDERS] == UpstreamOffset(15, "RECORD")
     assert with_unchecked(found, offsets, known, {ORDERS})["g"][ORDERS] == expected
+
+
+def test_in_a_ring_it_is_on_record_that_no_offset_leads_anywhere():
+    offsets = {"g": {ORDERS: Committed(105), TopicPartition("other", 0): Committed(1)}}
+    for back in (Back(ring=frozenset({ORDERS})), Back(copies={ORDERS: PLAIN}, ring=frozenset({ORDERS}))):
+        assert decide(offsets, back, {}, {}) == {"g": {ORDERS: UpstreamOffset(NO_OFFSET, "RING", exact=False)}}

@@ -198,3 +198,10 @@ def test_what_both_clusters_have_lost_is_skipped_and_told():
     (move,) = decide(sight({COPY: 112}, lost={COPY: 112}, parted={ORDERS: 27}))
     (place,) = move.places
     assert (place.offset, place.skipped) == (40, 3)
+
+
+def test_a_group_in_a_ring_is_left_out_with_the_reason():
+    (move,) = decide(sight({COPY: 105, ORDERS: 4}, ring=frozenset({COPY})))
+    assert move.wanted == {BACK: Committed(4, "note")}
+    (place,) = move.left_out
+    assert place.text.startswith("the topic goes around a ring")

@@ -307,3 +307,34 @@ def test_an_offset_of_the_flow_s_is_forgotten_when_its_group_is_not_on_record_an
     assert forgotten(commits, moves) == {"deleted": [THERE], "g": [other]}
     now = {"g": {other: Committed(3)}, "deleted": {THERE: Committed(109)}}
     assert forgotten(commits, moves, now) == {"g": [other]}, "a consumer has gone on, or there is nothing any more"
+
+
+@pytest.mark.parametrize("there", [103, 109])
+def test_a_group_that_an_earlier_operation_has_taken_there_stays_where_it_stands(there):
+    """The flow was released, and the source is gone again."""
+    left = {"g": {HERE: 17}}
+    (move,) = decide(replace(sight(17, there=there), left=left))
+    (place,) = move.places
+    assert (place.offset, place.used, place.exact, place.skipped) == (there, True, True, 0)
+    assert (move.missing, move.commits, move.further) == ({}, {}, ())
+    (move,) = decide(replace(sight(17, there=103), left={"g": {HERE: 16}}))
+    assert move.places[0].offset == 107, "it has committed on the source since"
+    (move,) = decide(replace(sight(17), left=left))
+    assert move.places[0].offset == 107, "it has nothing there"
+
+
+def test_a_group_leaves_behind_what_it_had_committed_where_it_is_moved_and_nowhere_else():
+    (move,) = decide(sight(17))
+    assert move.left == {HERE: 17}
+    (move,) = decide(replace(sight(17), maps={}))
+    assert move.left == {}
+    (move,) = decide(sight(17, there=103, state="Stable"))
+    assert move.left == {}
+
+
+def test_a_group_in_a_ring_is_left_out_with_the_reason():
+    ring = {"g": {HERE: UpstreamOffset(NO_OFFSET, "RING", exact=False)}}
+    (move,) = decide(replace(sight(17), upstream=ring))
+    assert move.wanted == {}
+    (place,) = move.left_out
+    assert place.text.startswith("the topic goes around a ring")

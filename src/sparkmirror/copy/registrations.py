@@ -148,6 +148,19 @@ def carried_into(entries: Iterable[Entry], source_id: str, target_id: str) -> fr
     return frozenset(found - {source_id, target_id})
 
 
+def closing(known: Iterable[Registration], source_id: str, target_id: str) -> tuple[Registration, ...]:
+    """The flows that bring the source what has come from the target through further clusters: they close a ring.
+
+    Args:
+        known: of the source's registry.
+        source_id: of the flow that is asked for.
+        target_id: of it. What a flow reads there itself comes straight back, and is told by its producers.
+    """
+    return tuple(
+        one for one in known if one.cluster == source_id and target_id in one.carried and target_id not in one.origin
+    )
+
+
 class Refusal(NamedTuple):
     """Why batches of another mirror are not copied."""
 

@@ -23,13 +23,14 @@ from sparkmirror.duties.group_look import GroupLook
 from sparkmirror.duties.groups import (
     BackUnreadable,
     GroupPlace,
+    InRing,
     Known,
     Observed,
     Unreadable,
     may_lie_below,
     translations_with_placed,
     unread,
-    without_back,
+    untold,
 )
 from sparkmirror.duties.mirror_topics import CreateTopic
 from sparkmirror.errors import SparkmirrorError
@@ -51,7 +52,7 @@ class Emit:
         return
 
 
-Action = CreateTopic | Emit | Unreadable | BackUnreadable
+Action = CreateTopic | Emit | Unreadable | BackUnreadable | InRing
 
 
 class Checkpoints:
@@ -122,7 +123,7 @@ def decide(observed: Observed, newest: Mapping[GroupPlace, Checkpoint]) -> tuple
             if is_news(checkpoint, newest.get(one.target))
         ),
         *(Unreadable(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())),
-        *without_back(observed),
+        *untold(observed),
     )
 
 

@@ -21,6 +21,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
+from sparkmirror.duties.rings import NOWHERE, Rings
 from sparkmirror.duties.topics import original_of, remote_topic
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.kafka import admin
@@ -49,6 +50,7 @@ class Back:
         commits: what it has committed for groups of the source last.
         unchecked: partitions of the source of which it is not known whether they have lost what it had put there.
         placing: whether a failback to the target is placing groups there, and has not ended.
+        ring: partitions of the source to which records of the target come through other clusters.
         unreadable: why nothing is known, though it may have put records into the topics that the flow copies; or "".
     """
 
@@ -56,6 +58,7 @@ class Back:
     commits: Commits = field(default_factory=lambda: NO_COMMITS)
     unchecked: frozenset[TopicPartition] = frozenset()
     placing: bool = False
+    ring: frozenset[TopicPartition] = NOWHERE
     unreadable: str = ""
 
 
@@ -108,6 +111,7 @@ class FlowBackRecord:
     def __init__(self, sides: Sides, timeout_ms: int | None = None) -> None:
         flow = replace(sides.flow, admin_timeout_ms=timeout_ms or sides.flow.admin_timeout_ms)
         self._flow, self._cluster, self._store = flow, sides.source, sides.store
+        self._rings = Rings(sides, timeout_ms)
         self._topic_id: object = None
         self._asked = NEVER
         # The flow back is known by its record only: its configuration may be in another file. Maps need its name alone.
@@ -131,7 +135,12 @@ class FlowBackRecord:
         Raises:
             SparkmirrorError: the source cannot be asked, or a record there is not one of ours.
         """
-        if not places or self._store is None or not self._is_recorded():
+        if not places or self._store is None:
+            return NO_BACK
+        return replace(self._read(places), ring=self._rings.of(places))
+
+    def _read(self, places: Collection[TopicPartition]) -> Back:
+        if not self._is_recorded():
             return NO_BACK
         there = {place: other_side(self._flow, place) for place in places}
         maps = self._maps.of(set(there.values()))

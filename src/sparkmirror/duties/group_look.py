@@ -29,6 +29,7 @@ from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_records import commits_of
 from sparkmirror.offsets.inherited import Inherited
+from sparkmirror.offsets.left_offsets import left_of
 from sparkmirror.offsets.map import OffsetMap
 
 PATIENCE_SECONDS = 3.0
@@ -89,6 +90,7 @@ class GroupLook:
             inherited=self._inherited(),
             earlier=self._earlier,
             commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),
+            left={} if sides.store is None else left_of(sides.store.state.left.values()),
             operation=operation,
         )
         observed = replace(self._patiently(observed), empty=self._find_empty(observed))

@@ -2,10 +2,11 @@
 
 Invariants: a group that has members on the target is never touched; brokers refuse it, should one join meanwhile. An
 offset on the target goes back only if the flow itself has committed it last: along with the source's, or when its
-record lies lower on the target now (`offsets.group_commits`). None is committed below the log start of the copy. A
-commit goes on record when the target has taken it; one that is replaced there by another leaves the record. The
-metadata of the commit is kept. Nothing is committed once a failback has begun to place groups, nor after it what was
-decided before (`flow_back`).
+record lies lower on the target now (`offsets.group_commits`). None is committed below the log start of the copy. What a
+group has left behind on the source, since an operation has taken it to the target, takes it nowhere there
+(`offsets.left_offsets`). A commit goes on record when the target has taken it; one that is replaced there by another
+leaves the record. The metadata of the commit is kept. Nothing is committed once a failback has begun to place groups,
+nor after it what was decided before (`flow_back`).
 
 Reference: ``MirrorCheckpointTask.syncGroupOffset``, which never goes back (KIP-545).
 """
@@ -21,20 +22,21 @@ from sparkmirror.duties.flow_back import NO_OPERATION, LastOperation, OutdatedEr
 from sparkmirror.duties.group_look import GroupLook
 from sparkmirror.duties.groups import (
     BackUnreadable,
+    InRing,
     Known,
     Observed,
     Standing,
-    commit_of,
     may_lie_below,
     obstacle,
     translations,
     unread,
-    without_back,
+    untold,
+    verdict_on,
 )
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets
-from sparkmirror.model import NO_OFFSET, Alias, TopicPartition
-from sparkmirror.offsets.group_commits import NO_COMMITS, Commits, Verdict, judge, merged, records, void, without
+from sparkmirror.model import Alias, TopicPartition
+from sparkmirror.offsets.group_commits import NO_COMMITS, Commits, Verdict, merged, records, void, without
 from sparkmirror.offsets.group_records import FlowCommit
 
 log = logging.getLogger(__name__)
@@ -112,7 +114,7 @@ class PutOnRecord:
         return
 
 
-Action = CommitOffsets | Hindered | PutOnRecord | BackUnreadable
+Action = CommitOffsets | Hindered | PutOnRecord | BackUnreadable | InRing
 
 
 class GroupOffsets:
@@ -188,7 +190,7 @@ def log_starts_needed(observed: Observed, unrecorded: Commits = NO_COMMITS) -> s
     return {
         known.target.partition
         for known in translations(observed)
-        if known.place.group in open_ones and may_lie_below(known, _verdict(observed, known))
+        if known.place.group in open_ones and may_lie_below(known, verdict_on(observed, known))
     }
 
 
@@ -213,12 +215,12 @@ def decide(observed: Observed, unrecorded: Commits = NO_COMMITS) -> tuple[Action
     outdated = tuple(void(observed.commits, observed.there, observed.unreadable_there))
     if unrecorded or outdated:
         actions.append(PutOnRecord(commits=without(unrecorded, outdated), void=outdated))
-    actions += without_back(observed)
+    actions += untold(observed)
     return (*actions, *(Hindered(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())))
 
 
 def _commits(observed: Observed, group: str, known: Sequence[Known]) -> list[CommitOffsets]:
-    verdicts = {one.target.partition: _verdict(observed, one) for one in known}
+    verdicts = {one.target.partition: verdict_on(observed, one) for one in known}
     wanted = [one for one in known if verdicts[one.target.partition].commits]
     if not wanted:
         return []
@@ -233,8 +235,3 @@ def _commits(observed: Observed, group: str, known: Sequence[Known]) -> list[Com
             operation=observed.operation,
         )
     ]
-
-
-def _verdict(observed: Observed, known: Known) -> Verdict:
-    there = observed.there.get(known.target.group, {}).get(known.target.partition, Committed(NO_OFFSET))
-    return judge(there.offset, known.commit, commit_of(observed, known.target))

@@ -24,7 +24,8 @@ from sparkmirror.kafka.rounds import Results
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import TopicFilter, group_filter
 from sparkmirror.offsets import condensing
-from sparkmirror.offsets.group_records import ExactTarget, GroupSeen, GroupsSeen, UpstreamOffset
+from sparkmirror.offsets.group_records import ExactTarget, GroupLeft, GroupSeen, GroupsSeen, UpstreamOffset
+from sparkmirror.offsets.left_offsets import renewed
 from sparkmirror.offsets.translation import exact
 
 NO_UPSTREAM: Upstream = {}
@@ -66,7 +67,25 @@ class NoUpstream:
         return
 
 
-Action = Remember | Unreadable | NoUpstream
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftBehind:
+    """What groups have left behind on the source is not what is on record of it.
+
+    Attributes:
+        known: what is on record, by key.
+        found: what the source answered, by group.
+    """
+
+    known: Mapping[str, GroupLeft]
+    found: Mapping[str, Offsets]
+
+    @property
+    def change(self) -> None:
+        """It changes no setting."""
+        return
+
+
+Action = Remember | Unreadable | NoUpstream | LeftBehind
 
 Translate: TypeAlias = Callable[[TopicPartition, int], ExactTarget | None]
 """What an offset of the source is on the target, where that is known exactly."""
@@ -98,21 +117,23 @@ class GroupRecords:
         sides, timeout_ms = self._sides, self._sides.flow.admin_timeout_ms
         known: Mapping[str, GroupSeen] = {}
         before: GroupsSeen | None = None
+        left: Mapping[str, GroupLeft] = {}
         if sides.store is not None:
             sides.store.follow()
             known, before = sides.store.state.groups, sides.store.state.groups_seen
+            left = dict(sides.store.state.left)  # as it was before the source was asked
         before = before or GroupsSeen(time_ms=0)
         at = now_ms()
         fetched = committed_now(sides, known, timeout_ms)
         unreadable = {name: str(failure) for name, failure in fetched.failed.items()}
-        translate = self._translate(fetched.found)
+        translate, behind = self._translate(fetched.found), left_behind(left, fetched.found)
         try:
             upstream = self._upstream.of(fetched.found, known)
         except SparkmirrorError as failure:
             kept = upstream_on_record(known, fetched.found)
             decided = decide(known, before, fetched.found, unreadable, at, kept, translate)
-            return (*decided, NoUpstream(reason=str(failure)))
-        return decide(known, before, fetched.found, unreadable, at, upstream, translate)
+            return (*decided, *behind, NoUpstream(reason=str(failure)))
+        return (*decide(known, before, fetched.found, unreadable, at, upstream, translate), *behind)
 
     def _translate(self, found: Mapping[str, Offsets]) -> Translate:
         """Where committed offsets lie on the target, while the offset map is exact there; only once it grows large."""
@@ -134,12 +155,27 @@ class GroupRecords:
             if isinstance(action, Remember):
                 self._sides.store.write([*action.seen, action.at], tombstones=action.gone)
                 results.append(Result(action=action))
+            elif isinstance(action, LeftBehind):
+                self._put_on_record(action)
             elif isinstance(action, NoUpstream):
                 failure = f"the record of {self._sides.flow.name.back} cannot be read: {action.reason}"
                 results.append(Result(action=action, failure=failure))
             else:
                 results.append(Result(action=action, failure=f"group {action.group}: {action.reason}"))
         return results
+
+    def _put_on_record(self, behind: LeftBehind) -> None:
+        """Writes what has changed, but nothing over what an operation has put there meanwhile."""
+        assert self._sides.store is not None
+        self._sides.store.follow()
+        now = self._sides.store.state.left
+        written, gone = renewed({key: one for key, one in behind.known.items() if now.get(key) == one}, behind.found)
+        self._sides.store.write(written, tombstones=gone)
+
+
+def left_behind(known: Mapping[str, GroupLeft], found: Mapping[str, Offsets]) -> tuple[LeftBehind, ...]:
+    """What is to be put on record of what groups have left behind, if it has changed; by key what is on record."""
+    return (LeftBehind(known=known, found=found),) if any(renewed(known, found)) else ()
 
 
 def committed_now(

@@ -6,8 +6,9 @@ operator where a group stands.
 Invariants: whatever keeps an offset of a group from the target has a `Standing` of its own, so that "nothing happens"
 always has a reason. Where two flows write to one topic both maps decide (`offsets.interleaved`); and an offset that the
 flow back itself has committed on the source is where the group stands on the target already, so nothing is committed.
-A translation below the log start of the copy would be out of range, and ``auto.offset.reset`` could skip all there is:
-it leads to the log start. A leader that was asked for that and does not answer leaves no translation.
+One that a group has left behind, since an operation has taken it to the target, moves it no further there. A
+translation below the log start of the copy would be out of range, and ``auto.offset.reset`` could skip all there is: it
+leads to the log start. A leader that was asked for that and does not answer leaves no translation.
 
 Reference: MirrorMaker 2's ``MirrorCheckpointConnector.findConsumerGroups``, ``MirrorCheckpointTask``.
 """
@@ -29,6 +30,7 @@ from sparkmirror.offsets.group_commits import Commits, Verdict, judge
 from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import meet, not_beyond, upstream_of
+from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Left, is_left
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import (
     NotYet,
@@ -74,6 +76,7 @@ class Observed:
         there: what the groups have committed there.
         unreadable_there: why that is not known, for some of them.
         commits: what the flow itself has committed there last, by group and partition of the target.
+        left: what groups have left behind on the source, since operations have taken them to the target.
         operation: the newest one of the flow back, as it was on record before anything else was looked at; none where
             the target was not asked.
         log_starts: of the partitions of the target that were asked for it; None where the leader did not answer.
@@ -93,6 +96,7 @@ class Observed:
     there: Mapping[str, Offsets] = field(default_factory=dict)
     unreadable_there: Mapping[str, str] = field(default_factory=dict)
     commits: Commits = field(default_factory=dict)
+    left: Left = field(default_factory=lambda: NOTHING_LEFT)
     operation: LastOperation = NO_OPERATION
     log_starts: Mapping[TopicPartition, int | None] = field(default_factory=dict)
 
@@ -122,6 +126,19 @@ class BackUnreadable:
         return
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InRing:
+    """Groups that have committed in topics of a ring: nothing of these is translated."""
+
+    groups: tuple[str, ...]
+    topics: tuple[str, ...]
+
+    @property
+    def change(self) -> None:
+        """Nothing is changed."""
+        return
+
+
 class Standing(Enum):
     """Where a group, or one of its partitions, stands."""
 
@@ -142,12 +159,17 @@ class Standing(Enum):
     PLACING = Reason.PLACING.value
     RECREATED = Reason.RECREATED.value
     PARTED = Reason.PARTED.value
+    RING = Reason.RING.value
     BACK_UNREADABLE = Reason.BACK_UNREADABLE.value
     UNCHECKED = Reason.UNCHECKED.value
     LOG_START_UNKNOWN = Reason.LOG_START_UNKNOWN.value
     UNREADABLE_THERE = "its offsets on the target cannot be read"
     OTHER_KIND_THERE = "on the target there is a group of another kind with its name"
     ACTIVE_THERE = "it has members on the target, which are never disturbed"
+    LEFT_BEHIND = (
+        "an operation has taken the group to the target, and this is what it has left behind: it stays where it is "
+        "there until its consumers commit another offset here"
+    )
     GOES_BACK = "on the target it is further, by the flow's own commit, and goes back at the next round"
     FURTHER_THERE = (
         "on the target it is further, by a commit that is not the flow's, and is left there: "
@@ -167,6 +189,7 @@ _TRANSLATED = frozenset(
         Standing.UNREADABLE_THERE,
         Standing.OTHER_KIND_THERE,
         Standing.ACTIVE_THERE,
+        Standing.LEFT_BEHIND,
         Standing.GOES_BACK,
         Standing.FURTHER_THERE,
         Standing.LEVEL,
@@ -179,6 +202,7 @@ _STANDS = {
     Verdict.BACK_WITH_SOURCE: Standing.GOES_BACK,
     Verdict.BACK_WITH_COPY: Standing.GOES_BACK,
     Verdict.LEFT: Standing.FURTHER_THERE,
+    Verdict.LEFT_BEHIND: Standing.LEFT_BEHIND,
 }
 _WHY = {reason: Standing[reason.name] for reason in Reason}
 
@@ -345,10 +369,15 @@ def obstacle(observed: Observed, group: str) -> tuple[Standing, str] | None:
     return (Standing.PLACING, "") if observed.operation.placing else None
 
 
-def without_back(observed: Observed) -> list[BackUnreadable]:
-    """What a round is to report where the record of the flow back is needed and cannot be read."""
+def untold(observed: Observed) -> list[BackUnreadable | InRing]:
+    """What a round is to report where nothing tells what groups have read: no record of the flow back, or a ring."""
     reason = observed.back.unreadable or observed.operation.unreadable
-    return [BackUnreadable(reason=reason)] if reason else []
+    rows = [
+        (group, place.topic) for group, own in observed.offsets.items() for place in own.keys() & observed.back.ring
+    ]
+    groups, topics = (tuple(sorted({row[column] for row in rows})) for column in (0, 1))
+    ring = [InRing(groups=groups, topics=topics)] if rows else []
+    return [*([BackUnreadable(reason=reason)] if reason else []), *ring]
 
 
 def unread(actions: Sequence[object], flow: FlowConfig) -> list[Result]:
@@ -357,7 +386,14 @@ def unread(actions: Sequence[object], flow: FlowConfig) -> list[Result]:
         f"no group offset is translated: the record of {flow.name.back}, which may write to the same topics or be "
         "placing groups, cannot be read"
     )
-    return [Result(action=one, failure=f"{why}: {one.reason}") for one in actions if isinstance(one, BackUnreadable)]
+    found = [Result(action=one, failure=f"{why}: {one.reason}") for one in actions if isinstance(one, BackUnreadable)]
+    return [*found, *(Result(action=one, failure=_in_ring(one)) for one in actions if isinstance(one, InRing))]
+
+
+def _in_ring(found: InRing) -> str:
+    more = f" and {len(found.topics) - 1} more" if len(found.topics) > 1 else ""
+    where = f"offsets of {len(found.groups)} groups are not translated in topic {found.topics[0]}{more}"
+    return f"{where}: {Reason.RING.value}; set them on the target by hand, or name these groups in groups.exclude"
 
 
 def _line(observed: Observed, place: GroupPlace) -> GroupLine:
@@ -368,7 +404,7 @@ def _line(observed: Observed, place: GroupPlace) -> GroupLine:
     found, result = _translated(observed, place)
     target = _target(observed, partition)
     there = observed.there.get(group, {}).get(target, Committed(NO_OFFSET)).offset
-    standing, detail = _standing(observed, GroupPlace(group, target), found, result, there)
+    standing, detail = _standing(observed, place, target, found, result, there)
     return GroupLine(
         group=group,
         standing=standing,
@@ -382,21 +418,38 @@ def _line(observed: Observed, place: GroupPlace) -> GroupLine:
 
 
 def _standing(
-    observed: Observed, target: GroupPlace, committed: Committed, result: Translation, there: int
+    observed: Observed,
+    place: GroupPlace,
+    target: TopicPartition,
+    committed: Committed,
+    result: Translation,
+    there: int,
 ) -> tuple[Standing, str]:
     if isinstance(result, NotYet):
         return _WHY[result.reason], ""
-    hindered = obstacle(observed, target.group)
+    hindered = obstacle(observed, place.group)
     if hindered is not None:
         return hindered
-    standing = _STANDS[judge(there, FlowCommit(result.offset, committed.offset), commit_of(observed, target))]
+    known = Known(
+        place=place,
+        target=GroupPlace(place.group, target),
+        committed=committed,
+        offset=result.offset,
+        lies=result.place,
+    )
+    standing = _STANDS[verdict_on(observed, known)]
+    if standing is Standing.LEFT_BEHIND:
+        return standing, ""
     further = f"{there - result.offset} further; " if there > result.offset else ""
     return standing, further + result.place.value
 
 
-def commit_of(observed: Observed, target: GroupPlace) -> FlowCommit | None:
-    """What the flow itself has committed for a partition of the target last, as far as is on record."""
-    return observed.commits.get(target.group, {}).get(target.partition)
+def verdict_on(observed: Observed, known: Known) -> Verdict:
+    """What becomes of the offset that a group without members has on the target."""
+    (group, place), target = known.place, known.target.partition
+    there = observed.there.get(group, {}).get(target, Committed(NO_OFFSET)).offset
+    left = is_left(observed.left, group, place, known.committed.offset)
+    return judge(there, known.commit, observed.commits.get(group, {}).get(target), left=left)
 
 
 def _translated(observed: Observed, place: GroupPlace) -> tuple[Committed, Translation]:
@@ -451,6 +504,8 @@ def _plainly(
     offsets = observed.maps.get(partition)
     if committed is None or offsets is None or partition.topic not in observed.renamed:
         return NotYet(Reason.NOTHING_MIRRORED)
+    if partition in observed.back.ring:
+        return NotYet(Reason.RING)
     end = observed.empty.get(partition) if committed.offset <= offsets.position else None
     found = translate(offsets, committed.offset, observed.inherited.get(partition))
     if observed.back.placing:

@@ -42,6 +42,8 @@ UNREADABLE = UpstreamOffset(NO_OFFSET, Reason.BACK_UNREADABLE.name, exact=False)
 UNCHECKED = UpstreamOffset(NO_OFFSET, Reason.UNCHECKED.name, exact=False)
 
 _NOTHING = NotYet(Reason.NOTHING_MIRRORED)
+IN_RING = UpstreamOffset(NO_OFFSET, Reason.RING.name, exact=False)
+"""Nothing tells where such an offset leads to, so it is not translated, also when the source is gone."""
 
 
 class UpstreamOffsets:
@@ -77,7 +79,9 @@ class UpstreamOffsets:
         while True:
             back = self._record.read(places)
             found = with_unchecked(self._translated(offsets, back), offsets, known, back.unchecked)
-            if all(one.exact for own in found.values() for one in own.values()) or time.monotonic() >= deadline:
+            if not any(_may_change(one) for own in found.values() for one in own.values()):
+                return found
+            if time.monotonic() >= deadline:
                 return found
             time.sleep(POLL_SECONDS)
 
@@ -123,7 +127,9 @@ def decide(
     """
     found: dict[str, dict[TopicPartition, UpstreamOffset]] = {}
     for group, committed in offsets.items():
-        for place in committed.keys() & back.copies.keys():
+        if in_ring := committed.keys() & back.ring:
+            found.setdefault(group, {}).update(dict.fromkeys(in_ring, IN_RING))
+        for place in committed.keys() & back.copies.keys() - back.ring:
             at, known = committed[place].offset, own.get(place)
             plain = _NOTHING if known is None else translate(known, at, inherited.get(place))
             one = upstream_of(back.copies[place], at, known, plain)
@@ -185,6 +191,11 @@ def upstream_on_record(
                 exact = upstream.exact and own[place].offset == before
                 kept.setdefault(group, {})[place] = replace(upstream, exact=exact)
     return kept
+
+
+def _may_change(one: UpstreamOffset) -> bool:
+    """Whether the flow back may tell more in a moment."""
+    return not one.exact and one != IN_RING
 
 
 def _is_open(one: UpstreamOffset) -> bool:

@@ -21,6 +21,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
 from sparkmirror.duties.flow_back import LANDED_SECONDS
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, divergence, doubt, fence, homeward, look
@@ -313,7 +314,8 @@ class Failback:
         ]
         self._let_in(operation)
         self._procedure.allow(operation)
-        self._store.write(orders, tombstones=[HOLD_KEY])
+        left = tuple(self._store.state.left)  # what groups have there now is where they are again
+        self._store.write(orders, tombstones=[HOLD_KEY, *left])
         self._tell(f"{self._forth.flow.name} is released")
 
     def _not_behind(self, found: Sequence[Divergent], seen: Comparison) -> tuple[Divergent, ...]:
@@ -393,6 +395,7 @@ def decided(
             lost={one.copy: one.offset for one in seen.lost},
             stood=commits_of(forth.store.state.committed.values()),
             doubtful=doubt.in_doubt(back),
+            ring=Rings(back).of(here),
         )
     )
 

@@ -159,7 +159,7 @@ def _offset(
         return Offset(line=line, finding=finding, hindrance=_hindrance(flow, line, ranges))
     now = observed.offsets[line.group][here].offset
     known = flow.groups.sync_enabled and NO_OFFSET not in (line.there, line.translated)
-    usable = known and line.standing is not Standing.ACTIVE_THERE
+    usable = known and line.standing not in (Standing.ACTIVE_THERE, Standing.LEFT_BEHIND)
     missed = 0 if finding is None else finding.skipped + (0 if leaves_out(flow) else _left_out(offsets, finding))
     back = _back(observed, here)
     return Offset(

@@ -75,6 +75,7 @@ class HomewardSight:
         moved: the groups that the operation has moved already.
         commits: what the flow that goes there has committed there last, as it is on record.
         lost: by partition here, from which offset on its log has lost what had been copied into it.
+        ring: partitions here to which records from there come through other clusters.
         stood: what the flow that came from there has committed here last, with where the group stood there.
         doubtful: partitions here of which the flow that goes there may have brought more than is on record.
     """
@@ -95,6 +96,7 @@ class HomewardSight:
     lost: Mapping[TopicPartition, int] = field(default_factory=dict)
     stood: Commits = field(default_factory=dict)
     doubtful: frozenset[TopicPartition] = frozenset()
+    ring: frozenset[TopicPartition] = frozenset()
 
 
 def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
@@ -120,6 +122,8 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     found = MovedPlace(partition=here, target=there, committed=committed, before=before)
     if there in sight.absent:
         return left_out_as_absent(found, there)
+    if here in sight.ring:
+        return replace(found, exact=False, text=Reason.RING.value)
     at = min(committed.offset, sight.lost.get(here, committed.offset))  # behind it lie other records than it meant
     plain, offsets = _on(sight, here, at), sight.local.maps.get(here)
     back = _copied(sight, here)

@@ -30,6 +30,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.group_records import commits_of
 from sparkmirror.offsets.ledger import Operation
+from sparkmirror.offsets.left_offsets import left_of
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.state import JournalState
@@ -338,6 +339,7 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None) -> 
         upstream=upstream_on_record(state.groups, offsets),
         back=str(flow.name.back),
         commits=commits_of(state.committed.values()),
+        left=left_of(state.left.values()),
         moved=moved_while_held(state, operation),
         recreated=changed.recreated,
         parted={place: one.offset for place, one in changed.parted.items()},

@@ -3,7 +3,9 @@
 Invariants: nothing is guessed: a place without a translation is left out with the reason; a group that has members on
 the target is not touched; an offset on the target goes back only if the flow itself has committed it last
 (`offsets.group_commits`). One that is further by another's commit stays, since a consumer may have read there, and is
-never told as exact; where others have set a group back or gone on since it was moved, it stays too.
+never told as exact; where others have set a group back or gone on since it was moved, it stays too. So does a group
+that an earlier operation has taken to the target and that has not been used on the source since
+(`offsets.left_offsets`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from sparkmirror.offsets.group_commits import Commits, Verdict, judge
 from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import left_out, meet
+from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Left, is_left
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import (
     NotYet,
@@ -83,6 +86,7 @@ class Sight:
         upstream: by group where offsets lead to by the map of the flow the other way, as it is on record.
         back: the name of that flow.
         commits: what the flow itself has committed on the target last, as it is on record.
+        left: what groups have left behind on the source, since operations have taken them to the target.
         moved: groups that the operation has moved already, or earlier ones since the flow is held.
         recreated: source topics that were deleted and created again since they were copied.
         parted: where logs of the source part from what was copied of them.
@@ -100,6 +104,7 @@ class Sight:
     upstream: Mapping[str, Mapping[TopicPartition, UpstreamOffset]] = field(default_factory=dict)
     back: str = ""
     commits: Commits = field(default_factory=dict)
+    left: Left = field(default_factory=lambda: NOTHING_LEFT)
     moved: frozenset[str] = frozenset()
     recreated: frozenset[str] = frozenset()
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -120,7 +125,8 @@ class MovedPlace:
         exact: whether nothing is read twice; False too where there is no offset and it may be.
         further: offsets that the group stands beyond its translation, by a commit that is not the flow's: it stays
             there, and skips what it has not read of them.
-        used: whether others have committed on the target since the operation moved the group: it stays there.
+        used: whether others have committed on the target since the operation moved the group, or an earlier operation
+            has taken it there and it has committed nothing on the source since: it stays there.
         skipped: offsets that the group has not read and that the target does not have, so many at most: they were never
             copied, or are gone there.
         absent: whether the target's partition does not exist, so that nothing can be committed for it.
@@ -187,6 +193,12 @@ class GroupMove:
             for place in self.places
             if place.target is not None and place.target in wanted and not place.further and not place.used
         }
+
+    @property
+    def left(self) -> dict[TopicPartition, int]:
+        """What it leaves behind on the source when the target has what it is to have."""
+        wanted = self.wanted
+        return {place.partition: place.committed.offset for place in self.places if place.target in wanted}
 
     @property
     def void(self) -> list[tuple[str, TopicPartition]]:
@@ -376,7 +388,10 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     placed = found.before < there.offset or commit is not None  # what was left further has no commit of the flow's
     if group in sight.moved and placed and used_since(found.before, there.offset, commit):
         return replace(found, offset=found.before, skipped=0, used=True, text=USED)
-    verdict = judge(found.before, FlowCommit(there.offset, found.committed.offset), commit)
+    left = found.before != NO_OFFSET and is_left(sight.left, group, found.partition, found.committed.offset)
+    verdict = judge(found.before, FlowCommit(there.offset, found.committed.offset), commit, left=left)
+    if verdict is Verdict.LEFT_BEHIND:
+        return replace(found, offset=found.before, skipped=0, used=True, text=verdict.value)
     if verdict is Verdict.LEFT:
         return _left(replace(found, skipped=0), found.before - there.offset)
     back = f" (back from {found.before}: {verdict.value})" if verdict.goes_back else ""

@@ -55,6 +55,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets import group_commits
 from sparkmirror.offsets.group_records import FlowCommit, GroupsSeen, commits_of
 from sparkmirror.offsets.ledger import Operation
+from sparkmirror.offsets.left_offsets import with_left
 from sparkmirror.offsets.orders import HOLD_KEY, HoldOrder
 
 LOOK_SECONDS = 0.5
@@ -458,10 +459,12 @@ class Procedure:
         self._operator.note(active=active)
 
     def _put_on_record(self, decided: Sequence[moves.GroupMove], failed: Mapping[str, Exception]) -> None:
-        """What the target has taken, and which groups that concerns."""
+        """What the target has taken, which groups that concerns, and what they leave behind on the source."""
         moved = [move for move in decided if move.wanted and move.group not in failed]
         taken = {move.group: move.commits for move in moved}
-        self._store.write(*group_commits.records(self._store.state.committed, taken))
+        written, gone = group_commits.records(self._store.state.committed, taken)
+        left = with_left(self._store.state.left, {move.group: move.left for move in moved})
+        self._store.write([*written, *left], tombstones=gone)
         moved_so_far = {*(move.group for move in moved), *look.moved_by(self._operator.operation)}
         open_ones = {name for name, why in failed.items() if not _has_members(why)}
         operation = self._operator.operation

@@ -10,7 +10,7 @@ for now; a flow is released only by whoever says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -53,9 +53,11 @@ from sparkmirror.flow.repositioning import is_stopped
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import told
 from sparkmirror.kafka import admin
+from sparkmirror.kafka.groups import Offsets, fetch_offsets
 from sparkmirror.kafka.store import Store
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.ledger import Operation
+from sparkmirror.offsets.left_offsets import at_release, left_of
 from sparkmirror.offsets.orders import HOLD_KEY
 from sparkmirror.offsets.state import JournalState
 
@@ -304,8 +306,19 @@ class Desk:
                 Procedure(self._sides, self._file, operator, tell).allow(newest, at_home(newest))
             if fence_only:
                 return
-            self._store.write([], tombstones=[HOLD_KEY])
+            left, gone = at_release(state.left, self._committed_at_the_source(left_of(state.left.values())))
+            self._store.write(left, tombstones=[HOLD_KEY, *gone])
             tell(f"{flow.name} is released: it goes on within seconds where it runs, else with sparkmirror run")
+
+    def _committed_at_the_source(self, groups: Iterable[str]) -> Mapping[str, Offsets]:
+        """What these groups have committed there by now; those that do not answer are asked by the flow."""
+        names = sorted(groups)
+        try:
+            if names:
+                admin.cluster_id(self._sides.source, look.REACH_MS)
+            return fetch_offsets(self._sides.source, names, look.ASK_MS).found
+        except SparkmirrorError:
+            return {}
 
     def report(self, operation: Operation) -> Report:
         """What is to be said of an operation now.

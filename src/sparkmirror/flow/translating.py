@@ -234,6 +234,8 @@ class Translator:
                 found[place] = NotYet(Reason.NOTHING_MIRRORED)
             elif origin.topic in source.recreated:
                 found[place] = NotYet(Reason.RECREATED)
+            elif origin in back.ring:
+                found[place] = NotYet(Reason.RING)
             else:
                 plain = way(self._flow(maps[origin], origin), back.copies.get(origin), offset)
                 parting = source.parted.get(origin)

@@ -5,6 +5,9 @@ lost the end of its log, and what was copied again lies lower. Or a consumer has
 first two cases nobody has read there, and a group that stays skips records; in the third it must stay. What tells them
 apart is the flow's own record of what it has committed (`group_records.GroupCommitted`).
 
+A group that an operation has taken to the target lives there: what it has left behind on the source moves it nowhere
+(`left_offsets`).
+
 Invariants: an offset goes back only if the flow itself has committed that very offset last, so one that a consumer has
 committed never does; and one of the flow's never stays beyond its translation, which is never too far, so that nothing
 is skipped. Where the offset map was thinned since, such a group reads some records again.
@@ -27,6 +30,7 @@ class Verdict(Enum):
     BACK_WITH_SOURCE = "the group was set back at the source"
     BACK_WITH_COPY = "its translation is lower now"
     LEFT = "it is further, by a commit that is not the flow's"
+    LEFT_BEHIND = "an operation has taken the group there, and it goes on where it stands"
 
     @property
     def goes_back(self) -> bool:
@@ -39,14 +43,20 @@ class Verdict(Enum):
         return self is Verdict.FORWARD or self.goes_back
 
 
-def judge(there: int, wanted: FlowCommit, commit: FlowCommit | None) -> Verdict:
+def judge(there: int, wanted: FlowCommit, commit: FlowCommit | None, *, left: bool = False) -> Verdict:
     """What becomes of the offset that a group without members has on the target.
 
     Args:
         there: that offset, or `NO_OFFSET`.
         wanted: what would be committed now.
         commit: what the flow itself has committed there last, as far as is on record.
+        left: whether what the group has committed on the source is what it has left behind there.
     """
+    verdict = _by_offsets(there, wanted, commit)
+    return Verdict.LEFT_BEHIND if left and verdict not in (Verdict.LEVEL, Verdict.BACK_WITH_COPY) else verdict
+
+
+def _by_offsets(there: int, wanted: FlowCommit, commit: FlowCommit | None) -> Verdict:
     if there == NO_OFFSET or there < wanted.downstream:
         return Verdict.FORWARD
     if there == wanted.downstream:

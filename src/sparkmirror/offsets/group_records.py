@@ -8,8 +8,12 @@ these.
 
     ["committed", name, topic]   what the flow itself has committed last for a group on the target
 
-The last tells the flow's own commits from those of consumers that have used the group on the target: only the former
-may go back there (`group_commits`).
+This tells the flow's own commits from those of consumers that have used the group on the target: only the former may
+go back there (`group_commits`).
+
+    ["left", name, topic]   what a group had committed on the source when an operation took it to the target
+
+Its consumers have gone on at the target from there, so that very offset says nothing any more (`left_offsets`).
 
 Invariants: a record says what the source answered at its time, and it still did so at the time of the newest
 ``["groups"]``. A target offset in it was exact at that time; it outlives what the offset map knew then, but only as
@@ -162,7 +166,32 @@ class GroupCommitted:
         return json_text.write({"v": json_text.VERSION, "offsets": rows})
 
 
-GroupRecord = GroupSeen | GroupsSeen | GroupCommitted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLeft:
+    """What a group has left behind on the source, since an operation has moved it to the target.
+
+    Attributes:
+        group: its name.
+        topic: of the source.
+        offsets: by partition; `NO_OFFSET` for whatever the source answers when it is asked next.
+    """
+
+    group: str
+    topic: str
+    offsets: Mapping[int, int]
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return json_text.write(["left", self.group, self.topic])
+
+    def value(self) -> str:
+        """The record's value."""
+        rows = [[number, self.offsets[number]] for number in sorted(self.offsets)]
+        return json_text.write({"v": json_text.VERSION, "offsets": rows})
+
+
+GroupRecord = GroupSeen | GroupsSeen | GroupCommitted | GroupLeft
 
 
 def commits_of(records: Iterable[GroupCommitted]) -> dict[str, dict[TopicPartition, FlowCommit]]:
@@ -202,6 +231,12 @@ def _committed(name: list[Any], data: dict[str, Any]) -> GroupCommitted:
     return GroupCommitted(group=str(group), topic=str(topic), commits=commits)
 
 
+def _left(name: list[Any], data: dict[str, Any]) -> GroupLeft:
+    _, group, topic = name
+    offsets = {int(number): int(offset) for number, offset in data["offsets"]}
+    return GroupLeft(group=str(group), topic=str(topic), offsets=offsets)
+
+
 def _groups(_name: list[Any], data: dict[str, Any]) -> GroupsSeen:
     unread = {str(group): int(at) for group, at in data.get("unread", {}).items()}
     return GroupsSeen(time_ms=int(data["time_ms"]), unread=unread)
@@ -211,5 +246,6 @@ READERS: dict[str, Callable[[list[Any], dict[str, Any]], GroupRecord]] = {
     "group": _group,
     "groups": _groups,
     "committed": _committed,
+    "left": _left,
 }
 """The readers of these kinds, for ``records.parse``."""

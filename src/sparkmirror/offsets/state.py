@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.duty_records import AclRecord, DutyRound
-from sparkmirror.offsets.group_records import GroupCommitted, GroupSeen, GroupsSeen
+from sparkmirror.offsets.group_records import GroupCommitted, GroupLeft, GroupSeen, GroupsSeen
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited
 from sparkmirror.offsets.ledger import Claim, Ledger, Operation
 from sparkmirror.offsets.map import PartitionMap
@@ -57,6 +57,7 @@ _MANY: Mapping[type, str] = {
     MoveOrder: "moves",
     GroupSeen: "groups",
     GroupCommitted: "committed",
+    GroupLeft: "left",
 }
 """Where the newest record is kept: one of the kind, or one for each key."""
 
@@ -95,6 +96,7 @@ class JournalState:
         groups: what groups had committed on the source when it was seen last, by key.
         groups_seen: when that was.
         committed: what the flow itself has committed for groups on the target, by key.
+        left: what groups have left behind on the source, since operations have moved them to the target, by key.
         ledger: who switches the clusters over, and how far that has come.
         life: the driver's newest sign.
         stopped: whether the last run ended cleanly.
@@ -120,6 +122,7 @@ class JournalState:
     groups: dict[str, GroupSeen] = field(default_factory=dict)
     groups_seen: GroupsSeen | None = None
     committed: dict[str, GroupCommitted] = field(default_factory=dict)
+    left: dict[str, GroupLeft] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     life: Life | None = None
     stopped: Stopped | None = None
@@ -167,7 +170,9 @@ class JournalState:
                 setattr(self, _ONE[type(record)], record)
             case RateOrder() | HoldOrder() | DiscoverOrder():
                 setattr(self, _ONE[type(record)], record)
-            case Happened() | DutyRound() | AclRecord() | TopicOrder() | MoveOrder() | GroupSeen() | GroupCommitted():
+            case (Happened() | DutyRound() | AclRecord() | TopicOrder() | MoveOrder()) | (
+                GroupSeen() | GroupCommitted() | GroupLeft()
+            ):
                 getattr(self, _MANY[type(record)])[record.key] = record
 
     def forget(self, key: str) -> None:
@@ -175,8 +180,9 @@ class JournalState:
         self.outdated.discard(key)
         self.ledger.forget(key)
         orders: tuple[dict[str, Any], ...] = (self.paused, self.moves)
-        others: tuple[dict[str, Any], ...] = (self.events, self.acls, self.later, self.groups, self.committed)
-        for known in (*orders, *others):
+        groups: tuple[dict[str, Any], ...] = (self.groups, self.committed, self.left)
+        others: tuple[dict[str, Any], ...] = (self.events, self.acls, self.later)
+        for known in (*orders, *groups, *others):
             known.pop(key, None)
         if key in _SINGLE:
             setattr(self, _SINGLE[key], None)

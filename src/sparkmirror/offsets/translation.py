@@ -62,6 +62,10 @@ class Reason(Enum):
     PLACING = "a failback that has not ended is placing the groups"
     RECREATED = "the topic was deleted and created again on the source, which has not been mirrored since"
     PARTED = "the source has lost the end of its log, and what the group has read there since is not mirrored"
+    RING = (
+        "the topic goes around a ring: the target's own records come to the source through other clusters, and nothing "
+        "tells which of them the group has read"
+    )
     BACK_UNREADABLE = "the record of the flow the other way cannot be read, which may have put the next record there"
     UNCHECKED = "the partition's leader does not say whether its log has lost what the flow the other way had put there"
     LOG_START_UNKNOWN = "the leader of the copy does not say where its log starts"

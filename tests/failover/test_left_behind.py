@@ -1,0 +1,150 @@
+"""What a group has left behind on the cluster that it was moved from pushes it nowhere on the one where it lives."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException
+
+from sparkmirror.lab.cluster import LabCluster
+from tests.failover.clients import next_records
+from tests.flow.logs import read
+from tests.flow.running import Running, commit, committed, create_topic, until, write_file
+from tests.flow.test_torn_while_idle import IDENTITY, write
+from tests.invoking import sparkmirror
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+ROUNDS_SECONDS = 6.0
+"""Several rounds of group offsets, one a second."""
+
+SETTINGS = {
+    "replication.policy.class": IDENTITY,
+    "sync.group.offsets.enabled": "true",
+    "sync.group.offsets.interval.seconds": "1",
+    "refresh.groups.interval.seconds": "1",
+    "tasks.max": "1",
+}
+
+
+def written(cluster: LabCluster, topic: str, born: str, count: int) -> None:
+    write(cluster, topic, [f"{born}-{number}".encode() for number in range(count)])
+
+
+def has(cluster: LabCluster, topic: str, count: int) -> None:
+    until(lambda: len(read(cluster, topic).get(0, [])) == count, f"{count} records on {cluster.name}", 240)
+
+
+def reads(cluster: LabCluster, group: str, topic: str, count: int) -> list[str]:
+    """What a member that commits behind so many records gets."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    found: list[str] = []
+    consumer.subscribe([topic])
+    try:
+        while len(found) < count:
+            message = consumer.poll(30)
+            assert message is not None, f"{group} got {found} and nothing more"
+            assert message.error() is None, message.error()
+            found.append((message.value() or b"").decode())
+            last = message
+        consumer.commit(message=last, asynchronous=False)
+    finally:
+        consumer.close()
+    return found
+
+
+def set_to(cluster: LabCluster, group: str, topic: str, offset: int) -> None:
+    """As ``kafka-consumer-groups.sh --reset-offsets`` does, once the last member has left."""
+
+    def done() -> bool:
+        try:
+            commit(cluster, group, topic, {0: offset})
+        except KafkaException:
+            return False
+        return True
+
+    until(done, f"{group} is set to {offset}", 60)
+
+
+def stays(cluster: LabCluster, group: str, topic: str, offset: int, value: str) -> None:
+    """Several rounds leave the group where it is."""
+    time.sleep(ROUNDS_SECONDS)
+    assert committed(cluster, group, topic) == {0: offset}
+    assert next_records(cluster, group, topic, read(cluster, topic)) == {0: value.encode()}
+
+
+def done(*words: str | Path) -> None:
+    ended = sparkmirror(*words)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluster_b, topic, tmp_path):
+    name = topic("home")
+    group = f"{name}-g"
+    for each in (cluster_a, cluster_b):
+        create_topic(each, name, 1)
+    file = write_file(
+        tmp_path / "mm2.properties",
+        {name: cluster_a, "b": cluster_b},
+        {f"{name}->b": name, f"b->{name}": name},
+        SETTINGS | {"groups": f"{name}-.*"},
+    )
+    idle = ("--wait-for-idle", "1", "--yes", "--report", tmp_path)
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        written(cluster_a, name, "old", 20)
+        has(cluster_b, name, 20)
+        assert reads(cluster_a, group, name, 10)[-1] == "old-9"
+        done("switchover", file, "--from", name, "--to", "b", *idle)
+        assert reads(cluster_b, group, name, 10) == [f"old-{number}" for number in range(10, 20)]
+        done("failback", file, "--to", name, *idle)
+        assert committed(cluster_a, group, name) == {0: 20}
+        set_to(cluster_a, group, name, 5)
+        stays(cluster_a, group, name, 5, "old-5")
+        assert reads(cluster_a, group, name, 3) == ["old-5", "old-6", "old-7"]
+        stays(cluster_a, group, name, 8, "old-8")
+        # What it commits on the other cluster from now on is its own again.
+        written(cluster_b, name, "new", 5)
+        has(cluster_a, name, 25)
+        assert reads(cluster_b, group, name, 5)[-1] == "new-4"
+        until(lambda: next_records(cluster_a, group, name, read(cluster_a, name)) == {0: None}, "carried on", 60)
+        mirror.stop_in_time()
+
+
+def test_a_release_after_a_failover_leaves_groups_where_they_have_read_since(cluster_a, cluster_b, topic, tmp_path):
+    name = topic("alarm")
+    group = f"{name}-g"
+    for each in (cluster_a, cluster_b):
+        create_topic(each, name, 1)
+    file = write_file(
+        tmp_path / "mm2.properties",
+        {name: cluster_a, "b": cluster_b},
+        {f"{name}->b": name},
+        SETTINGS | {"groups": f"{name}-.*"},
+    )
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        written(cluster_a, name, "old", 10)
+        has(cluster_b, name, 10)
+        assert reads(cluster_a, group, name, 10)[-1] == "old-9"
+        until(lambda: committed(cluster_b, group, name) == {0: 10}, "the group is there", 60)
+        forced = ("--yes", "--force", "--report", tmp_path)
+        done("failover", file, "--from", name, "--to", "b", *forced)
+        written(cluster_a, name, "late", 5)
+        assert reads(cluster_a, group, name, 5)[-1] == "late-4"
+        written(cluster_b, name, "away", 10)
+        assert reads(cluster_b, group, name, 3)[-1] == "away-2"
+        done("release", file, "--flow", f"{name}->b", "--yes")
+        has(cluster_b, name, 25)
+        stays(cluster_b, group, name, 13, "away-3")
+        done("failover", file, "--from", name, "--to", "b", *forced)  # and the next one does not either
+        stays(cluster_b, group, name, 13, "away-3")
+        mirror.stop_in_time()

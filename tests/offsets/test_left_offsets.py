@@ -1,0 +1,69 @@
+"""What groups have left behind counts until they have another offset there, or none."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.group_records import GroupLeft
+from sparkmirror.offsets.left_offsets import at_release, is_left, left_of, renewed, with_left
+from sparkmirror.offsets.records import parse
+from sparkmirror.offsets.state import JournalState
+
+ZERO, ONE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def left(**offsets: int) -> dict[str, GroupLeft]:
+    """The record of a group, by its key."""
+    one = GroupLeft(group="g", topic="orders", offsets={int(number[1:]): offset for number, offset in offsets.items()})
+    return {one.key: one}
+
+
+def test_a_record_is_read_as_it_was_written_and_leaves_with_its_tombstone():
+    (one,) = left(p0=7, p3=NO_OFFSET).values()
+    assert parse(one.key, one.value()) == one
+    state = JournalState()
+    state.take(one)
+    assert left_of(state.left.values()) == {"g": {ZERO: 7, TopicPartition("orders", 3): NO_OFFSET}}
+    state.forget(one.key)
+    assert state.left == {}
+
+
+@pytest.mark.parametrize(("on_record", "committed", "counts"), [(15, 15, True), (15, 16, False), (NO_OFFSET, 16, True)])
+def test_only_the_very_offset_is_left_behind(on_record, committed, counts):
+    assert is_left({"g": {ZERO: on_record}}, "g", ZERO, committed) is counts
+    assert not is_left({"g": {ZERO: on_record}}, "g", ONE, committed)
+    assert not is_left({"g": {ZERO: on_record}}, "h", ZERO, committed)
+
+
+def test_an_operation_adds_what_it_moves_to_what_is_on_record():
+    assert with_left(left(p0=5), {"g": {ONE: 9}}) == tuple(left(p0=5, p1=9).values())
+    assert with_left(left(p0=5), {"g": {ZERO: 6}}) == tuple(left(p0=6).values())
+    assert with_left(left(p0=5), {"g": {ZERO: 5}}) == ()
+    assert with_left(left(p0=5), {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("found", "kept", "gone"),
+    [
+        ({"g": {ZERO: (15, ""), ONE: (3, "")}}, (), ()),
+        ({"g": {ZERO: (16, ""), ONE: (3, "")}}, tuple(left(p1=3).values()), ()),
+        ({"g": {ZERO: (16, "")}}, (), tuple(left(p0=0))),
+        ({"g": {}}, (), tuple(left(p0=0))),
+        ({"h": {}}, (), ()),
+    ],
+)
+def test_what_the_group_has_committed_since_is_its_own(found, kept, gone):
+    assert renewed(left(p0=15, p1=3), found) == (kept, gone)
+
+
+def test_what_was_not_known_at_the_release_is_what_the_source_says_next():
+    unknown = left(p0=NO_OFFSET, p1=NO_OFFSET)
+    assert renewed(unknown, {"g": {ZERO: (15, "")}}) == (tuple(left(p0=15).values()), ())
+    assert renewed(unknown, {"h": {}}) == ((), ())
+
+
+def test_a_release_counts_all_that_consumers_have_committed_until_then():
+    assert at_release(left(p0=10, p1=3), {"g": {ZERO: (15, "")}}) == (tuple(left(p0=15).values()), ())
+    assert at_release(left(p0=10), {}) == (tuple(left(p0=NO_OFFSET).values()), ())
+    assert at_release(left(p0=10), {"g": {}}) == ((), tuple(left(p0=0)))
