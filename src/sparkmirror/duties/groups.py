@@ -460,8 +460,7 @@ def _translated(observed: Observed, place: GroupPlace) -> tuple[Committed, Trans
 
 def _in_the_log(observed: Observed, place: GroupPlace, result: Translation) -> Translation:
     """The same, but not below the log start of the copy, where that was asked for."""
-    target = _target(observed, place.partition)
-    if isinstance(result, NotYet) or target not in observed.log_starts:
+    if isinstance(result, NotYet) or (target := _target(observed, place.partition)) not in observed.log_starts:
         return result
     start = observed.log_starts[target]
     return NotYet(Reason.LOG_START_UNKNOWN) if start is None else still_there(result, start)
