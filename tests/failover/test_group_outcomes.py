@@ -168,3 +168,11 @@ def test_what_the_copy_has_lost_to_retention_is_counted_once():
     observed = replace(synced(with_target(40)), log_starts={THERE: 40})
     assert questions(observed, NAMES) == questions(READERS, NAMES), "by the maps"
     assert outcome(observed, Finding(Verdict.GONE, skipped=10)).skips == 10
+    (found,) = outcome(observed, Finding(Verdict.GONE, skipped=10)).offsets
+    assert found.line.translated == 30, "as it was verified"
+
+
+def test_what_the_copy_has_lost_to_retention_nobody_reads_again():
+    observed = replace(synced(with_target(25)), log_starts={THERE: 28})
+    assert outcome(observed).repeats == 2
+    assert outcome(replace(observed, log_starts={THERE: 40})).repeats == 0

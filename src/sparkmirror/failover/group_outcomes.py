@@ -142,7 +142,8 @@ def outcomes(
         for line in explain_group(observed, group):
             question = None if line.partition is None else asked.get((group, line.partition))
             finding = None if question is None else findings.get(question)
-            offsets.append(_offset(observed, line, finding, ranges))
+            one = _offset(observed, line, finding, ranges)
+            offsets.append(one if question is None else replace(one, line=_by_the_maps(line, question)))
         found.append(GroupOutcome(group=group, offsets=tuple(offsets)))
     return tuple(found)
 
@@ -166,10 +167,21 @@ def _offset(
         line=line,
         finding=finding,
         hindrance=_hindrance(flow, line, ranges),
-        repeats=_between(offsets, back, line.there, line.translated) if usable else 0,
+        repeats=_between(offsets, back, max(line.there, _log_start(observed, line)), line.translated) if usable else 0,
         skips=missed + (_between(offsets, back, line.translated, line.there) if usable else 0),
         ahead=max(0, now - offsets.position) if offsets.position != NO_OFFSET else 0,
     )
+
+
+def _by_the_maps(line: GroupLine, question: Question) -> GroupLine:
+    """The same, with the translation that was verified, whatever the copy's log has lost to retention."""
+    return replace(line, translated=question.translated)
+
+
+def _log_start(observed: Observed, line: GroupLine) -> int:
+    """The first offset that the copy still has; what lies before it nobody reads again."""
+    start = None if line.target is None else observed.log_starts.get(line.target)
+    return NO_OFFSET if start is None else start
 
 
 def leaves_out(flow: FlowConfig) -> bool:

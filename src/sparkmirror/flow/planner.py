@@ -113,11 +113,10 @@ def starts_of(
     }
     beginning = _beginning([p for p in starts if p not in moves], starts, seen.ends)
     foreign = occupied([pair for pair in pairs if pair[0] in beginning])
-    target_ids = ids_of_topics(target, {there.topic for _, there in pairs})
     known = Known(
         progress=progress,
         topic_ids=seen.ids,
-        target_ids=target_ids,
+        target_ids=ids_of_topics(target, {there.topic for _, there in pairs}),
         starts=starts,
         oldest=seen.oldest,
         ends=seen.ends if once else {},
