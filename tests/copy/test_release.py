@@ -303,6 +303,17 @@ def test_a_successor_goes_on_exactly_where_the_shift_before_ended(loop):
     assert len(topic.log) == mark
 
 
+def test_a_successor_puts_leader_epochs_on_record_that_were_only_met(loop):
+    """What a lane met and could not put on record is met again."""
+    topic = Topic(loop)
+    control = Control(topic)
+    lane = OneLane(topic, "lane-0.0", partition(opened=False))
+    lane.copy.epoch_on_record, lane.copy.epoch_met = 3, 5
+    hand_on(lane, control, shift_plan("lane-0.0", lane.copy.plan))
+    after = successor(topic, control)
+    assert (after.copy.epoch_on_record, after.copy.epoch_met) == (3, 3)
+
+
 def test_a_successor_leaves_alone_what_was_released(loop):
     topic = Topic(loop)
     control = Control(topic)

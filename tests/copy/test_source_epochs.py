@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+
+import pytest
 
 from sparkmirror.copy.arrivals import Ticket
 from sparkmirror.copy.partition import PartitionCopy
@@ -61,3 +64,14 @@ def test_batches_of_old_formats_have_no_epoch():
     recorded = Recorded(bench)
     bench.bring(0, log([batch(BEGIN, leader_epoch=-1)]))
     assert recorded.found == []
+
+
+@pytest.mark.parametrize(("leader_epoch", "stands"), [(9, False), (3, True)])
+def test_a_leader_that_knows_another_end_of_an_epoch_counts_if_a_batch_of_it_was_copied(leader_epoch, stands):
+    """An epoch of which no batch was copied may have had none; the leader need not have heard of it."""
+    bench = Bench(1)
+    copy = bench[0]
+    copy.leader_epoch, copy.epoch_met = leader_epoch, 3
+    asyncio.run(bench.lane.intake._diverged(copy, 2, copy.fetch_offset))
+    assert ("the source lost its tail" in copy.error) == stands
+    assert copy.leader_epoch == (leader_epoch if stands else 2)
