@@ -326,6 +326,8 @@ def test_a_group_that_an_earlier_operation_has_taken_there_stays_where_it_stands
 def test_a_group_leaves_behind_what_it_had_committed_where_it_is_moved_and_nowhere_else():
     (move,) = decide(sight(17))
     assert move.left == {HERE: 17}
+    (move,) = decide(sight(17, there=109))
+    assert (bool(move.further), move.left) == (True, {})
     (move,) = decide(replace(sight(17), maps={}))
     assert move.left == {}
     (move,) = decide(sight(17, there=103, state="Stable"))

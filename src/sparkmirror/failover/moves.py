@@ -196,9 +196,16 @@ class GroupMove:
 
     @property
     def left(self) -> dict[TopicPartition, int]:
-        """What it leaves behind on the source when the target has what it is to have."""
+        """What it leaves behind on the source when the target has what it is to have.
+
+        Not where it was further already, by a consumer's commit: there it was not moved, and is told as further again.
+        """
         wanted = self.wanted
-        return {place.partition: place.committed.offset for place in self.places if place.target in wanted}
+        return {
+            place.partition: place.committed.offset
+            for place in self.places
+            if place.target in wanted and not place.further
+        }
 
     @property
     def void(self) -> list[tuple[str, TopicPartition]]:
