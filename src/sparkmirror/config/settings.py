@@ -92,7 +92,7 @@ class Policies:
     Attributes:
         source_retention: the source deleted records that were not copied yet; ``stop`` unless set where
             ``auto.offset.reset`` is ``none``, as for a consumer.
-        source_tail_lost: the source lost records that were copied, in an unclean election.
+        source_tail_lost: the source lost records that were copied: an unclean election, or a restored disk.
         source_recreated: the source topic was deleted and made anew.
         target_recreated: the target topic was. The default copies again all that the source has: a mirror with a hole
             that nobody sees is worse than traffic, and in an empty topic nothing is there twice.

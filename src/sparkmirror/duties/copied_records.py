@@ -128,8 +128,8 @@ class CopiedRecords:
             cluster, sorted(oldest.found), OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms
         )
         for place, other in there.items():
-            for told in (oldest, ends):
-                looking[place].failure = told.failed.get(other, looking[place].failure)
+            for answers in (oldest, ends):
+                looking[place].failure = answers.failed.get(other, looking[place].failure)
         return {
             place: Span(oldest.found[other], ends.found[other]) for place, other in there.items() if other in ends.found
         }

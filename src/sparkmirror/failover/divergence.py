@@ -192,9 +192,11 @@ def lost_since(cluster: Cluster, found: Sequence[Divergent], timeout_ms: int) ->
     """
     last = {one.partition: one for one in sorted(found) if one.leader_epoch != UNDEFINED}
     asked = {place: one.leader_epoch for place, one in last.items()}
-    told = believed_ends(cluster, asked, timeout_ms).found
+    answers = believed_ends(cluster, asked, timeout_ms).found
     return {
-        place: max(0, end.end) for place, end in told.items() if end.epoch != asked[place] or end.end < last[place].end
+        place: max(0, end.end)
+        for place, end in answers.items()
+        if end.epoch != asked[place] or end.end < last[place].end
     }
 
 

@@ -198,7 +198,8 @@ class GroupMove:
     def left(self) -> dict[TopicPartition, int]:
         """What it leaves behind on the source when the target has what it is to have.
 
-        Not where it was further already, by a consumer's commit: there it was not moved, and is told as further again.
+        Not where a consumer's commit on the target was further already: the group was not moved there, and the report
+        says so again.
         """
         wanted = self.wanted
         return {

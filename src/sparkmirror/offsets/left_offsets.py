@@ -2,7 +2,7 @@
 
 A failover or a switchover takes a group from the source of its flow to the target, a failback from the source of the
 flow back to its target. The group still has an offset where it was. Its consumers have gone on from the translation of
-that offset, so the offset says nothing of them any more, however far it is: whoever translated it again would push the
+that offset, so the offset says nothing of them any more, however far it is: to translate it again would push the
 group over what it has not read.
 
 Invariants: an offset counts as left behind until the group has another one there, or none. A flow that was held asks
