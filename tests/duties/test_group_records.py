@@ -72,10 +72,14 @@ def test_only_what_is_new_is_written_and_what_is_gone_leaves():
 
 
 def test_what_a_group_has_left_behind_is_looked_at_in_each_round_and_written_only_when_it_changes():
-    one = GroupLeft(group="g", topic="orders", offsets={0: 5, 1: 7})
-    assert left_behind({one.key: one}, {"g": OFFSETS}) == ()
+    one = GroupLeft(group="g", topic="orders", offsets={0: 5, 1: 7}, time_ms=9)
+    assert left_behind({one.key: one}, {"g": OFFSETS}, {"g": 9}) == ()
     moved = {"g": {**OFFSETS, TopicPartition("orders", 0): Committed(6)}}
-    assert left_behind({one.key: one}, moved) == (LeftBehind(known={one.key: one}, found=moved),)
+    assert left_behind({one.key: one}, moved, {}) == (LeftBehind(known={one.key: one}, found=moved, back={}),)
+    back = {"g": 10}  # the group has been moved here later
+    assert left_behind({one.key: one}, {"g": OFFSETS}, back) == (
+        LeftBehind(known={one.key: one}, found={"g": OFFSETS}, back=back),
+    )
 
 
 def test_a_topic_of_a_group_and_a_group_that_the_source_has_no_more_leave():

@@ -148,3 +148,35 @@ def test_a_release_after_a_failover_leaves_groups_where_they_have_read_since(clu
         done("failover", file, "--from", name, "--to", "b", *forced)  # and the next one does not either
         stays(cluster_b, group, name, 13, "away-3")
         mirror.stop_in_time()
+
+
+def test_a_group_that_was_switched_over_and_back_again_takes_along_what_it_reads_from_then_on(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    """Back by a switchover of the flow back: nothing here was left behind any more when the flow is released."""
+    name = topic("again")
+    group = f"{name}-g"
+    for each in (cluster_a, cluster_b):
+        create_topic(each, name, 1)
+    file = write_file(
+        tmp_path / "mm2.properties",
+        {name: cluster_a, "b": cluster_b},
+        {f"{name}->b": name, f"b->{name}": name},
+        SETTINGS | {"groups": f"{name}-.*"},
+    )
+    idle = ("--wait-for-idle", "1", "--yes", "--report", tmp_path)
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        written(cluster_a, name, "old", 20)
+        has(cluster_b, name, 20)
+        assert reads(cluster_a, group, name, 10)[-1] == "old-9"
+        done("switchover", file, "--from", name, "--to", "b", *idle)
+        assert reads(cluster_b, group, name, 5)[-1] == "old-14"
+        done("switchover", file, "--from", "b", "--to", name, *idle)
+        written(cluster_a, name, "new", 10)
+        assert reads(cluster_a, group, name, 10)[-1] == "new-4"
+        done("release", file, "--flow", f"{name}->b", "--yes")
+        has(cluster_b, name, 30)
+        until(lambda: committed(cluster_b, group, name) == {0: 25}, "the flow takes it along", 60)
+        done("switchover", file, "--from", name, "--to", "b", *idle)
+        assert reads(cluster_b, group, name, 5) == [f"new-{number}" for number in range(5, 10)]
+        mirror.stop_in_time()

@@ -6,16 +6,20 @@ import pytest
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import GroupLeft
-from sparkmirror.offsets.left_offsets import at_release, is_left, left_of, renewed, with_left
+from sparkmirror.offsets.left_offsets import at_release, came_back, is_left, left_of, moved_at, renewed, with_left
 from sparkmirror.offsets.records import parse
 from sparkmirror.offsets.state import JournalState
 
 ZERO, ONE = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
-def left(**offsets: int) -> dict[str, GroupLeft]:
+MOVED_MS = 1_000
+
+
+def left(time_ms: int = MOVED_MS, **offsets: int) -> dict[str, GroupLeft]:
     """The record of a group, by its key."""
-    one = GroupLeft(group="g", topic="orders", offsets={int(number[1:]): offset for number, offset in offsets.items()})
+    by_number = {int(number[1:]): offset for number, offset in offsets.items()}
+    one = GroupLeft(group="g", topic="orders", offsets=by_number, time_ms=time_ms)
     return {one.key: one}
 
 
@@ -24,7 +28,7 @@ def test_a_record_is_read_as_it_was_written_and_leaves_with_its_tombstone():
     assert parse(one.key, one.value()) == one
     state = JournalState()
     state.take(one)
-    assert left_of(state.left.values()) == {"g": {ZERO: 7, TopicPartition("orders", 3): NO_OFFSET}}
+    assert left_of(state.left, {}) == {"g": {ZERO: 7, TopicPartition("orders", 3): NO_OFFSET}}
     state.forget(one.key)
     assert state.left == {}
 
@@ -37,33 +41,47 @@ def test_only_the_very_offset_is_left_behind(on_record, committed, counts):
 
 
 def test_an_operation_adds_what_it_moves_to_what_is_on_record():
-    assert with_left(left(p0=5), {"g": {ONE: 9}}) == tuple(left(p0=5, p1=9).values())
-    assert with_left(left(p0=5), {"g": {ZERO: 6}}) == tuple(left(p0=6).values())
-    assert with_left(left(p0=5), {"g": {ZERO: 5}}) == ()
-    assert with_left(left(p0=5), {}) == ()
+    assert with_left(left(p0=5), {"g": {ONE: 9}}, 2_000) == tuple(left(2_000, p0=5, p1=9).values())
+    assert with_left(left(p0=5), {"g": {ZERO: 6}}, 2_000) == tuple(left(2_000, p0=6).values())
+    assert with_left(left(p0=5), {"g": {ZERO: 5}}, 2_000) == tuple(left(2_000, p0=5).values())
+    assert with_left(left(p0=5), {}, 2_000) == ()
 
 
 @pytest.mark.parametrize(
-    ("found", "kept", "gone"),
+    ("found", "kept"),
     [
-        ({"g": {ZERO: (15, ""), ONE: (3, "")}}, (), ()),
-        ({"g": {ZERO: (16, ""), ONE: (3, "")}}, tuple(left(p1=3).values()), ()),
-        ({"g": {ZERO: (16, "")}}, (), tuple(left(p0=0))),
-        ({"g": {}}, (), tuple(left(p0=0))),
-        ({"h": {}}, (), ()),
+        ({"g": {ZERO: (15, ""), ONE: (3, "")}}, ()),
+        ({"g": {ZERO: (16, ""), ONE: (3, "")}}, tuple(left(p1=3).values())),
+        ({"g": {ZERO: (16, "")}}, tuple(left().values())),
+        ({"g": {}}, tuple(left().values())),
+        ({"h": {}}, ()),
     ],
 )
-def test_what_the_group_has_committed_since_is_its_own(found, kept, gone):
-    assert renewed(left(p0=15, p1=3), found) == (kept, gone)
+def test_what_the_group_has_committed_since_is_its_own_and_when_it_was_moved_is_kept(found, kept):
+    assert renewed(left(p0=15, p1=3), found) == kept
 
 
 def test_what_was_not_known_at_the_release_is_what_the_source_says_next():
     unknown = left(p0=NO_OFFSET, p1=NO_OFFSET)
-    assert renewed(unknown, {"g": {ZERO: (15, "")}}) == (tuple(left(p0=15).values()), ())
-    assert renewed(unknown, {"h": {}}) == ((), ())
+    assert renewed(unknown, {"g": {ZERO: (15, "")}}) == tuple(left(p0=15).values())
+    assert renewed(unknown, {"h": {}}) == ()
 
 
 def test_a_release_counts_all_that_consumers_have_committed_until_then():
-    assert at_release(left(p0=10, p1=3), {"g": {ZERO: (15, "")}}) == (tuple(left(p0=15).values()), ())
-    assert at_release(left(p0=10), {}) == (tuple(left(p0=NO_OFFSET).values()), ())
-    assert at_release(left(p0=10), {"g": {}}) == ((), tuple(left(p0=0)))
+    assert at_release(left(p0=10, p1=3), {"g": {ZERO: (15, "")}}) == tuple(left(p0=15).values())
+    assert at_release(left(p0=10), {}) == tuple(left(p0=NO_OFFSET).values())
+    assert at_release(left(p0=10), {"g": {}}) == tuple(left().values())
+
+
+@pytest.mark.parametrize(
+    ("back", "counts"), [({}, True), ({"h": 2_000}, True), ({"g": 1_000}, True), ({"g": 1_001}, False)]
+)
+def test_nothing_is_left_behind_by_a_group_that_the_flow_back_has_moved_here_since(back, counts):
+    known = left(p0=15)
+    assert left_of(known, back) == ({"g": {ZERO: 15}} if counts else {})
+    assert came_back(known, back) == (() if counts else tuple(known))
+
+
+def test_a_group_was_moved_when_the_newest_of_its_records_says():
+    more = GroupLeft(group="g", topic="bills", offsets={}, time_ms=MOVED_MS + 1)
+    assert moved_at([*left(p0=1).values(), more]) == {"g": MOVED_MS + 1}

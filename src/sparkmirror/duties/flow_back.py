@@ -36,6 +36,7 @@ from sparkmirror.offsets.group_commits import NO_COMMITS, Commits
 from sparkmirror.offsets.group_records import commits_of
 from sparkmirror.offsets.interleaved import FlowBack
 from sparkmirror.offsets.ledger import Operation
+from sparkmirror.offsets.left_offsets import Moved, moved_at
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
@@ -173,14 +174,28 @@ class FlowBackRecord:
         Raises:
             SparkmirrorError: the source cannot be asked, or a record there is not one of ours.
         """
+        state = self._state()
+        return NO_OPERATION if state is None else newest(state.ledger.operation)
+
+    def moved(self) -> Moved:
+        """When operations of the flow back have moved groups to the source last.
+
+        Raises:
+            SparkmirrorError: as `operation`.
+        """
+        state = self._state()
+        return {} if state is None else moved_at(state.left.values())
+
+    def _state(self) -> JournalState | None:
+        """The record as it is now; None where the flow back has none."""
         if self._store is None or not self._is_recorded():
-            return NO_OPERATION
+            return None
         if self._store.state.flow is None:
             self._store.follow()
         assert self._back.store is not None  # it is recorded
         self._back.store.follow()
         state = self._back.store.state
-        return newest(state.ledger.operation) if self._is_of_these_clusters(state) else NO_OPERATION
+        return state if self._is_of_these_clusters(state) else None
 
     def prove(self, seen: LastOperation, prove: Callable[[], None]) -> None:
         """Sees that no operation has gone on since groups were looked at; right before offsets are committed.

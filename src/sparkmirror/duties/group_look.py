@@ -29,7 +29,7 @@ from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_records import commits_of
 from sparkmirror.offsets.inherited import Inherited
-from sparkmirror.offsets.left_offsets import left_of
+from sparkmirror.offsets.left_offsets import Moved, left_of
 from sparkmirror.offsets.map import OffsetMap
 
 PATIENCE_SECONDS = 3.0
@@ -71,7 +71,7 @@ class GroupLook:
             SparkmirrorError: a cluster cannot be asked, or an expression of the flow cannot be used.
         """
         sides, timeout_ms = self._sides, self._sides.flow.admin_timeout_ms
-        operation = self._operation() if target else NO_OPERATION
+        operation, moved = self._operation() if target else (NO_OPERATION, {})
         listed = self._groups()
         chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
         fetched = fetch_offsets(sides.source, chosen, timeout_ms)
@@ -90,7 +90,7 @@ class GroupLook:
             inherited=self._inherited(),
             earlier=self._earlier,
             commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),
-            left={} if sides.store is None else left_of(sides.store.state.left.values()),
+            left={} if sides.store is None else left_of(sides.store.state.left, moved),
             operation=operation,
         )
         observed = replace(self._patiently(observed), empty=self._find_empty(observed))
@@ -127,11 +127,12 @@ class GroupLook:
         """
         self._flow_back.prove(seen, self._sides.prove)
 
-    def _operation(self) -> LastOperation:
+    def _operation(self) -> tuple[LastOperation, Moved]:
+        """The newest operation of the flow back, and when such have moved groups to the source."""
         try:
-            return self._flow_back.operation()
+            return self._flow_back.operation(), self._flow_back.moved()
         except SparkmirrorError as failure:
-            return LastOperation(unreadable=str(failure))
+            return LastOperation(unreadable=str(failure)), {}
 
     def _of_these_topics(self, maps: dict[TopicPartition, OffsetMap]) -> dict[TopicPartition, OffsetMap]:
         """The maps of topics that are still there: that of another topic of the name says nothing of its offsets."""

@@ -25,7 +25,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import TopicFilter, group_filter
 from sparkmirror.offsets import condensing
 from sparkmirror.offsets.group_records import ExactTarget, GroupLeft, GroupSeen, GroupsSeen, UpstreamOffset
-from sparkmirror.offsets.left_offsets import renewed
+from sparkmirror.offsets.left_offsets import Moved, came_back, renewed
 from sparkmirror.offsets.translation import exact
 
 NO_UPSTREAM: Upstream = {}
@@ -74,10 +74,12 @@ class LeftBehind:
     Attributes:
         known: what is on record, by key.
         found: what the source answered, by group.
+        back: when operations of the flow back have moved groups to the source.
     """
 
     known: Mapping[str, GroupLeft]
     found: Mapping[str, Offsets]
+    back: Moved
 
     @property
     def change(self) -> None:
@@ -126,13 +128,14 @@ class GroupRecords:
         at = now_ms()
         fetched = committed_now(sides, known, timeout_ms)
         unreadable = {name: str(failure) for name, failure in fetched.failed.items()}
-        translate, behind = self._translate(fetched.found), left_behind(left, fetched.found)
+        translate = self._translate(fetched.found)
         try:
+            behind = left_behind(left, fetched.found, self._upstream.moved() if left else {})
             upstream = self._upstream.of(fetched.found, known)
         except SparkmirrorError as failure:
             kept = upstream_on_record(known, fetched.found)
             decided = decide(known, before, fetched.found, unreadable, at, kept, translate)
-            return (*decided, *behind, NoUpstream(reason=str(failure)))
+            return (*decided, NoUpstream(reason=str(failure)))
         return (*decide(known, before, fetched.found, unreadable, at, upstream, translate), *behind)
 
     def _translate(self, found: Mapping[str, Offsets]) -> Translate:
@@ -169,13 +172,16 @@ class GroupRecords:
         assert self._sides.store is not None
         self._sides.store.follow()
         now = self._sides.store.state.left
-        written, gone = renewed({key: one for key, one in behind.known.items() if now.get(key) == one}, behind.found)
+        still = {key: one for key, one in behind.known.items() if now.get(key) == one}
+        gone = came_back(still, behind.back)
+        written = renewed({key: one for key, one in still.items() if key not in gone}, behind.found)
         self._sides.store.write(written, tombstones=gone)
 
 
-def left_behind(known: Mapping[str, GroupLeft], found: Mapping[str, Offsets]) -> tuple[LeftBehind, ...]:
-    """What is to be put on record of what groups have left behind, if it has changed; by key what is on record."""
-    return (LeftBehind(known=known, found=found),) if any(renewed(known, found)) else ()
+def left_behind(known: Mapping[str, GroupLeft], found: Mapping[str, Offsets], back: Moved) -> tuple[LeftBehind, ...]:
+    """What is to be put on record of what groups have left behind, if it has changed; the arguments are its own."""
+    changed = any(renewed(known, found)) or any(came_back(known, back))
+    return (LeftBehind(known=known, found=found, back=back),) if changed else ()
 
 
 def committed_now(

@@ -27,6 +27,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import GroupSeen, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import FlowBack, not_beyond, upstream_of
+from sparkmirror.offsets.left_offsets import Moved
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.track import FAR
 from sparkmirror.offsets.translation import NotYet, Place, Reason, translate
@@ -84,6 +85,14 @@ class UpstreamOffsets:
             if time.monotonic() >= deadline:
                 return found
             time.sleep(POLL_SECONDS)
+
+    def moved(self) -> Moved:
+        """When operations of the flow back have moved groups to the source last.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked, or a record there is not one of ours.
+        """
+        return self._record.moved()
 
     def _translated(
         self, offsets: Mapping[str, Offsets], back: Back

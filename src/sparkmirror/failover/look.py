@@ -30,7 +30,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.group_records import commits_of
 from sparkmirror.offsets.ledger import Operation
-from sparkmirror.offsets.left_offsets import left_of
+from sparkmirror.offsets.left_offsets import Moved, left_of, moved_at
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.state import JournalState
@@ -297,13 +297,14 @@ def what_is_left(
     return absent, dict(admin.find_offsets(cluster, there, OffsetSpec.EARLIEST, timeout_ms=timeout_ms).found)
 
 
-def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None) -> Sight:
+def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, back: Moved | None = None) -> Sight:
     """What is on record of the source's groups, and how they stand on the target.
 
     Args:
         sides: the flow and its clusters; the source is not asked.
         maps: of the flow.
         operation: that moves them, or has moved them.
+        back: when operations of the flow back have moved groups to the source, as far as it is not on record here.
 
     Raises:
         SparkmirrorError: the target cannot be asked.
@@ -339,8 +340,8 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None) -> 
         upstream=upstream_on_record(state.groups, offsets),
         back=str(flow.name.back),
         commits=commits_of(state.committed.values()),
-        left=left_of(state.left.values()),
-        moved=moved_while_held(state, operation),
+        left=left_of(state.left, back or {}),
+        moved=moved_while_held(state, operation, back),
         recreated=changed.recreated,
         parted={place: one.offset for place, one in changed.parted.items()},
     )
@@ -351,7 +352,9 @@ def moved_by(operation: Operation | None) -> frozenset[str]:
     return frozenset(() if operation is None else operation.facts.get(MOVED, ()))
 
 
-def moved_while_held(state: JournalState, operation: Operation | None = None) -> frozenset[str]:
+def moved_while_held(
+    state: JournalState, operation: Operation | None = None, back: Moved | None = None
+) -> frozenset[str]:
     """The groups that were moved to the target since the flow is held: where they stand there, their owners want them.
 
     A failback that has not come to its end leaves them so, and what it has moved itself stood on the target too.
@@ -359,11 +362,14 @@ def moved_while_held(state: JournalState, operation: Operation | None = None) ->
     Args:
         state: of the flow's internal topic.
         operation: that is looked at; the newest on record, if the flow is held, without.
+        back: as in `sight`; what was moved to the source since, its owners want there.
     """
     if operation is None:
         operation = state.ledger.operation if state.held is not None else None
-    before = () if operation is None else operation.facts.get(MOVED_BEFORE, ())
-    return moved_by(operation).union(before)
+    if operation is None:
+        return frozenset()
+    moved, at = moved_by(operation).union(operation.facts.get(MOVED_BEFORE, ())), moved_at(state.left.values())
+    return frozenset(name for name in moved if (back or {}).get(name, -1) <= at.get(name, operation.began_ms))
 
 
 def on_record(state: JournalState) -> tuple[dict[str, Offsets], dict[str, int]]:

@@ -463,7 +463,7 @@ class Procedure:
         moved = [move for move in decided if move.wanted and move.group not in failed]
         taken = {move.group: move.commits for move in moved}
         written, gone = group_commits.records(self._store.state.committed, taken)
-        left = with_left(self._store.state.left, {move.group: move.left for move in moved})
+        left = with_left(self._store.state.left, {move.group: move.left for move in moved}, now_ms())
         self._store.write([*written, *left], tombstones=gone)
         moved_so_far = {*(move.group for move in moved), *look.moved_by(self._operator.operation)}
         open_ones = {name for name, why in failed.items() if not _has_members(why)}

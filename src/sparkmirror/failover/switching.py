@@ -57,7 +57,7 @@ from sparkmirror.kafka.groups import Offsets, fetch_offsets
 from sparkmirror.kafka.store import Store
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.ledger import Operation
-from sparkmirror.offsets.left_offsets import at_release, left_of
+from sparkmirror.offsets.left_offsets import Moved, at_release, came_back, moved_at
 from sparkmirror.offsets.orders import HOLD_KEY
 from sparkmirror.offsets.state import JournalState
 
@@ -152,8 +152,11 @@ class Desk:
         flow, unfinished = self._sides.flow, self.unfinished
         with ThreadPoolExecutor(1) as beside:  # a source that is gone is waited for; the target is read meanwhile
             asked = beside.submit(_ask_the_source, self._sides)
-            sight = look.sight(self._sides, KnownMaps(self._sides))
+            maps = KnownMaps(self._sides)
+            sight = look.sight(self._sides, maps)
             source, back = asked.result()
+        if moved := _moved_back(self._store.state, back):
+            sight = look.sight(self._sides, maps, back=moved)
         self._store.follow()  # what was copied up to the ends that were asked for is not missing
         state = self._store.state
         given_up = unfinished is not None and gives_up(unfinished, kind, answers=source.answers)
@@ -200,7 +203,9 @@ class Desk:
                 raise SparkmirrorError(self._told_of(unfinished))
             if unfinished is None:
                 facts = options.facts | {"answers": answers} | given_up | self._inherited_fence(kind)
-                moved = sorted(look.moved_while_held(self._store.state))
+                back = _moved_back(self._store.state, self._record_of_back() if answers else None)
+                moved = sorted(look.moved_while_held(self._store.state, back=back))
+                self._store.write([], tombstones=came_back(self._store.state.left, back))
                 operator.begin(kind, self._sides.flow, facts | {MOVED_BEFORE: moved})
             else:
                 operator.resume()
@@ -306,7 +311,9 @@ class Desk:
                 Procedure(self._sides, self._file, operator, tell).allow(newest, at_home(newest))
             if fence_only:
                 return
-            left, gone = at_release(state.left, self._committed_at_the_source(left_of(state.left.values())))
+            gone = came_back(state.left, _moved_back(state, self._record_of_back() if state.left else None))
+            still = {key: one for key, one in state.left.items() if key not in gone}
+            left = at_release(still, self._committed_at_the_source({one.group for one in still.values()}))
             self._store.write(left, tombstones=[HOLD_KEY, *gone])
             tell(f"{flow.name} is released: it goes on within seconds where it runs, else with sparkmirror run")
 
@@ -535,6 +542,14 @@ def _record_the_other_way(sides: Sides) -> JournalState | None:
         return store.state
     except SparkmirrorError:
         return None
+
+
+def _moved_back(own: JournalState, back: JournalState | None) -> Moved:
+    """When operations of the flow back have moved groups to the source; a record about other clusters says nothing."""
+    if own.flow is None or back is None or back.flow is None:
+        return {}
+    same = (back.flow.source_id, back.flow.target_id) == (own.flow.target_id, own.flow.source_id)
+    return moved_at(back.left.values()) if same else {}
 
 
 def _stopped(name: str, back: JournalState, forth: JournalState, file: str) -> tuple[str, ...]:

@@ -173,12 +173,15 @@ class GroupLeft:
     Attributes:
         group: its name.
         topic: of the source.
-        offsets: by partition; `NO_OFFSET` for whatever the source answers when it is asked next.
+        offsets: by partition; `NO_OFFSET` for whatever the source answers when it is asked next. None are left once the
+            group has committed others, and the record still says when the group was moved.
+        time_ms: when the operation moved it, milliseconds since 1970.
     """
 
     group: str
     topic: str
     offsets: Mapping[int, int]
+    time_ms: int
 
     @property
     def key(self) -> str:
@@ -188,7 +191,7 @@ class GroupLeft:
     def value(self) -> str:
         """The record's value."""
         rows = [[number, self.offsets[number]] for number in sorted(self.offsets)]
-        return json_text.write({"v": json_text.VERSION, "offsets": rows})
+        return json_text.write({"v": json_text.VERSION, "offsets": rows, "time_ms": self.time_ms})
 
 
 GroupRecord = GroupSeen | GroupsSeen | GroupCommitted | GroupLeft
@@ -234,7 +237,7 @@ def _committed(name: list[Any], data: dict[str, Any]) -> GroupCommitted:
 def _left(name: list[Any], data: dict[str, Any]) -> GroupLeft:
     _, group, topic = name
     offsets = {int(number): int(offset) for number, offset in data["offsets"]}
-    return GroupLeft(group=str(group), topic=str(topic), offsets=offsets)
+    return GroupLeft(group=str(group), topic=str(topic), offsets=offsets, time_ms=int(data.get("time_ms", 0)))
 
 
 def _groups(_name: list[Any], data: dict[str, Any]) -> GroupsSeen:
