@@ -10,9 +10,10 @@ from sparkmirror.duties.flow_back import LastOperation
 from sparkmirror.duties.group_offsets import CommitOffsets, Hindered, PutOnRecord, decide, log_starts_needed
 from sparkmirror.duties.groups import BackUnreadable, Standing, explain_group
 from sparkmirror.kafka.groups import Committed
-from sparkmirror.model import NO_OFFSET, Alias
+from sparkmirror.model import Alias
 from sparkmirror.offsets.group_commits import Verdict
 from sparkmirror.offsets.group_records import FlowCommit
+from sparkmirror.offsets.left_offsets import Left
 from tests.duties.groups import HERE, READERS, THERE, at, with_commit, with_target
 
 FORWARD = CommitOffsets(
@@ -66,15 +67,16 @@ def test_an_offset_goes_forward_where_nobody_is_and_back_only_where_the_flow_has
         pytest.param(with_commit(40, 110, with_target(40)), (WITH_COPY,), id="the target has lost its tail"),
     ],
 )
-@pytest.mark.parametrize("on_record", [120, NO_OFFSET])
-def test_what_a_group_has_left_behind_moves_it_no_further(observed, decided, on_record):
-    left = replace(observed, left={"readers": {HERE: on_record}})
-    assert decide(left) == decided
-    assert decide(replace(observed, left={"readers": {HERE: 119}})) == decide(observed), "it has committed another one"
+@pytest.mark.parametrize("left", [Left(offsets={"readers": {HERE: 120}}), Left(open=frozenset({"readers"}))])
+def test_what_a_group_has_left_behind_moves_it_no_further(observed, decided, left):
+    assert decide(replace(observed, left=left)) == decided
+    assert decide(replace(observed, left=Left(offsets={"readers": {HERE: 119}}))) == decide(observed), (
+        "it has committed another one"
+    )
 
 
 def test_what_a_group_has_left_behind_is_told_as_such():
-    (line,) = explain_group(replace(with_target(13), left={"readers": {HERE: 120}}), "readers")
+    (line,) = explain_group(replace(with_target(13), left=Left(offsets={"readers": {HERE: 120}})), "readers")
     assert (line.standing, line.translated, line.there) == (Standing.LEFT_BEHIND, 30, 13)
 
 

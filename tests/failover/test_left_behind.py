@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
+from sparkmirror.config import load
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.failover.procedure import Options
+from sparkmirror.failover.states import Kind
+from sparkmirror.failover.switching import flows_back, prepared_back
 from sparkmirror.lab.cluster import LabCluster
 from tests.failover.clients import next_records
 from tests.flow.logs import read
@@ -106,7 +111,11 @@ def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluste
         assert reads(cluster_a, group, name, 10)[-1] == "old-9"
         done("switchover", file, "--from", name, "--to", "b", *idle)
         assert reads(cluster_b, group, name, 10) == [f"old-{number}" for number in range(10, 20)]
-        done("failback", file, "--to", name, *idle)
+        with prepared_back(*flows_back(load([str(file)]), name, None), str(file)) as late:
+            late.plan(Kind.FAILBACK, Options())
+            done("failback", file, "--to", name, *idle)
+            with pytest.raises(SparkmirrorError, match="an operation has gone on since this plan was made"):
+                late.carry_out(Kind.FAILBACK, Options(), print)
         assert committed(cluster_a, group, name) == {0: 20}
         set_to(cluster_a, group, name, 5)
         stays(cluster_a, group, name, 5, "old-5")
@@ -122,13 +131,14 @@ def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluste
 
 def test_a_release_after_a_failover_leaves_groups_where_they_have_read_since(cluster_a, cluster_b, topic, tmp_path):
     name = topic("alarm")
-    group = f"{name}-g"
+    group, other = f"{name}-g", f"{name}-other"
     for each in (cluster_a, cluster_b):
-        create_topic(each, name, 1)
+        for one in (name, other):
+            create_topic(each, one, 1)
     file = write_file(
         tmp_path / "mm2.properties",
         {name: cluster_a, "b": cluster_b},
-        {f"{name}->b": name},
+        {f"{name}->b": f"{name}.*"},
         SETTINGS | {"groups": f"{name}-.*"},
     )
     with Running(file, log=tmp_path / "run.log") as mirror:
@@ -142,9 +152,15 @@ def test_a_release_after_a_failover_leaves_groups_where_they_have_read_since(clu
         assert reads(cluster_a, group, name, 5)[-1] == "late-4"
         written(cluster_b, name, "away", 10)
         assert reads(cluster_b, group, name, 3)[-1] == "away-2"
+        written(cluster_a, other, "late", 5)  # the group had nothing there when it was moved
+        assert reads(cluster_a, group, other, 5)[-1] == "late-4"
+        written(cluster_b, other, "away", 10)
+        assert reads(cluster_b, group, other, 3)[-1] == "away-2"
         done("release", file, "--flow", f"{name}->b", "--yes")
         has(cluster_b, name, 25)
+        has(cluster_b, other, 15)
         stays(cluster_b, group, name, 13, "away-3")
+        assert committed(cluster_b, group, other) == {0: 3}
         done("failover", file, "--from", name, "--to", "b", *forced)  # and the next one does not either
         stays(cluster_b, group, name, 13, "away-3")
         mirror.stop_in_time()

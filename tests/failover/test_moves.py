@@ -10,6 +10,7 @@ from sparkmirror.failover.moves import Count, Sight, Standing, count, decide, fo
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
+from sparkmirror.offsets.left_offsets import Left
 from sparkmirror.offsets.map import OffsetMap
 from tests.offsets.segments import offset_map
 
@@ -312,12 +313,12 @@ def test_an_offset_of_the_flow_s_is_forgotten_when_its_group_is_not_on_record_an
 @pytest.mark.parametrize("there", [103, 109])
 def test_a_group_that_an_earlier_operation_has_taken_there_stays_where_it_stands(there):
     """The flow was released, and the source is gone again."""
-    left = {"g": {HERE: 17}}
+    left = Left(offsets={"g": {HERE: 17}})
     (move,) = decide(replace(sight(17, there=there), left=left))
     (place,) = move.places
     assert (place.offset, place.used, place.exact, place.skipped) == (there, True, True, 0)
     assert (move.missing, move.commits, move.further) == ({}, {}, ())
-    (move,) = decide(replace(sight(17, there=103), left={"g": {HERE: 16}}))
+    (move,) = decide(replace(sight(17, there=103), left=Left(offsets={"g": {HERE: 16}})))
     assert move.places[0].offset == 107, "it has committed on the source since"
     (move,) = decide(replace(sight(17), left=left))
     assert move.places[0].offset == 107, "it has nothing there"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_records import GroupLeft
-from sparkmirror.offsets.left_offsets import at_release, came_back, is_left, left_of, moved_at, renewed, with_left
+from sparkmirror.offsets.left_offsets import Left, at_release, came_back, left_of, moved_at, renewed, with_left
 from sparkmirror.offsets.records import parse
 from sparkmirror.offsets.state import JournalState
 
@@ -23,21 +23,36 @@ def left(time_ms: int = MOVED_MS, **offsets: int) -> dict[str, GroupLeft]:
     return {one.key: one}
 
 
-def test_a_record_is_read_as_it_was_written_and_leaves_with_its_tombstone():
-    (one,) = left(p0=7, p3=NO_OFFSET).values()
+def is_open(time_ms: int = MOVED_MS) -> dict[str, GroupLeft]:
+    """The record of a group of which nothing is known yet."""
+    one = GroupLeft(group="g", topic="", offsets={}, time_ms=time_ms)
+    return {one.key: one}
+
+
+@pytest.mark.parametrize("record", [left(p0=7, p3=9), left(), is_open()])
+def test_a_record_is_read_as_it_was_written_and_leaves_with_its_tombstone(record):
+    (one,) = record.values()
     assert parse(one.key, one.value()) == one
     state = JournalState()
     state.take(one)
-    assert left_of(state.left, {}) == {"g": {ZERO: 7, TopicPartition("orders", 3): NO_OFFSET}}
+    assert state.left == record
     state.forget(one.key)
     assert state.left == {}
 
 
-@pytest.mark.parametrize(("on_record", "committed", "counts"), [(15, 15, True), (15, 16, False), (NO_OFFSET, 16, True)])
+@pytest.mark.parametrize(("on_record", "committed", "counts"), [(15, 15, True), (15, 16, False)])
 def test_only_the_very_offset_is_left_behind(on_record, committed, counts):
-    assert is_left({"g": {ZERO: on_record}}, "g", ZERO, committed) is counts
-    assert not is_left({"g": {ZERO: on_record}}, "g", ONE, committed)
-    assert not is_left({"g": {ZERO: on_record}}, "h", ZERO, committed)
+    known = left_of(left(p0=on_record), {})
+    assert known.has("g", ZERO, committed) is counts
+    assert not known.has("g", ONE, committed)
+    assert not known.has("h", ZERO, committed)
+
+
+def test_all_is_left_behind_by_a_group_that_has_not_been_asked():
+    known = left_of(left(p0=15) | is_open(), {})
+    assert known.has("g", ZERO, 16)
+    assert known.has("g", ONE, 3)
+    assert not known.has("h", ZERO, 16)
 
 
 def test_an_operation_adds_what_it_moves_to_what_is_on_record():
@@ -58,19 +73,28 @@ def test_an_operation_adds_what_it_moves_to_what_is_on_record():
     ],
 )
 def test_what_the_group_has_committed_since_is_its_own_and_when_it_was_moved_is_kept(found, kept):
-    assert renewed(left(p0=15, p1=3), found) == kept
+    assert renewed(left(p0=15, p1=3), found) == (kept, ())
 
 
-def test_what_was_not_known_at_the_release_is_what_the_source_says_next():
-    unknown = left(p0=NO_OFFSET, p1=NO_OFFSET)
-    assert renewed(unknown, {"g": {ZERO: (15, "")}}) == tuple(left(p0=15).values())
-    assert renewed(unknown, {"h": {}}) == ()
+def test_what_was_not_known_at_the_release_is_all_that_the_source_says_next():
+    unknown = left(p0=9) | is_open()
+    assert renewed(unknown, {"g": {ZERO: (15, ""), ONE: (3, "")}}) == (
+        tuple(left(p0=15, p1=3).values()),
+        tuple(is_open()),
+    )
+    assert renewed(unknown, {"g": {}}) == (tuple(left().values()), tuple(is_open()))
+    assert renewed(unknown, {"h": {}}) == ((), ())
 
 
-def test_a_release_counts_all_that_consumers_have_committed_until_then():
-    assert at_release(left(p0=10, p1=3), {"g": {ZERO: (15, "")}}) == tuple(left(p0=15).values())
-    assert at_release(left(p0=10), {}) == tuple(left(p0=NO_OFFSET).values())
-    assert at_release(left(p0=10), {"g": {}}) == tuple(left().values())
+HELD_MS = 900
+
+
+def test_a_release_counts_all_that_consumers_have_committed_until_then_in_any_partition():
+    found = {"g": {ZERO: (15, ""), ONE: (5, "")}}
+    assert at_release(left(p0=10), ["g"], found, HELD_MS) == left(p0=15, p1=5)
+    assert at_release({}, ["g"], found, HELD_MS) == left(HELD_MS, p0=15, p1=5)
+    assert at_release(left(p0=10), [], {"g": {}}, HELD_MS) == left()
+    assert at_release(left(p0=10), ["g"], {}, HELD_MS) == left(p0=10) | is_open(HELD_MS)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +102,7 @@ def test_a_release_counts_all_that_consumers_have_committed_until_then():
 )
 def test_nothing_is_left_behind_by_a_group_that_the_flow_back_has_moved_here_since(back, counts):
     known = left(p0=15)
-    assert left_of(known, back) == ({"g": {ZERO: 15}} if counts else {})
+    assert left_of(known, back) == (Left(offsets={"g": {ZERO: 15}}) if counts else Left())
     assert came_back(known, back) == (() if counts else tuple(known))
 
 

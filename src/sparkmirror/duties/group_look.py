@@ -29,7 +29,7 @@ from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_records import commits_of
 from sparkmirror.offsets.inherited import Inherited
-from sparkmirror.offsets.left_offsets import Moved, left_of
+from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Moved, left_of
 from sparkmirror.offsets.map import OffsetMap
 
 PATIENCE_SECONDS = 3.0
@@ -90,7 +90,7 @@ class GroupLook:
             inherited=self._inherited(),
             earlier=self._earlier,
             commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),
-            left={} if sides.store is None else left_of(sides.store.state.left, moved),
+            left=NOTHING_LEFT if sides.store is None else left_of(sides.store.state.left, moved),
             operation=operation,
         )
         observed = replace(self._patiently(observed), empty=self._find_empty(observed))

@@ -174,13 +174,13 @@ class GroupRecords:
         now = self._sides.store.state.left
         still = {key: one for key, one in behind.known.items() if now.get(key) == one}
         gone = came_back(still, behind.back)
-        written = renewed({key: one for key, one in still.items() if key not in gone}, behind.found)
-        self._sides.store.write(written, tombstones=gone)
+        written, settled = renewed({key: one for key, one in still.items() if key not in gone}, behind.found)
+        self._sides.store.write(written, tombstones=[*gone, *settled])
 
 
 def left_behind(known: Mapping[str, GroupLeft], found: Mapping[str, Offsets], back: Moved) -> tuple[LeftBehind, ...]:
     """What is to be put on record of what groups have left behind, if it has changed; the arguments are its own."""
-    changed = any(renewed(known, found)) or any(came_back(known, back))
+    changed = any((*renewed(known, found), came_back(known, back)))
     return (LeftBehind(known=known, found=found, back=back),) if changed else ()
 
 

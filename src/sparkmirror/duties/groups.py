@@ -30,7 +30,7 @@ from sparkmirror.offsets.group_commits import Commits, Verdict, judge
 from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import meet, not_beyond, upstream_of
-from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Left, is_left
+from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Left
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import (
     NotYet,
@@ -448,7 +448,7 @@ def verdict_on(observed: Observed, known: Known) -> Verdict:
     """What becomes of the offset that a group without members has on the target."""
     (group, place), target = known.place, known.target.partition
     there = observed.there.get(group, {}).get(target, Committed(NO_OFFSET)).offset
-    left = is_left(observed.left, group, place, known.committed.offset)
+    left = observed.left.has(group, place, known.committed.offset)
     return judge(there, known.commit, observed.commits.get(group, {}).get(target), left=left)
 
 

@@ -19,7 +19,7 @@ from sparkmirror.offsets.group_commits import Commits, Verdict, judge
 from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import left_out, meet
-from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Left, is_left
+from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Left
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import (
     NotYet,
@@ -396,7 +396,7 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     placed = found.before < there.offset or commit is not None  # what was left further has no commit of the flow's
     if group in sight.moved and placed and used_since(found.before, there.offset, commit):
         return replace(found, offset=found.before, skipped=0, used=True, text=USED)
-    left = found.before != NO_OFFSET and is_left(sight.left, group, found.partition, found.committed.offset)
+    left = found.before != NO_OFFSET and sight.left.has(group, found.partition, found.committed.offset)
     verdict = judge(found.before, FlowCommit(there.offset, found.committed.offset), commit, left=left)
     if verdict is Verdict.LEFT_BEHIND:
         return replace(found, offset=found.before, skipped=0, used=True, text=verdict.value)

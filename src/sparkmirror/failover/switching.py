@@ -4,16 +4,16 @@
         plan = desk.plan(Kind.FAILOVER, Options())
         report = desk.carry_out(Kind.FAILOVER, Options(), tell)
 
-Invariants: a plan changes nothing; an operation that was interrupted is resumed as it was asked for, whatever is asked
-for now; a flow is released only by whoever says so.
+Invariants: a plan changes nothing; what is done was planned from what is on record when it is done; an operation that
+was interrupted is resumed as it was asked for, whatever is asked for now; a flow is released only by whoever says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkmirror.config import FlowConfig, MirrorConfig, Side
 from sparkmirror.duties.duty import Sides
@@ -56,6 +56,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets, fetch_offsets
 from sparkmirror.kafka.store import Store
 from sparkmirror.naming import internal_topic
+from sparkmirror.offsets.group_records import GroupLeft
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.left_offsets import Moved, at_release, came_back, moved_at
 from sparkmirror.offsets.orders import HOLD_KEY
@@ -119,6 +120,25 @@ def prepared(flow: FlowConfig, file: str) -> Iterator[Desk]:
         yield Desk(sides, file)
 
 
+class _Standing(NamedTuple):
+    """What a plan is made from: which operation was the newest, how far it was, and what stops the flow."""
+
+    operation: str
+    number: int
+    held_by: str
+    held_ms: int
+
+
+def _standing(state: JournalState) -> _Standing:
+    newest, held = state.ledger.operation, state.held
+    return _Standing(
+        operation="" if newest is None else newest.id,
+        number=0 if newest is None else newest.number,
+        held_by="" if held is None else held.operation,
+        held_ms=0 if held is None else held.time_ms,
+    )
+
+
 class Desk:
     """Plans and carries out the operations of one flow; made by `prepared`.
 
@@ -132,6 +152,7 @@ class Desk:
         self._sides = sides
         self._store: Store = sides.store
         self._file = file
+        self._planned: _Standing | None = None
 
     @property
     def unfinished(self) -> Operation | None:
@@ -150,6 +171,7 @@ class Desk:
             SparkmirrorError: the target cannot be asked.
         """
         flow, unfinished = self._sides.flow, self.unfinished
+        self._planned = _standing(self._store.state)
         with ThreadPoolExecutor(1) as beside:  # a source that is gone is waited for; the target is read meanwhile
             asked = beside.submit(_ask_the_source, self._sides)
             maps = KnownMaps(self._sides)
@@ -197,6 +219,7 @@ class Desk:
         with operating(self._sides.flow, self._store, tell) as operator:
             self._check_clusters()
             unfinished, given_up = self.unfinished, dict[str, Any]()
+            self._check_as_planned()
             if unfinished is not None and gives_up(unfinished, kind, answers=answers):
                 given_up, unfinished = self._give_up(operator, unfinished, tell), None
             if unfinished is not None and unfinished.kind != kind.value:
@@ -270,6 +293,23 @@ class Desk:
     def _check_clusters(self) -> None:
         """Sees that the clusters are those that the operation is about."""
 
+    def _check_as_planned(self) -> None:
+        """Sees that no other operator has done anything since the plan was made.
+
+        Raises:
+            SparkmirrorError: one has.
+        """
+        state = self._store.state
+        if self._planned in (None, _standing(state)):
+            return
+        newest = state.ledger.operation
+        done = "" if newest is None else f", the newest is {newest.id} by {newest.by} ({Step[newest.step].value})"
+        held = "released" if state.held is None else f"stopped by {state.held.reason}"
+        raise SparkmirrorError(
+            f"{self._sides.flow.name}: an operation has gone on since this plan was made{done}; the flow is {held} "
+            "now. Nothing was done: run the command again, and look at the new plan"
+        )
+
     def abandon(self, tell: Tell) -> Report:
         """Takes an operation back that was interrupted before a group was moved.
 
@@ -311,21 +351,29 @@ class Desk:
                 Procedure(self._sides, self._file, operator, tell).allow(newest, at_home(newest))
             if fence_only:
                 return
-            gone = came_back(state.left, _moved_back(state, self._record_of_back() if state.left else None))
-            still = {key: one for key, one in state.left.items() if key not in gone}
-            left = at_release(still, self._committed_at_the_source({one.group for one in still.values()}))
+            left, gone = self._left_behind(state)
             self._store.write(left, tombstones=[HOLD_KEY, *gone])
             tell(f"{flow.name} is released: it goes on within seconds where it runs, else with sparkmirror run")
 
-    def _committed_at_the_source(self, groups: Iterable[str]) -> Mapping[str, Offsets]:
-        """What these groups have committed there by now; those that do not answer are asked by the flow."""
-        names = sorted(groups)
+    def _left_behind(self, state: JournalState) -> tuple[list[GroupLeft], tuple[str, ...]]:
+        """What groups leave behind on the source now: what is to be written, and the keys of what does not count.
+
+        A group that does not answer is asked by the flow.
+        """
+        held_ms = 0 if state.held is None else state.held.time_ms
         try:
-            if names:
-                admin.cluster_id(self._sides.source, look.REACH_MS)
-            return fetch_offsets(self._sides.source, names, look.ASK_MS).found
+            admin.cluster_id(self._sides.source, look.REACH_MS)
+            back = _moved_back(state, self._record_of_back())
+            names = {*_groups_of(state), *(one.group for one in state.left.values())}
+            names = {name for name in names if back.get(name, -1) <= held_ms}
+            found: Mapping[str, Offsets] = fetch_offsets(self._sides.source, sorted(names), look.ASK_MS).found
         except SparkmirrorError:
-            return {}
+            back, found = {}, {}
+            names = _groups_of(state)
+        gone = came_back(state.left, back)
+        still = {key: one for key, one in state.left.items() if key not in gone}
+        now = at_release(still, names, found, held_ms)
+        return [one for key, one in now.items() if one != still.get(key)], gone
 
     def report(self, operation: Operation) -> Report:
         """What is to be said of an operation now.
@@ -378,6 +426,8 @@ class BackDesk(Desk):
             SparkmirrorError: a cluster cannot be asked, or the one that came back is another one.
         """
         failback.check_same(self._sides)
+        self._store.follow()
+        self._planned = _standing(self._store.state)
         assert self._back.store is not None
         self._back.store.follow()
         source = look.source(self._back, homeward=True)
@@ -518,6 +568,11 @@ def _shut_out_still(forth: FlowConfig, state: JournalState, file: str) -> tuple[
     return (
         f"{newest.id} keeps everybody from writing to {forth.source.alias}, {forth.name.back} too: {release} ends that",
     )
+
+
+def _groups_of(state: JournalState) -> set[str]:
+    """The groups on record, which operations of the flow deal with."""
+    return {one.group for one in state.groups.values()}
 
 
 def _caught_up(operation: Operation) -> bool:

@@ -172,9 +172,9 @@ class GroupLeft:
 
     Attributes:
         group: its name.
-        topic: of the source.
-        offsets: by partition; `NO_OFFSET` for whatever the source answers when it is asked next. None are left once the
-            group has committed others, and the record still says when the group was moved.
+        topic: of the source; "" for all that the group has there, which is not known yet.
+        offsets: by partition. None are left once the group has committed others, and the record still says when the
+            group was moved.
         time_ms: when the operation moved it, milliseconds since 1970.
     """
 
@@ -187,6 +187,11 @@ class GroupLeft:
     def key(self) -> str:
         """The record's key."""
         return json_text.write(["left", self.group, self.topic])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all that the source answers next of the group is left behind."""
+        return not self.topic
 
     def value(self) -> str:
         """The record's value."""

@@ -11,22 +11,38 @@ way. From then on its consumers live here, and what they commit here is theirs.
 Invariants: an offset counts as left behind until the group has another one there, or none, or until an operation of the
 flow back has moved the group here later; by the clocks of those who ran the two. A record stays when nothing in it
 counts any more: it says when the group was moved, which is what the flow back asks. A flow that was held asks
-for the offset when it is released, since consumers may have gone on at the source until they were stopped; where the
-source does not answer then, the next answer counts (`NO_OFFSET` on record).
+for all offsets of all groups on record when it is released, since consumers may have gone on at the source until they
+were stopped, in partitions too that they had not read when they were moved. Where the source does not answer then, all
+counts that it answers next (a record without a topic).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import GroupLeft
 
-Left = Mapping[str, Mapping[TopicPartition, int]]
-"""By group and partition of the source."""
 
-NOTHING_LEFT: Left = {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What counts as left behind.
+
+    Attributes:
+        offsets: by group and partition of the source.
+        open: the groups of which that is what the source answers next, whatever it is.
+    """
+
+    offsets: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    open: frozenset[str] = frozenset()
+
+    def has(self, group: str, place: TopicPartition, committed: int) -> bool:
+        """Whether an offset that a group has committed on the source is the one that it has left behind there."""
+        return group in self.open or self.offsets.get(group, {}).get(place) == committed
+
+
+NOTHING_LEFT = Left()
 
 Found = Mapping[str, Mapping[TopicPartition, tuple[int, str]]]
 """What groups have committed on the source now, with its metadata. One that is not named has not answered."""
@@ -53,27 +69,25 @@ def came_back(known: Mapping[str, GroupLeft], back: Moved) -> tuple[str, ...]:
     return tuple(key for key, one in known.items() if back.get(one.group, -1) > one.time_ms)
 
 
-def left_of(known: Mapping[str, GroupLeft], back: Moved) -> dict[str, dict[TopicPartition, int]]:
-    """What counts of that, by group and partition of the source; the arguments are those of `came_back`."""
+def left_of(known: Mapping[str, GroupLeft], back: Moved) -> Left:
+    """What counts of that; the arguments are those of `came_back`."""
     found: dict[str, dict[TopicPartition, int]] = {}
     void = set(came_back(known, back))
-    for one in (one for key, one in known.items() if key not in void):
+    counts = [one for key, one in known.items() if key not in void]
+    for one in counts:
         own = found.setdefault(one.group, {})
         own |= {TopicPartition(one.topic, number): offset for number, offset in one.offsets.items()}
-    return found
+    return Left(offsets=found, open=frozenset(one.group for one in counts if one.is_open))
 
 
-def is_left(left: Left, group: str, place: TopicPartition, committed: int) -> bool:
-    """Whether an offset that a group has committed on the source is the one that it has left behind there."""
-    return left.get(group, {}).get(place) in (NO_OFFSET, committed)
-
-
-def with_left(known: Mapping[str, GroupLeft], new: Left, now_ms: int) -> tuple[GroupLeft, ...]:
+def with_left(
+    known: Mapping[str, GroupLeft], new: Mapping[str, Mapping[TopicPartition, int]], now_ms: int
+) -> tuple[GroupLeft, ...]:
     """What is to be written so that these offsets are on record.
 
     Args:
         known: what is on record, by key.
-        new: what groups have left behind now.
+        new: what groups have left behind now, by group and partition of the source.
         now_ms: when they were moved.
     """
     changed: dict[str, GroupLeft] = {}
@@ -85,27 +99,59 @@ def with_left(known: Mapping[str, GroupLeft], new: Left, now_ms: int) -> tuple[G
     return tuple(changed.values())
 
 
-def renewed(known: Mapping[str, GroupLeft], found: Found) -> tuple[GroupLeft, ...]:
-    """The records that change by what the source says.
+def renewed(known: Mapping[str, GroupLeft], found: Found) -> tuple[tuple[GroupLeft, ...], tuple[str, ...]]:
+    """What the source says of them: the records that change by it, and the keys of those that say nothing any more.
 
     Args:
         known: what is on record, by key.
         found: what groups have committed on the source.
     """
+    settled = {one.group: key for key, one in known.items() if one.is_open and one.group in found}
     changed = {key: _renewed(one, found[one.group]) for key, one in known.items() if one.group in found}
-    return tuple(one for key, one in changed.items() if one != known[key])
+    for group, key in settled.items():
+        changed |= _all_of(known, group, found[group], known[key].time_ms)
+    kept = tuple(one for key, one in changed.items() if not one.is_open and one != known.get(key))
+    return kept, tuple(settled.values())
 
 
-def at_release(known: Mapping[str, GroupLeft], found: Found) -> tuple[GroupLeft, ...]:
-    """The same when the flow is released: what groups have committed on the source until now is left behind too."""
-    unknown = {key: replace(one, offsets=dict.fromkeys(one.offsets, NO_OFFSET)) for key, one in known.items()}
-    return tuple((unknown | {one.key: one for one in renewed(unknown, found)}).values())
+def at_release(
+    known: Mapping[str, GroupLeft], groups: Iterable[str], found: Found, held_ms: int
+) -> dict[str, GroupLeft]:
+    """What is on record when the flow is released: what groups have on the source until now is left behind too.
+
+    Args:
+        known: what was on record, by key.
+        groups: that are on record, and that an operation has thus dealt with.
+        found: what groups have committed on the source; one that has not answered is asked later.
+        held_ms: when the flow was stopped, milliseconds since 1970.
+    """
+    all_of = dict(known)
+    for group in sorted({*groups, *(one.group for one in known.values())}):
+        if group in found:
+            all_of |= _all_of(known, group, found[group], held_ms)
+        else:
+            one = GroupLeft(group=group, topic="", offsets={}, time_ms=held_ms)
+            all_of[one.key] = one
+    return all_of
+
+
+def _all_of(
+    known: Mapping[str, GroupLeft], group: str, now: Mapping[TopicPartition, tuple[int, str]], time_ms: int
+) -> dict[str, GroupLeft]:
+    """All that a group has committed, as what it has left behind."""
+    offsets: dict[str, dict[int, int]] = {one.topic: {} for one in known.values() if one.group == group and one.topic}
+    for place, (offset, _) in now.items():
+        offsets.setdefault(place.topic, {})[place.partition] = offset
+    records = [
+        GroupLeft(group=group, topic=topic, offsets=own, time_ms=time_ms) for topic, own in sorted(offsets.items())
+    ]
+    return {one.key: replace(one, time_ms=known[one.key].time_ms if one.key in known else time_ms) for one in records}
 
 
 def _renewed(left: GroupLeft, now: Mapping[TopicPartition, tuple[int, str]]) -> GroupLeft:
-    offsets = {}
-    for number, offset in left.offsets.items():
-        committed, _ = now.get(TopicPartition(left.topic, number), (NO_OFFSET, ""))
-        if committed != NO_OFFSET and offset in (NO_OFFSET, committed):
-            offsets[number] = committed
+    offsets = {
+        number: offset
+        for number, offset in left.offsets.items()
+        if now.get(TopicPartition(left.topic, number), (NO_OFFSET, ""))[0] == offset
+    }
     return replace(left, offsets=offsets)
