@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pytest
 
-from sparkmirror.duties.group_records import LeftBehind, Remember, decide, left_behind, news, records_of
+from sparkmirror.duties.group_records import (
+    LeftBehind,
+    OffsetsLost,
+    Remember,
+    Seen,
+    decide,
+    left_behind,
+    news,
+    records_of,
+)
 from sparkmirror.duties.groups import Unreadable
+from sparkmirror.duties.lost_groups import Asked
 from sparkmirror.duties.upstream_offsets import UNREADABLE, upstream_on_record
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.group_records import (
+    UNKNOWN_ORIGIN,
     ExactTarget,
     FlowCommit,
     GroupCommitted,
     GroupLeft,
     GroupSeen,
     GroupsSeen,
+    Origin,
     UpstreamOffset,
 )
 from sparkmirror.offsets.records import parse
@@ -36,8 +51,17 @@ UPSTREAM = {
 }
 
 
-def known(*seen: GroupSeen) -> dict[str, GroupSeen]:
-    return {one.key: one for one in seen}
+def known(*records: GroupSeen) -> dict[str, GroupSeen]:
+    return {one.key: one for one in records}
+
+
+HOME = Origin(cluster_id="one", offsets_id="id")
+EVERYWHERE = frozenset({"orders", "payments"})
+
+
+def seen(found: Mapping[str, Offsets], at_ms: int, asked: Asked | None = None, **why: str) -> Seen:
+    """What the source has answered, and why not of some groups."""
+    return Seen(found=found, unreadable=why, at_ms=at_ms, asked=asked or Asked(topics=EVERYWHERE))
 
 
 def test_a_group_has_a_record_for_each_topic():
@@ -63,7 +87,7 @@ def test_only_what_is_new_is_written_and_what_is_gone_leaves():
     orders, payments = records_of("g", OFFSETS, 9)
     old = records_of("left", OFFSETS, 1)
     moved = {**OFFSETS, TopicPartition("orders", 0): Committed(6)}
-    (remember,) = decide(known(orders, payments, *old), BEFORE, {"g": moved}, {}, 20)
+    (remember,) = decide(known(orders, payments, *old), BEFORE, seen({"g": moved}, 20))
     assert isinstance(remember, Remember)
     assert [one.topic for one in remember.seen] == ["orders"]
     assert remember.seen[0].time_ms == 20
@@ -87,24 +111,77 @@ def test_a_topic_of_a_group_and_a_group_that_the_source_has_no_more_leave():
     (away,) = records_of("away", {TopicPartition("orders", 0): Committed(3)}, 9)
     (deleted,) = records_of("deleted", {TopicPartition("orders", 0): Committed(3)}, 9)
     left = {place: one for place, one in OFFSETS.items() if place.topic == "payments"}
-    found = news(known(orders, payments, away, deleted), BEFORE, {"g": left, "deleted": {}}, ["away"], 20)
+    found = news(known(orders, payments, away, deleted), BEFORE, seen({"g": left, "deleted": {}}, 20, away="no right"))
     assert found == Remember(
         seen=(), gone=tuple(sorted([orders.key, deleted.key])), at=GroupsSeen(time_ms=20, unread={"away": 3})
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "topics", "stays", "is_told"),
+    [
+        pytest.param(HOME, HOME, EVERYWHERE, False, False, id="deleted"),
+        pytest.param(HOME, HOME, frozenset(), False, False, id="deleted with its topics"),
+        pytest.param(HOME, HOME._replace(cluster_id="other"), EVERYWHERE, True, True, id="another cluster"),
+        pytest.param(HOME, HOME._replace(offsets_id="new"), EVERYWHERE, True, True, id="its disks are lost"),
+        pytest.param(
+            HOME, HOME._replace(offsets_id=""), frozenset(), True, True, id="nobody has committed there since"
+        ),
+        pytest.param(HOME._replace(offsets_id=""), HOME, EVERYWHERE, False, False, id="the right to see it is new"),
+        pytest.param(HOME._replace(offsets_id=""), HOME._replace(offsets_id=""), EVERYWHERE, False, False, id="hidden"),
+        pytest.param(
+            HOME._replace(offsets_id=""), HOME._replace(offsets_id=""), frozenset(), True, False, id="no topic"
+        ),
+        pytest.param(UNKNOWN_ORIGIN, HOME, EVERYWHERE, False, False, id="never asked"),
+    ],
+)
+def test_a_source_that_has_lost_the_offsets_of_groups_does_not_say_that_they_are_gone(
+    before, now, topics, stays, is_told
+):
+    on_record = known(*records_of("g", OFFSETS, 9))
+    remember, *told = decide(
+        on_record, GroupsSeen(time_ms=9, origin=before), seen({}, 20, Asked(origin=now, topics=topics))
+    )
+    assert isinstance(remember, Remember)
+    assert remember.gone == (() if stays else tuple(sorted(on_record)))
+    assert told == ([OffsetsLost(groups=("g",), time_ms=9)] if is_told else [])
+    assert remember.at == GroupsSeen(time_ms=9 if is_told else 20, origin=before if is_told else now)
+
+
+def test_a_group_that_commits_on_the_cluster_that_was_set_up_again_is_on_record_as_it_is_there():
+    orders, payments = records_of("g", OFFSETS, 9)
+    now = Asked(origin=Origin(cluster_id="other"), topics=EVERYWHERE)
+    again = {TopicPartition("orders", 0): Committed(1)}
+    remember, lost = decide(known(orders, payments), GroupsSeen(time_ms=9, origin=HOME), seen({"g": again}, 20, now))
+    assert isinstance(remember, Remember)
+    assert [dict(one.offsets) for one in remember.seen] == [{0: (1, "")}]
+    assert remember.gone == ()
+    assert lost == OffsetsLost(groups=("g",), time_ms=9)
+    (remember,) = decide(known(*remember.seen), remember.at, seen({"g": again}, 30, now))
+    assert isinstance(remember, Remember)
+    assert remember.at.origin == now.origin, "nothing of before is left"
+
+
+def test_an_offset_of_an_older_topic_of_the_name_is_known_as_such():
+    (first,) = news(
+        {}, BEFORE, replace(seen({"g": {TopicPartition("orders", 0): Committed(5)}}, 9), ids={"orders": "1"})
+    ).seen
+    assert first.topic_id == "1"
+    assert parse(first.key, first.value()) == first
+
+
 def test_what_is_known_of_a_group_that_cannot_be_read_is_kept():
     kept = known(*records_of("g", OFFSETS, 9))
-    remember, unreadable = decide(kept, BEFORE, {}, {"g": "no right"}, 20)
+    remember, unreadable = decide(kept, BEFORE, seen({}, 20, g="no right"))
     assert isinstance(remember, Remember)
     assert (remember.seen, remember.gone) == ((), ())
     assert unreadable == Unreadable(group="g", reason="no right")
     assert remember.at == GroupsSeen(time_ms=20, unread={"g": 3})
-    again, _ = decide(kept, remember.at, {}, {"g": "no right"}, 30)
+    again, _ = decide(kept, remember.at, seen({}, 30, g="no right"))
     assert isinstance(again, Remember)
     assert again.at == GroupsSeen(time_ms=30, unread={"g": 3}), "it was read last at 3"
     assert (again.at.read_ms("g"), again.at.read_ms("other")) == (3, 30)
-    (read,) = decide(kept, again.at, {"g": OFFSETS}, {}, 40)
+    (read,) = decide(kept, again.at, seen({"g": OFFSETS}, 40))
     assert isinstance(read, Remember)
     assert read.at == GroupsSeen(time_ms=40)
 
@@ -136,7 +213,7 @@ def test_a_target_without_its_writer_epoch_does_not_count():
 
 def test_a_group_whose_offset_leads_elsewhere_on_the_target_now_is_written_anew():
     first = known(*records_of("g", OFFSETS, 9))
-    (remember,) = decide(first, BEFORE, {"g": OFFSETS}, {}, 20, {"g": UPSTREAM})
+    (remember,) = decide(first, BEFORE, seen({"g": OFFSETS}, 20), {"g": UPSTREAM})
     assert isinstance(remember, Remember)
     assert [(one.topic, dict(one.upstream)) for one in remember.seen] == [
         ("orders", {0: UpstreamOffset(50, "RECORD"), 1: UpstreamOffset(-1, "NOT_EXACT", exact=False)})
@@ -160,18 +237,18 @@ def test_where_the_map_may_be_thinned_the_place_on_the_target_is_put_on_record_a
         target = places.get((place.topic, place.partition))
         return None if target is None else ExactTarget(target, WRITER)
 
-    (first,) = decide({}, BEFORE, {"g": OFFSETS}, {}, 9, {}, translate)
+    (first,) = decide({}, BEFORE, seen({"g": OFFSETS}, 9), {}, translate)
     assert isinstance(first, Remember)
     orders, payments = first.seen
     assert (orders.targets, payments.targets) == ({0: ExactTarget(50, WRITER), 1: ExactTarget(70, WRITER)}, {})
     assert parse(orders.key, orders.value()) == orders
     places.clear()
     moved = {**OFFSETS, TopicPartition("orders", 0): Committed(6)}
-    (later,) = decide(known(orders, payments), BEFORE, {"g": moved}, {}, 20, {}, translate)
+    (later,) = decide(known(orders, payments), BEFORE, seen({"g": moved}, 20), {}, translate)
     assert isinstance(later, Remember)
-    (seen,) = later.seen
-    assert seen.targets == {1: ExactTarget(70, WRITER)}, "that of the offset that it still stands at"
-    (nothing,) = decide(known(orders, payments), BEFORE, {"g": OFFSETS}, {}, 30, {}, translate)
+    (further,) = later.seen
+    assert further.targets == {1: ExactTarget(70, WRITER)}, "that of the offset that it still stands at"
+    (nothing,) = decide(known(orders, payments), BEFORE, seen({"g": OFFSETS}, 30), {}, translate)
     assert isinstance(nothing, Remember)
     assert nothing.seen == ()
 
@@ -179,11 +256,13 @@ def test_where_the_map_may_be_thinned_the_place_on_the_target_is_put_on_record_a
 def test_what_neither_flow_has_copied_is_on_record_with_the_offset():
     place = TopicPartition("orders", 0)
     upstream = {place: UpstreamOffset(50, "FIRST", left_out=7)}
-    (seen,) = records_of("g", {place: Committed(5)}, 9, upstream)
-    assert parse(seen.key, seen.value()) == seen
+    (one,) = records_of("g", {place: Committed(5)}, 9, upstream)
+    assert parse(one.key, one.value()) == one
 
 
 def test_of_a_group_that_is_new_in_a_partition_that_two_flows_write_nothing_is_known():
     place, other = TopicPartition("orders", 0), TopicPartition("payments", 0)
-    seen = known(*records_of("g", OFFSETS, 9, UPSTREAM))
-    assert upstream_on_record(seen, {"new": {place: Committed(5), other: Committed(5)}}) == {"new": {place: UNREADABLE}}
+    recorded = known(*records_of("g", OFFSETS, 9, UPSTREAM))
+    assert upstream_on_record(recorded, {"new": {place: Committed(5), other: Committed(5)}}) == {
+        "new": {place: UNREADABLE}
+    }

@@ -335,6 +335,15 @@ def test_a_group_leaves_behind_what_it_had_committed_where_it_is_moved_and_nowhe
     assert move.left == {}
 
 
+def test_an_offset_that_was_committed_in_an_older_topic_of_the_name_leads_nowhere():
+    (move,) = decide(replace(sight(17), outdated=frozenset({("g", HERE.topic)})))
+    (place,) = move.places
+    assert (place.offset, place.exact, move.wanted) == (NO_OFFSET, False, {})
+    assert "deleted and created again" in place.text
+    (move,) = decide(replace(sight(17), outdated=frozenset({("other", HERE.topic)})))
+    assert move.places[0].offset == 107
+
+
 def test_a_group_in_a_ring_is_left_out_with_the_reason():
     ring = {"g": {HERE: UpstreamOffset(NO_OFFSET, "RING", exact=False)}}
     (move,) = decide(replace(sight(17), upstream=ring))

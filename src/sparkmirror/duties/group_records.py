@@ -4,21 +4,25 @@ Checkpoints tell of groups that the mirror has passed, at their own interval; a 
 group, of those that are ahead of the mirror too, and how old it is.
 
 Invariants: what is written is what the source answered; a group that is gone leaves the record, when its coordinator
-has said that it has no offsets; one whose offsets cannot be read keeps what is known of it.
+has said that it has no offsets; one whose offsets cannot be read keeps what is known of it. A cluster that has lost the
+offsets of all groups, as one that was set up again under the same address has, does not say that groups are gone: what
+was seen of them before stays on record for a failover.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from sparkmirror.duties import lost_groups
 from sparkmirror.duties.duty import Result, Sides
 from sparkmirror.duties.groups import Unreadable, refusal
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.lost_groups import NOT_ASKED, Asked
 from sparkmirror.duties.upstream_offsets import Upstream, UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.events import now_ms
+from sparkmirror.events import now_ms, wall_time
 from sparkmirror.kafka.groups import Offsets, fetch_offsets, list_groups
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -26,6 +30,7 @@ from sparkmirror.naming import TopicFilter, group_filter
 from sparkmirror.offsets import condensing
 from sparkmirror.offsets.group_records import ExactTarget, GroupLeft, GroupSeen, GroupsSeen, UpstreamOffset
 from sparkmirror.offsets.left_offsets import Moved, came_back, renewed
+from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.translation import exact
 
 NO_UPSTREAM: Upstream = {}
@@ -87,7 +92,38 @@ class LeftBehind:
         return
 
 
-Action = Remember | Unreadable | NoUpstream | LeftBehind
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsLost:
+    """The source has lost the offsets of groups with the topic that held them: what was seen before stays on record.
+
+    Attributes:
+        groups: whose.
+        time_ms: when these were seen last, milliseconds since 1970.
+    """
+
+    groups: tuple[str, ...]
+    time_ms: int
+
+    @property
+    def change(self) -> None:
+        """Nothing is changed."""
+        return
+
+    def text(self, source: str) -> str:
+        """What an operator is told.
+
+        Args:
+            source: the alias of the cluster.
+        """
+        more = ", …" if len(self.groups) > 1 else ""
+        return (
+            f"{source} is another cluster than the one where groups were seen, or has lost its offsets of groups: "
+            f"{len(self.groups)} groups ({self.groups[0]}{more}) stay on record as they were seen at "
+            f"{wall_time(self.time_ms)}, and a failover goes by that"
+        )
+
+
+Action = Remember | Unreadable | NoUpstream | LeftBehind | OffsetsLost
 
 Translate: TypeAlias = Callable[[TopicPartition, int], ExactTarget | None]
 """What an offset of the source is on the target, where that is known exactly."""
@@ -128,15 +164,17 @@ class GroupRecords:
         at = now_ms()
         fetched = committed_now(sides, known, timeout_ms)
         unreadable = {name: str(failure) for name, failure in fetched.failed.items()}
+        asked = lost_groups.ask(sides.source, topics_of_gone(known, fetched), timeout_ms)
         translate = self._translate(fetched.found)
+        ids = {} if sides.store is None else copied_ids(sides.store.state.progress, fetched.found)
+        seen = Seen(found=fetched.found, unreadable=unreadable, at_ms=at, asked=asked, ids=ids)
         try:
             behind = left_behind(left, fetched.found, self._upstream.moved() if left else {})
             upstream = self._upstream.of(fetched.found, known)
         except SparkmirrorError as failure:
             kept = upstream_on_record(known, fetched.found)
-            decided = decide(known, before, fetched.found, unreadable, at, kept, translate)
-            return (*decided, NoUpstream(reason=str(failure)))
-        return (*decide(known, before, fetched.found, unreadable, at, upstream, translate), *behind)
+            return (*decide(known, before, seen, kept, translate), NoUpstream(reason=str(failure)))
+        return (*decide(known, before, seen, upstream, translate), *behind)
 
     def _translate(self, found: Mapping[str, Offsets]) -> Translate:
         """Where committed offsets lie on the target, while the offset map is exact there; only once it grows large."""
@@ -163,6 +201,8 @@ class GroupRecords:
             elif isinstance(action, NoUpstream):
                 failure = f"the record of {self._sides.flow.name.back} cannot be read: {action.reason}"
                 results.append(Result(action=action, failure=failure))
+            elif isinstance(action, OffsetsLost):
+                results.append(Result(action=action, failure=action.text(str(self._sides.source.alias))))
             else:
                 results.append(Result(action=action, failure=f"group {action.group}: {action.reason}"))
         return results
@@ -218,28 +258,65 @@ def _both(one: Results[str, Offsets], other: Results[str, Offsets]) -> Results[s
     return Results(found={**one.found, **other.found}, failed={**one.failed, **other.failed})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What the source has answered.
+
+    Attributes:
+        found: what groups have committed.
+        unreadable: why that is not known, for some of them.
+        at_ms: when it was asked, milliseconds since 1970.
+        asked: what it has said of itself.
+        ids: of the topics that are copied.
+    """
+
+    found: Mapping[str, Offsets]
+    unreadable: Mapping[str, str]
+    at_ms: int
+    asked: Asked = NOT_ASKED
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+
+def topics_of_gone(known: Mapping[str, GroupSeen], fetched: Results[str, Offsets]) -> set[str]:
+    """The topics on record in which groups have nothing any more."""
+    has = {(group, place.topic) for group, own in fetched.found.items() for place in own}
+    some = (one for one in known.values() if one.group not in fetched.failed)
+    return {one.topic for one in some if (one.group, one.topic) not in has}
+
+
+def copied_ids(progress: Mapping[TopicPartition, Progress], found: Mapping[str, Offsets]) -> dict[str, str]:
+    """The ids of the topics in which groups have committed, as the flow copies them."""
+    places = {place for own in found.values() for place in own if place in progress}
+    return {place.topic: progress[place].topic_id for place in places}
+
+
 def decide(
     known: Mapping[str, GroupSeen],
     before: GroupsSeen,
-    found: Mapping[str, Offsets],
-    unreadable: Mapping[str, str],
-    at_ms: int,
+    seen: Seen,
     upstream: Upstream = NO_UPSTREAM,
     translate: Translate = untold,
 ) -> tuple[Action, ...]:
     """What is to be written, and what is to be told; the arguments are those of `news`."""
     return (
-        news(known, before, found, unreadable, at_ms, upstream, translate),
-        *(Unreadable(group=group, reason=reason) for group, reason in sorted(unreadable.items())),
+        news(known, before, seen, upstream, translate),
+        *(Unreadable(group=group, reason=reason) for group, reason in sorted(seen.unreadable.items())),
+        *lost(known, before, seen),
     )
+
+
+def lost(known: Mapping[str, GroupSeen], before: GroupsSeen, seen: Seen) -> tuple[OffsetsLost, ...]:
+    """What is told of groups whose offsets the source has lost; the arguments are those of `news`."""
+    if not lost_groups.is_another(before.origin, seen.asked.origin):
+        return ()
+    groups = tuple(sorted({known[key].group for key in _gone(known, seen)}))
+    return (OffsetsLost(groups=groups, time_ms=before.time_ms),) if groups else ()
 
 
 def news(
     known: Mapping[str, GroupSeen],
     before: GroupsSeen,
-    found: Mapping[str, Offsets],
-    unreadable: Collection[str],
-    at_ms: int,
+    seen: Seen,
     upstream: Upstream = NO_UPSTREAM,
     translate: Translate = untold,
 ) -> Remember:
@@ -248,21 +325,32 @@ def news(
     Args:
         known: what is on record, by key.
         before: when that was asked for.
-        found: what the source answered, by group.
-        unreadable: the groups of which it did not.
-        at_ms: when it was asked, milliseconds since 1970.
+        seen: what the source has answered.
         upstream: where offsets lead to by the map of the flow the other way.
         translate: where offsets of the source lie on the target, or None where that is not to be put on record.
     """
     present = {
-        one.key: with_targets(one, known.get(one.key), translate)
-        for group, offsets in found.items()
-        for one in records_of(group, offsets, at_ms, upstream.get(group, {}))
+        one.key: with_targets(replace(one, topic_id=seen.ids.get(one.topic, "")), known.get(one.key), translate)
+        for group, offsets in seen.found.items()
+        for one in records_of(group, offsets, seen.at_ms, upstream.get(group, {}))
     }
-    seen = [one for key, one in present.items() if key not in known or not _same(known[key], one)]
-    gone = [key for key, one in known.items() if key not in present and one.group not in unreadable]
-    at = GroupsSeen(time_ms=at_ms, unread={group: before.read_ms(group) for group in unreadable})
-    return Remember(seen=tuple(seen), gone=tuple(sorted(gone)), at=at)
+    written = [one for key, one in present.items() if key not in known or not _same(known[key], one)]
+    gone = _gone(known, seen)
+    kept = lost_groups.kept(known, gone, before.origin, seen.asked)
+    lost = kept and lost_groups.is_another(before.origin, seen.asked.origin)
+    at = GroupsSeen(
+        time_ms=before.time_ms if lost else seen.at_ms,
+        unread={group: before.read_ms(group) for group in seen.unreadable},
+        origin=before.origin if lost else seen.asked.origin,
+    )
+    return Remember(seen=tuple(written), gone=tuple(sorted(set(gone) - kept)), at=at)
+
+
+def _gone(known: Mapping[str, GroupSeen], seen: Seen) -> list[str]:
+    """The keys of what the source has nothing of any more, of the groups that it could be asked for."""
+    has = {(group, place.topic) for group, own in seen.found.items() for place in own}
+    some = {key: one for key, one in known.items() if one.group not in seen.unreadable}
+    return [key for key, one in some.items() if (one.group, one.topic) not in has]
 
 
 def with_targets(seen: GroupSeen, known: GroupSeen | None, translate: Translate) -> GroupSeen:
@@ -307,4 +395,5 @@ def records_of(
 
 
 def _same(one: GroupSeen, other: GroupSeen) -> bool:
-    return (one.offsets, one.upstream, one.targets) == (other.offsets, other.upstream, other.targets)
+    rows = [(each.offsets, each.upstream, each.targets, each.topic_id) for each in (one, other)]
+    return rows[0] == rows[1]

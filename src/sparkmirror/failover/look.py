@@ -205,7 +205,7 @@ def source(sides: Sides, *, homeward: bool = False) -> SourceState:
     """
     timeout_ms = min(ASK_MS, sides.flow.admin_timeout_ms)
     try:
-        admin.cluster_id(sides.source, REACH_MS)
+        check_source(sides)
         ends = source_ends(sides, committed=True, homeward=homeward, timeout_ms=timeout_ms)
         high = source_ends(sides, committed=False, homeward=homeward, timeout_ms=timeout_ms)
         starts = admin.list_offsets(sides.source, list(ends), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
@@ -216,6 +216,21 @@ def source(sides: Sides, *, homeward: bool = False) -> SourceState:
         return SourceState(failure=str(failure))
     produced = sum(max(0, later[place] - high.get(place, 0)) for place in later)
     return SourceState(ends=ends, starts=starts, produced=produced, listed=tuple(listed.values()))
+
+
+def check_source(sides: Sides) -> None:
+    """Sees that the source answers, and is the cluster that the flow has copied from.
+
+    Raises:
+        SparkmirrorError: it does not, or is not.
+    """
+    known = None if sides.store is None else sides.store.state.flow
+    found = admin.cluster_id(sides.source, REACH_MS)
+    if known is not None and found != known.source_id:
+        raise SparkmirrorError(
+            f"cluster {sides.flow.source.alias} is {found} now, and {known.source_id} is on record: it is another "
+            "cluster, and says nothing of what was copied"
+        )
 
 
 def source_ends(
@@ -344,6 +359,17 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         moved=moved_while_held(state, operation, back),
         recreated=changed.recreated,
         parted={place: one.offset for place, one in changed.parted.items()},
+        outdated=_outdated(state),
+    )
+
+
+def _outdated(state: JournalState) -> frozenset[tuple[str, str]]:
+    """Groups and topics of the source where what was committed was seen in an older topic of the name."""
+    ids = {place.topic: progress.topic_id for place, progress in state.progress.items() if progress.topic_id}
+    return frozenset(
+        (seen.group, seen.topic)
+        for seen in state.groups.values()
+        if seen.topic_id and ids.get(seen.topic, seen.topic_id) != seen.topic_id
     )
 
 

@@ -87,6 +87,7 @@ class Sight:
         back: the name of that flow.
         commits: what the flow itself has committed on the target last, as it is on record.
         left: what groups have left behind on the source, since operations have taken them to the target.
+        outdated: groups and topics where what was committed was seen in an older topic of the name.
         moved: groups that the operation has moved already, or earlier ones since the flow is held.
         recreated: source topics that were deleted and created again since they were copied.
         parted: where logs of the source part from what was copied of them.
@@ -105,6 +106,7 @@ class Sight:
     back: str = ""
     commits: Commits = field(default_factory=dict)
     left: Left = field(default_factory=lambda: NOTHING_LEFT)
+    outdated: frozenset[tuple[str, str]] = frozenset()
     moved: frozenset[str] = frozenset()
     recreated: frozenset[str] = frozenset()
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -352,7 +354,7 @@ def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
     upstream = sight.upstream.get(group, {}).get(partition)
     if partition.topic not in sight.renamed:
         return _in_the_original(sight, group, found, upstream)
-    if partition.topic in sight.recreated:
+    if partition.topic in sight.recreated or (group, partition.topic) in sight.outdated:
         text = "the topic was deleted and created again on the source since it was copied: no place is known"
         return replace(found, exact=False, text=text)
     offsets = sight.maps.get(partition)

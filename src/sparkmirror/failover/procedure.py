@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from sparkmirror.duties import lost_groups
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import PATIENCE_SECONDS
-from sparkmirror.duties.group_records import committed_now, news
+from sparkmirror.duties.group_records import Seen, committed_now, copied_ids, lost, news, topics_of_gone
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
@@ -481,7 +482,7 @@ class Procedure:
         """What applications have done there since the flow was stopped and groups were asked for."""
         source, state = self._sides.source.alias, self._store.state
         try:
-            admin.cluster_id(self._sides.source, look.REACH_MS)  # one that is gone is not asked at length
+            look.check_source(self._sides)  # one that is gone is not asked at length
             late = records_behind(self._sides, state, self._ends(committed=False))
             now = look.offsets_now(self._sides, look.ASK_MS)
         except SparkmirrorError as failure:
@@ -540,8 +541,18 @@ class Procedure:
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
             upstream = upstream_on_record(known, offsets)
         before = self._store.state.groups_seen or GroupsSeen(time_ms=0)
-        found = news(known, before, offsets, asked.failed, at, upstream)
+        origin = lost_groups.ask(self._sides.source, topics_of_gone(known, asked), timeout_ms or self._timeout_ms)
+        seen = Seen(
+            found=offsets,
+            unreadable={group: str(why) for group, why in asked.failed.items()},
+            at_ms=at,
+            asked=origin,
+            ids=copied_ids(self._store.state.progress, offsets),
+        )
+        found = news(known, before, seen, upstream)
         self._store.write([*found.seen, found.at], tombstones=found.gone)
+        for each in lost(known, before, seen):
+            self._tell(each.text(self._aliases[0]))
         for group, why in sorted(asked.failed.items()):
             self._tell(f"group {group} does not answer on {self._aliases[0]} and goes by what was seen last: {why}")
         self._store.follow()

@@ -362,7 +362,7 @@ class Desk:
         """
         held_ms = 0 if state.held is None else state.held.time_ms
         try:
-            admin.cluster_id(self._sides.source, look.REACH_MS)
+            look.check_source(self._sides)
             back = _moved_back(state, self._record_of_back())
             names = {*_groups_of(state), *(one.group for one in state.left.values())}
             names = {name for name in names if back.get(name, -1) <= held_ms}

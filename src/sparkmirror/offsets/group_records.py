@@ -61,6 +61,22 @@ class ExactTarget(NamedTuple):
     writer: Writer
 
 
+class Origin(NamedTuple):
+    """Where the offsets of groups were read.
+
+    Attributes:
+        cluster_id: of the cluster.
+        offsets_id: the id of its topic ``__consumer_offsets``; "" where this user may not see it, or brokers are too
+            old to have one.
+    """
+
+    cluster_id: str = ""
+    offsets_id: str = ""
+
+
+UNKNOWN_ORIGIN = Origin()
+
+
 class FlowCommit(NamedTuple):
     """What the flow has committed on the target, and the offset of the source that it is the translation of."""
 
@@ -81,6 +97,7 @@ class GroupSeen:
         time_ms: when that was seen first, milliseconds since 1970.
         upstream: by partition where the offset leads to on the target, of what the flow the other way has copied from
             there.
+        topic_id: of the topic then; "" where that is not known.
     """
 
     group: str
@@ -89,6 +106,7 @@ class GroupSeen:
     time_ms: int
     upstream: Mapping[int, UpstreamOffset] = field(default_factory=dict)
     targets: Mapping[int, ExactTarget] = field(default_factory=dict)
+    topic_id: str = ""
 
     @property
     def key(self) -> str:
@@ -103,6 +121,8 @@ class GroupSeen:
         }
         rows = [[number, *self.offsets[number], *targets.get(number, ())] for number in sorted(self.offsets)]
         said: dict[str, Any] = {"v": json_text.VERSION, "time_ms": self.time_ms, "offsets": rows}
+        if self.topic_id:
+            said["topic_id"] = self.topic_id
         if self.upstream:
             known = sorted(self.upstream.items())
             said["upstream"] = [
@@ -119,10 +139,12 @@ class GroupsSeen:
     Attributes:
         time_ms: that moment, milliseconds since 1970.
         unread: groups whose offsets could not be read then, and when they were read last; 0 for never.
+        origin: which cluster that was, and which topic it keeps the offsets of groups in.
     """
 
     time_ms: int
     unread: Mapping[str, int] = field(default_factory=dict)
+    origin: Origin = UNKNOWN_ORIGIN
 
     @property
     def key(self) -> str:
@@ -134,6 +156,8 @@ class GroupsSeen:
         said: dict[str, Any] = {"v": json_text.VERSION, "time_ms": self.time_ms}
         if self.unread:
             said["unread"] = dict(sorted(self.unread.items()))
+        if self.origin != UNKNOWN_ORIGIN:
+            said["origin"] = list(self.origin)
         return json_text.write(said)
 
     def read_ms(self, group: str) -> int:
@@ -230,6 +254,7 @@ def _group(name: list[Any], data: dict[str, Any]) -> GroupSeen:
         time_ms=int(data["time_ms"]),
         upstream=upstream,
         targets=targets,
+        topic_id=str(data.get("topic_id", "")),
     )
 
 
@@ -247,7 +272,8 @@ def _left(name: list[Any], data: dict[str, Any]) -> GroupLeft:
 
 def _groups(_name: list[Any], data: dict[str, Any]) -> GroupsSeen:
     unread = {str(group): int(at) for group, at in data.get("unread", {}).items()}
-    return GroupsSeen(time_ms=int(data["time_ms"]), unread=unread)
+    origin = Origin(*map(str, data.get("origin", UNKNOWN_ORIGIN)))
+    return GroupsSeen(time_ms=int(data["time_ms"]), unread=unread, origin=origin)
 
 
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], GroupRecord]] = {
