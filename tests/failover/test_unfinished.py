@@ -101,7 +101,7 @@ HOLD = HoldOrder(operation="failover-2", reason="failover to a (failover-2)", ti
 
 def flow_back(hold: HoldOrder | None, kind: Kind, step: Step, **facts: Any) -> JournalState:
     """Its record: the hold, and the newest operation."""
-    operation = replace(begun(kind, step, facts), id=f"{kind.value}-2", source="b", target="a")
+    operation = replace(begun(kind, step, facts), id=f"{kind.value}-2", source="b", target="a", began_ms=2)
     state = JournalState()
     for record in (operation, *((hold,) if hold else ())):
         state.take(record)
@@ -122,6 +122,9 @@ TAKEN = flow_back(HOLD, Kind.FAILOVER, Step.DONE)
         (MOVING, flow_back(HOLD, Kind.FAILOVER, Step.MOVING), False),
         (replace(MOVING), flow_back(HOLD, Kind.FAILBACK, Step.MOVING, **{GIVEN_UP: "failover-2"}), False),
         (MOVING, flow_back(None, Kind.FAILOVER, Step.ABANDONED), False),
+        (MOVING, flow_back(None, Kind.SWITCHOVER, Step.DONE), True),
+        (MOVING, flow_back(None, Kind.FAILBACK, Step.DONE), False),
+        (replace(MOVING, began_ms=2), flow_back(None, Kind.FAILOVER, Step.DONE), False),
         (begun(Kind.FAILBACK, Step.COMPARING, {}), TAKEN, False),
         (begun(Kind.SWITCHOVER, Step.IDLING, COMPARED), TAKEN, False),
         (MOVING, None, False),

@@ -46,6 +46,7 @@ from sparkmirror.failover.unfinished import (
     said_of_given_up,
     told_of_unfinished,
     unfinished_of,
+    went_back,
     why_forward_only,
 )
 from sparkmirror.flow.opening import never_started
@@ -430,6 +431,7 @@ class BackDesk(Desk):
         self._planned = _standing(self._store.state)
         assert self._back.store is not None
         self._back.store.follow()
+        self._check_not_there()
         source = look.source(self._back, homeward=True)
         ends = comparison.ends(self._sides)
         stable = comparison.stable(self._sides, ends)
@@ -489,6 +491,26 @@ class BackDesk(Desk):
 
     def _check_clusters(self) -> None:
         failback.check_same(self._sides)
+        unfinished = self.unfinished
+        if unfinished is not None and is_overtaken(unfinished, self._record_of_back()):
+            raise SparkmirrorError(told_of_unfinished(unfinished, overtaken=True))
+
+    def _check_not_there(self) -> None:
+        """Sees that applications are not on the cluster that came back already: nothing there is to be put aside then.
+
+        Raises:
+            SparkmirrorError: they are.
+        """
+        assert self._back.store is not None
+        held = self._store.state.held
+        by = "" if held is None else went_back(held.time_ms, self._back.store.state)
+        if by:
+            forth, back = self._sides.flow, self._back.flow
+            raise SparkmirrorError(
+                f"applications have gone back to {forth.source.alias} by {by} since {forth.name} was stopped: nothing "
+                f"is to be brought back. sparkmirror release {self._file} --flow '{forth.name}' lets it copy again, "
+                f"and release --flow '{back.name}' the flow back"
+            )
 
     def _record_of_back(self) -> JournalState | None:
         return failback.state_of(self._back)

@@ -63,7 +63,8 @@ def said_of_given_up(unfinished: Operation) -> str:
 def is_overtaken(unfinished: Operation, back: JournalState | None) -> bool:
     """Whether applications have gone to the cluster of a failback another way meanwhile: it has nothing left to do.
 
-    A failback compares while the flow back runs. One that is held later was stopped by an operation to that cluster.
+    A failback compares while the flow back runs. One that is held later was stopped by an operation to that cluster,
+    and one that was released since has that operation on record still.
 
     Args:
         unfinished: the operation.
@@ -73,7 +74,22 @@ def is_overtaken(unfinished: Operation, back: JournalState | None) -> bool:
     if unfinished.kind != Kind.FAILBACK.value or not compared or back is None:
         return False
     begun = unfinished_of(back)
-    return back.held is not None and (begun is None or back.held.operation not in holders(begun))
+    if back.held is None:
+        return went_back(unfinished.began_ms, back) != ""
+    return begun is None or back.held.operation not in holders(begun)
+
+
+def went_back(since_ms: int, back: JournalState) -> str:
+    """The operation of the flow back by which applications have gone to its target since a moment; "" for none.
+
+    Args:
+        since_ms: the moment, milliseconds since 1970, by the clock of whoever ran the operation.
+        back: the state of the flow back's internal topic.
+    """
+    newest = back.ledger.operation
+    if newest is None or newest.kind == Kind.FAILBACK.value or newest.step != Step.DONE.name:
+        return ""
+    return newest.id if newest.began_ms > since_ms else ""
 
 
 def told_of_unfinished(unfinished: Operation, *, overtaken: bool = False) -> str:
