@@ -253,9 +253,10 @@ def test_where_the_map_may_be_thinned_the_place_on_the_target_is_put_on_record_a
     assert nothing.seen == ()
 
 
-def test_what_neither_flow_has_copied_is_on_record_with_the_offset():
+@pytest.mark.parametrize(("left_out", "placed"), [(7, False), (0, True), (7, True), (0, False)])
+def test_what_neither_flow_has_copied_is_on_record_with_the_offset(left_out, placed):
     place = TopicPartition("orders", 0)
-    upstream = {place: UpstreamOffset(50, "FIRST", left_out=7)}
+    upstream = {place: UpstreamOffset(50, "FIRST", left_out=left_out, placed=placed)}
     (one,) = records_of("g", {place: Committed(5)}, 9, upstream)
     assert parse(one.key, one.value()) == one
 

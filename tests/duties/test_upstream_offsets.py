@@ -58,9 +58,9 @@ def test_what_mirror_maker_2_copied_has_no_exact_place():
 @pytest.mark.parametrize(
     ("commit", "expected"),
     [
-        (FlowCommit(105, 12), UpstreamOffset(12, "RECORD")),
-        (FlowCommit(105, 15), UpstreamOffset(15, "RECORD")),
-        (FlowCommit(105, 17), UpstreamOffset(15, "RECORD")),
+        (FlowCommit(105, 12), UpstreamOffset(12, "RECORD", placed=True)),
+        (FlowCommit(105, 15), UpstreamOffset(15, "RECORD", placed=True)),
+        (FlowCommit(105, 17), UpstreamOffset(15, "RECORD", placed=True)),
         (FlowCommit(104, 12), UpstreamOffset(15, "RECORD")),
     ],
 )
@@ -68,6 +68,13 @@ def test_a_group_that_the_flow_back_has_placed_and_nobody_used_is_not_taken_beyo
     commit, expected
 ):
     assert upstream(PLAIN, 105, commit) == expected
+
+
+def test_a_group_that_an_operation_has_moved_here_lives_here():
+    """What it has on the target is older, though nobody has used it here yet."""
+    back = Back(copies={ORDERS: PLAIN}, commits={"g": {ORDERS: FlowCommit(105, 15)}})
+    found = decide({"g": {ORDERS: Committed(105)}}, back, {}, {}, {"g"})
+    assert found == {"g": {ORDERS: UpstreamOffset(15, "RECORD")}}
 
 
 @pytest.mark.parametrize(

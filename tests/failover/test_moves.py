@@ -350,3 +350,14 @@ def test_a_group_in_a_ring_is_left_out_with_the_reason():
     assert move.wanted == {}
     (place,) = move.left_out
     assert place.text.startswith("the topic goes around a ring")
+
+
+def test_a_group_that_the_flow_back_has_placed_on_the_source_stays_where_it_stands_on_the_target():
+    """It lives there: what the source has is a copy of where it stood."""
+    placed = {"g": {HERE: UpstreamOffset(107, "RECORD", placed=True)}}
+    (move,) = decide(replace(sight(17, there=101), upstream=placed))
+    (place,) = move.places
+    assert (place.offset, place.used, place.exact, place.skipped) == (101, True, True, 0)
+    assert move.missing == {}
+    (move,) = decide(replace(sight(17), upstream=placed))
+    assert move.places[0].offset == 107, "it has nothing there"

@@ -27,7 +27,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import GroupSeen, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import FlowBack, not_beyond, upstream_of
-from sparkmirror.offsets.left_offsets import Moved
+from sparkmirror.offsets.left_offsets import Moved, moved_at
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.track import FAR
 from sparkmirror.offsets.translation import NotYet, Place, Reason, translate
@@ -100,12 +100,18 @@ class UpstreamOffsets:
         own = self._maps.of(set(back.copies))
         back = self._past_markers.of(back, own)
         inherited = {} if self._sides.store is None else self._sides.store.state.inherited
-        found = decide(offsets, back, own, inherited)
+        here = self._moved_here()
+        found = decide(offsets, back, own, inherited, here)
         open_ended = {place for places in found.values() for place, one in places.items() if _is_open(one)}
         if open_ended:
             ended = self._ended(back, open_ended)
-            found = decide(offsets, replace(back, copies={**back.copies, **ended}), own, inherited)
+            found = decide(offsets, replace(back, copies={**back.copies, **ended}), own, inherited, here)
         return found
+
+    def _moved_here(self) -> frozenset[str]:
+        """The groups that an operation of the flow back has moved to the source, and none of this flow's away since."""
+        away = {} if self._sides.store is None else moved_at(self._sides.store.state.left.values())
+        return frozenset(group for group, at in self._record.moved().items() if at > away.get(group, -1))
 
     def _ended(self, back: Back, places: Collection[TopicPartition]) -> dict[TopicPartition, FlowBack]:
         """The flow back's part of those of the partitions whose other side it has read to its end."""
@@ -125,6 +131,7 @@ def decide(
     back: Back,
     own: Mapping[TopicPartition, OffsetMap],
     inherited: Mapping[TopicPartition, Inherited],
+    here: Collection[str] = (),
 ) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
     """Where each committed offset leads to. Pure.
 
@@ -133,6 +140,7 @@ def decide(
         back: what the flow back has put there.
         own: the flow's own maps of the same partitions.
         inherited: what MirrorMaker 2 copied of them before the flow took over.
+        here: groups that operations have moved to the source: what they have on the target is older.
     """
     found: dict[str, dict[TopicPartition, UpstreamOffset]] = {}
     for group, committed in offsets.items():
@@ -143,7 +151,8 @@ def decide(
             plain = _NOTHING if known is None else translate(known, at, inherited.get(place))
             one = upstream_of(back.copies[place], at, known, plain)
             commit = back.commits.get(group, {}).get(place)
-            found.setdefault(group, {})[place] = not_beyond(one, at, commit)
+            placed = commit is not None and commit.downstream == at and group not in here
+            found.setdefault(group, {})[place] = replace(not_beyond(one, at, commit), placed=placed)
     return found
 
 
@@ -197,8 +206,9 @@ def upstream_on_record(
             if own[place].offset < before:
                 kept.setdefault(group, {})[place] = UNREADABLE
             elif upstream is not None:
-                exact = upstream.exact and own[place].offset == before
-                kept.setdefault(group, {})[place] = replace(upstream, exact=exact)
+                same = own[place].offset == before
+                one = replace(upstream, exact=upstream.exact and same, placed=upstream.placed and same)
+                kept.setdefault(group, {})[place] = one
     return kept
 
 

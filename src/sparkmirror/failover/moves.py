@@ -395,6 +395,9 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
         return left_out_as_absent(replace(found, exact=True, ahead=0, skipped=0), found.target)
     there = still_there(result, sight.oldest.get(found.target))
     commit = sight.commits.get(group, {}).get(found.target)
+    here = sight.upstream.get(group, {}).get(found.partition)
+    if here is not None and here.placed and found.before != NO_OFFSET:
+        return replace(found, offset=found.before, ahead=0, exact=True, skipped=0, used=True, text=LIVES_THERE)
     placed = found.before < there.offset or commit is not None  # what was left further has no commit of the flow's
     if group in sight.moved and placed and used_since(found.before, there.offset, commit):
         return replace(found, offset=found.before, skipped=0, used=True, text=USED)
@@ -409,6 +412,7 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     return replace(found, offset=there.offset, skipped=skipped, text=there.place.value + not_there(skipped) + back)
 
 
+LIVES_THERE = "it stands there, and its offset on the source is where the flow back has put it"
 USED = "committed there since the group was moved: left there"
 
 

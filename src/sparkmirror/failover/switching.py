@@ -50,7 +50,6 @@ from sparkmirror.failover.unfinished import (
     why_forward_only,
 )
 from sparkmirror.flow.opening import never_started
-from sparkmirror.flow.repositioning import is_stopped
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import told
 from sparkmirror.kafka import admin
@@ -441,7 +440,7 @@ class BackDesk(Desk):
         still = sorted(place for place, end in ends.items() if stable[place] < end)
         state = self._back.store.state
         self._store.follow()
-        stopped = is_stopped(self._store.state)
+        stopped = self._store.state.held is not None  # a process that has ended moved no application
         others = failback.foreign(self._sides, self._back)
         doubtful = doubt.in_doubt(self._back)
         forth, back = self._sides.flow, self._back.flow

@@ -23,7 +23,7 @@ before: a commit that the record does not know counts as a consumer's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -46,12 +46,14 @@ class UpstreamOffset:
         name: of the ``translation.Place`` that lies there, or of the ``translation.Reason`` why there is no offset.
         exact: whether the map reached as far as the group had read; otherwise the group reads some records again.
         left_out: offsets, at most, from the committed one up to the first that either flow has copied.
+        placed: whether the flow back has put the group there as it stands on the target, and nobody has used it since.
     """
 
     offset: int
     name: str
     exact: bool = True
     left_out: int = 0
+    placed: bool = False
 
 
 class ExactTarget(NamedTuple):
@@ -125,10 +127,7 @@ class GroupSeen:
             said["topic_id"] = self.topic_id
         if self.upstream:
             known = sorted(self.upstream.items())
-            said["upstream"] = [
-                [number, one.offset, one.name, one.exact, *((one.left_out,) if one.left_out else ())]
-                for number, one in known
-            ]
+            said["upstream"] = [[number, one.offset, one.name, one.exact, *_more_of(one)] for number, one in known]
         return json_text.write(said)
 
 
@@ -244,7 +243,7 @@ def _group(name: list[Any], data: dict[str, Any]) -> GroupSeen:
         if len(rest) >= _WITH_WRITER
     }
     upstream = {
-        int(number): UpstreamOffset(int(offset), str(name), bool(exact), int(more[0]) if more else 0)
+        int(number): UpstreamOffset(int(offset), str(name), bool(exact), *_more_from(more))
         for number, offset, name, exact, *more in data.get("upstream", [])
     }
     return GroupSeen(
@@ -256,6 +255,18 @@ def _group(name: list[Any], data: dict[str, Any]) -> GroupSeen:
         targets=targets,
         topic_id=str(data.get("topic_id", "")),
     )
+
+
+def _more_of(one: UpstreamOffset) -> tuple[int, ...]:
+    """What a row has more where there is something to say."""
+    if one.placed:
+        return one.left_out, 1
+    return (one.left_out,) if one.left_out else ()
+
+
+def _more_from(more: Sequence[Any]) -> tuple[int, bool]:
+    left_out, placed, *_ = [*map(int, more), 0, 0]
+    return left_out, bool(placed)
 
 
 def _committed(name: list[Any], data: dict[str, Any]) -> GroupCommitted:
