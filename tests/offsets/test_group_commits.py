@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,8 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.group_commits import Verdict, judge, merged, records, void, without
-from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted, commits_of
+from sparkmirror.offsets.group_commits import (
+    Commits,
+    Verdict,
+    Void,
+    judge,
+    landed,
+    merged,
+    records,
+    trying,
+    void,
+    without,
+)
+from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted, commits_of, tried_of
+from sparkmirror.offsets.records import parse
 
 GROUP = "readers"
 ZERO, ONE, OTHER = TopicPartition("a.orders", 0), TopicPartition("a.orders", 1), TopicPartition("a.payments", 0)
@@ -66,6 +78,28 @@ def test_a_commit_that_the_target_takes_in_the_same_round_outlives_what_it_repla
     assert (one.commits, removed) == ({0: FlowCommit(5, 5)}, ())
 
 
+def test_a_commit_is_on_record_before_it_is_made_and_counts_where_the_target_has_taken_it():
+    known = on_record({ZERO: FlowCommit(1, 1), ONE: FlowCommit(2, 2)})
+    (tried,) = trying(known, {GROUP: {ZERO: FlowCommit(9, 8)}})
+    assert (tried.commits, tried.tried) == ({0: FlowCommit(1, 1), 1: FlowCommit(2, 2)}, {0: FlowCommit(9, 8)})
+    known = {tried.key: tried}
+    all_tried = tried_of(known.values())
+    assert landed(all_tried, {GROUP: {ZERO: (9, "")}}) == {GROUP: {ZERO: FlowCommit(9, 8)}}
+    assert landed(all_tried, {GROUP: {ZERO: (1, "")}}) == {GROUP: {}}
+    (made,), gone = records(known, {GROUP: {ZERO: FlowCommit(9, 8)}})
+    assert (made.commits, made.tried, gone) == ({0: FlowCommit(9, 8), 1: FlowCommit(2, 2)}, {}, ())
+    (not_made,), gone = records(known, {}, settled=[GROUP])
+    assert (not_made.commits, not_made.tried, gone) == ({0: FlowCommit(1, 1), 1: FlowCommit(2, 2)}, {}, ())
+    assert records(known, {}, settled=["other"]) == ((), ())
+
+
+def test_the_first_commit_of_a_group_that_was_not_made_leaves_no_record():
+    (tried,) = trying({}, {GROUP: {ZERO: FlowCommit(9, 8)}})
+    assert (tried.commits, tried.tried) == ({}, {0: FlowCommit(9, 8)})
+    assert parse(tried.key, tried.value()) == tried
+    assert records({tried.key: tried}, {}, settled=[GROUP]) == ((), (tried.key,))
+
+
 TARGET_ENDS = 40
 
 
@@ -78,7 +112,6 @@ class World:
         shift: how much further records lie on the target: less after the target has lost its tail.
         there: what it has on the target.
         flows: whether that is the flow's commit, and nobody has committed since.
-        recorded: whether that commit is on record too.
         record: what the flow has put on record.
         unrecorded: what a driver could not put on record.
     """
@@ -87,7 +120,6 @@ class World:
     shift: int = 5
     there: int = NO_OFFSET
     flows: bool = True
-    recorded: bool = True
     record: dict[str, GroupCommitted] = field(default_factory=dict)
     unrecorded: dict[str, dict[TopicPartition, FlowCommit]] = field(default_factory=dict)
 
@@ -96,23 +128,28 @@ class World:
         return self.upstream + self.shift
 
     def round(self, *, killed: bool, write_fails: bool) -> Verdict:
-        """One round of the duty, or one operation; one that is killed after the commit leaves no record of it."""
-        known = merged(commits_of(self.record.values()), self.unrecorded)
-        verdict = judge(self.there, FlowCommit(self.right, self.upstream), known.get(GROUP, {}).get(ZERO))
+        """One round of the duty, or one operation; one that is killed after the commit leaves it tried."""
         there = {GROUP: {ZERO: (self.there, "")}} if self.there != NO_OFFSET else {}
+        made = landed(tried_of(self.record.values()), there)
+        known = merged(commits_of(self.record.values()), made, self.unrecorded)
+        verdict = judge(self.there, FlowCommit(self.right, self.upstream), known.get(GROUP, {}).get(ZERO))
         gone = void(known, there, ())
+        self.settle(gone, made)
         taken: dict[str, dict[TopicPartition, FlowCommit]] = {}
         if verdict.commits:
             taken = {GROUP: {ZERO: FlowCommit(self.right, self.upstream)}}
-            self.there, self.flows, self.recorded = self.right, True, not killed
-        self.recorded = self.recorded and not (killed and self.unrecorded)
+            self.record |= {one.key: one for one in trying(self.record, taken)}
+            self.there, self.flows = self.right, True
         self.unrecorded = {} if killed else merged(without(self.unrecorded, gone), taken)
         if not killed and not write_fails:
-            written, removed = records(self.record, self.unrecorded, gone)
-            self.record |= {one.key: one for one in written}
-            self.record = {key: one for key, one in self.record.items() if key not in removed}
-            self.unrecorded = {}
+            self.settle((), {}, ())
         return verdict
+
+    def settle(self, gone: Void, made: Commits, settled: Sequence[str] = (GROUP,)) -> None:
+        written, removed = records(self.record, merged(made, without(self.unrecorded, gone)), gone, settled)
+        self.record |= {one.key: one for one in written}
+        self.record = {key: one for key, one in self.record.items() if key not in removed}
+        self.unrecorded = {}
 
 
 EVENTS = st.lists(
@@ -140,20 +177,19 @@ def test_nothing_is_skipped_by_the_flow_and_nothing_that_a_consumer_has_committe
         elif what == "torn":
             world.shift = number
         elif what == "consumer":
-            known = merged(commits_of(world.record.values()), world.unrecorded).get(GROUP, {}).get(ZERO)
-            if known is not None and known.downstream == number:
+            flows = (commits_of(world.record.values()), tried_of(world.record.values()), world.unrecorded)
+            if number in (one[GROUP][ZERO].downstream for one in flows if ZERO in one.get(GROUP, {})):
                 continue  # the very offset that the flow has put there: nobody could tell whose it is
             world.there, world.flows = number, False
         elif what == "expired":
             world.there, world.flows = NO_OFFSET, False
         elif what == "driver":
-            world.recorded = world.recorded and not world.unrecorded
             world.unrecorded = {}
         else:
-            before, flows, recorded = world.there, world.flows, world.recorded
+            before, flows_own = world.there, world.flows
             verdict = world.round(killed=number == 1, write_fails=number == 2)
-            if not flows:
+            if not flows_own:
                 assert world.there >= before, "what a consumer has committed never goes back"
-            if flows and recorded:
+            if flows_own:
                 assert world.there == world.right, "what the flow has committed follows its translation"
             assert world.there <= world.right or verdict is Verdict.LEFT, "one that is too far is told as such"

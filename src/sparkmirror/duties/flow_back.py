@@ -33,7 +33,7 @@ from sparkmirror.kafka.store import AT_ONCE_SECONDS, Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.group_commits import NO_COMMITS, Commits
-from sparkmirror.offsets.group_records import commits_of
+from sparkmirror.offsets.group_records import FlowCommit, commits_of, tried_of
 from sparkmirror.offsets.interleaved import FlowBack
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.left_offsets import Moved, moved_at
@@ -49,6 +49,7 @@ class Back:
     Attributes:
         copies: by partition of the source, what it has put there.
         commits: what it has committed for groups of the source last.
+        tried: commits of its that were about to be made.
         unchecked: partitions of the source of which it is not known whether they have lost what it had put there.
         placing: whether a failback to the target is placing groups there, and has not ended.
         ring: partitions of the source to which records of the target come through other clusters.
@@ -57,10 +58,24 @@ class Back:
 
     copies: Mapping[TopicPartition, FlowBack] = field(default_factory=dict)
     commits: Commits = field(default_factory=lambda: NO_COMMITS)
+    tried: Commits = field(default_factory=lambda: NO_COMMITS)
     unchecked: frozenset[TopicPartition] = frozenset()
     placing: bool = False
     ring: frozenset[TopicPartition] = NOWHERE
     unreadable: str = ""
+
+    def commit(self, group: str, place: TopicPartition, committed: int) -> FlowCommit | None:
+        """What it has committed last for a group in a partition of the source.
+
+        Args:
+            group: the group.
+            place: the partition.
+            committed: what the group has there now: where it was about to commit that, it has.
+        """
+        tried = self.tried.get(group, {}).get(place)
+        if tried is not None and tried.downstream == committed:
+            return tried
+        return self.commits.get(group, {}).get(place)
 
 
 NO_BACK = Back()
@@ -158,6 +173,7 @@ class FlowBackRecord:
         return Back(
             copies=copies,
             commits=commits_of(state.committed.values()),
+            tried=tried_of(state.committed.values()),
             unchecked=frozenset(place for place, other in there.items() if _is_open(lost, other)),
             placing=newest(state.ledger.operation).placing,
         )

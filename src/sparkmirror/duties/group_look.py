@@ -27,7 +27,8 @@ from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, lis
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.group_records import commits_of
+from sparkmirror.offsets.group_commits import landed, merged
+from sparkmirror.offsets.group_records import commits_of, tried_of
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Moved, left_of
 from sparkmirror.offsets.map import OffsetMap
@@ -90,6 +91,7 @@ class GroupLook:
             inherited=self._inherited(),
             earlier=self._earlier,
             commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),
+            tried={} if sides.store is None else tried_of(sides.store.state.committed.values()),
             left=NOTHING_LEFT if sides.store is None else left_of(sides.store.state.left, moved),
             operation=operation,
         )
@@ -173,12 +175,13 @@ class GroupLook:
     def _with_target(self, observed: Observed, chosen: Iterable[str]) -> Observed:
         target, timeout_ms = self._sides.target, self._sides.flow.admin_timeout_ms
         groups = list_groups(target, timeout_ms)
-        asked = sorted({*chosen, *observed.commits} & groups.keys())
+        asked = sorted({*chosen, *observed.commits, *observed.tried} & groups.keys())
         fetched = fetch_offsets(target, asked, timeout_ms)
         return replace(
             observed,
             target=groups,
             there=fetched.found,
+            commits=merged(observed.commits, landed(observed.tried, fetched.found)),
             unreadable_there={name: str(failure) for name, failure in fetched.failed.items()},
         )
 

@@ -4,9 +4,9 @@ Invariants: a group that has members on the target is never touched; brokers ref
 offset on the target goes back only if the flow itself has committed it last: along with the source's, or when its
 record lies lower on the target now (`offsets.group_commits`). None is committed below the log start of the copy. What a
 group has left behind on the source, since an operation has taken it to the target, takes it nowhere there
-(`offsets.left_offsets`). A commit goes on record when the target has taken it; one that is replaced there by another
-leaves the record. The metadata of the commit is kept. Nothing is committed once a failback has begun to place groups,
-nor after it what was decided before (`flow_back`).
+(`offsets.left_offsets`). A commit is on record before it is made, and as made when the target has taken it; one that is
+replaced there by another leaves the record. The metadata of the commit is kept. Nothing is committed once a failback
+has begun to place groups, nor after it what was decided before (`flow_back`).
 
 Reference: ``MirrorCheckpointTask.syncGroupOffset``, which never goes back (KIP-545).
 """
@@ -36,7 +36,8 @@ from sparkmirror.duties.groups import (
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets
 from sparkmirror.model import Alias, TopicPartition
-from sparkmirror.offsets.group_commits import NO_COMMITS, Commits, Verdict, merged, records, void, without
+from sparkmirror.offsets import group_commits
+from sparkmirror.offsets.group_commits import NO_COMMITS, Commits, Verdict, landed, merged, records, void, without
 from sparkmirror.offsets.group_records import FlowCommit
 
 log = logging.getLogger(__name__)
@@ -103,10 +104,12 @@ class PutOnRecord:
     Attributes:
         commits: that the target has taken in an earlier round, and that could not be put on record then.
         void: groups and partitions that have another offset on the target now.
+        settled: groups of which it is seen which commits that were about to be made the target has taken.
     """
 
     commits: Commits
     void: tuple[tuple[str, TopicPartition], ...]
+    settled: tuple[str, ...] = ()
 
     @property
     def change(self) -> None:
@@ -152,6 +155,7 @@ class GroupOffsets:
         wanted = {group: one.offsets for group, one in commits.items()}
         seen = next((one.operation for one in commits.values()), NO_OPERATION)
         timeout_ms = self._sides.flow.admin_timeout_ms
+        self._put_on_record({}, [one for one in actions if isinstance(one, PutOnRecord)], trying=commits)
         done = commit_offsets(self._sides.target, wanted, timeout_ms, prove=lambda: self._groups.prove(seen))
         results = [
             Result(action=one, failure=f"group {one.group}: {one.reason}")
@@ -171,16 +175,26 @@ class GroupOffsets:
             if failure is None:
                 taken[group] = action.commits
             results.append(Result(action=action, failure="" if failure is None else str(failure)))
-        self._put_on_record(taken, [one for one in actions if isinstance(one, PutOnRecord)])
+        self._put_on_record(taken)
         return results
 
-    def _put_on_record(self, taken: Commits, behind: Sequence[PutOnRecord]) -> None:
-        assert self._sides.store is not None  # a flow that does its duties was started
+    def _put_on_record(
+        self, taken: Commits, behind: Sequence[PutOnRecord] = (), trying: Mapping[str, CommitOffsets] | None = None
+    ) -> None:
+        """Writes what the target has taken, what it has not any more, and what is about to be committed."""
+        store = self._sides.store
+        assert store is not None  # a flow that does its duties was started
         self._unrecorded = merged(*(one.commits for one in behind), taken)
         replaced = [each for one in behind for each in one.void]
-        written, removed = records(self._sides.store.state.committed, self._unrecorded, replaced)
-        self._sides.store.write(written, tombstones=removed)
+        settled = [group for one in behind for group in one.settled]
+        written, removed = records(store.state.committed, self._unrecorded, replaced, settled)
+        store.write(written, tombstones=removed)
         self._unrecorded = {}
+        if trying:
+            if written or removed:
+                store.follow()
+            tried = group_commits.trying(store.state.committed, {group: one.commits for group, one in trying.items()})
+            store.write(tried)
 
 
 def log_starts_needed(observed: Observed, unrecorded: Commits = NO_COMMITS) -> set[TopicPartition]:
@@ -213,8 +227,10 @@ def decide(observed: Observed, unrecorded: Commits = NO_COMMITS) -> tuple[Action
         elif hindered[0] is Standing.UNREADABLE_THERE:
             actions.append(Hindered(group=group, reason=hindered[1]))
     outdated = tuple(void(observed.commits, observed.there, observed.unreadable_there))
-    if unrecorded or outdated:
-        actions.append(PutOnRecord(commits=without(unrecorded, outdated), void=outdated))
+    settled = tuple(group for group in observed.tried if group not in observed.unreadable_there)
+    if unrecorded or outdated or settled:
+        made = merged(landed(observed.tried, observed.there), without(unrecorded, outdated))
+        actions.append(PutOnRecord(commits=made, void=outdated, settled=settled))
     actions += untold(observed)
     return (*actions, *(Hindered(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())))
 

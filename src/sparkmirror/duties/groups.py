@@ -76,6 +76,7 @@ class Observed:
         there: what the groups have committed there.
         unreadable_there: why that is not known, for some of them.
         commits: what the flow itself has committed there last, by group and partition of the target.
+        tried: commits of its that were about to be made; where the target has taken one, `commits` has it too.
         left: what groups have left behind on the source, since operations have taken them to the target.
         operation: the newest one of the flow back, as it was on record before anything else was looked at; none where
             the target was not asked.
@@ -96,6 +97,7 @@ class Observed:
     there: Mapping[str, Offsets] = field(default_factory=dict)
     unreadable_there: Mapping[str, str] = field(default_factory=dict)
     commits: Commits = field(default_factory=dict)
+    tried: Commits = field(default_factory=dict)
     left: Left = field(default_factory=lambda: NOTHING_LEFT)
     operation: LastOperation = NO_OPERATION
     log_starts: Mapping[TopicPartition, int | None] = field(default_factory=dict)
@@ -491,7 +493,7 @@ def _translated_or_placed(observed: Observed, place: GroupPlace) -> tuple[Commit
 
 def _placed(observed: Observed, place: GroupPlace) -> FlowCommit | None:
     """What the flow back itself has committed there last, if nobody has committed anything else since."""
-    commit = observed.back.commits.get(place.group, {}).get(place.partition)
+    commit = observed.back.commit(place.group, place.partition, observed.offsets[place.group][place.partition].offset)
     if commit is None or place.partition.topic not in observed.renamed:
         return None
     return commit if commit.downstream == observed.offsets[place.group][place.partition].offset else None

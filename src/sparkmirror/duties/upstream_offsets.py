@@ -150,7 +150,7 @@ def decide(
             at, known = committed[place].offset, own.get(place)
             plain = _NOTHING if known is None else translate(known, at, inherited.get(place))
             one = upstream_of(back.copies[place], at, known, plain)
-            commit = back.commits.get(group, {}).get(place)
+            commit = back.commit(group, place, at)
             placed = commit is not None and commit.downstream == at and group not in here
             found.setdefault(group, {})[place] = replace(not_beyond(one, at, commit), placed=placed)
     return found

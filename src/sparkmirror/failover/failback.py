@@ -35,11 +35,13 @@ from sparkmirror.failover.states import COMMITTING, HOME_FENCE, Keep, Step, hold
 from sparkmirror.failover.unfinished import is_overtaken, told_of_unfinished, unfinished_of
 from sparkmirror.flow.sides import record
 from sparkmirror.kafka import admin
+from sparkmirror.kafka.groups import Offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.open_transactions import open_below
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.group_records import GroupsSeen, commits_of
+from sparkmirror.offsets.group_commits import Commits, landed, merged
+from sparkmirror.offsets.group_records import GroupsSeen, commits_of, tried_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY, MoveOrder
 from sparkmirror.offsets.state import JournalState
@@ -376,6 +378,7 @@ def decided(
     ways = _way(forth, copies, from_there), _way(back, local, from_here)
     mirrored = {place for place, own in ways[0].maps.items() if len(own)}
     mirrored |= {TopicPartition(local[here.topic], here.partition) for here, own in ways[1].maps.items() if len(own)}
+    there_now = look.standing_there(back.target, offsets, timeout_ms)
     unmirrored = [place for place in there if place not in mirrored and place not in absent]
     return homeward.decide(
         HomewardSight(
@@ -389,15 +392,21 @@ def decided(
             oldest=oldest,
             absent=absent,
             empty=ends_of_empty(back.target, unmirrored, timeout_ms),
-            there=look.standing_there(back.target, offsets, timeout_ms),
+            there=there_now,
             moved=moved,
-            commits=commits_of(back.store.state.committed.values()),
+            commits=_committed(back.store.state, there_now.offsets),
             lost={one.copy: one.offset for one in seen.lost},
-            stood=commits_of(forth.store.state.committed.values()),
+            stood=_committed(forth.store.state, offsets),
             doubtful=doubt.in_doubt(back),
             ring=Rings(back).of(here),
         )
     )
+
+
+def _committed(state: JournalState, there: Mapping[str, Offsets]) -> Commits:
+    """What a flow has committed on its target last, also what it was about to commit, where the target has it."""
+    records = state.committed.values()
+    return merged(commits_of(records), landed(tried_of(records), there))
 
 
 def state_of(back: Sides) -> JournalState | None:

@@ -28,7 +28,8 @@ from sparkmirror.kafka.groups import Committed, GroupListing, Offsets, fetch_off
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
-from sparkmirror.offsets.group_records import commits_of
+from sparkmirror.offsets.group_commits import landed, merged
+from sparkmirror.offsets.group_records import commits_of, tried_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.left_offsets import Moved, left_of, moved_at
 from sparkmirror.offsets.records import Progress
@@ -341,6 +342,8 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
     changed = Changes.of({} if operation is None else operation.facts)
     absent, oldest = what_is_left(target, there, timeout_ms)
     copies = {TopicPartition(renamed[place.topic], place.partition) for place in unmirrored}
+    standing = standing_there(target, offsets, timeout_ms)
+    committed = state.committed.values()
     return Sight(
         offsets=offsets,
         seen_ms=seen_ms,
@@ -349,12 +352,12 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         inherited=dict(state.inherited),
         oldest=oldest,
         absent=absent,
-        there=standing_there(target, offsets, timeout_ms),
+        there=standing,
         empty=ends_of_empty(target, copies - absent, timeout_ms),
         originals=originals,
         upstream=upstream_on_record(state.groups, offsets),
         back=str(flow.name.back),
-        commits=commits_of(state.committed.values()),
+        commits=merged(commits_of(committed), landed(tried_of(committed), standing.offsets)),
         left=left_of(state.left, back or {}),
         moved=moved_while_held(state, operation, back),
         recreated=changed.recreated,

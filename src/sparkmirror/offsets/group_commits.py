@@ -10,12 +10,14 @@ A group that an operation has taken to the target lives there: what it has left 
 
 Invariants: an offset goes back only if the flow itself has committed that very offset last, so one that a consumer has
 committed never does; and one of the flow's never stays beyond its translation, which is never too far, so that nothing
-is skipped. Where the offset map was thinned since, such a group reads some records again.
+is skipped. Where the offset map was thinned since, such a group reads some records again. A commit is on record before
+it is made, as one that is tried: whoever finds that very offset on the target knows it for the flow's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import Enum
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -93,8 +95,41 @@ def without(commits: Commits, void: Void) -> dict[str, dict[TopicPartition, Flow
     }
 
 
+def trying(known: Mapping[str, GroupCommitted], new: Commits) -> tuple[GroupCommitted, ...]:
+    """What is to be written before commits are made: a driver that dies after the target has taken them knows them.
+
+    Args:
+        known: what is on record, by key.
+        new: the commits.
+    """
+    changed: dict[str, GroupCommitted] = {}
+    for group, own in new.items():
+        for place, commit in own.items():
+            one = GroupCommitted(group=group, topic=place.topic, commits={})
+            before = changed.get(one.key) or known.get(one.key) or one
+            changed[one.key] = replace(before, tried={**before.tried, place.partition: commit})
+    return tuple(changed.values())
+
+
+def landed(tried: Commits, there: Mapping[str, Mapping[TopicPartition, tuple[int, str]]]) -> Commits:
+    """Those of the commits that were about to be made that the target has taken.
+
+    Args:
+        tried: the commits.
+        there: what groups have on the target, offsets with their metadata.
+    """
+    return {
+        group: {
+            place: commit
+            for place, commit in own.items()
+            if there.get(group, {}).get(place, (NO_OFFSET, ""))[0] == commit.downstream
+        }
+        for group, own in tried.items()
+    }
+
+
 def records(
-    known: Mapping[str, GroupCommitted], new: Commits, void: Void = ()
+    known: Mapping[str, GroupCommitted], new: Commits, void: Void = (), settled: Iterable[str] = ()
 ) -> tuple[tuple[GroupCommitted, ...], tuple[str, ...]]:
     """What is to be written so that these commits are on record, and the keys of the records that are to be removed.
 
@@ -102,8 +137,10 @@ def records(
         known: what is on record, by key.
         new: commits that the target has taken.
         void: what is no longer there.
+        settled: groups of which it is known which commits that were about to be made the target has taken.
     """
-    changed: dict[str, GroupCommitted] = {}
+    groups = set(settled)
+    changed = {key: replace(one, tried={}) for key, one in known.items() if one.tried and one.group in groups}
     for group, place, commit in (
         *((group, place, None) for group, place in void),
         *((group, place, commit) for group, own in new.items() for place, commit in own.items()),
@@ -112,9 +149,10 @@ def records(
         before = changed.get(one.key) or known.get(one.key) or one
         rows = {number: row for number, row in before.commits.items() if number != place.partition}
         rows |= {} if commit is None else {place.partition: commit}
-        changed[one.key] = GroupCommitted(group=group, topic=place.topic, commits=rows)
-    kept = tuple(one for key, one in changed.items() if one.commits and one != known.get(key))
-    return kept, tuple(key for key, one in changed.items() if not one.commits and key in known)
+        tried = {number: row for number, row in before.tried.items() if number != place.partition}
+        changed[one.key] = replace(one, commits=rows, tried=tried)
+    kept = tuple(one for key, one in changed.items() if (one.commits or one.tried) and one != known.get(key))
+    return kept, tuple(key for key, one in changed.items() if not one.commits and not one.tried and key in known)
 
 
 def void(

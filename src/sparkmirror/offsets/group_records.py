@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets import json_text
 
 _WITH_WRITER = 3
@@ -84,6 +84,10 @@ class FlowCommit(NamedTuple):
 
     downstream: int
     upstream: int
+
+
+NO_COMMIT = FlowCommit(NO_OFFSET, NO_OFFSET)
+_WITHOUT_TRIED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,11 +176,13 @@ class GroupCommitted:
         group: its name.
         topic: of the target.
         commits: by partition.
+        tried: commits that were about to be made: the target may have taken them.
     """
 
     group: str
     topic: str
     commits: Mapping[int, FlowCommit]
+    tried: Mapping[int, FlowCommit] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -185,7 +191,10 @@ class GroupCommitted:
 
     def value(self) -> str:
         """The record's value."""
-        rows = [[number, *self.commits[number]] for number in sorted(self.commits)]
+        rows = [
+            [number, *self.commits.get(number, NO_COMMIT), *self.tried.get(number, ())]
+            for number in sorted({*self.commits, *self.tried})
+        ]
         return json_text.write({"v": json_text.VERSION, "offsets": rows})
 
 
@@ -223,6 +232,15 @@ class GroupLeft:
 
 
 GroupRecord = GroupSeen | GroupsSeen | GroupCommitted | GroupLeft
+
+
+def tried_of(records: Iterable[GroupCommitted]) -> dict[str, dict[TopicPartition, FlowCommit]]:
+    """The commits that were about to be made, by group and partition of the target."""
+    found: dict[str, dict[TopicPartition, FlowCommit]] = {}
+    for one in records:
+        for number, commit in one.tried.items():
+            found.setdefault(one.group, {})[TopicPartition(one.topic, number)] = commit
+    return found
 
 
 def commits_of(records: Iterable[GroupCommitted]) -> dict[str, dict[TopicPartition, FlowCommit]]:
@@ -271,8 +289,10 @@ def _more_from(more: Sequence[Any]) -> tuple[int, bool]:
 
 def _committed(name: list[Any], data: dict[str, Any]) -> GroupCommitted:
     _, group, topic = name
-    commits = {int(number): FlowCommit(int(there), int(here)) for number, there, here in data["offsets"]}
-    return GroupCommitted(group=str(group), topic=str(topic), commits=commits)
+    rows = [tuple(map(int, row)) for row in data["offsets"]]
+    commits = {row[0]: FlowCommit(*row[1:3]) for row in rows if row[1] != NO_OFFSET}
+    tried = {row[0]: FlowCommit(*row[3:5]) for row in rows if len(row) > _WITHOUT_TRIED}
+    return GroupCommitted(group=str(group), topic=str(topic), commits=commits, tried=tried)
 
 
 def _left(name: list[Any], data: dict[str, Any]) -> GroupLeft:
