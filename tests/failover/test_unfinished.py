@@ -140,3 +140,5 @@ def test_one_that_is_overtaken_is_given_up_and_waits_for_an_operation_that_has_n
     waits = why_forward_only(MOVING, flow_back(HOLD, Kind.FAILOVER, Step.MOVING))
     assert waits.endswith("go on with sparkmirror failover --from b --to a, or add --abandon")
     assert why_forward_only(MOVING, None).endswith("run the command without --abandon")
+    over = begun(Kind.SWITCHOVER, Step.MOVING, {COMMITTING: True})
+    assert "where applications have stayed on a, add --force" in why_forward_only(over, None)

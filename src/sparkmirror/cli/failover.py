@@ -33,7 +33,8 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and chan
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--force", help="Go on in spite of what speaks against it.")]
 Abandon = Annotated[
-    bool, typer.Option("--abandon", help="Take an interrupted one back, as long as no group was moved.")
+    bool,
+    typer.Option("--abandon", help="Take an interrupted one back, as long as no group was moved; with --force later."),
 ]
 Idle = Annotated[
     float, typer.Option("--wait-for-idle", min=0.5, metavar="SECONDS", help="Nothing must be written for so long.")
@@ -210,7 +211,7 @@ def _operate(
     if not dry_run:
         _check_writable(directory)
     if abandon:
-        _end(desk.abandon(_tell), directory)
+        _end(desk.abandon(_tell, force=force), directory)
         return
     answers = False
     if dry_run or desk.is_planned(kind):

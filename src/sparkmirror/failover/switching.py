@@ -279,7 +279,7 @@ class Desk:
         """What is on record of the flow the other way, where it can be read."""
         return _record_the_other_way(self._sides)
 
-    def _check_taken_back(self, unfinished: Operation) -> None:
+    def _check_taken_back(self, unfinished: Operation, force: bool) -> None:
         """Sees that an operation can be taken back here.
 
         Raises:
@@ -287,7 +287,7 @@ class Desk:
         """
         if unfinished.kind == Kind.FAILBACK.value:
             raise SparkmirrorError(self._told_of(unfinished))
-        if not can_be_taken_back(Step[unfinished.step], unfinished.facts):
+        if not force and not can_be_taken_back(Step[unfinished.step], unfinished.facts):
             raise SparkmirrorError(why_forward_only(unfinished, None))
 
     def _check_clusters(self) -> None:
@@ -310,8 +310,12 @@ class Desk:
             "now. Nothing was done: run the command again, and look at the new plan"
         )
 
-    def abandon(self, tell: Tell) -> Report:
+    def abandon(self, tell: Tell, *, force: bool = False) -> Report:
         """Takes an operation back that was interrupted before a group was moved.
+
+        Args:
+            tell: is given what is being done.
+            force: also one that has moved groups: applications have stayed on the source.
 
         Raises:
             SparkmirrorError: there is none, or groups were moved already.
@@ -322,9 +326,11 @@ class Desk:
                 raise SparkmirrorError(
                     f"{self._sides.flow.name}: there is no operation that was begun and has not ended"
                 )
-            self._check_taken_back(unfinished)
+            self._check_taken_back(unfinished, force)
             operator.resume()
             operator.go_to(Step.UNDOING)
+            if unfinished.facts.get(COMMITTING) and unfinished.kind != Kind.FAILBACK.value:
+                self._store.write([], tombstones=list(self._store.state.left))  # nothing was left behind
             return self.report(carry_out(operator, self._steps(operator, tell), tell))
 
     def release(self, tell: Tell, *, fence_only: bool = False) -> None:
@@ -514,7 +520,7 @@ class BackDesk(Desk):
     def _record_of_back(self) -> JournalState | None:
         return failback.state_of(self._back)
 
-    def _check_taken_back(self, unfinished: Operation) -> None:
+    def _check_taken_back(self, unfinished: Operation, force: bool) -> None:
         if unfinished.kind != Kind.FAILBACK.value:
             raise SparkmirrorError(self._told_of(unfinished))
         if can_be_taken_back(Step[unfinished.step], unfinished.facts):

@@ -122,4 +122,10 @@ def why_forward_only(unfinished: Operation, back: JournalState | None) -> str:
     begun = None if back is None or back.held is None else unfinished_of(back)
     if unfinished.kind == Kind.FAILBACK.value and begun is not None:  # it goes neither on nor back before that one ends
         return told_of_unfinished(begun)
-    return f"{unfinished.id} has begun to move groups, and can only go forward: run the command without --abandon"
+    forward = f"{unfinished.id} has begun to move groups, and can only go forward: run the command without --abandon"
+    if unfinished.kind == Kind.FAILBACK.value:
+        return forward
+    return (
+        f"{forward}; or, where applications have stayed on {unfinished.source}, add --force: groups go on there, and what "
+        f"it has committed on {unfinished.target} counts as a copy of that"
+    )
