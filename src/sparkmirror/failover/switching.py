@@ -520,7 +520,7 @@ class BackDesk(Desk):
     def _record_of_back(self) -> JournalState | None:
         return failback.state_of(self._back)
 
-    def _check_taken_back(self, unfinished: Operation, force: bool) -> None:
+    def _check_taken_back(self, unfinished: Operation, force: bool) -> None:  # noqa: ARG002 - nothing is forced here
         if unfinished.kind != Kind.FAILBACK.value:
             raise SparkmirrorError(self._told_of(unfinished))
         if can_be_taken_back(Step[unfinished.step], unfinished.facts):

@@ -126,6 +126,6 @@ def why_forward_only(unfinished: Operation, back: JournalState | None) -> str:
     if unfinished.kind == Kind.FAILBACK.value:
         return forward
     return (
-        f"{forward}; or, where applications have stayed on {unfinished.source}, add --force: groups go on there, and what "
-        f"it has committed on {unfinished.target} counts as a copy of that"
+        f"{forward}; or, where applications have stayed on {unfinished.source}, add --force: groups go on there, and "
+        f"what it has committed on {unfinished.target} counts as a copy of that"
     )
