@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from sparkmirror.duties.flow_back import NO_OPERATION, LastOperation, brought, newest
+from sparkmirror.duties.flow_back import NO_OPERATION, LastOperation, brought, changed_between, newest
 from sparkmirror.failover.states import ORDER, Kind, Step
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.state import JournalState
@@ -50,3 +53,13 @@ def operation(kind: Kind, step: Step) -> Operation:
         by="me",
         facts={},
     )
+
+
+def test_what_the_flow_back_has_committed_while_groups_were_looked_at_is_known():
+    same, old = (GroupCommitted(group="g", topic=name, commits={0: FlowCommit(1, 1)}) for name in ("same", "orders"))
+    tried = replace(old, tried={0: FlowCommit(3, 3)})
+    new = GroupCommitted(group="h", topic="orders", commits={})
+    before, now = ({one.key: one for one in some} for some in ((same, old), (same, tried, new)))
+    assert changed_between(before, now) == {("g", "orders"), ("h", "orders")}
+    assert changed_between(now, before) == {("g", "orders"), ("h", "orders")}, "also what was taken away"
+    assert changed_between(now, now) == frozenset()

@@ -117,35 +117,38 @@ def test_a_topic_of_a_group_and_a_group_that_the_source_has_no_more_leave():
     )
 
 
+HIDDEN = HOME._replace(offsets_id="")
+OTHER = HOME._replace(cluster_id="other")
+REMADE = HOME._replace(offsets_id="new")
+
+
 @pytest.mark.parametrize(
-    ("before", "now", "topics", "stays", "is_told"),
+    ("before", "asked", "stays", "is_told"),
     [
-        pytest.param(HOME, HOME, EVERYWHERE, False, False, id="deleted"),
-        pytest.param(HOME, HOME, frozenset(), False, False, id="deleted with its topics"),
-        pytest.param(HOME, HOME._replace(cluster_id="other"), EVERYWHERE, True, True, id="another cluster"),
-        pytest.param(HOME, HOME._replace(offsets_id="new"), EVERYWHERE, True, True, id="its disks are lost"),
+        pytest.param(HOME, Asked(origin=HOME, topics=EVERYWHERE), False, False, id="deleted"),
+        pytest.param(HOME, Asked(origin=HOME, absent=EVERYWHERE), False, False, id="deleted with its topics"),
+        pytest.param(HOME, Asked(origin=HOME), True, False, id="its topics may not be seen"),
+        pytest.param(HOME, Asked(origin=OTHER, topics=EVERYWHERE), True, True, id="another cluster"),
+        pytest.param(HOME, Asked(origin=REMADE, topics=EVERYWHERE), True, True, id="its disks are lost"),
         pytest.param(
-            HOME, HOME._replace(offsets_id=""), frozenset(), True, True, id="nobody has committed there since"
+            HOME, Asked(origin=HIDDEN, absent=EVERYWHERE), True, True, id="no group has committed there since"
         ),
-        pytest.param(HOME._replace(offsets_id=""), HOME, EVERYWHERE, False, False, id="the right to see it is new"),
-        pytest.param(HOME._replace(offsets_id=""), HOME._replace(offsets_id=""), EVERYWHERE, False, False, id="hidden"),
+        pytest.param(HIDDEN, Asked(origin=HOME, topics=EVERYWHERE), False, False, id="the right to see it is new"),
+        pytest.param(HIDDEN, Asked(origin=HIDDEN, topics=EVERYWHERE), False, False, id="deleted where little is seen"),
         pytest.param(
-            HOME._replace(offsets_id=""), HOME._replace(offsets_id=""), frozenset(), True, False, id="no topic"
+            HIDDEN, Asked(origin=HIDDEN, absent=EVERYWHERE), True, False, id="topics gone where little is seen"
         ),
-        pytest.param(UNKNOWN_ORIGIN, HOME, EVERYWHERE, False, False, id="never asked"),
+        pytest.param(UNKNOWN_ORIGIN, Asked(origin=HOME, topics=EVERYWHERE), False, False, id="never asked"),
     ],
 )
-def test_a_source_that_has_lost_the_offsets_of_groups_does_not_say_that_they_are_gone(
-    before, now, topics, stays, is_told
-):
+def test_a_source_that_has_lost_the_offsets_of_groups_does_not_say_that_they_are_gone(before, asked, stays, is_told):
     on_record = known(*records_of("g", OFFSETS, 9))
-    remember, *told = decide(
-        on_record, GroupsSeen(time_ms=9, origin=before), seen({}, 20, Asked(origin=now, topics=topics))
-    )
+    remember, *reported = decide(on_record, GroupsSeen(time_ms=9, origin=before), seen({}, 20, asked))
     assert isinstance(remember, Remember)
     assert remember.gone == (() if stays else tuple(sorted(on_record)))
-    assert told == ([OffsetsLost(groups=("g",), time_ms=9)] if is_told else [])
-    assert remember.at == GroupsSeen(time_ms=9 if is_told else 20, origin=before if is_told else now)
+    assert reported == ([OffsetsLost(groups=("g",), time_ms=9)] if is_told else [])
+    origin = before if is_told else asked.origin
+    assert remember.at == GroupsSeen(time_ms=9 if is_told else 20, origin=origin)
 
 
 def test_a_group_that_commits_on_the_cluster_that_was_set_up_again_is_on_record_as_it_is_there():

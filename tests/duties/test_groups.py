@@ -209,6 +209,14 @@ def test_groups_wait_where_nobody_knows_whether_copies_of_the_flow_back_are_lost
     assert unread(untold(READERS), FLOW) == []
 
 
+def test_an_offset_that_the_flow_back_may_have_just_put_there_is_nobodys_for_a_round():
+    meanwhile = replace(READERS, back=Back(changing=frozenset({("readers", HERE.topic)})))
+    (line,) = (one for one in explain_group(meanwhile, "readers") if one.partition == HERE)
+    assert line.standing is Standing.CHANGING
+    other = replace(READERS, back=Back(changing=frozenset({("other", HERE.topic), ("readers", "payments")})))
+    assert list(translations(other)) == list(translations(READERS))
+
+
 def test_in_a_ring_nothing_is_translated_and_each_round_says_so():
     ring = replace(READERS, back=Back(ring=frozenset({HERE})))
     assert list(translations(ring)) == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.group_records import GroupLeft
-from sparkmirror.offsets.left_offsets import Left, at_release, came_back, left_of, moved_at, renewed, with_left
+from sparkmirror.offsets.group_records import FlowCommit, GroupLeft
+from sparkmirror.offsets.left_offsets import Left, at_release, came_back, left_of, moved_at, renewed, used, with_left
 from sparkmirror.offsets.records import parse
 from sparkmirror.offsets.state import JournalState
 
@@ -67,8 +67,8 @@ def test_an_operation_adds_what_it_moves_to_what_is_on_record():
     [
         ({"g": {ZERO: (15, ""), ONE: (3, "")}}, ()),
         ({"g": {ZERO: (16, ""), ONE: (3, "")}}, tuple(left(p1=3).values())),
-        ({"g": {ZERO: (16, "")}}, tuple(left().values())),
-        ({"g": {}}, tuple(left().values())),
+        ({"g": {ZERO: (16, "")}}, tuple(left(p1=3).values())),
+        ({"g": {}}, ()),
         ({"h": {}}, ()),
     ],
 )
@@ -93,7 +93,8 @@ def test_a_release_counts_all_that_consumers_have_committed_until_then_in_any_pa
     found = {"g": {ZERO: (15, ""), ONE: (5, "")}}
     assert at_release(left(p0=10), ["g"], found, HELD_MS) == left(p0=15, p1=5)
     assert at_release({}, ["g"], found, HELD_MS) == left(HELD_MS, p0=15, p1=5)
-    assert at_release(left(p0=10), [], {"g": {}}, HELD_MS) == left()
+    assert at_release(left(p0=10), ["g"], {"g": {}}, HELD_MS) == left()
+    assert at_release(left(p0=10), [], found, HELD_MS) == {}, "it does not live on the target"
     assert at_release(left(p0=10), ["g"], {}, HELD_MS) == left(p0=10) | is_open(HELD_MS)
 
 
@@ -109,3 +110,18 @@ def test_nothing_is_left_behind_by_a_group_that_the_flow_back_has_moved_here_sin
 def test_a_group_was_moved_when_the_newest_of_its_records_says():
     more = GroupLeft(group="g", topic="bills", offsets={}, time_ms=MOVED_MS + 1)
     assert moved_at([*left(p0=1).values(), more]) == {"g": MOVED_MS + 1}
+
+
+@pytest.mark.parametrize(
+    ("there", "is_used"),
+    [
+        ({ZERO: (10, ""), ONE: (3, "")}, False),
+        ({ZERO: (10, "")}, False),
+        ({ZERO: (11, ""), ONE: (3, "")}, True),
+        ({ZERO: (10, ""), TopicPartition("orders", 2): (1, "")}, True),
+        ({}, False),
+    ],
+)
+def test_a_group_is_used_where_it_has_another_offset_than_the_flow_has_committed_last(there, is_used):
+    commits = {"g": {ZERO: FlowCommit(10, 7), ONE: FlowCommit(3, 3)}}
+    assert used({"g": there}, commits) == ({"g"} if is_used else set())

@@ -8,7 +8,8 @@ record that is about other clusters, since an alias names another one now, says 
 of the source had, which may have lost it: their leaders are asked each time, since the flow back sees that only once it
 runs and looks again; a partition whose leader does not answer is not taken for whole. What was decided about groups
 before a failback began to place them is never committed after: the record is read again right before each request, and
-a failback places no group before that of every earlier reading has come or is given up.
+a failback places no group before that of every earlier reading has come or is given up. Where the flow back has
+committed for a group while its offsets were read, these are nobody's for that round.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from sparkmirror.kafka.store import AT_ONCE_SECONDS, Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.group_commits import NO_COMMITS, Commits
-from sparkmirror.offsets.group_records import FlowCommit, commits_of, tried_of
+from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted, commits_of, tried_of
 from sparkmirror.offsets.interleaved import FlowBack
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.left_offsets import Moved, moved_at
@@ -50,6 +51,8 @@ class Back:
         copies: by partition of the source, what it has put there.
         commits: what it has committed for groups of the source last.
         tried: commits of its that were about to be made.
+        changing: groups and topics of the source for which it has committed while groups were looked at: whose offsets
+            were seen there is not known.
         unchecked: partitions of the source of which it is not known whether they have lost what it had put there.
         placing: whether a failback to the target is placing groups there, and has not ended.
         ring: partitions of the source to which records of the target come through other clusters.
@@ -59,6 +62,7 @@ class Back:
     copies: Mapping[TopicPartition, FlowBack] = field(default_factory=dict)
     commits: Commits = field(default_factory=lambda: NO_COMMITS)
     tried: Commits = field(default_factory=lambda: NO_COMMITS)
+    changing: frozenset[tuple[str, str]] = frozenset()
     unchecked: frozenset[TopicPartition] = frozenset()
     placing: bool = False
     ring: frozenset[TopicPartition] = NOWHERE
@@ -243,18 +247,31 @@ class FlowBackRecord:
                 reason=f"reading the record of {self._back.flow.name} took more than {READ_SECONDS:g} s",
             )
 
-    def shared(self, places: Collection[TopicPartition]) -> Back:
+    def commits_on_record(self) -> Mapping[str, GroupCommitted]:
+        """What it has committed, as it is on record now, by key; before offsets of groups are read.
+
+        Raises:
+            SparkmirrorError: as `operation`.
+        """
+        state = self._state() if self.shares_topics else None
+        return {} if state is None else dict(state.committed)
+
+    def shared(self, places: Collection[TopicPartition], before: Mapping[str, GroupCommitted] | None = None) -> Back:
         """The same for topics that both flows may write to; where it cannot be read, that is what is known.
 
         Args:
             places: partitions of the source that the flow copies.
+            before: what it had committed before the offsets of groups were read, where that matters.
         """
         if not self.shares_topics:
             return NO_BACK
         try:
-            return self.read(places)
+            back = self.read(places)
         except SparkmirrorError as failure:
             return Back(unreadable=str(failure))
+        if before is None or self._back.store is None:
+            return back
+        return replace(back, changing=changed_between(before, self._back.store.state.committed))
 
     def _is_recorded(self) -> bool:
         """Whether the flow back has an internal topic on the source; one that was made anew is read anew."""
@@ -278,6 +295,14 @@ class FlowBackRecord:
         if own is None or back.flow is None:
             return False
         return (back.flow.source_id, back.flow.target_id) == (own.target_id, own.source_id)
+
+
+def changed_between(
+    before: Mapping[str, GroupCommitted], now: Mapping[str, GroupCommitted]
+) -> frozenset[tuple[str, str]]:
+    """The groups and topics of which the records differ. Pure."""
+    keys = [key for key in before.keys() | now.keys() if before.get(key) != now.get(key)]
+    return frozenset((one.group, one.topic) for key in keys for one in (now.get(key) or before[key],))
 
 
 def _is_open(lost: Results[TopicPartition, int], place: TopicPartition) -> bool:

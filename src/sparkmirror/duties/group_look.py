@@ -10,7 +10,7 @@ so that one which begins in the midst of a look counts as later.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from sparkmirror.duties.duty import Sides
@@ -28,7 +28,7 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_commits import landed, merged
-from sparkmirror.offsets.group_records import commits_of, tried_of
+from sparkmirror.offsets.group_records import GroupCommitted, commits_of, tried_of
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Moved, left_of
 from sparkmirror.offsets.map import OffsetMap
@@ -73,6 +73,7 @@ class GroupLook:
         """
         sides, timeout_ms = self._sides, self._sides.flow.admin_timeout_ms
         operation, moved = self._operation() if target else (NO_OPERATION, {})
+        committed = self._committed()
         listed = self._groups()
         chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
         fetched = fetch_offsets(sides.source, chosen, timeout_ms)
@@ -87,7 +88,7 @@ class GroupLook:
             unreadable={name: str(failure) for name, failure in fetched.failed.items()},
             renamed=renamed,
             maps=maps,
-            back=self._past_markers.of(self._flow_back.shared(places), maps),
+            back=self._past_markers.of(self._flow_back.shared(places, committed), maps),
             inherited=self._inherited(),
             earlier=self._earlier,
             commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),
@@ -135,6 +136,13 @@ class GroupLook:
             return self._flow_back.operation(), self._flow_back.moved()
         except SparkmirrorError as failure:
             return LastOperation(unreadable=str(failure)), {}
+
+    def _committed(self) -> Mapping[str, GroupCommitted]:
+        """What the flow back has committed until now; that it cannot be read is found again where it is needed."""
+        try:
+            return self._flow_back.commits_on_record()
+        except SparkmirrorError:
+            return {}
 
     def _of_these_topics(self, maps: dict[TopicPartition, OffsetMap]) -> dict[TopicPartition, OffsetMap]:
         """The maps of topics that are still there: that of another topic of the name says nothing of its offsets."""

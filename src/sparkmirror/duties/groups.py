@@ -159,6 +159,7 @@ class Standing(Enum):
     NOT_EXACT = Reason.NOT_EXACT.value
     PLACED = Reason.PLACED.value
     PLACING = Reason.PLACING.value
+    CHANGING = Reason.CHANGING.value
     RECREATED = Reason.RECREATED.value
     PARTED = Reason.PARTED.value
     RING = Reason.RING.value
@@ -473,6 +474,8 @@ def _by_maps(observed: Observed, place: GroupPlace) -> tuple[Committed, Translat
     committed = observed.offsets[place.group][place.partition]
     if _placed(observed, place) is not None:
         return committed, NotYet(Reason.PLACED)
+    if (place.group, place.partition.topic) in observed.back.changing:
+        return committed, NotYet(Reason.CHANGING)
     result = _plainly(observed, place.partition, committed)
     before = observed.earlier.get(place)
     if result == NotYet(Reason.AHEAD) and before is not None and before.offset <= committed.offset:

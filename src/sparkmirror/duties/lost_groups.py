@@ -4,8 +4,9 @@ A cluster that is set up again under the same address, or whose disks are lost, 
 groups is all there is then, on the very day on which a failover needs it.
 
 Invariants: a group is taken for deleted only where the cluster and its topic of group offsets are those that were asked
-before; where that topic may not be seen, the topic that the group has read has to exist. What is kept counts until the
-group has committed in that topic again.
+before; where that topic may not be seen, the topic that the group has read has to exist. Brokers leave out the offsets
+in topics that this user may not see: nothing is known of these. What is kept counts until the group has committed in
+that topic again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.topic_ids import ids_of_topics
+from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_records import UNKNOWN_ORIGIN, GroupSeen, Origin
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -27,11 +29,13 @@ class Asked:
 
     Attributes:
         origin: which cluster it is, and which topic it keeps the offsets of groups in.
-        topics: those it has, of the topics on record in which groups have nothing any more.
+        topics: those that this user may see, of the topics on record in which groups have nothing any more.
+        absent: those that do not exist.
     """
 
     origin: Origin = UNKNOWN_ORIGIN
     topics: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
 
 
 NOT_ASKED = Asked()
@@ -48,9 +52,15 @@ def ask(source: Cluster, topics: Iterable[str], timeout_ms: int) -> Asked:
     Raises:
         SparkmirrorError: it does not answer.
     """
-    ids = ids_of_topics(source, {OFFSETS_TOPIC, *topics}, timeout_ms)
-    origin = Origin(cluster_id=admin.cluster_id(source, timeout_ms), offsets_id=ids.get(OFFSETS_TOPIC, ""))
-    return Asked(origin=origin, topics=frozenset(ids))
+    wanted = set(topics)
+    ids = ids_of_topics(source, {OFFSETS_TOPIC, *wanted}, timeout_ms)
+    unseen = [TopicPartition(name, 0) for name in sorted(wanted - ids.keys())]
+    absent = admin.absent(source, unseen, timeout_ms) if unseen else ()
+    return Asked(
+        origin=Origin(cluster_id=admin.cluster_id(source, timeout_ms), offsets_id=ids.get(OFFSETS_TOPIC, "")),
+        topics=frozenset(ids),
+        absent=frozenset(place.topic for place in absent),
+    )
 
 
 def is_another(before: Origin, now: Origin) -> bool:
@@ -71,5 +81,5 @@ def kept(known: Mapping[str, GroupSeen], gone: Iterable[str], before: Origin, as
     """
     if is_another(before, asked.origin):
         return frozenset(gone)
-    hidden = asked.origin.offsets_id == ""
-    return frozenset(key for key in gone if hidden and known[key].topic not in asked.topics)
+    certain = asked.topics | (asked.absent if asked.origin.offsets_id else frozenset())
+    return frozenset(key for key in gone if known[key].topic not in certain)

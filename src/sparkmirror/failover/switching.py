@@ -56,9 +56,10 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets, fetch_offsets
 from sparkmirror.kafka.store import Store
 from sparkmirror.naming import internal_topic
-from sparkmirror.offsets.group_records import GroupLeft
+from sparkmirror.offsets.group_commits import landed, merged
+from sparkmirror.offsets.group_records import GroupLeft, commits_of, tried_of
 from sparkmirror.offsets.ledger import Operation
-from sparkmirror.offsets.left_offsets import Moved, at_release, came_back, moved_at
+from sparkmirror.offsets.left_offsets import Moved, at_release, came_back, moved_at, used
 from sparkmirror.offsets.orders import HOLD_KEY
 from sparkmirror.offsets.state import JournalState
 
@@ -367,19 +368,29 @@ class Desk:
         A group that does not answer is asked by the flow.
         """
         held_ms = 0 if state.held is None else state.held.time_ms
+        there = self._living_there(state)
         try:
             look.check_source(self._sides)
             back = _moved_back(state, self._record_of_back())
             names = {*_groups_of(state), *(one.group for one in state.left.values())}
-            names = {name for name in names if back.get(name, -1) <= held_ms}
+            names = {name for name in names if back.get(name, -1) <= held_ms} & there
             found: Mapping[str, Offsets] = fetch_offsets(self._sides.source, sorted(names), look.ASK_MS).found
         except SparkmirrorError:
             back, found = {}, {}
-            names = _groups_of(state)
+            names = there
         gone = came_back(state.left, back)
         still = {key: one for key, one in state.left.items() if key not in gone}
         now = at_release(still, names, found, held_ms)
+        gone = (*gone, *(key for key in still if key not in now))
         return [one for key, one in now.items() if one != still.get(key)], gone
+
+    def _living_there(self, state: JournalState) -> set[str]:
+        """The groups that have members on the target, or that consumers have used there."""
+        names = {*_groups_of(state), *(one.group for one in state.left.values())}
+        there = look.standing_there(self._sides.target, names, self._sides.flow.admin_timeout_ms)
+        records = state.committed.values()
+        commits = merged(commits_of(records), landed(tried_of(records), there.offsets))
+        return {*used(there.offsets, commits), *(name for name in names if there.is_active(name)), *there.unreadable}
 
     def report(self, operation: Operation) -> Report:
         """What is to be said of an operation now.

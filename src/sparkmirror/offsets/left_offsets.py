@@ -11,9 +11,11 @@ way. From then on its consumers live here, and what they commit here is theirs.
 Invariants: an offset counts as left behind until the group has another one there, or none, or until an operation of the
 flow back has moved the group here later; by the clocks of those who ran the two. A record stays when nothing in it
 counts any more: it says when the group was moved, which is what the flow back asks. A flow that was held asks
-for all offsets of all groups on record when it is released, since consumers may have gone on at the source until they
-were stopped, in partitions too that they had not read when they were moved. Where the source does not answer then, all
-counts that it answers next (a record without a topic).
+for all offsets of all groups that live on the target when it is released, since consumers may have gone on at the
+source until they were stopped, in partitions too that they had not read when they were moved. Where the source does not
+answer then, all counts that it answers next (a record without a topic). A group that nobody has used on the target has
+never lived there: it has left nothing behind. Offsets that the source does not show are not gone: this user may not
+see their topic.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.group_commits import Commits
 from sparkmirror.offsets.group_records import GroupLeft
 
 
@@ -114,6 +117,21 @@ def renewed(known: Mapping[str, GroupLeft], found: Found) -> tuple[tuple[GroupLe
     return kept, tuple(settled.values())
 
 
+def used(there: Found, commits: Commits) -> frozenset[str]:
+    """The groups that consumers have used on the target, since the flow or an operation has committed for them last.
+
+    Args:
+        there: what groups have committed on the target.
+        commits: what the flow has committed there last.
+    """
+    return frozenset(
+        group
+        for group, own in there.items()
+        for place, (offset, _) in own.items()
+        if (commit := commits.get(group, {}).get(place)) is None or commit.downstream != offset
+    )
+
+
 def at_release(
     known: Mapping[str, GroupLeft], groups: Iterable[str], found: Found, held_ms: int
 ) -> dict[str, GroupLeft]:
@@ -121,12 +139,13 @@ def at_release(
 
     Args:
         known: what was on record, by key.
-        groups: that are on record, and that an operation has thus dealt with.
+        groups: that live on the target.
         found: what groups have committed on the source; one that has not answered is asked later.
         held_ms: when the flow was stopped, milliseconds since 1970.
     """
-    all_of = dict(known)
-    for group in sorted({*groups, *(one.group for one in known.values())}):
+    names = set(groups)
+    all_of = {key: one for key, one in known.items() if one.group in names}
+    for group in sorted(names):
         if group in found:
             all_of |= _all_of(known, group, found[group], held_ms)
         else:
@@ -152,6 +171,6 @@ def _renewed(left: GroupLeft, now: Mapping[TopicPartition, tuple[int, str]]) -> 
     offsets = {
         number: offset
         for number, offset in left.offsets.items()
-        if now.get(TopicPartition(left.topic, number), (NO_OFFSET, ""))[0] == offset
+        if now.get(TopicPartition(left.topic, number), (offset, ""))[0] == offset
     }
     return replace(left, offsets=offsets)

@@ -60,6 +60,7 @@ class Reason(Enum):
     NOT_EXACT = "MirrorMaker 2 copied it, and its offset syncs tell no exact place on the source"
     PLACED = "the flow the other way has put the group there, and nobody has used it there since"
     PLACING = "a failback that has not ended is placing the groups"
+    CHANGING = "the flow the other way has committed for the group meanwhile: the next round tells whose offset this is"
     RECREATED = "the topic was deleted and created again on the source, which has not been mirrored since"
     PARTED = "the source has lost the end of its log, and what the group has read there since is not mirrored"
     RING = (
