@@ -1,4 +1,4 @@
-"""The fault laboratory, short: one seed, six faults. `make chaos` is the long form."""
+"""The fault laboratory, short: one seed, four faults. `make chaos` is the long form, and has the others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-KINDS = ("kill_worker", "kill_driver", "unclean", "cut", "hold", "healed_stop")
+KINDS = ("kill_driver", "unclean", "cut", "healed_stop")
 
 
-def test_six_faults_lose_repeat_and_reorder_nothing(tmp_path):
+def test_four_faults_lose_repeat_and_reorder_nothing(tmp_path):
     only = [word for kind in KINDS for word in ("--only", kind)]
     wanted = ["--seed", "8", "--faults", str(len(KINDS)), "--minutes", "0.2", "--results", str(tmp_path)]
     command = [sys.executable, "-m", "sparkmirror.lab.chaos", *wanted, *only]

@@ -359,11 +359,16 @@ class Desk:
             if fence_only:
                 return
             left, gone = self._left_behind(state)
-            self._store.write(left, tombstones=[HOLD_KEY, *gone])
+            self._store.write(list(left.values()), tombstones=[HOLD_KEY, *gone])
+            if names := sorted({one.group for one in left.values()}):
+                tell(
+                    f"{len(names)} groups live on {flow.target.alias}: what they have committed on "
+                    f"{flow.source.alias} until now is left behind, and moves them no further ({plan.some(names)})"
+                )
             tell(f"{flow.name} is released: it goes on within seconds where it runs, else with sparkmirror run")
 
-    def _left_behind(self, state: JournalState) -> tuple[list[GroupLeft], tuple[str, ...]]:
-        """What groups leave behind on the source now: what is to be written, and the keys of what does not count.
+    def _left_behind(self, state: JournalState) -> tuple[dict[str, GroupLeft], tuple[str, ...]]:
+        """What groups leave behind on the source now, by key, and the keys of what does not count any more.
 
         A group that does not answer is asked by the flow.
         """
@@ -381,8 +386,7 @@ class Desk:
         gone = came_back(state.left, back)
         still = {key: one for key, one in state.left.items() if key not in gone}
         now = at_release(still, names, found, held_ms)
-        gone = (*gone, *(key for key in still if key not in now))
-        return [one for key, one in now.items() if one != still.get(key)], gone
+        return now, (*gone, *(key for key in still if key not in now))
 
     def _living_there(self, state: JournalState) -> set[str]:
         """The groups that have members on the target, or that consumers have used there."""
