@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sparkmirror.lab.cluster import LabCluster, start
+from tests.flow import logs
 from tests.flow.elections import PATIENCE_SECONDS
-from tests.flow.running import Running, create_topic, until
+from tests.flow.running import Running, create_topic, ends, set_property, until, write_file
 from tests.flow.test_died_unheard import newest
-from tests.flow.test_events import of_kind
+from tests.flow.test_events import of_kind, records
 from tests.flow.test_source_histories import flow_file
+from tests.flow.test_torn_while_idle import IDENTITY, cut_log, mirrored, progress_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -22,6 +26,7 @@ COMPACTED = {
     "segment.ms": "300",
     "delete.retention.ms": "500",
 }
+INTERNAL = "sparkmirror.s.t.internal"
 ROWS = [(b"A", b"1"), (b"B", b"1"), (b"C", b"1"), (b"C", b"2"), (b"D", b"1"), (b"C", None), (b"D", None)]
 
 
@@ -84,6 +89,13 @@ def test_kills_of_an_idle_mirror_repeat_nothing_of_what_was_cleaned_away(cluster
         assert of_kind(file, name, "target-tail-lost") == []
 
 
+def write_keyed(cluster: LabCluster, name: str, values: list[bytes]) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    for value in values:
+        producer.produce(name, value, value, 0)
+    assert producer.flush(30) == 0
+
+
 def wait_for_lane(target: LabCluster, name: str, generation: int) -> None:
     """Until a lane of that start has published."""
 
@@ -92,3 +104,38 @@ def wait_for_lane(target: LabCluster, name: str, generation: int) -> None:
         return bool(known.get("lane")) and known["generation"] >= generation
 
     until(begun, "it has begun", PATIENCE_SECONDS)
+
+
+def test_what_a_target_lost_is_copied_again_though_what_others_wrote_there_was_cleaned_away(cluster_a, topic, tmp_path):
+    """Kept names: applications fill the log, and newer values of theirs leave a hole where the last record was."""
+    name = topic("filled")
+    settings = {"replication.policy.class": IDENTITY, "replication.factor": "1", "tasks.max": "1"}
+    with start("t", config={"log.cleaner.backoff.ms": "200"}) as target:
+        (broker,) = target.brokers
+        for cluster in (cluster_a, target):
+            create_topic(cluster, name, 1)
+        file = write_file(tmp_path / "mm2.properties", {"s": cluster_a, "t": target}, {"s->t": name}, settings)
+        with Running(file, log=tmp_path / "first.log") as mirror:
+            for number in (0, 5):
+                write_keyed(cluster_a, name, records(5, number))
+                until(lambda: mirrored(target, name) == records(number + 5), "5 more", PATIENCE_SECONDS)  # noqa: B023 - at once
+            until(lambda: progress_of(target, INTERNAL, name).get("position") == 10, "on record", PATIENCE_SECONDS)
+            for pid in (*mirror.lane_workers(), mirror.pid):
+                os.kill(pid, signal.SIGKILL)
+        broker.kill()
+        cut_log(broker, name, 5)
+        broker.start()
+        until(lambda: ends(target, name) == {0: 5}, "records are really lost")
+        for key, value in COMPACTED.items():
+            set_property(target, name, key, value)
+        producer = Producer({"bootstrap.servers": target.bootstrap_servers, "log_level": 0})
+        for number in range(7):  # the last value of the lost offset's key comes behind it
+            producer.produce(name, b"born on the target %d" % number, b"A", 0)
+            assert producer.flush(30) == 0
+            time.sleep(0.4 if number > 4 else 0)
+        until(lambda: 9 not in [one.offset for one in logs.read(target, name)[0]], "cleaned", PATIENCE_SECONDS)
+        with Running(file, log=tmp_path / "last.log", options=("--once",)) as last:
+            assert last.wait() == 0, last.tail()
+        assert mirrored(target, name) == records(10)
+        (told,) = of_kind(file, name, "target-tail-lost")
+        assert (told.first, told.last) == (5, 9)

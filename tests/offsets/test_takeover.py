@@ -12,6 +12,7 @@ from sparkmirror.model import NO_OFFSET, Reached, TopicPartition, Writer
 from sparkmirror.offsets.holes import pack
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import SEQUENCES, Segments
+from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.state import state_of
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.takeover import Begin, Decision, Last, Observed, ReadFrom, Resume, Stuck, decide
@@ -121,6 +122,49 @@ def test_what_a_former_fence_has_filled_is_lost_though_a_later_record_was_cleane
     position, _, event = went_on(decision)
     assert position == 102
     assert "lost the end of its log" in event
+
+
+def test_a_hole_where_the_last_record_was_is_a_loss_where_the_log_was_cut_off_below_it():
+    """Others have filled the log since, and the cleaner took what they wrote where the last record was."""
+    log = (own(0, 0, 3), foreign(6, 3), marker(9))
+    known = progress(5, 105, 5, reached=Reached(1, 6))
+    assert went_on(taken_over(*log, known=known))[0] == 106, "nobody was asked"
+    assert went_on(taken_over(*log, known=known, log=EpochEnd(1, 6)))[0] == 106, "all of the leader epoch is there"
+    position, _, event = went_on(taken_over(*log, known=known, log=EpochEnd(1, 4)))
+    assert position == 104, "what the cleaner took below that is not copied again"
+    assert "offsets 4 to 5: 2 records that it had acknowledged, source offsets 104 to 105" in event
+    for other in (EpochEnd(0, 9), EpochEnd(-1, -1)):
+        position, _, event = went_on(taken_over(*log, known=known, log=other))
+        assert position == 103, "a leader that never had the leader epoch"
+        assert "lost the end of its log" in event
+
+
+def test_a_hole_is_a_loss_where_others_records_lie_at_earlier_lost_offsets():
+    """Where no leader epoch is on record."""
+    log = (own(0, 0, 3), foreign(4), foreign(6, 3), marker(9))
+    position, _, event = went_on(taken_over(*log, known=progress(5, 105, 5)))
+    assert position == 103
+    assert "lost the end of its log" in event
+
+
+def test_a_log_that_has_nothing_of_the_flow_was_cut_off_where_the_leader_says():
+    log = (foreign(6, 3), marker(9))
+    position, _, event = went_on(
+        taken_over(*log, known=progress(5, 105, 5, reached=Reached(1, 6)), log=EpochEnd(1, 4), sole_writer=False)
+    )
+    assert position == 104
+    assert "offsets 4 to 5" in event
+
+
+def test_the_first_batch_of_an_epoch_over_a_hole_that_a_loss_has_left_has_what_was_lost_copied_again():
+    segments = (segment(0, 100, 0), segment(0, 106, writer=NEW))
+    known = progress(5, 105, 5, reached=Reached(1, 6))
+    log = (own(0, 0, 3), foreign(6, 3), own(9, 0, 2, NEW), marker(11, NEWEST))
+    assert went_on(taken_over(*log, segments=segments, known=known, fence=NEWEST))[0] == 108
+    decision = taken_over(*log, segments=segments, known=known, fence=NEWEST, log=EpochEnd(1, 4))
+    position, _, event = went_on(decision)
+    assert position == 103
+    assert "will be there twice" in event
 
 
 def test_a_loss_that_was_found_and_not_yet_copied_again_is_not_forgotten():

@@ -280,3 +280,31 @@ def test_a_lane_that_is_told_of_a_loss_where_nothing_was_lost_repeats_nothing(wo
     assert world.copy(-1)
     assert world.arrived == expected(world) or any("may be there twice" in event for event in world.told)
     assert not any("lost the end" in event for event in world.told)
+
+
+@settings(max_examples=1_000, deadline=None)
+@given(_worlds, st.data())
+def test_what_others_wrote_in_the_place_of_a_loss_may_be_cleaned_away_and_nothing_stays_lost(world, data):
+    """Applications write to a compacted topic that was torn, and the log cleaner removes some of it, and of the copy.
+
+    Leader epochs tell what lies below the loss. Of what the flow wrote before, what the cleaner took counts as there.
+    """
+    world.shared = world.asks = True
+    for _ in range(data.draw(st.integers(1, 3), label="runs")):
+        world.copy_some(data.draw(st.integers(0, 3), label="answers"))
+        if data.draw(st.booleans(), label="dies"):
+            world.copy(data.draw(st.integers(0, 30), label="effects"))
+        lost = data.draw(st.integers(0, 6), label="batches lost")
+        world.lose_tail(lost)
+        world.others_write(data.draw(st.integers(1, 4), label="records of others"))
+        world.others_write(data.draw(st.integers(1, 4), label="records of others behind them"))
+        world.clean(data.draw(st.sampled_from([0.0, 0.3, 0.8]), label="share cleaned"))
+        told = len(world.told)
+        for _ in range(data.draw(st.integers(1, 2), label="takeovers, of which the last one's driver lives")):
+            world.fence()
+            assert not isinstance(world.take_over(), Stuck)
+        assert lost or not any("lost the end" in event for event in world.told[told:])
+    assert world.copy(-1)
+    assert set(world.arrived) == set(expected(world))
+    repeated = len(world.arrived) - len(set(world.arrived))
+    assert not repeated or any("again" in event or "twice" in event for event in world.told)

@@ -12,6 +12,7 @@ from random import Random
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress, part_of
 from sparkmirror.offsets.segments import SEQUENCES, Opening, Segments, Targets, segments_of, targets_of
+from sparkmirror.offsets.source_history import UNDEFINED, EpochEnd
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.takeover import Begin, Decision, Observed, ReadFrom, Resume, Stuck, decide
@@ -26,10 +27,14 @@ class Crash(Exception):  # noqa: N818  # not an error: the model's writer dies
 
 @dataclass(slots=True)
 class Entry:
-    """A batch of the target's log; ``sources`` of its records, empty for others' batches and for markers."""
+    """A batch of the target's log; ``sources`` of its records, empty for others' batches and for markers.
+
+    One that the log cleaner has removed counts as arrived, and is not seen any more.
+    """
 
     header: TailBatch
     sources: list[int] = field(default_factory=list)
+    cleaned: bool = False
 
 
 @dataclass(slots=True)
@@ -39,6 +44,8 @@ class World:
     Attributes:
         kept: whether the source has a record at each offset that is to be copied.
         cut: where the log was cut off below what was acknowledged.
+        leader_epoch: of the target's leader.
+        reached, reached_in: how far the log is known to go, and the leader epoch in which that was acknowledged.
         chance: decides sizes and moments.
         first_sequence: of each epoch; near the end of all sequences they wrap.
         shared: whether others write the target too.
@@ -63,7 +70,9 @@ class World:
     anew: bool = False
     continues_at: int = NO_OFFSET
     last: tuple[int, int, int] = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
+    leader_epoch: int = 1
     reached: int = NO_OFFSET
+    reached_in: int = UNKNOWN.leader_epoch
     asks: bool = False
     torn: bool = False
     cut: int = NO_OFFSET
@@ -193,7 +202,14 @@ class World:
         base = self.end
         last = base + len(sources) - 1
         header = TailBatch(
-            base, last, *_named(self.writer), sequence % SEQUENCES, count=len(sources), control=False, newest_ms=1
+            base,
+            last,
+            *_named(self.writer),
+            sequence % SEQUENCES,
+            count=len(sources),
+            control=False,
+            newest_ms=1,
+            leader_epoch=self.leader_epoch,
         )
         self.log.append(Entry(header, sources))
         return base
@@ -202,7 +218,7 @@ class World:
         self._spend()
         if base < self.reached:
             raise Crash  # a lane gives the partition back, and nothing of the answer goes on record
-        self.reached = base + len(sources)
+        self.reached, self.reached_in = base + len(sources), self.leader_epoch
         if base != self.last[2] + 1 or self.last[2] == NO_OFFSET:
             self.settled.append(Opening(sequence % SEQUENCES, base))
         self.last = ((sequence + len(sources) - 1) % SEQUENCES, sources[-1], base + len(sources) - 1)
@@ -226,7 +242,7 @@ class World:
                 source=source,
                 target=target,
                 anew=self.anew,
-                reached=UNKNOWN if self.reached == NO_OFFSET else Reached(1, self.reached),
+                reached=UNKNOWN if self.reached == NO_OFFSET else Reached(self.reached_in, self.reached),
                 cut=cut,
             )
         )
@@ -235,7 +251,17 @@ class World:
 
     def others_write(self, count: int) -> None:
         """Another producer's batch."""
-        header = TailBatch(self.end, self.end + count - 1, FOREIGN, 0, 0, count=count, control=False, newest_ms=1)
+        header = TailBatch(
+            self.end,
+            self.end + count - 1,
+            FOREIGN,
+            0,
+            0,
+            count=count,
+            control=False,
+            newest_ms=1,
+            leader_epoch=self.leader_epoch,
+        )
         self.log.append(Entry(header))
 
     def lose_tail(self, batches: int) -> None:
@@ -243,12 +269,32 @@ class World:
         while batches and self.log and self.log[-1].header.base_offset >= self.start:
             self.log.pop()
             batches -= 1
+        self.leader_epoch += 1
         if self.end < self.reached:
             self.torn, self.cut = True, min(self.end, self.end if self.cut == NO_OFFSET else self.cut)
 
     def come_back(self, log: list[Entry]) -> None:
         """An unclean election brings a former leader back, with the log that it had."""
         self.log = list(log)
+        self.leader_epoch += 1
+
+    def clean(self, share: float) -> None:
+        """The log cleaner removes batches, never the last one."""
+        for entry in self.log[:-1]:
+            entry.cleaned = entry.cleaned or self.chance.random() < share
+
+    def leaders_answer(self, epoch: int) -> EpochEnd:
+        """Where a leader epoch ends in the log, as its leader says; the cleaner does not change that."""
+        starts = {self.leader_epoch: self.end}
+        for entry in reversed(self.log):
+            starts[entry.header.leader_epoch] = entry.header.base_offset
+        if epoch == max(starts):
+            return EpochEnd(epoch, self.end)
+        higher = [each for each in sorted(starts) if each > epoch]
+        if not higher:
+            return EpochEnd(UNDEFINED, UNDEFINED)
+        at_most = [each for each in starts if each <= epoch]
+        return EpochEnd(max(at_most, default=epoch), starts[higher[0]])
 
     def retain(self, share: float) -> None:
         """Retention removes whole batches from the beginning of what is left."""
@@ -266,7 +312,16 @@ class World:
             self.writer, self.fenced = Writer(producer_id=self.ids[-1], epoch=0), None
             return
         self.writer = self.fenced = replace(self.writer, epoch=self.writer.epoch + 1)
-        marker = TailBatch(self.end, self.end, *_named(self.writer), -1, count=1, control=True, newest_ms=1)
+        marker = TailBatch(
+            self.end,
+            self.end,
+            *_named(self.writer),
+            -1,
+            count=1,
+            control=True,
+            newest_ms=1,
+            leader_epoch=self.leader_epoch,
+        )
         self.log.append(Entry(marker))
 
     def take_over(self) -> Decision:
@@ -290,7 +345,7 @@ class World:
                 self.state.forget(key)
         if isinstance(decision, Resume | Begin):
             self.begin(decision.position, anew=decision.anew)
-            self.reached, self.torn, self.cut = tail.reached.end, False, NO_OFFSET
+            (self.reached_in, self.reached), self.torn, self.cut = tail.reached, False, NO_OFFSET
             self.told += [str(decision.event)] if decision.event else []
         return decision
 
@@ -311,20 +366,23 @@ class World:
 
     def observed(self, tail: Tail) -> Observed:
         """What a driver sees."""
+        progress = self.state.progress.get(PLACE)
+        asked = UNKNOWN.leader_epoch if progress is None else progress.reached.leader_epoch
         return Observed(
             partition=PLACE,
-            progress=self.state.progress.get(PLACE),
+            progress=progress,
             map=self.state.map_of(PLACE),
             ids=tuple(self.ids),
             tail=tail,
             start=0,
             sole_writer=not self.shared,
             fence=self.fenced,
+            log=None if asked == UNKNOWN.leader_epoch else self.leaders_answer(asked),
         )
 
     def _tail(self, offset: int) -> Tail:
         offset = max(offset, self.start)
-        headers = tuple(e.header for e in self.log if e.header.last_offset >= offset)
+        headers = tuple(e.header for e in self.log if e.header.last_offset >= offset and not e.cleaned)
         since = min([offset, *(header.base_offset for header in headers)])
         return Tail(start=self.start, high_watermark=self.end, batches=headers, since=max(since, self.start))
 

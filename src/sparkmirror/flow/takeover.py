@@ -26,12 +26,14 @@ from sparkmirror.flow.planner import changed_ids, patience_ms
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.writers import GROUPS, Fenced
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.epochs import believed_ends
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.tails import Mark, last_batches, read_headers
 from sparkmirror.kafka.topic_ids import ids_of_topics
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, UNKNOWN, TopicPartition, Writer
 from sparkmirror.offsets.records import Happened, Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS
+from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail
 from sparkmirror.offsets.takeover import Begin, Observed, ReadFrom, Resume, Stuck, decide
 from sparkmirror.offsets.writers import Unfenceable
@@ -125,12 +127,16 @@ class Takeover:
         self._store.follow()
         there = {here: place for here, place in pairs if here in taking.writers}
         tails = self._read(taking, there)
+        logs = self._leader_epochs(taking, there, target_ids)
         resumed: dict[TopicPartition, Resumed] = {}
         found: dict[TopicPartition, Resume] = {}
         while tails:
             further: dict[TopicPartition, int] = {}
             for here, tail in tails.items():
-                decision = decide(self._observed(here, there[here], tail, taking, target_ids))
+                if here in taking.waiting:
+                    continue
+                seen = self._observed(here, there[here], tail, taking, target_ids)
+                decision = decide(replace(seen, log=logs.get(here)))
                 if isinstance(decision, ReadFrom):
                     further[there[here]] = decision.offset
                 elif isinstance(decision, Stuck):
@@ -199,6 +205,25 @@ class Takeover:
         wanted = [there[here] for here in taking.writers]
         found = last_batches(self._target, wanted, patience_ms(self._config, len(wanted)), fenced=taking.marks)
         return self._taken(found, taking, there)
+
+    def _leader_epochs(
+        self, taking: _Taking, there: Mapping[TopicPartition, TopicPartition], target_ids: Mapping[str, str]
+    ) -> dict[TopicPartition, EpochEnd]:
+        """Where the leader epochs end that the target's logs were known to go to; asked after the logs were read."""
+        progress = self._store.state.progress
+        reached = {
+            here: known.reached
+            for here, place in there.items()
+            if (known := progress.get(here)) is not None
+            and known.reached.leader_epoch != UNKNOWN.leader_epoch
+            and known.target_id in ("", target_ids.get(place.topic, ""))
+        }
+        asked = {there[here]: known.leader_epoch for here, known in reached.items()}
+        answers = believed_ends(self._target, asked, patience_ms(self._config, len(asked)))
+        for here in reached:
+            if there[here] in answers.failed:
+                taking.waiting[here] = Waiting(str(answers.failed[there[here]]))
+        return {here: answers.found[there[here]] for here in reached if there[here] in answers.found}
 
     def _read_further(
         self, offsets: Mapping[TopicPartition, int], taking: _Taking, there: Mapping[TopicPartition, TopicPartition]

@@ -12,6 +12,8 @@ Invariants:
       counts, and the newer epoch's records are those that are lost.
     * The newest epoch in the log counts only if the log still has what older epochs had acknowledged: any leader takes
       the first batch of an epoch. See ``offsets.truncation``.
+    * Where nothing lies at the offset of an acknowledged record, the log cleaner has removed it; unless leader epochs
+      say that the log was cut off below it, or something lies where records before it were.
     * Where the log cannot tell, records are repeated rather than lost, and the event says so.
 
 Whether the source is still the one that the position means is another question, see ``flow.positions``.
@@ -33,6 +35,7 @@ from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.placing import Known, Placed, Unseen, end_of, place
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import SEQUENCES, Targets
+from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.truncation import (
     has_record,
@@ -63,6 +66,7 @@ class Observed:
         target_id: of the target topic now, or "" where brokers are too old to say.
         sole_writer: whether nobody but the flow writes the target topic.
         fence: who fenced, or None where there was no one to fence.
+        log: where the leader epoch of ``progress.reached`` ends in the target's log now; None where that is not known.
     """
 
     partition: TopicPartition
@@ -74,6 +78,34 @@ class Observed:
     target_id: str = ""
     sole_writer: bool = True
     fence: Writer | None = None
+    log: EpochEnd | None = None
+
+    @property
+    def is_another_topic(self) -> bool:
+        """Whether the target topic is not the one that the progress is of."""
+        known = "" if self.progress is None else self.progress.target_id
+        return known != "" and self.target_id not in ("", known)
+
+    @property
+    def cut(self) -> int:
+        """Up to which target offset the log is surely the one that the progress is of, by its leader; or `NO_OFFSET`.
+
+        Nothing is known of the log of a leader that never had the leader epoch.
+        """
+        if self.progress is None or self.log is None or self.is_another_topic:
+            return NO_OFFSET
+        return self.log.end if self.log.epoch == self.progress.reached.leader_epoch else NO_OFFSET
+
+    def may_be_cleaned(self, target: int) -> bool:
+        """Whether the log cleaner may have removed an acknowledged record at whose target offset nothing lies.
+
+        Not where the log may have been cut off below it, nor in the log of a leader that never had the leader epoch: it
+        has come back by an unclean election, or its disk is an older copy. Where no leader epoch is on record, only of
+        what the progress knows.
+        """
+        if self.log is None:
+            return self.progress is not None and target <= self.progress.target
+        return target < self.cut
 
     @property
     def lineage(self) -> Lineage:
@@ -274,7 +306,7 @@ def _before_the_gap(observed: Observed, pieces: Pieces, gap: Gap) -> Decision:
 def _torn(observed: Observed, writer: Writer, found: list[TailBatch]) -> Decision | None:
     """What to do where the log lacks what older epochs had acknowledged, and took the first batches of ``writer``."""
     tail, progress = observed.tail, observed.progress
-    if progress is not None and progress.target_id and observed.target_id not in ("", progress.target_id):
+    if observed.is_another_topic:
         return None  # what older epochs had acknowledged was in another topic of the name
     first = min(batch.base_offset for batch in found)
     began = _opening(observed, writer)
@@ -286,7 +318,7 @@ def _torn(observed: Observed, writer: Writer, found: list[TailBatch]) -> Decisio
             return None  # an epoch that began anew need not follow the one before, nor be in the same topic
         if had.target < tail.since:
             return ReadFrom(offset=had.target)
-        if not is_missing(had, tail):
+        if not is_missing(had, tail, cleaned=observed.may_be_cleaned(had.target)):
             return None
     return _before_the_first(observed, writer, first)
 
@@ -296,19 +328,15 @@ def _cut_off(observed: Observed) -> Decision | None:
 
     Where a broker raised its epoch without an election the lane was told so too, and nothing is missing.
     """
-    tail, progress = observed.tail, observed.progress
-    if (
-        progress is None
-        or progress.cut == NO_OFFSET
-        or (progress.target_id and observed.target_id not in ("", progress.target_id))
-    ):
+    tail, cut = observed.tail, NO_OFFSET if observed.progress is None else observed.progress.cut
+    if cut == NO_OFFSET or observed.is_another_topic:
         return None
     writers = observed.lineage.on_record()
-    before = [b for b in tail.batches if b.base_offset < progress.cut]
+    before = [b for b in tail.batches if b.base_offset < cut]
     sound = last_record(observed.map, before, writers)
     if sound is None and tail.since > tail.start:
         return ReadFrom(offset=_further(observed, NO_OFFSET))
-    behind = [b for b in tail.batches if b.base_offset >= progress.cut and not b.control and _writer(b) in writers]
+    behind = [b for b in tail.batches if b.base_offset >= cut and not b.control and _writer(b) in writers]
     if not behind:
         return None
     if sound is None:
@@ -319,13 +347,13 @@ def _cut_off(observed: Observed) -> Decision | None:
         position = missing_from(observed.map, observed.lineage, before, behind[0])
     if position is None:
         return None
-    lost, last = progress.cut, tail.high_watermark - 1
+    last = tail.high_watermark - 1
     text = (
-        f"the target lost the end of its log, offsets from {lost} on that it had acknowledged, and has taken more "
+        f"the target lost the end of its log, offsets from {cut} on that it had acknowledged, and has taken more "
         f"since: all from source offset {position} on is copied again; what the flow wrote from target offset "
         f"{behind[0].base_offset} to {last} will be there twice"
     )
-    event = Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=lost, last=last)
+    event = Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=cut, last=last)
     return Resume(position=position, last=None, event=event, anew=True)
 
 
@@ -395,10 +423,23 @@ def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, Even
     if progress is not None and observed.lineage.rank(progress.writer) >= observed.lineage.rank(writer):
         had = _had(observed, progress)
         if had is not None and had.source > last.source:
-            event = _lost(observed, position, last.target + 1, had)
+            position, lost = _first_lost(observed, last, had)
+            event = _lost(observed, position, lost, had)
         elif had is not None and had.source == last.source and _last_of(progress, writer):
             position = position if _had_more(observed, writer, last) else max(position, progress.position)
     return min([position, *_began(observed, writer)]), event
+
+
+def _first_lost(observed: Observed, last: Last, had: Stretch) -> tuple[int, int]:
+    """The source and target offset from which on records are lost, of which ``had`` was the last.
+
+    What lies behind the last record of the log, and before the offset at which it was cut off, the cleaner has removed.
+    """
+    if last.target < observed.cut <= had.target:
+        source = observed.map.offsets(observed.progress, observed.ids, parted=False).target_to_source(observed.cut)
+        if source is not None and last.source < source <= had.source:
+            return source, observed.cut
+    return last.source + 1, last.target + 1
 
 
 def _began(observed: Observed, writer: Writer) -> tuple[int, ...]:
@@ -426,7 +467,8 @@ def _had(observed: Observed, progress: Progress) -> Stretch | None:
 def _cleaned(observed: Observed, writer: Writer, last: Last) -> Stretch | None:
     """The last acknowledged record, if it lay behind the log's last one, and the log cleaner has removed it.
 
-    The log then goes on behind its offset, and has nothing there. What a truncation took others have filled.
+    The log then goes on behind its offset, and has nothing there. What a truncation took others may have filled, and
+    the cleaner may have removed of that what lies at this offset.
     """
     tail, progress = observed.tail, observed.progress
     if progress is None or observed.lineage.rank(progress.writer) < observed.lineage.rank(writer):
@@ -434,7 +476,12 @@ def _cleaned(observed: Observed, writer: Writer, last: Last) -> Stretch | None:
     had = _had(observed, progress)
     if had is None or had.source <= last.source or not tail.since <= had.target < tail.high_watermark:
         return None
-    return None if any(batch.base_offset <= had.target <= batch.last_offset for batch in tail.batches) else had
+    if not observed.may_be_cleaned(had.target):
+        return None
+    mapped = observed.map.offsets(progress, observed.ids, parted=False)
+    behind = [batch for batch in tail.batches if batch.base_offset > last.target]
+    filled = any(batch.base_offset <= had.target <= batch.last_offset for batch in tail.batches)
+    return None if filled or any(mapped.has(batch.base_offset, batch.last_offset) for batch in behind) else had
 
 
 def _last_of(progress: Progress, writer: Writer) -> bool:
@@ -476,7 +523,7 @@ def _lost(observed: Observed, position: int, end: int, had: Stretch) -> Event:
 def _nothing_of_ours(observed: Observed) -> Decision:
     """No batch is left in the log that the records know of."""
     progress = observed.progress
-    if progress is not None and progress.target_id and observed.target_id not in ("", progress.target_id):
+    if progress is not None and observed.is_another_topic:
         return _made_anew(observed, progress)
     mapped = observed.map.offsets(progress, observed.ids)
     had = mapped.end()
@@ -487,6 +534,8 @@ def _nothing_of_ours(observed: Observed) -> Decision:
             *(b.base_offset for b in observed.tail.batches if mapped.has(b.base_offset, b.last_offset)),
         ]
     )
+    if had is not None and not observed.may_be_cleaned(had.target):
+        torn = min(torn, max(observed.cut, observed.tail.start))
     if had is not None and torn <= had.target:
         return _lost_all(observed, had, torn)
     return _by_what_is_known(observed, had)

@@ -5,8 +5,8 @@ epoch only. So a log that was truncated while a partition was idle, and then too
 looks sound by its newest epoch. It is sound if the last record that an older epoch had acknowledged still lies where it
 was acknowledged: truncation takes the end of a log, so everything before that record is there too.
 
-Invariant: a record counts as missing only where something else lies at its target offset, or the log ends before it.
-Offsets without a batch were removed by the log cleaner.
+Invariant: a record counts as missing where something else lies at its target offset, or the log ends before it. Offsets
+without a batch were removed by the log cleaner, as far as leader epochs do not say that the log was cut off below them.
 """
 
 from __future__ import annotations
@@ -84,12 +84,13 @@ def _last_count(pieces: Pieces, settled: Point, writer: Writer, progress: Progre
     return settled.count if last is None else max(settled.count, last)
 
 
-def is_missing(had: Copied, tail: Tail) -> bool:
+def is_missing(had: Copied, tail: Tail, *, cleaned: bool) -> bool:
     """Whether the log has something else where that record was, or ends before it.
 
     Args:
         had: a record at or behind ``tail.since``.
         tail: the end of the log.
+        cleaned: whether the log cleaner may have removed it, where nothing lies there.
     """
     if had.target >= tail.high_watermark:
         return True
@@ -98,7 +99,7 @@ def is_missing(had: Copied, tail: Tail) -> bool:
             writer = Writer(producer_id=batch.producer_id, epoch=batch.epoch)
             sequence = (batch.sequence + had.target - batch.base_offset) % SEQUENCES
             return batch.control or (writer, sequence) != (had.writer, had.sequence)
-    return False
+    return not cleaned
 
 
 def last_record(known: PartitionMap, batches: Sequence[TailBatch], older: Sequence[Writer]) -> Copied | None:
