@@ -16,7 +16,7 @@ from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import Opening, segments_of, targets_of
-from sparkmirror.offsets.source_history import Alike
+from sparkmirror.offsets.source_history import Alike, Looked
 from tests.flow.running import create_topic
 from tests.flow.test_events import delete_records
 
@@ -34,7 +34,7 @@ def write(cluster: LabCluster, name: str, values: Sequence[bytes], time_ms: int)
     assert producer.flush(30) == 0
 
 
-def compare(flow: FlowConfig, source: Cluster, target: Cluster, name: str, first: int, end: int) -> Alike:
+def compare(flow: FlowConfig, source: Cluster, target: Cluster, name: str, first: int, end: int) -> Looked:
     place, known = TopicPartition(name, 0), PartitionMap()
     known.take(segments_of(place, WRITER, [Opening(0, 0)], unguarded=False, anew=False))
     known.take(targets_of(place, WRITER, [Opening(0, SHIFT)]))
@@ -64,19 +64,43 @@ def test_the_first_records_tell_as_far_as_copies_are_left(
     name = topic("alike")
     copy, source, target = f"A.{name}", lab_cluster("A"), lab_cluster("B")
     create_topic(cluster_a, name)
-    assert compare(lab_flow, source, target, name, 0, 40) is Alike.UNKNOWN, "nothing is there"
+    unknown, other = Alike.UNKNOWN, Alike.OTHER
+    assert compare(lab_flow, source, target, name, 0, 40) == (unknown, 40, False, True), "nothing is there"
     write(cluster_a, name, [b"same"] * 20, 1_000)
-    assert compare(lab_flow, source, target, name, 0, 20) is Alike.UNKNOWN, "there is no copy of the topic"
+    assert compare(lab_flow, source, target, name, 0, 20).alike is unknown, "there is no copy of the topic"
     create_topic(cluster_b, copy)
     write(cluster_b, copy, [b"foreign"] * SHIFT + [b"same"] * 20, 1_000)
-    assert compare(lab_flow, source, target, name, 0, 20) is Alike.SAME
+    assert compare(lab_flow, source, target, name, 0, 20) == (Alike.SAME, 20, False, True)
     write(cluster_a, name, [b"same"] * 5 + [b"here"] * 5, 2_000)
     write(cluster_b, copy, [b"same"] * 5 + [b"there"] * 5, 1_000)
-    assert compare(lab_flow, source, target, name, 0, 30) is Alike.SAME, "the first ones are"
-    assert compare(lab_flow, source, target, name, 20, 25) is Alike.OTHER, "of another time"
-    assert compare(lab_flow, source, target, name, 25, 30) is Alike.OTHER
+    assert compare(lab_flow, source, target, name, 0, 30) == (Alike.SAME, 20, True, True), "the first ones are"
+    assert compare(lab_flow, source, target, name, 20, 25).alike is other, "of another time"
+    assert compare(lab_flow, source, target, name, 25, 30).alike is other
     delete_records(cluster_b, copy, 25 + SHIFT)
-    assert compare(lab_flow, source, target, name, 0, 20) is Alike.UNKNOWN, "their copies are gone"
-    assert compare(lab_flow, source, target, name, 25, 40) is Alike.OTHER
+    assert compare(lab_flow, source, target, name, 0, 20).alike is unknown, "their copies are gone"
+    assert compare(lab_flow, source, target, name, 25, 40).alike is other
+    assert compare(lab_flow, source, target, name, 0, 40).alike is other, "the first ones that are left"
     delete_records(cluster_a, name, 30)
-    assert compare(lab_flow, source, target, name, 0, 40) is Alike.UNKNOWN
+    assert compare(lab_flow, source, target, name, 0, 40).alike is unknown
+
+
+def test_the_time_that_the_brokers_of_the_source_set_is_compared_unless_those_of_the_target_set_times_too(
+    lab_flow: FlowConfig,
+    lab_cluster: Callable[[str], Cluster],
+    cluster_a: LabCluster,
+    cluster_b: LabCluster,
+    topic: Callable[[str], str],
+) -> None:
+    name = topic("stamped")
+    copy, source, target = f"A.{name}", lab_cluster("A"), lab_cluster("B")
+    create_topic(cluster_a, name, config={"message.timestamp.type": "LogAppendTime"})
+    create_topic(cluster_b, copy)
+    write(cluster_a, name, [b"same"] * 20, 1_000)
+    write(cluster_b, copy, [b"foreign"] * SHIFT + [b"same"] * 20, 1_000)
+    assert compare(lab_flow, source, target, name, 0, 20).alike is Alike.OTHER
+    copy = f"A.{name}-too"
+    create_topic(cluster_a, f"{name}-too", config={"message.timestamp.type": "LogAppendTime"})
+    create_topic(cluster_b, copy, config={"message.timestamp.type": "LogAppendTime"})
+    write(cluster_a, f"{name}-too", [b"same"] * 20, 1_000)
+    write(cluster_b, copy, [b"foreign"] * SHIFT + [b"same"] * 20, 1_000)
+    assert compare(lab_flow, source, target, f"{name}-too", 0, 20).alike is Alike.SAME

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from sparkmirror.lab.cluster import LabCluster, start
 from tests.flow.elections import PATIENCE_SECONDS
@@ -34,23 +36,43 @@ def restored(source: LabCluster, disk: Path, copy: Path) -> None:
     source.brokers[0].start()
 
 
+def write_events(source: LabCluster, name: str, kind: str, numbers: range) -> None:
+    """Records with the times of the events: one that is sent again is the same."""
+    producer = Producer({"bootstrap.servers": source.bootstrap_servers, "log_level": 0})
+    since = int(time.time() / 86_400) * 86_400_000 - 86_400_000
+    for number in numbers:
+        producer.produce(name, b"%s-%d" % (kind.encode(), number), partition=0, timestamp=since + number)
+    assert producer.flush(60) == 0
+
+
 @pytest.mark.parametrize("running", [False, True])
 def test_the_first_epoch_after_it_may_have_begun_at_the_same_offset_before(cluster_b, topic, tmp_path, running):
     """The broker was down for the copy, so that its end is where the next epoch begins, in both histories."""
     name, disk, old = topic("cold"), tmp_path / "disk", tmp_path / "copy"
-    copy = f"{name}.{name}"
+    copy, replayed, stamped = f"{name}.{name}", f"{name}-replayed", f"{name}-stamped"
+    others = (replayed, stamped)
     with start("s", directory=disk) as source:
         create_topic(source, name)
+        create_topic(source, replayed)
+        create_topic(source, stamped, config={"message.timestamp.type": "LogAppendTime"})
         write(source, name, numbered("old", 100))
+        write_events(source, replayed, "old", range(100))
+        write(source, stamped, [b"up"] * 100)
         file = flow_file(tmp_path, source, cluster_b, name)
         stored(source, disk, old)
         write(source, name, numbered("old", 50, 100))
+        write_events(source, replayed, "old", range(100, 150))
+        write(source, stamped, [b"up"] * 50)
         with Running(file, log=tmp_path / "first.log") as mirror:
-            until(lambda: len(mirrored(cluster_b, copy)) == 150, "copied")
+            for each in (copy, *(f"{name}.{other}" for other in others)):
+                until(lambda: len(mirrored(cluster_b, each)) == 150, "copied")  # noqa: B023 - at once
             source.brokers[0].stop()
             source.brokers[0].start()
             write(source, name, numbered("old", 50, 150))
-            until(lambda: newest(cluster_b, name, name).get("position") == 200, "on record", PATIENCE_SECONDS)
+            write_events(source, replayed, "old", range(150, 200))
+            write(source, stamped, [b"up"] * 50)
+            for each in (name, *others):
+                until(lambda: newest(cluster_b, name, each).get("position") == 200, "on record", PATIENCE_SECONDS)  # noqa: B023 - at once
             if running:
                 for pid in (mirror.pid, *mirror.lane_workers()):
                     os.kill(pid, signal.SIGSTOP)
@@ -58,6 +80,9 @@ def test_the_first_epoch_after_it_may_have_begun_at_the_same_offset_before(clust
                 mirror.stop_in_time()
             restored(source, disk, old)
             write(source, name, numbered("new", 300))
+            write_events(source, replayed, "old", range(100, 130))
+            write_events(source, replayed, "new", range(130, 400))
+            write(source, stamped, [b"up"] * 300)
             if running:
                 for pid in (*mirror.lane_workers(), mirror.pid):
                     os.kill(pid, signal.SIGCONT)
@@ -66,8 +91,11 @@ def test_the_first_epoch_after_it_may_have_begun_at_the_same_offset_before(clust
         with Running(file, log=tmp_path / "last.log", options=("--once",)) as last:
             assert last.wait() == 0, last.tail()
     assert mirrored(cluster_b, copy) == [*numbered("old", 200), *numbered("new", 300)]
-    (event,) = of_kind(file, name, "source-tail-lost")
-    assert (event.first, event.last) == (100, 199)
+    assert mirrored(cluster_b, f"{name}.{replayed}") == [*numbered("old", 200), *numbered("new", 270, 130)]
+    assert len(mirrored(cluster_b, f"{name}.{stamped}")) == 500
+    for each, first in ((name, 100), (replayed, 130), (stamped, 100)):
+        (event,) = of_kind(file, each, "source-tail-lost")
+        assert (event.first, event.last) == (first, 199)
 
 
 def test_retention_and_a_flow_that_began_late_make_nothing_of_it_other_records(cluster_b, topic, tmp_path):

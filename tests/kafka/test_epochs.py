@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkmirror.kafka.epochs import Asking, CopiedLog
 from sparkmirror.kafka.leaders import Leader
-from sparkmirror.offsets.source_history import NOBODY_KNOWS, UNDEFINED, Alike, Ask, Begun, EpochEnd, Look
+from sparkmirror.offsets.source_history import NOBODY_KNOWS, UNDEFINED, Alike, Ask, Begun, EpochEnd, Look, Looked
 
 UNKNOWN_EPOCH = EpochEnd(UNDEFINED, UNDEFINED)
 COPIED = CopiedLog(epoch=8, position=150, history=(Begun(7, 0), Begun(8, 100)))
@@ -17,7 +17,7 @@ def test_an_epoch_that_all_brokers_are_below_is_of_a_log_that_went_back():
     assert asking.finding() == Ask(7)
     assert asking.take(7, EpochEnd(7, 130), None)
     assert asking.finding() == Look(7, 0, 100)
-    asking.looked[7] = Alike.UNKNOWN
+    asking.looked[7] = Looked(Alike.UNKNOWN, 150)
     assert asking.finding() == Ask(6), "where 7 begins"
     assert asking.take(6, EpochEnd(6, 0), None)
     assert asking.finding() == EpochEnd(7, 100)

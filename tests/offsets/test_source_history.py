@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -17,8 +17,12 @@ from sparkmirror.offsets.source_history import (
     Compared,
     EpochEnd,
     Look,
+    Looked,
     compare,
 )
+
+SENT = 1_000
+"""Numbers of records that an application sends again, from here on."""
 
 
 class Record(NamedTuple):
@@ -54,26 +58,46 @@ def history_of(copied: Log, begins: int = 0) -> tuple[Begun, ...]:
     return tuple(Begun(epoch, offset) for epoch, offset in sorted(found.items()))
 
 
-def alike(copied: Log, log: Log, look: Look, kept: int) -> Alike:
+def looked_at(copied: Log, log: Log, look: Look, kept: int) -> Looked:
     """How records compare of which copies are left from the offset ``kept`` on."""
-    assert look.first < look.end <= min(len(copied), len(log)), "there is something to look at on both sides"
-    first = max(look.first, kept)
-    if first >= look.end:
-        return Alike.UNKNOWN
-    return Alike.SAME if copied[first] == log[first] else Alike.OTHER
+    assert look.first < look.end, "there is something to look at"
+    assert look.epoch == UNDEFINED or look.end <= min(len(copied), len(log)), "on both sides"
+    first, end = max(look.first, kept), min(look.end, len(log))
+    if first >= end:
+        return Looked(Alike.UNKNOWN, look.end)
+    other = next((at for at in range(first, end) if content(copied[at]) != content(log[at])), None)
+    if other == first:
+        return Looked(Alike.OTHER, look.first, differs=True)
+    return Looked(Alike.SAME, end) if other is None else Looked(Alike.SAME, other, differs=True)
 
 
-def found(copied: Log, log: Log, newest: int, *, begins: int = 0, epoch: int | None = None, kept: int = 0) -> EpochEnd:
+def content(record: Record) -> tuple[int, int]:
+    """What a reader sees of a record: one that is sent again is the same, whatever leader epoch takes it."""
+    return (SENT, record.number) if record.number >= SENT else record
+
+
+def found(
+    copied: Log,
+    log: Log,
+    newest: int,
+    *,
+    begins: int = 0,
+    epoch: int | None = None,
+    kept: int = 0,
+    history: Sequence[Begun] | None = None,
+    certain: bool = True,
+) -> EpochEnd:
     """Asks and looks until there is an answer."""
     answers: dict[int, EpochEnd] = {}
-    looked: dict[int, Alike] = {}
+    looked: dict[int, Looked] = {}
     told = UNDEFINED
     for _ in range(100):
         finding = compare(
             Compared(
-                history=history_of(copied, begins),
+                history=history_of(copied, begins) if history is None else history,
                 epoch=copied[-1].epoch if epoch is None else epoch,
                 position=len(copied),
+                certain=certain,
                 newest=told,
                 answers=answers,
                 looked=looked,
@@ -83,7 +107,7 @@ def found(copied: Log, log: Log, newest: int, *, begins: int = 0, epoch: int | N
             return finding
         if isinstance(finding, Look):
             assert finding.epoch not in looked, "it looks twice"
-            looked[finding.epoch] = alike(copied, log, finding, kept)
+            looked[finding.epoch] = looked_at(copied, log, finding, kept)
             continue
         assert finding.epoch not in answers, "it asks twice"
         answers[finding.epoch] = leaders_answer(log, finding.epoch, newest)
@@ -140,7 +164,7 @@ def test_the_two_part_where_their_records_do(copied, log, newest, point):
 
 def test_a_newest_epoch_without_a_record_does_not_matter():
     """The copy began at the end of the log under it, or was sent there; the leader that came then never heard of it."""
-    assert found(runs((0, 10)), runs((0, 10), (8, 3)), 8, epoch=7) == (0, 10)
+    assert found(runs((0, 10)), runs((0, 10), (8, 3)), 8, epoch=7) == EpochEnd(0, 10)
 
 
 def test_who_knows_no_epochs_says_nothing():
@@ -153,7 +177,7 @@ def test_who_knows_no_epochs_says_nothing():
 def test_a_copy_that_began_in_the_midst_of_an_epoch_knows_its_first_records_there():
     copied, log = runs((3, 30), (4, 30), (5, 140), (6, 50)), runs((3, 30), (4, 30), (5, 90))
     assert found(copied, log + other((6, 90)), 6, begins=100).end == 150
-    assert found(copied, log + other((5, 40)), 5, begins=100).end == 190, "of one epoch the first records tell"
+    assert found(copied, log + other((5, 40)), 5, begins=100).end == 150, "of one epoch its records tell"
     assert found(copied, log[:50] + other((5, 250)), 5, begins=100).end == 0, "nothing is known of what lies before"
 
 
@@ -221,3 +245,59 @@ def test_a_log_that_went_back_as_a_whole_is_never_believed_too_far(drawn):
     assert point <= max(expected, begins)
     if begins == 0:
         assert point == expected or (point == 0 and log[:1] != copied[:1])
+
+
+def sent(epoch: int, first: int, number: int, *, other: Sequence[int] = ()) -> list[Record]:
+    """Records that an application has sent, or sends again; those at ``other`` places are not the same."""
+    return [Record(epoch, 1 if each in other else SENT + each) for each in range(first, first + number)]
+
+
+def test_an_epoch_that_was_given_out_again_is_the_same_up_to_the_first_record_that_differs():
+    """An application has sent again what the restored source lacked, and then went on."""
+    old = [*sent(0, 0, 60), *sent(5, 60, 50), *sent(8, 110, 40)]
+    assert found(old, [*sent(0, 0, 60), *sent(5, 60, 30), *other((5, 90))], 5) == EpochEnd(5, 90)
+    again = sent(5, 60, 50, other=[95])
+    assert found(old, [*sent(0, 0, 60), *again, *other((5, 90))], 5) == EpochEnd(5, 95), "and the same again behind it"
+    assert found(old, [*sent(0, 0, 60), *again, *other((6, 9))], 9) == EpochEnd(5, 95), "and has caught up"
+
+
+@st.composite
+def repeats(draw: st.DrawFn) -> tuple[list[Record], list[Record], int]:
+    """A log that is an older copy of itself, and takes again some of what it had lost, at the same offsets."""
+    numbers = st.integers(0, 6)
+    epochs = range(draw(st.integers(0, 2)), draw(st.integers(3, 6)))
+    whole: list[Record] = []
+    for epoch in epochs:
+        whole += sent(epoch, len(whole), draw(numbers))
+    stored = draw(st.integers(0, len(whole)))
+    log = whole[:stored]
+    newest = (log[-1].epoch if log else epochs[0]) + draw(st.integers(1, 3))
+    begun = log[-1].epoch + 1 if log else epochs[0] + 1
+    changed = draw(st.lists(st.integers(0, 40), max_size=3)) if draw(st.booleans()) else range(1_000)
+    for epoch in range(begun, newest + 1):
+        log += sent(epoch, len(log), draw(numbers), other=changed)
+    return whole, log, newest
+
+
+@given(repeats())
+def test_what_was_sent_again_is_believed_up_to_the_first_record_that_differs_in_its_epoch(drawn):
+    """What is the same is there already. What is not may not be left out in the greatest epoch that both have."""
+    copied, log, newest = drawn
+    if not copied or leaders_answer(log, copied[-1].epoch, newest)[:2] >= (copied[-1].epoch, len(copied)):
+        return
+    met = found(copied, log, newest)
+    first = next((at for at, each in enumerate(copied) if each.epoch >= met.epoch), len(copied))
+    shared = range(first, min(met.end, len(copied), len(log)))
+    assert all(content(copied[at]) == content(log[at]) for at in shared)
+
+
+def test_a_position_whose_epoch_is_not_on_record_is_found_by_records():
+    """The flow's topic has lost the begin of an epoch that was copied."""
+    copied = runs((0, 100), (2, 60))
+    known: dict[str, Any] = {"history": (Begun(0, 0),), "epoch": 0, "certain": False}
+    assert found(copied, copied + runs((2, 9)), 2, **known) == EpochEnd(UNDEFINED, 160)
+    assert found(copied, copied[:140] + other((3, 50)), 3, **known) == EpochEnd(UNDEFINED, 140)
+    assert found(copied, copied[:130], 2, **known) == EpochEnd(UNDEFINED, 130)
+    assert found(copied, copied[:100] + other((3, 90)), 3, **known) == EpochEnd(0, 100)
+    assert found(copied, copied + runs((2, 9)), 2, kept=170, **known) == EpochEnd(0, 100, proven=False)
+    assert found(copied, copied + runs((2, 9)), 2, **(known | {"certain": True})) == EpochEnd(0, 100)

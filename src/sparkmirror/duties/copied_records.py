@@ -1,55 +1,62 @@
 """Whether records of the source are those that were copied: they are held against their copies.
 
-Invariant: records of which no copy is left, or that the source has no more, say nothing.
+Invariants: records of which no copy is left, or that the source has no more, say nothing; a partition costs no more
+than the budgets of ``offsets.record_comparison``, and each question has a deadline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from sparkmirror.batches import TimestampType
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.kafka.reading import Span, read_records
+from sparkmirror.kafka.reading import Read, Span, read_up_to
 from sparkmirror.kafka.rounds import Results
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.map import OffsetMap
-from sparkmirror.offsets.source_history import Alike
-
-FEW = 20
-"""Records that are compared; one copy of them that is left is enough."""
-
-STEPS = (200, 2_000, 20_000)
-"""Offsets that are read of a span, more and more, until there is such a record."""
+from sparkmirror.offsets.record_comparison import Comparison, Pair, Part
+from sparkmirror.offsets.source_history import Alike, Looked
 
 Maps = Callable[[Set[TopicPartition]], Mapping[TopicPartition, OffsetMap]]
 
 
 class _Record(NamedTuple):
-    """What is compared. Copies may have further headers, and brokers that stamp records give them another time."""
+    """What is compared. Copies may have further headers."""
 
     offset: int
     timestamp: int
-    stamped: bool
+    timestamp_type: int
     content: tuple[bytes | None, bytes | None]
 
     def is_copy_of(self, other: _Record) -> bool:
-        times = self.stamped or other.stamped or self.timestamp == other.timestamp
-        return times and self.content == other.content
+        """Copies have the source's time, also one that its broker has set, unless their own broker sets times."""
+        untimed = self.timestamp_type != TimestampType.CREATE_TIME or other.timestamp_type == TimestampType.NONE
+        return (untimed or self.timestamp == other.timestamp) and self.content == other.content
+
+    @property
+    def size(self) -> int:
+        return sum(len(each or b"") for each in self.content)
 
 
 @dataclass(slots=True)
 class _Looking:
-    """What is still to be read of one partition, and what was seen."""
+    """One partition: its copies, what is to be compared, and why that failed."""
 
-    span: Span
+    there: TopicPartition
+    offsets: OffsetMap
+    comparison: Comparison
+    copies: Span
     failure: BrokerError | LinkError | None = None
-    seen: list[bool] = field(default_factory=list)
+
+
+Looking = Mapping[TopicPartition, _Looking]
 
 
 class CopiedRecords:
@@ -66,70 +73,89 @@ class CopiedRecords:
         self._flow, self._source, self._target, self._maps = flow, source, target, maps
         self._timeout_ms = timeout_ms
 
-    def compare(self, spans: Mapping[TopicPartition, Span]) -> Results[TopicPartition, Alike]:
-        """Holds the first records in spans of the source's offsets against their copies.
+    def compare(self, spans: Mapping[TopicPartition, Span]) -> Results[TopicPartition, Looked]:
+        """Holds records in spans of the source's offsets against their copies, see ``offsets.record_comparison``.
 
         Raises:
             SparkmirrorError: the maps cannot be read.
         """
-        maps = self._maps(set(spans))
-        looking = {place: _Looking(span) for place, span in spans.items()}
-        bounds = self._bounds(self._source, looking, {place: place for place in looking}, self._flow.isolation)
-        for place, there in bounds.items():
-            span = looking[place].span
-            looking[place].span = Span(max(span.first, there.first), min(span.end, there.end))
-        for step in STEPS:
-            left = {place: one for place, one in looking.items() if place in maps and _is_open(one)}
-            self._look({place: _cut(one.span, step) for place, one in left.items()}, looking, maps)
-            for one in left.values():
-                one.span = one.span._replace(first=_cut(one.span, step).end)
-        return Results(
-            found={place: _alike(one.seen) for place, one in looking.items() if one.failure is None},
-            failed={place: one.failure for place, one in looking.items() if one.failure is not None},
-        )
+        failed: dict[TopicPartition, BrokerError | LinkError] = {}
+        looking = self._begin(spans, failed)
+        while wanted := {
+            place: part
+            for place, one in looking.items()
+            if one.failure is None and (part := one.comparison.next()) is not None
+        }:
+            self._look(wanted, looking)
+        failed |= {place: one.failure for place, one in looking.items() if one.failure is not None}
+        nothing = {place: Looked(Alike.UNKNOWN, span.end) for place, span in spans.items() if place not in looking}
+        found = nothing | {place: one.comparison.result for place, one in looking.items()}
+        return Results(found={place: one for place, one in found.items() if place not in failed}, failed=failed)
 
-    def _look(
-        self,
-        spans: Mapping[TopicPartition, Span],
-        looking: Mapping[TopicPartition, _Looking],
-        maps: Mapping[TopicPartition, OffsetMap],
-    ) -> None:
-        originals = self._read(self._source, spans, looking, {place: place for place in spans}, self._flow.isolation)
-        wanted = {place: _copies(records, maps[place]) for place, records in originals.items()}
-        copied = {place: one for place, one in wanted.items() if one}
-        there = {place: TopicPartition(remote_topic(self._flow, place.topic), place.partition) for place in copied}
+    def _begin(
+        self, spans: Mapping[TopicPartition, Span], failed: dict[TopicPartition, BrokerError | LinkError]
+    ) -> dict[TopicPartition, _Looking]:
+        """Those of which both sides have something, from the first offset that may still have a copy on."""
+        maps = {place: one for place, one in self._maps(set(spans)).items() if place in spans}
+        there = {place: TopicPartition(remote_topic(self._flow, place.topic), place.partition) for place in maps}
         gone = admin.absent(self._target, there.values(), self._timeout_ms)
-        copied = {place: one for place, one in copied.items() if there[place] not in gone}
-        there = {place: there[place] for place in copied}
-        bounds = self._bounds(self._target, looking, there, Isolation.READ_UNCOMMITTED)
+        there = {place: other for place, other in there.items() if other not in gone}
+        originals = self._bounds(self._source, {place: place for place in there}, self._flow.isolation, failed)
+        copies = self._bounds(self._target, there, Isolation.READ_UNCOMMITTED, failed)
+        looking: dict[TopicPartition, _Looking] = {}
+        for place in originals.keys() & copies.keys():
+            begin = maps[place].target_to_source(copies[place].first) or 0
+            span = Span(
+                max(spans[place].first, originals[place].first, begin), min(spans[place].end, originals[place].end)
+            )
+            if span.first < span.end:
+                comparison = Comparison(span.first, span.end, len(spans))
+                looking[place] = _Looking(there[place], maps[place], comparison, copies[place])
+        return looking
+
+    def _look(self, wanted: Mapping[TopicPartition, Part], looking: Looking) -> None:
+        """Reads a part of each, and the copies of it."""
+        spans = {place: Span(part.first, part.end) for place, part in wanted.items()}
+        originals = self._read(self._source, spans, looking, {place: place for place in spans}, self._flow.isolation)
+        expected = {place: _copies(read.records, looking[place].offsets) for place, read in originals.items()}
         copies = {
-            place: Span(max(min(copied[place]), log.first), min(max(copied[place]) + 1, log.end))
-            for place, log in bounds.items()
+            place: Span(max(min(one), looking[place].copies.first), min(max(one) + 1, looking[place].copies.end))
+            for place, one in expected.items()
+            if one
         }
         copies = {place: span for place, span in copies.items() if span.first < span.end}
-        there = {place: there[place] for place in copies}
+        there = {place: looking[place].there for place in copies}
         found = self._read(self._target, copies, looking, there, Isolation.READ_UNCOMMITTED)
-        for place, records in found.items():
-            looking[place].seen = [
-                copied[place][one.offset].is_copy_of(one) for one in records if one.offset in copied[place]
+        for place, read in originals.items():
+            one, originally = looking[place], expected[place]
+            if one.failure is not None:
+                continue
+            seen = found.get(place, Read([], NO_OFFSET))
+            pairs = [
+                Pair(originally[copy.offset].offset, copy.is_copy_of(originally[copy.offset]))
+                for copy in seen.records
+                if copy.offset in originally
             ]
+            reached = seen.end if place in found else one.copies.end
+            unread = [record.offset for copy, record in originally.items() if reached <= copy < one.copies.end]
+            size = sum(record.size for record in read.records)
+            one.comparison.take(wanted[place], pairs, min([read.end, *unread]), size)
 
     def _bounds(
         self,
         cluster: Cluster,
-        looking: Mapping[TopicPartition, _Looking],
         there: Mapping[TopicPartition, TopicPartition],
         isolation: Isolation,
+        failed: dict[TopicPartition, BrokerError | LinkError],
     ) -> dict[TopicPartition, Span]:
-        """What logs have to be read, by partition of the source."""
+        """What logs have, by partition of the source."""
         timeout_ms = self._timeout_ms
         oldest = admin.find_offsets(cluster, sorted(there.values()), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
         ends = admin.find_offsets(
             cluster, sorted(oldest.found), OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms
         )
-        for place, other in there.items():
-            for answers in (oldest, ends):
-                looking[place].failure = answers.failed.get(other, looking[place].failure)
+        for answers in (oldest, ends):
+            failed |= {place: answers.failed[other] for place, other in there.items() if other in answers.failed}
         return {
             place: Span(oldest.found[other], ends.found[other]) for place, other in there.items() if other in ends.found
         }
@@ -138,42 +164,29 @@ class CopiedRecords:
         self,
         cluster: Cluster,
         spans: Mapping[TopicPartition, Span],
-        looking: Mapping[TopicPartition, _Looking],
+        looking: Looking,
         there: Mapping[TopicPartition, TopicPartition],
         isolation: Isolation,
-    ) -> dict[TopicPartition, list[_Record]]:
+    ) -> dict[TopicPartition, Read[_Record]]:
+        if not spans:
+            return {}
+        most = min(looking[place].comparison.step_bytes for place in spans)
         wanted = {there[place]: span for place, span in spans.items()}
-        read = read_records(cluster, wanted, _records, self._timeout_ms, isolation)
+        read = read_up_to(cluster, wanted, _records, self._timeout_ms, most, isolation)
         for place, other in there.items():
             if other in read.failed:
                 looking[place].failure = read.failed[other]
         return {place: read.found[other] for place, other in there.items() if other in read.found}
 
 
-def _is_open(one: _Looking) -> bool:
-    return one.failure is None and not one.seen and one.span.first < one.span.end
-
-
-def _cut(span: Span, step: int) -> Span:
-    return Span(span.first, min(span.end, span.first + step))
-
-
-def _copies(records: list[_Record], offsets: OffsetMap) -> dict[int, _Record]:
-    """The first records that were copied, by the offsets of their copies."""
+def _copies(records: Sequence[_Record], offsets: OffsetMap) -> dict[int, _Record]:
+    """The records that were copied, by the offsets of their copies."""
     found: dict[int, _Record] = {}
     for record in records:
         copy = offsets.source_to_target(record.offset) if offsets.is_exact(record.offset) else None
         if copy is not None and offsets.target_to_source(copy) == record.offset:
             found[copy] = record
-        if len(found) == FEW:
-            break
     return found
-
-
-def _alike(seen: list[bool]) -> Alike:
-    if not seen:
-        return Alike.UNKNOWN
-    return Alike.SAME if all(seen) else Alike.OTHER
 
 
 def _records(table: Any) -> list[_Record]:
@@ -181,8 +194,8 @@ def _records(table: Any) -> list[_Record]:
         _Record(
             offset=each["offset"],
             timestamp=each["timestamp"],
-            stamped=each["timestamp_type"] != 0,
+            timestamp_type=each["timestamp_type"],
             content=(each["key"], each["value"]),
         )
-        for each in table.slice(0, FEW * FEW).to_pylist()
+        for each in table.to_pylist()
     ]

@@ -26,7 +26,7 @@ from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import Answer
-from sparkmirror.offsets.source_history import Alike, Begun, EpochEnd
+from sparkmirror.offsets.source_history import Begun, EpochEnd, Looked
 
 Pairs = Sequence[tuple[TopicPartition, TopicPartition]]
 
@@ -91,9 +91,7 @@ def starts_of(
     sources = [source_partition for source_partition, _ in pairs]
     timeout_ms = patience_ms(config, len(pairs))
     before = {
-        here: CopiedLog(
-            epoch=source_epoch(here, position), position=position, history=history(here, progress[here].topic_id)
-        )
+        here: copied_log(progress[here], position, source_epoch(here, position), history)
         for here in sources
         if here in progress
         for position in [resumed[here].position if here in resumed else progress[here].position]
@@ -147,6 +145,19 @@ def starts_of(
     refused = {p: replace(e, first=progress[p].position) if p in progress else e for p, e in refused.items()}
     refused |= {stand.source: stand.event for stand in decided if isinstance(stand, Stand)}
     return tuple(start for start in decided if isinstance(start, Start)), refused
+
+
+def copied_log(
+    known: Progress, position: int, epoch: int, history: Callable[[TopicPartition, str], Sequence[Begun]]
+) -> CopiedLog:
+    """What was copied of a log, by the progress on record, up to a position that may be another one."""
+    return CopiedLog(
+        epoch=epoch,
+        position=position,
+        history=history(known.partition, known.topic_id),
+        # Only a lane knows the epoch by what it has read; else the newest one that is on record is given.
+        certain=position <= known.position and known.lane != "",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +218,7 @@ def _look_at_source(
     }
     uncompared: dict[TopicPartition, BrokerError | LinkError] = {}
 
-    def look(spans: Mapping[TopicPartition, Span]) -> Results[TopicPartition, Alike]:
+    def look(spans: Mapping[TopicPartition, Span]) -> Results[TopicPartition, Looked]:
         compared = compare(spans)
         uncompared.update(compared.failed)
         return compared

@@ -367,19 +367,27 @@ def _tail_lost(progress: Progress, position: int, _target: TopicPartition, known
         return None
     stop = known.on.source_tail_lost is GoOn.STOP
     goes_on = max(end.end, known.oldest.get(here, end.end))
-    event = tail_lost(end.end, position, goes_on, epoch=known.left_of.get(here, -1), now=end.epoch, stop=stop)
+    event = tail_lost(end, position, goes_on, epoch=known.left_of.get(here, -1), stop=stop)
     parted = end.end if end.end < goes_on else NO_OFFSET
     return _Place(position=goes_on, leader_epoch=end.epoch, event=event, anew=True, stop=stop, parted=parted)
 
 
-def tail_lost(point: int, position: int, goes_on: int, *, epoch: int, now: int, stop: bool) -> Event:
-    """The event of a source that lost what was copied from ``point`` to ``position``, as of leader epochs."""
+def tail_lost(met: EpochEnd, position: int, goes_on: int, *, epoch: int, stop: bool) -> Event:
+    """The event of a source that lost what was copied up to ``position``, from where both are known to be the same."""
+    point = met.end
     done = (
         f"the copy stands still until on.source.tail.lost is {GoOn.CONTINUE.value}"
         if stop
         else f"going on from offset {goes_on}"
     )
-    epochs = f" (leader epoch {epoch}; the two part after epoch {now})" if epoch >= 0 else ""
+    epochs = f" (leader epoch {epoch}; the two part after epoch {met.epoch})" if epoch >= 0 else ""
+    if not met.proven:
+        text = (
+            "the source lost its tail, in an unclean election or since its disk is an older copy, and what it has from "
+            f"offset {point} on could not be compared with what was copied up to offset {position - 1}{epochs}; the "
+            f"mirror keeps that, and records that the source still has are there twice; {done}"
+        )
+        return Event(kind=Kind.SOURCE_TAIL_LOST, text=text, first=point, last=position - 1)
     text = (
         f"the source lost its tail, in an unclean election or since its disk is an older copy: offsets {point} to "
         f"{position - 1} were copied and are not in its log any more{epochs}; the mirror keeps them, and what the "

@@ -27,7 +27,7 @@ from sparkmirror.kafka.metadata import TOPICS_PER_REQUEST, TopicView, metadata_r
 from sparkmirror.kafka.reading import Span
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, explained, repeat
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.source_history import UNDEFINED, Alike, Ask, Begun, Compared, EpochEnd, Finding, Look
+from sparkmirror.offsets.source_history import UNDEFINED, Ask, Begun, Compared, EpochEnd, Finding, Look, Looked
 from sparkmirror.offsets.source_history import compare as compare_epochs
 
 
@@ -103,15 +103,17 @@ class CopiedLog:
         epoch: the leader epoch of the batch left of the position, or a later one.
         position: up to which it was copied.
         history: the leader epochs that were copied, in order.
+        certain: whether that is surely the epoch.
     """
 
     epoch: int
     position: int
     history: Sequence[Begun] = ()
+    certain: bool = True
 
 
-Compare = Callable[[Mapping[TopicPartition, Span]], Results[TopicPartition, Alike]]
-"""Whether the first records in spans of logs are those that were copied; see `meeting_points`."""
+Compare = Callable[[Mapping[TopicPartition, Span]], Results[TopicPartition, Looked]]
+"""Up to where records in spans of logs are those that were copied; see `meeting_points`."""
 
 
 def meeting_points(
@@ -138,8 +140,8 @@ def meeting_points(
         looks = {place: finding for place, finding in findings.items() if isinstance(finding, Look)}
         if looks:
             compared = compare({place: Span(look.first, look.end) for place, look in looks.items()})
-            for place, alike in compared.found.items():
-                asking[place].looked[looks[place].epoch] = alike
+            for place, looked in compared.found.items():
+                asking[place].looked[looks[place].epoch] = looked
             failed |= {place: _away(cluster, place) for place in looks if place not in compared.found}
             failed |= compared.failed
             asking = {place: one for place, one in asking.items() if place not in points and place not in failed}
@@ -155,6 +157,9 @@ def meeting_points(
                 failed[place] = _away(cluster, place)
         failed |= told.failed
         asking = {place: asking[place] for place in told.found if place not in failed}
+    unnamed = [place for place, point in points.items() if point.epoch == UNDEFINED != point.end]
+    newest = newest_epochs(cluster, unnamed, timeout_ms)
+    points |= {place: points[place]._replace(epoch=epoch) for place, epoch in newest.items()}
     return Results(found=points, failed=failed)
 
 
@@ -162,11 +167,11 @@ class Asking:
     """The questions about one log, and what the leader has said.
 
     Attributes:
-        looked: how first records compare, by epoch.
+        looked: how records compare, by epoch.
     """
 
     def __init__(self, copied: CopiedLog) -> None:
-        self.looked: dict[int, Alike] = {}
+        self.looked: dict[int, Looked] = {}
         self._copied = copied
         self._newest = UNDEFINED
         self._answers: dict[int, EpochEnd] = {}
@@ -180,6 +185,7 @@ class Asking:
                 history=one.history,
                 epoch=one.epoch,
                 position=one.position,
+                certain=one.certain,
                 newest=self._newest,
                 answers=self._answers,
                 looked=self.looked,

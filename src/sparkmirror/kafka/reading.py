@@ -9,6 +9,7 @@ References: FetchRequest (KIP-74), aborted transactions (KIP-98).
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -44,6 +45,13 @@ class Span(NamedTuple):
     end: int
 
 
+class Read(NamedTuple, Generic[T]):
+    """What was read of a span: all that is kept of it from its first offset to before ``end``."""
+
+    records: list[T]
+    end: int
+
+
 Take = Callable[[Any], list[T]]
 """Makes what is kept of some records, given as an Arrow table (``batches.column_schema``)."""
 
@@ -66,16 +74,18 @@ class _Reading(Generic[T]):
     topic_id: uuid.UUID | None
     span: Span
     offset: int
+    left: int
     found: list[T] = field(default_factory=list)
-    failure: Answer[TopicPartition, list[T]] | None = None
+    failure: Answer[TopicPartition, Read[T]] | None = None
 
     @property
     def open(self) -> bool:
-        return self.failure is None and self.offset < self.span.end
+        return self.failure is None and self.offset < self.span.end and self.left > 0
 
     @property
     def part(self) -> Part:
-        return Part(self.partition, self.topic_id, self.leader.epoch, self.offset, PARTITION_BYTES)
+        most = min(PARTITION_BYTES, self.left)
+        return Part(self.partition, self.topic_id, self.leader.epoch, self.offset, most)
 
     def fail(self, code: int, message: str = "", link: LinkError | None = None) -> None:
         self.failure = Answer(key=self.partition, code=code, message=message, link=link)
@@ -96,6 +106,7 @@ class _Reading(Generic[T]):
                 self.fail(CORRUPT_MESSAGE, str(damage))
                 return
             self.offset = max(self.offset, int(index.last_offset[-1]) + 1)
+            self.left -= len(part.records)
         if index.error is not None:
             self.fail(CORRUPT_MESSAGE, str(index.error))
 
@@ -118,9 +129,23 @@ def read_records(
         isolation: whether records of transactions that were aborted, or are open, are there too.
         without: producer ids whose records are left out.
     """
+    read = read_up_to(cluster, spans, take, timeout_ms, sys.maxsize, isolation, without)
+    return Results(found={one: each.records for one, each in read.found.items()}, failed=read.failed)
+
+
+def read_up_to(
+    cluster: Cluster,
+    spans: Mapping[TopicPartition, Span],
+    take: Take[T],
+    timeout_ms: int,
+    most_bytes: int,
+    isolation: Isolation = Isolation.READ_COMMITTED,
+    without: Collection[int] = (),
+) -> Results[TopicPartition, Read[T]]:
+    """As `read_records`, but ends in each partition when about so many bytes of batches were read, at least one."""
     wanted = _Wanted(take=take, isolation=isolation, without=batches.producers(set(without)))
 
-    def ask(partitions: Sequence[TopicPartition], deadline: Deadline) -> Iterable[Answer[TopicPartition, list[T]]]:
+    def ask(partitions: Sequence[TopicPartition], deadline: Deadline) -> Iterable[Answer[TopicPartition, Read[T]]]:
         try:
             known = list_topics(cluster, sorted({one.topic for one in partitions}), min(deadline.attempt_ms, ASK_MS))
         except LinkError as failure:
@@ -135,11 +160,20 @@ def read_records(
                 continue
             span = spans[one]
             by_node[leader.node].append(
-                _Reading(partition=one, leader=leader, topic_id=topic.topic_id, span=span, offset=span.first)
+                _Reading(
+                    partition=one,
+                    leader=leader,
+                    topic_id=topic.topic_id,
+                    span=span,
+                    offset=span.first,
+                    left=most_bytes,
+                )
             )
         cluster.run(_read_all, cluster, by_node, wanted, deadline)
         for reading in (one for some in by_node.values() for one in some):
-            yield reading.failure or Answer(key=reading.partition, value=reading.found)
+            yield reading.failure or Answer(
+                key=reading.partition, value=Read(reading.found, min(reading.offset, reading.span.end))
+            )
 
     def explain(partition: TopicPartition, code: int, message: str) -> BrokerError:
         topic, number = partition

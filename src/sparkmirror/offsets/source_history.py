@@ -6,13 +6,17 @@ leader's answer alone does not tell: one that was deposed comes back by an uncle
 copied, and its epoch ends behind them.
 
 A log whose disk is an older copy has given out epochs again, for other records: the first one begins at the end of that
-copy, and may have begun there before. So where a log has lost something, the first records of the greatest epoch that
-both have are compared with what was copied, and where they are others those of the next below. Whoever has begun an
-epoch with the same records has all that lies before it too. Where that cannot be seen, since those records are gone, an
-epoch counts that begins at the same offset on both sides. Where no epoch counts, nothing is believed.
+copy, and may have begun there before. So where a log has lost something, the records of the greatest epoch that both
+have are compared with what was copied, and where its first ones are others those of the next below. A log that has
+begun an epoch with the same records has all that lies before it too; what lies in the epoch is the same up to the first
+record that differs. Where nothing can be seen, since those records are gone, an epoch counts that begins at the same
+offset on both sides. Where no epoch counts, nothing is believed.
+
+A position that a takeover has found in the target's log may lie in an epoch of which the flow's topic has lost the
+record. There the records behind the point that epochs tell are compared too.
 
 Invariants: the point is never behind the first difference as far as epochs and these records tell; where nothing
-differs there is none before the position.
+differs there is none before the position; a point that is not that of a difference is not called proven.
 
 References: KIP-101, KIP-279, KIP-320; ``LeaderEpochFileCache.endOffsetFor``, ``OffsetsForLeaderEpochUtils``.
 """
@@ -30,11 +34,19 @@ UNDEFINED = -1
 class EpochEnd(NamedTuple):
     """The greatest epoch of a log that is not above the one asked for, and the offset after its last record.
 
-    Both are -1 where the log knows none: the epoch asked for is above all of its own.
+    Both are -1 where the log knows none: the epoch asked for is above all of its own. Of two logs: the greatest epoch
+    that both have, and up to where they are the same. Where they are the same up to an offset and nobody has said which
+    epoch that is, only ``epoch`` is -1.
+
+    Attributes:
+        epoch: the greatest epoch.
+        end: the offset after its last record.
+        proven: whether the two differ there; not so where what lies behind could not be compared.
     """
 
     epoch: int
     end: int
+    proven: bool = True
 
 
 NOBODY_KNOWS = EpochEnd(UNDEFINED, UNDEFINED)
@@ -57,7 +69,10 @@ class Ask(NamedTuple):
 
 
 class Look(NamedTuple):
-    """The first records from an offset to before another, of an epoch, have to be compared with what was copied."""
+    """The records from an offset to before another, of an epoch, have to be compared with what was copied.
+
+    Of no epoch (`UNDEFINED`) where the record does not know which was copied there.
+    """
 
     epoch: int
     first: int
@@ -65,11 +80,27 @@ class Look(NamedTuple):
 
 
 class Alike(Enum):
-    """Whether records of the source are those that were copied."""
+    """Whether the first records of a span are those that were copied."""
 
     SAME = auto()
     OTHER = auto()
     UNKNOWN = auto()
+
+
+class Looked(NamedTuple):
+    """How records of a span compare.
+
+    Attributes:
+        alike: the first of them.
+        end: where they are the same, up to where.
+        differs: whether one of them differs, there or behind; else the span ends there, or the source's log.
+        proven: whether it is the first one; not so where not all before it could be compared.
+    """
+
+    alike: Alike
+    end: int
+    differs: bool = False
+    proven: bool = True
 
 
 Finding: TypeAlias = EpochEnd | Ask | Look
@@ -83,17 +114,19 @@ class Compared:
         history: the epochs that were copied, in order.
         epoch: of the batch left of the position, or a later one.
         position: up to which the source was copied.
+        certain: whether ``epoch`` is surely so; else the position is further on than what was known with it.
         newest: the newest epoch of the log, or -1 while it is not asked for, or where its leader knows none.
         answers: what the leader has told, by the epoch that was asked for.
-        looked: how its first records compare, by epoch.
+        looked: how its records compare, by epoch.
     """
 
     history: Sequence[Begun]
     epoch: int
     position: int
+    certain: bool = True
     newest: int = UNDEFINED
     answers: Mapping[int, EpochEnd]
-    looked: Mapping[int, Alike] = field(default_factory=dict)
+    looked: Mapping[int, Looked] = field(default_factory=dict)
 
 
 def compare(seen: Compared) -> Finding:
@@ -101,6 +134,20 @@ def compare(seen: Compared) -> Finding:
 
     The end is at or beyond the position where nothing differs. `NOBODY_KNOWS` where the leader knows no epochs.
     """
+    met = _by_epochs(seen)
+    if seen.certain or not isinstance(met, EpochEnd) or met == NOBODY_KNOWS or met.end >= seen.position:
+        return met
+    # The flow's topic may have lost the begin of an epoch that was copied behind that point.
+    looked = seen.looked.get(UNDEFINED)
+    if looked is None:
+        return Look(UNDEFINED, met.end, seen.position)
+    if looked.alike is Alike.SAME and looked.end > met.end:
+        return EpochEnd(UNDEFINED, looked.end, looked.proven)
+    return met._replace(proven=met.proven and looked.alike is not Alike.UNKNOWN)
+
+
+def _by_epochs(seen: Compared) -> Finding:
+    """As `compare`, where the history is complete."""
     told = seen.answers.get(seen.epoch)
     if told is None:
         return Ask(seen.epoch)
@@ -146,23 +193,28 @@ def _shared(seen: Compared, newest: int, point: int, *, went_back: bool) -> Find
         point = min(point, answer.end, _end(seen, mine.epoch))
         if mine.epoch == 0:
             return EpochEnd(0, point)  # the first of any log
-        alike = None
+        looked = None
         if answer.epoch == mine.epoch and mine.offset < point:
-            alike = seen.looked.get(mine.epoch)
-            if alike is None:
+            looked = seen.looked.get(mine.epoch)
+            if looked is None:
                 return Look(mine.epoch, mine.offset, point)
-            went_back = went_back or alike is Alike.OTHER
-            if alike is Alike.SAME or not went_back:
-                return EpochEnd(mine.epoch, point)
+            went_back = went_back or looked.alike is Alike.OTHER
+            if looked.alike is Alike.SAME or not went_back:
+                return _up_to(mine.epoch, point, looked)
         if went_back:
             left = seen.answers.get(mine.epoch - 1)
             if left is None:
                 return Ask(mine.epoch - 1)
-            if alike is Alike.UNKNOWN and left.end == mine.offset:
+            if looked is not None and looked.alike is Alike.UNKNOWN and left.end == mine.offset:
                 return EpochEnd(mine.epoch, point)
             point = min(point, left.end, mine.offset)
         mine = _at_most(seen, mine.epoch - 1)
-    return EpochEnd(newest, 0 if went_back else point)
+    return EpochEnd(newest, 0, proven=False) if went_back else EpochEnd(newest, point)
+
+
+def _up_to(epoch: int, point: int, looked: Looked) -> EpochEnd:
+    """The point of two logs that have begun an epoch with the same records, as far as anything is known of these."""
+    return EpochEnd(epoch, looked.end, looked.proven) if looked.differs else EpochEnd(epoch, point)
 
 
 def _at_most(seen: Compared, epoch: int) -> Begun | None:

@@ -207,6 +207,9 @@ class JournalState:
     def source_epoch(self, partition: TopicPartition, position: int) -> int:
         """The leader epoch of the source's batch left of a position, or of a later one; -1 if nothing tells.
 
+        Of a position further on than the one on record it is the newest epoch that is on record, which may be an older
+        one where this topic has lost its end.
+
         Args:
             partition: of the source.
             position: the one on record, or, as a takeover found it, one further on or back.
