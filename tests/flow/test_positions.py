@@ -257,6 +257,23 @@ def test_an_order_for_another_topic_of_the_name_moves_nothing_and_a_stop_stays_o
     assert stand(**both, on=Policies(source_recreated=GoOn.STOP)).kind is Kind.SOURCE_RECREATED
 
 
+def test_an_order_says_where_a_partition_goes_on_that_stands_still():
+    lost = {
+        "progress": {SOURCE: PROGRESS},
+        "epochs": {SOURCE: EpochEnd(3, 5)},
+        "on": Policies(source_tail_lost=GoOn.STOP),
+    }
+    order = replace(MOVE, leader_epoch=4)
+    assert stand(**lost).kind is Kind.SOURCE_TAIL_LOST
+    begun = start(**lost, moves={SOURCE: order}, ordered={SOURCE: EpochEnd(4, 320)})
+    assert (begun.plan.position, begun.moved, begun.parted) == (300, True, 5)
+    assert begun.event is not None
+    assert "stands still" not in begun.event.text
+    assert stand(**lost, moves={SOURCE: order}, ordered={SOURCE: EpochEnd(3, 5)}).kind is Kind.SOURCE_TAIL_LOST, "older"
+    homeward = replace(MOVE, topic_id="", leader_epoch=-1)
+    assert stand(**lost, moves={SOURCE: homeward}).kind is Kind.SOURCE_TAIL_LOST, "by no person"
+
+
 @pytest.mark.parametrize(
     ("end", "position", "epoch", "told"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -13,11 +14,13 @@ from confluent_kafka import Producer
 
 from sparkmirror.lab.cluster import LabCluster, start
 from tests.flow.elections import PATIENCE_SECONDS
-from tests.flow.running import Running, create_topic, until
+from tests.flow.running import Running, commit, create_topic, ends, until
 from tests.flow.test_died_unheard import newest
 from tests.flow.test_events import delete_records, of_kind
+from tests.flow.test_source_after_takeover import once
 from tests.flow.test_source_histories import flow_file, numbered
-from tests.flow.test_torn_while_idle import mirrored, write
+from tests.flow.test_torn_while_idle import cut_log, mirrored, write
+from tests.invoking import sparkmirror
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -96,6 +99,56 @@ def test_the_first_epoch_after_it_may_have_begun_at_the_same_offset_before(clust
     for each, first in ((name, 100), (replayed, 130), (stamped, 100)):
         (event,) = of_kind(file, each, "source-tail-lost")
         assert (event.first, event.last) == (first, 199)
+
+
+def test_a_position_that_is_set_while_the_flow_is_stopped_ends_what_is_on_record_of_the_old_history(
+    cluster_b, topic, tmp_path
+):
+    """Groups are not translated by it, and a later loss is compared with the new one."""
+    name, disk, old, group = topic("set"), tmp_path / "disk", tmp_path / "copy", topic("group")
+    copy, left_out = f"{name}.{name}", f"{name}-left-out"
+    with start("s", directory=disk) as source:
+        (broker,) = source.brokers
+        for each in (name, left_out):
+            create_topic(source, each)
+            write(source, each, numbered("old", 100))
+        file = flow_file(tmp_path, source, cluster_b, name)
+        stored(source, disk, old)
+        for each in (name, left_out):
+            write(source, each, numbered("old", 100, 100))
+        once(file, tmp_path / "first.log")
+        restored(source, disk, old)
+        until(lambda: ends(source, name).get(0) == ends(source, left_out).get(0) == 100, "it is there again")
+        for number in range(5):
+            write(source, name, numbered("new", 20, 100 + 20 * number))
+        write(source, left_out, numbered("new", 150, 100))
+        commit(source, group, left_out, {0: 120})
+        set_position(file, name, "100")
+        said = set_position(file, left_out, "latest")
+        assert "150 offsets are left out" in said
+        once(file, tmp_path / "second.log")
+        assert mirrored(cluster_b, copy) == [*numbered("old", 200), *numbered("new", 100, 100)]
+        for each in (name, left_out):
+            (event,) = of_kind(file, each, "source-tail-lost")
+            assert (event.first, event.last) == (100, 199)
+        (row,) = json.loads(sparkmirror("offsets", file, "--group", group, "--json").stdout)["partitions"]
+        assert row["offset"] == 200, "behind all that its cluster does not have"
+        broker.kill()
+        cut_log(broker, name, 140)
+        broker.start()
+        until(lambda: ends(source, name).get(0) == 140, "records are really lost")
+        write(source, name, numbered("later", 20))
+        once(file, tmp_path / "last.log")
+    assert mirrored(cluster_b, copy) == [*numbered("old", 200), *numbered("new", 100, 100), *numbered("later", 20)]
+    (event,) = of_kind(file, name, "source-tail-lost")
+    assert (event.first, event.last) == (140, 199)
+
+
+def set_position(file: Path, name: str, to: str) -> str:
+    """What the command says."""
+    done = sparkmirror("positions", "set", file, "--topic", name, "--to", to)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_retention_and_a_flow_that_began_late_make_nothing_of_it_other_records(cluster_b, topic, tmp_path):

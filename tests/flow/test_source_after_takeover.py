@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.lab.cluster import start
+from tests.flow.elections import PATIENCE_SECONDS
 from tests.flow.running import Running, commit, committed, count, create_topic, ends, until, write_file
 from tests.flow.test_events import delete_topic, of_kind
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
@@ -96,6 +97,46 @@ def test_a_tail_that_the_source_loses_before_the_first_record_is_copied_is_told_
         assert mirrored(cluster_b, copy) == [*whole, *NEW]
         (event,) = of_kind(file, name, "source-tail-lost")
         assert (event.first, event.last) == (at, end - 1)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_loss_within_what_an_order_left_out_brings_nothing_of_that(cluster_b, topic, tmp_path, killed):
+    """It is of other leader epochs than all that was copied. After a kill the next start obeys the order."""
+    name = topic("passed")
+    copy = f"{name}.{name}"
+    with start("source") as source:
+        (broker,) = source.brokers
+        create_topic(source, name)
+        clusters = {name: source, "b": cluster_b}
+        file = write_file(tmp_path / "mm2.properties", clusters, {f"{name}->b": name}, {"tasks.max": "1"})
+        write(source, name, [b"copied"] * 100)
+        with Running(file, log=tmp_path / "first.log") as first:
+            until(lambda: len(mirrored(cluster_b, copy)) == 100, "copied", PATIENCE_SECONDS)
+            (first.kill if killed else first.stop_in_time)()
+        write(source, name, [b"left out"] * 50)
+        for number in (100, 50):
+            broker.stop()
+            broker.start()
+            write(source, name, [b"left out"] * number)
+        done = sparkmirror("positions", "set", file, "--topic", name, "--to", "300")
+        assert done.returncode == 0, done.stderr
+        write(source, name, [b"behind"] * 10)
+        once(file, tmp_path / "second.log")
+        broker.kill()
+        cut_log(broker, name, 200)
+        broker.start()
+        until(lambda: ends(source, name).get(0) == 250, "records are really lost", PATIENCE_SECONDS)
+        write(source, name, NEW)
+        once(file, tmp_path / "last.log")
+    assert mirrored(cluster_b, copy) == [*[b"copied"] * 100, *[b"behind"] * 10, *NEW]
+    (event,) = of_kind(file, name, "source-tail-lost")
+    assert (event.first, event.last) == (250, 309)
+
+
+def once(file: Path, log: Path) -> None:
+    """Copies to the end of the source."""
+    with Running(file, log=log, options=("--once",)) as mirror:
+        assert mirror.wait() == 0, mirror.tail()
 
 
 def lag_of(file: Path, name: str) -> int | None:

@@ -86,6 +86,7 @@ def found(
     kept: int = 0,
     history: Sequence[Begun] | None = None,
     certain: bool = True,
+    restored: bool = False,
 ) -> EpochEnd:
     """Asks and looks until there is an answer."""
     answers: dict[int, EpochEnd] = {}
@@ -98,6 +99,7 @@ def found(
                 epoch=copied[-1].epoch if epoch is None else epoch,
                 position=len(copied),
                 certain=certain,
+                restored=restored,
                 newest=told,
                 answers=answers,
                 looked=looked,
@@ -179,6 +181,18 @@ def test_a_copy_that_began_in_the_midst_of_an_epoch_knows_its_first_records_ther
     assert found(copied, log + other((6, 90)), 6, begins=100).end == 150
     assert found(copied, log + other((5, 40)), 5, begins=100).end == 150, "of one epoch its records tell"
     assert found(copied, log[:50] + other((5, 250)), 5, begins=100).end == 0, "nothing is known of what lies before"
+
+
+def test_what_was_left_out_by_an_order_is_known_by_its_epochs():
+    """The copy ended at 100 and went on at 300; the source ends within what was left out."""
+    copied = runs((0, 80), (2, 70), (4, 100), (6, 100))
+    history = (Begun(0, 0), Begun(2, 80), Begun(4, 150), Begun(6, 250))
+    assert found(copied, copied[:250] + other((7, 50)), 7, history=history, kept=300).end == 250
+    assert found(copied, copied[:200] + other((7, 250)), 7, history=history, kept=300).end == 200
+    deposed = copied[:150] + other((2, 40), (7, 250))
+    assert found(copied, deposed, 7, history=history, kept=300).end == 150, (
+        "what a deposed leader took was not left out"
+    )
 
 
 def test_where_no_copy_is_left_an_epoch_counts_that_begins_at_the_same_offset():
@@ -291,6 +305,14 @@ def test_what_was_sent_again_is_believed_up_to_the_first_record_that_differs_in_
     assert all(content(copied[at]) == content(log[at]) for at in shared)
 
 
+def test_a_restored_log_that_has_caught_up_is_seen_where_records_are_compared():
+    copied = runs((0, 60), (5, 50))
+    assert found(copied, runs((0, 60)) + other((5, 90)), 5).end == 150, "epochs say that nothing is missing"
+    assert found(copied, runs((0, 60)) + other((5, 90)), 5, restored=True) == EpochEnd(0, 60)
+    assert found(copied, copied + runs((5, 90)), 5, restored=True) == EpochEnd(5, 110)
+    assert found(copied, copied + runs((5, 90)), 5, restored=True, kept=110) == EpochEnd(5, 110)
+
+
 def test_a_position_whose_epoch_is_not_on_record_is_found_by_records():
     """The flow's topic has lost the begin of an epoch that was copied."""
     copied = runs((0, 100), (2, 60))
@@ -300,4 +322,6 @@ def test_a_position_whose_epoch_is_not_on_record_is_found_by_records():
     assert found(copied, copied[:130], 2, **known) == EpochEnd(UNDEFINED, 130)
     assert found(copied, copied[:100] + other((3, 90)), 3, **known) == EpochEnd(0, 100)
     assert found(copied, copied + runs((2, 9)), 2, kept=170, **known) == EpochEnd(0, 100, proven=False)
+    lacks: dict[str, Any] = {"history": (Begun(0, 0),), "epoch": 2}
+    assert found(copied, copied[:155] + other((3, 50)), 3, **lacks) == EpochEnd(UNDEFINED, 155), "a lane has met it"
     assert found(copied, copied + runs((2, 9)), 2, **(known | {"certain": True})) == EpochEnd(0, 100)

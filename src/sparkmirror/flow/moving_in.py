@@ -26,6 +26,7 @@ from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.comparing import compare, isolation_of
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.inheriting import Arrived, Copied
+from sparkmirror.flow.left_out import LeftOut, epochs_of
 from sparkmirror.flow.mirror_maker import ABORTED_MS, Stored, find_stored, known_syncs, wait_for_transactions
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.planner import check_ids
@@ -38,7 +39,7 @@ from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.mm2.offset_syncs import OffsetSync
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited, Point, joined, points_of
-from sparkmirror.offsets.records import FLOW, Happened, Progress, Record, closing
+from sparkmirror.offsets.records import FLOW, Happened, Progress, Record, SourceEpoch, closing
 from sparkmirror.offsets.state import JournalState
 
 log = logging.getLogger(__name__)
@@ -241,7 +242,7 @@ def put_on_record(
     if whole:
         opened.store.write([Elsewhere(topic=taken.topic, time_ms=now_ms(), pending=True, unasked=unasked)])
     event = _event(taken, unasked=unasked)
-    records: list[Record] = [Happened(partition=FLOW, event=event)]
+    records: list[Record] = [Happened(partition=FLOW, event=event), *_epochs_met(sides, opened, arrived)]
     for one in arrived:
         here = one.copied.here
         progress, last = _progress(one, opened), state.last(here)
@@ -257,6 +258,23 @@ def put_on_record(
     ends = [opened.stopped()] if whole or opened.clean else []
     opened.store.write(ends, tombstones=[ELSEWHERE_KEY, *moved])
     return event
+
+
+def _epochs_met(sides: Sides, opened: Opened, arrived: Sequence[Arrived]) -> list[SourceEpoch]:
+    """The leader epochs of what MirrorMaker 2 has copied since the flow had the partitions."""
+    state = opened.store.state
+    left_out = {
+        one.copied.here: LeftOut(
+            kept=known.position,
+            to=one.position,
+            leader_epoch=one.copied.leader_epoch,
+            topic_id=one.copied.source_id,
+        )
+        for one in arrived
+        if (known := state.progress.get(one.copied.here)) is not None and known.topic_id in ("", one.copied.source_id)
+    }
+    found = epochs_of(sides.source, state, left_out, sides.flow.admin_timeout_ms)
+    return [each for some in found.values() for each in some]
 
 
 def _progress(one: Arrived, opened: Opened) -> Progress:

@@ -124,6 +124,8 @@ def parted_logs(
     log_ends: Mapping[TopicPartition, int],
     recreated: Collection[str],
     timeout_ms: int,
+    *,
+    restored: bool = False,
 ) -> tuple[Parting, ...]:
     """The logs of the source that have lost the end of what was copied, in order.
 
@@ -133,11 +135,12 @@ def parted_logs(
         log_ends: of the logs now; others are not looked at.
         recreated: topics that are not looked at.
         timeout_ms: of each question.
+        restored: whether the logs may be older copies of their disks that have caught up: records are compared too.
 
     Raises:
         SparkmirrorError: a cluster cannot be asked about one of them.
     """
-    found = find_partings(sides, progress, log_ends, recreated, timeout_ms)
+    found = find_partings(sides, progress, log_ends, recreated, timeout_ms, restored=restored)
     for failure in found.failed.values():
         raise failure
     return tuple(one for _, one in sorted(found.found.items()))
@@ -149,6 +152,8 @@ def find_partings(
     log_ends: Mapping[TopicPartition, int],
     recreated: Collection[str],
     timeout_ms: int,
+    *,
+    restored: bool = False,
 ) -> Results[TopicPartition, Parting]:
     """As `parted_logs`; logs of which that is not known are among the failed ones."""
     assert sides.store is not None  # the flow has copied
@@ -159,7 +164,9 @@ def find_partings(
         if place in log_ends and place.topic not in recreated and one.position != NO_OFFSET
     }
     asked = {
-        place: CopiedLog(epoch=one.leader_epoch, position=one.position, history=history(place, one.topic_id))
+        place: CopiedLog(
+            epoch=one.leader_epoch, position=one.position, history=history(place, one.topic_id), restored=restored
+        )
         for place, one in copied.items()
         if one.leader_epoch >= 0
     }

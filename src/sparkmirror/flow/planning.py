@@ -20,9 +20,10 @@ from sparkmirror.copy.plan import PartitionPlan, group_of
 from sparkmirror.duties.copied_records import CopiedRecords
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.homecoming import Homecoming
+from sparkmirror.flow.left_out import LeftOut, epochs_of
 from sparkmirror.flow.occupied import Occupied, TargetLogs
 from sparkmirror.flow.opening import Opened
-from sparkmirror.flow.planner import Pairs, starts_of
+from sparkmirror.flow.planner import Pairs, patience_ms, starts_of
 from sparkmirror.flow.positions import Resumed, Start, is_dead
 from sparkmirror.flow.resuming import Resuming
 from sparkmirror.flow.takeover import Takeover
@@ -30,7 +31,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.orders import MoveOrder
-from sparkmirror.offsets.records import Happened, Progress, closing
+from sparkmirror.offsets.records import Happened, Progress, SourceEpoch, closing
 from sparkmirror.offsets.segments import MapRecord, Parted, Segments
 from sparkmirror.offsets.source_history import Begun
 from sparkmirror.offsets.writers import Unfenceable
@@ -153,11 +154,17 @@ class Planning:
         to_take_over = self._raise_epochs(starts, settled)
         waiting |= dict.fromkeys(to_take_over, (Event(kind=Kind.STOPPED, text=FORGOTTEN_ID), 0.0))
         starts = tuple(start for start in starts if start.plan.source not in to_take_over)
-        plans = self._with_new_epochs(starts, settled)
+        passed = self._passed_over(starts)
+        plans = tuple(
+            replace(
+                plan, epoch_on_record=max([plan.epoch_on_record, *(one.epoch for one in passed.get(plan.source, ()))])
+            )
+            for plan in self._with_new_epochs(starts, settled)
+        )
         events = tuple((start.plan.source, start.event) for start in starts if start.event is not None)
         self._opened.store.write([Happened(partition=here, event=event) for here, event in events])
         self._record_firsts(starts, plans)
-        self._obey(orders, starts, plans, resumption.resumed.keys() - settled.keys())
+        self._obey(orders, starts, plans, resumption.resumed.keys() - settled.keys(), passed)
         return Planned(
             plans=plans,
             events=events,
@@ -236,6 +243,7 @@ class Planning:
         starts: Sequence[Start],
         plans: Sequence[PartitionPlan],
         taken_over: Collection[TopicPartition],
+        passed: Mapping[TopicPartition, Sequence[SourceEpoch]],
     ) -> None:
         """Puts on record that partitions go on elsewhere, or are of another topic by now, and ends the orders.
 
@@ -246,7 +254,7 @@ class Planning:
         dead = [key for start, plan in zip(starts, plans, strict=True) for key in self._dead_epochs(start, plan)]
         if not begun and not dead and not any(start.anew or start.parted != NO_OFFSET for start in starts):
             return
-        records: list[MapRecord | Progress] = []
+        records: list[MapRecord | Progress | SourceEpoch] = [one for some in passed.values() for one in some]
         for start, plan in zip(starts, plans, strict=True):
             if start.parted != NO_OFFSET:
                 records.append(Parted(partition=plan.source, writer=plan.writer, source=start.parted))
@@ -259,15 +267,31 @@ class Planning:
                 records += [*ending, opening, self._goes_on_elsewhere(start, plan)]
         store.follow()
         ended = [each.key for each in begun if store.state.moves.get(each.key) == each]
-        store.write(records, tombstones=[*ended, *dead])
+        begun_again = {one.key for one in records}
+        store.write(records, tombstones=[*ended, *(key for key in dead if key not in begun_again)])
         store.follow()  # what lanes are told next no longer holds the orders
+
+    def _passed_over(self, starts: Sequence[Start]) -> dict[TopicPartition, tuple[SourceEpoch, ...]]:
+        """The leader epochs of what is left out where partitions go on further on."""
+        state, left_out = self._opened.store.state, {}
+        for start in starts:
+            here, plan = start.plan.source, start.plan
+            known = state.progress.get(here)
+            if known is not None and start.anew and known.topic_id in ("", plan.topic_id):
+                left_out[here] = LeftOut(
+                    kept=min(known.position, start.kept),
+                    to=plan.position,
+                    leader_epoch=plan.leader_epoch,
+                    topic_id=plan.topic_id,
+                )
+        return epochs_of(self._source, state, left_out, patience_ms(self._config, len(left_out)))
 
     def _dead_epochs(self, start: Start, plan: PartitionPlan) -> Iterator[str]:
         """The keys of leader epochs that the source's log does not have, or that a lane puts on record again."""
         for known in self._opened.store.state.source_epochs.get(plan.source, {}).values():
             another = plan.topic_id and known.topic_id and plan.topic_id != known.topic_id
             begun = Begun(known.epoch, known.offset)
-            if another or is_dead(begun, plan.position, plan.leader_epoch, anew=start.anew):
+            if another or is_dead(begun, start.kept, plan.leader_epoch, anew=start.anew):
                 yield known.key
 
     def _goes_on_elsewhere(self, start: Start, plan: PartitionPlan) -> Progress:

@@ -139,6 +139,11 @@ class Start:
     end: int = NO_OFFSET
     parted: int = NO_OFFSET
 
+    @property
+    def kept(self) -> int:
+        """Up to where what was copied of the source's log is what it has."""
+        return _kept(self.plan.position, self.parted)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
@@ -168,7 +173,10 @@ class _Place:
 def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -> Start | Stand:
     """Decides whether and where ``source`` begins, and with which sequence number of which writer."""
     topic_id = known.topic_ids.get(source.topic, "")
-    place = _moved(source, _place(source, target, known), known, topic_id)
+    place = _place(source, target, known)
+    if place.stop and _says_where(known.moves.get(source), known, topic_id):
+        place = _place(source, target, replace(known, on=Policies()))  # to stand still is to wait for an operator
+    place = _moved(source, place, known, topic_id)
     if place.stop and place.event is not None:
         return Stand(source=source, event=place.event)
     plan = PartitionPlan(
@@ -185,7 +193,7 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
             (
                 one.epoch
                 for one in known.histories.get(source, ())
-                if not is_dead(one, place.position, place.leader_epoch, anew=place.anew)
+                if not is_dead(one, _kept(place.position, place.parted), place.leader_epoch, anew=place.anew)
             ),
             default=-1,
         ),
@@ -233,6 +241,10 @@ def _leader_epoch(source: TopicPartition, known: Known) -> int:
     return known.left_of.get(source, -1) if end is None else end.epoch
 
 
+def _kept(position: int, parted: int) -> int:
+    return position if parted == NO_OFFSET else min(position, parted)
+
+
 def is_dead(begun: Begun, position: int, leader_epoch: int, *, anew: bool) -> bool:
     """Whether the begin of a leader epoch does not count where a partition goes on.
 
@@ -242,8 +254,8 @@ def is_dead(begun: Begun, position: int, leader_epoch: int, *, anew: bool) -> bo
 
     Args:
         begun: as it is on record.
-        position: where the partition goes on.
-        leader_epoch: of the batch left of it, or a later one; -1 if nobody knows.
+        position: where the partition goes on, or where the source's log parts from what was copied, if that is before.
+        leader_epoch: of the batch left of where it goes on, or a later one; -1 if nobody knows.
         anew: as in `Start`.
     """
     if anew and (leader_epoch < 0 or begun.offset >= position):
@@ -286,6 +298,14 @@ def _begins_late(source: TopicPartition, known: Known) -> Event | None:
         "are not copied, though the flow had begun: positions set --to earliest has them copied too"
     )
     return Event(kind=Kind.NOTE, text=text, first=oldest, last=start - 1)
+
+
+def _says_where(order: MoveOrder | None, known: Known, topic_id: str) -> bool:
+    """Whether an operator has ordered where a partition goes on that stands still, of the log that is there now."""
+    if order is None or (order.topic_id == "" and order.leader_epoch < 0):  # not by a person, see `homeward_orders`
+        return False
+    end = known.ordered.get(order.partition)
+    return order.topic_id in ("", topic_id) and (end is None or end.end >= order.to)
 
 
 def _moved(source: TopicPartition, place: _Place, known: Known, topic_id: str) -> _Place:
@@ -389,8 +409,8 @@ def tail_lost(met: EpochEnd, position: int, goes_on: int, *, epoch: int, stop: b
         )
         return Event(kind=Kind.SOURCE_TAIL_LOST, text=text, first=point, last=position - 1)
     text = (
-        f"the source lost its tail, in an unclean election or since its disk is an older copy: offsets {point} to "
-        f"{position - 1} were copied and are not in its log any more{epochs}; the mirror keeps them, and what the "
+        f"the source lost its tail, in an unclean election or since its disk is an older copy: what was copied of "
+        f"offsets {point} to {position - 1} is not in its log any more{epochs}; the mirror keeps it, and what the "
         f"source has from offset {point} on are other records; {done}"
     )
     return Event(kind=Kind.SOURCE_TAIL_LOST, text=text, first=point, last=position - 1)

@@ -6,7 +6,8 @@ start goes on there. Of a flow that runs the change is ordered: its driver has t
 them over and goes on elsewhere. So it is after an unclean end too, since only a takeover can tell what the target has.
 
 Invariants: what a change means for the target, records copied again or never, is told before and after; a dry run
-changes nothing.
+changes nothing. Where the source's log is not what was copied, what is on record of the rest ends with the change, as
+where a flow goes back by itself: no offset is translated by it, and none of its leader epochs counts.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from sparkmirror.copy.plan import group_of
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.errors import ConfigError, SparkmirrorError
-from sparkmirror.events import now_ms
+from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.identities import Identities
+from sparkmirror.flow.left_out import LeftOut, epochs_of
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.operator import who
+from sparkmirror.flow.parting import parted_logs
 from sparkmirror.flow.planner import check_ids
+from sparkmirror.flow.positions import is_dead
 from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.flow.starts import find_starts
 from sparkmirror.kafka import admin
@@ -34,8 +38,9 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.orders import MoveOrder
-from sparkmirror.offsets.records import Progress, closing
-from sparkmirror.offsets.segments import Targets
+from sparkmirror.offsets.records import Happened, Progress, SourceEpoch, closing
+from sparkmirror.offsets.segments import MapRecord, Parted
+from sparkmirror.offsets.source_history import Begun
 from sparkmirror.offsets.state import JournalState
 
 
@@ -75,6 +80,7 @@ class Standing:
         to: the position after the change; the same as ``position`` where nothing changes.
         topic_id: of the topic that has these offsets, "" where brokers are too old.
         leader_epoch: the newest of its log when that had these offsets, or -1.
+        parted: where the source's log parts from what was copied, if that is before the position; else `NO_OFFSET`.
     """
 
     partition: TopicPartition
@@ -84,16 +90,22 @@ class Standing:
     to: int
     topic_id: str = ""
     leader_epoch: int = -1
+    parted: int = NO_OFFSET
+
+    @property
+    def kept(self) -> int:
+        """Up to where what was copied is what the source has."""
+        return self.position if self.parted == NO_OFFSET else min(self.position, self.parted)
 
     @property
     def again(self) -> int:
         """Source offsets that will be copied once more."""
-        return max(0, self.position - self.to) if self.position != NO_OFFSET else 0
+        return max(0, self.kept - self.to) if self.position != NO_OFFSET else 0
 
     @property
     def skipped(self) -> int:
         """Source offsets that will never be copied."""
-        return max(0, self.to - max(self.position, self.first))
+        return max(0, self.to - max(self.kept, self.first))
 
 
 class Effect(Enum):
@@ -136,7 +148,7 @@ def move(
     """
     with connected(flow, role="positions", needs=BOTH) as sides:
         known = record(sides) or JournalState()
-        standings = _standings(sides, known, (topic,), partition, to)
+        standings = _compared(sides, known, _standings(sides, known, (topic,), partition, to))
         if not standings:
             raise ConfigError(
                 file=file,
@@ -148,7 +160,9 @@ def move(
             _check_range(one, flow, file)
         _check_own(flow, known, file)
         ordered = {order.partition for order in known.moves.values()}
-        changed = [one for one in standings if one.to != one.position or one.partition in ordered]
+        changed = [
+            one for one in standings if one.to != one.position or one.parted != NO_OFFSET or one.partition in ordered
+        ]
         if not changed or dry_run:
             return standings, Effect.NONE
         if is_stopped(known) and not {one.partition for one in changed}.intersection(known.in_doubt()):
@@ -195,6 +209,26 @@ def _standings(
         )
         found.append(standing if to is None else replace(standing, to=_target(standing, to, at)))
     return tuple(found)
+
+
+def _compared(sides: Sides, known: JournalState, standings: Sequence[Standing]) -> tuple[Standing, ...]:
+    """As they are, with where the source's logs part from what was copied of them.
+
+    Raises:
+        SparkmirrorError: a cluster cannot be asked.
+    """
+    same = {
+        one.partition: one
+        for one in standings
+        if one.position != NO_OFFSET and known.progress[one.partition].topic_id in ("", one.topic_id)
+    }
+    if not same or sides.store is None:
+        return tuple(standings)
+    progress = {place: known.progress[place] for place in same}
+    ends = {place: max(one.end, one.position) for place, one in same.items()}
+    parted = parted_logs(sides, progress, ends, (), sides.flow.admin_timeout_ms, restored=True)
+    points = {one.partition: one.offset for one in parted}
+    return tuple(replace(one, parted=points.get(one.partition, NO_OFFSET)) for one in standings)
 
 
 def _target(standing: Standing, to: Wanted, at: Mapping[TopicPartition, int]) -> int:
@@ -311,15 +345,52 @@ def _write(flow: FlowConfig, sides: Sides, file: str, known: JournalState, chang
     there = {one.partition: _on_target(flow, one.partition) for one in changed}
     target_ids = ids_of_topics(sides.target, {place.topic for place in there.values()})
     state = opened.store.state
-    records: list[Progress | Targets] = [
+    records: list[Progress | MapRecord | SourceEpoch | Happened] = [
         _progress(one, opened, one.topic_id, target_ids.get(there[one.partition].topic, "")) for one in changed
     ]
     for one in changed:
         last = state.last(one.partition)
         records += () if last is None else closing(last)
+        if NO_OFFSET < one.parted < one.to:
+            writer = opened.first[group_of(one.partition, len(opened.first))]
+            records.append(Parted(partition=one.partition, writer=writer, source=one.parted))
+        if one.parted != NO_OFFSET:
+            records.append(Happened(partition=one.partition, event=_lost(one)))
+    records += _left_out(sides, state, changed)
+    kept = {one.key for one in records}
+    dead = [key for one in changed for key in _dead_epochs(state, one) if key not in kept]
     moved = {one.partition for one in changed}
     orders = [key for key, order in state.moves.items() if order.partition in moved]
-    opened.store.write([*records, opened.stopped()], tombstones=orders)
+    opened.store.write([*records, opened.stopped()], tombstones=[*orders, *dead])
+
+
+def _lost(one: Standing) -> Event:
+    text = (
+        "the source lost its tail, in an unclean election or since its disk is an older copy: what was copied of "
+        f"offsets {one.parted} to {one.position - 1} is not in its log any more; {who()} has moved the copy to offset "
+        f"{one.to}"
+    )
+    return Event(kind=Kind.SOURCE_TAIL_LOST, text=text, first=one.parted, last=one.position - 1)
+
+
+def _left_out(sides: Sides, state: JournalState, changed: Sequence[Standing]) -> list[SourceEpoch]:
+    left_out = {
+        one.partition: LeftOut(kept=one.kept, to=one.to, leader_epoch=one.leader_epoch, topic_id=one.topic_id)
+        for one in changed
+    }
+    found = epochs_of(sides.source, state, left_out, sides.flow.admin_timeout_ms)
+    return [each for some in found.values() for each in some]
+
+
+def _dead_epochs(state: JournalState, one: Standing) -> list[str]:
+    """The keys of leader epochs that the source's log does not have, or that a lane puts on record again."""
+    kept = one.to if one.kept == NO_OFFSET else min(one.to, one.kept)
+    return [
+        known.key
+        for known in state.source_epochs.get(one.partition, {}).values()
+        if (known.topic_id and one.topic_id and known.topic_id != one.topic_id)
+        or is_dead(Begun(known.epoch, known.offset), kept, one.leader_epoch, anew=True)
+    ]
 
 
 def _progress(one: Standing, opened: Opened, source_id: str, target_id: str) -> Progress:

@@ -11,6 +11,7 @@ References: OffsetForLeaderEpoch (KIP-101, KIP-279, KIP-320); ``LeaderEpochFileC
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.source_history import UNDEFINED, Ask, Begun, Compared, EpochEnd, Finding, Look, Looked
 from sparkmirror.offsets.source_history import compare as compare_epochs
+
+MAX_OFFSET = sys.maxsize
+MOST_EPOCHS = 50
+"""How many leader epochs of what is left out are asked for."""
 
 
 def epoch_ends(
@@ -95,6 +100,45 @@ def newest_epochs(
     return {place: end.epoch for place, end in told.items() if end.end != UNDEFINED}
 
 
+def epochs_between(
+    cluster: Cluster,
+    spans: Mapping[TopicPartition, Span],
+    newest: Mapping[TopicPartition, int],
+    timeout_ms: int = ADMIN_MS,
+) -> dict[TopicPartition, tuple[Begun, ...]]:
+    """The leader epochs of logs between two offsets, the first one as if it began at the first offset.
+
+    Who goes on behind offsets that are not copied knows by these which log they are of.
+
+    Args:
+        cluster: where.
+        spans: the offsets.
+        newest: an epoch of each log that has begun before the end of the span, or a later one.
+        timeout_ms: of each question; there is one for each epoch, and at most `MOST_EPOCHS`.
+
+    Returns:
+        of each partition the epochs in order; without the oldest ones where there are more, and none where its leader
+        does not answer.
+    """
+    found: dict[TopicPartition, list[Begun]] = {place: [] for place in spans}
+    epochs = {place: newest[place] for place in spans if newest.get(place, UNDEFINED) != UNDEFINED}
+    begins = dict.fromkeys(spans, MAX_OFFSET)
+    for _ in range(MOST_EPOCHS):
+        if not epochs:
+            break
+        asked = {place: epoch - 1 for place, epoch in epochs.items() if epoch > 0}
+        below = dict(epoch_ends(cluster, asked, timeout_ms).found)
+        below |= {place: EpochEnd(UNDEFINED, 0) for place, epoch in epochs.items() if epoch == 0}
+        # A log that has no older epoch says of each that it ends where its oldest one begins.
+        below = {place: end for place, end in below.items() if UNDEFINED < end.end < begins[place]}
+        for place, end in below.items():
+            begins[place] = end.end
+            if end.end < spans[place].end:
+                found[place].insert(0, Begun(epochs[place], max(end.end, spans[place].first)))
+        epochs = {place: end.epoch for place, end in below.items() if end.end > spans[place].first}
+    return {place: tuple(begun) for place, begun in found.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedLog:
     """What was copied of a log, and is compared with it.
@@ -104,12 +148,14 @@ class CopiedLog:
         position: up to which it was copied.
         history: the leader epochs that were copied, in order.
         certain: whether that is surely the epoch.
+        restored: whether the log may be an older copy of its disk that has caught up.
     """
 
     epoch: int
     position: int
     history: Sequence[Begun] = ()
     certain: bool = True
+    restored: bool = False
 
 
 Compare = Callable[[Mapping[TopicPartition, Span]], Results[TopicPartition, Looked]]
@@ -128,7 +174,7 @@ def meeting_points(
     Args:
         cluster: where.
         copied: of each partition.
-        compare: asked only where a log has lost something.
+        compare: asked only where a log has lost something, or may be an older copy of its disk.
         timeout_ms: of each question; in most cases there is one.
     """
     asking = {place: Asking(one) for place, one in copied.items()}
@@ -186,6 +232,7 @@ class Asking:
                 epoch=one.epoch,
                 position=one.position,
                 certain=one.certain,
+                restored=one.restored,
                 newest=self._newest,
                 answers=self._answers,
                 looked=self.looked,

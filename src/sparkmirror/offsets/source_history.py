@@ -114,7 +114,10 @@ class Compared:
         history: the epochs that were copied, in order.
         epoch: of the batch left of the position, or a later one.
         position: up to which the source was copied.
-        certain: whether ``epoch`` is surely so; else the position is further on than what was known with it.
+        certain: whether ``epoch`` is surely so; else the position is further on than what was known with it. A history
+            without that epoch is not complete either.
+        restored: whether the log may be an older copy of its disk that has caught up: then records are compared though
+            epochs say that nothing is missing.
         newest: the newest epoch of the log, or -1 while it is not asked for, or where its leader knows none.
         answers: what the leader has told, by the epoch that was asked for.
         looked: how its records compare, by epoch.
@@ -124,6 +127,7 @@ class Compared:
     epoch: int
     position: int
     certain: bool = True
+    restored: bool = False
     newest: int = UNDEFINED
     answers: Mapping[int, EpochEnd]
     looked: Mapping[int, Looked] = field(default_factory=dict)
@@ -135,7 +139,8 @@ def compare(seen: Compared) -> Finding:
     The end is at or beyond the position where nothing differs. `NOBODY_KNOWS` where the leader knows no epochs.
     """
     met = _by_epochs(seen)
-    if seen.certain or not isinstance(met, EpochEnd) or met == NOBODY_KNOWS or met.end >= seen.position:
+    certain = seen.certain and (not seen.history or any(one.epoch == seen.epoch for one in seen.history))
+    if certain or not isinstance(met, EpochEnd) or met == NOBODY_KNOWS or met.end >= seen.position:
         return met
     # The flow's topic may have lost the begin of an epoch that was copied behind that point.
     looked = seen.looked.get(UNDEFINED)
@@ -157,8 +162,10 @@ def _by_epochs(seen: Compared) -> Finding:
         met: Finding = told
     else:
         met = _meeting(seen, told)
-    if not isinstance(met, EpochEnd) or met.end >= seen.position:
+    if not isinstance(met, EpochEnd):
         return met
+    if met.end >= seen.position:
+        return _shared(seen, met.epoch, seen.position, went_back=False) if seen.restored else met
     return _shared(seen, met.epoch, met.end, went_back=False)
 
 
