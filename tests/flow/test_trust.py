@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.flow.trust import Seen, distrust
-from sparkmirror.model import NO_OFFSET, Reached, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
 PROGRESS = Progress(
@@ -23,6 +23,9 @@ PROGRESS = Progress(
     settled=True,
 )
 SEEN = Seen(progress=PROGRESS, mapped=True, end=451, target_id="aa")
+
+BEGUN = replace(PROGRESS, sequence=NO_OFFSET, source=NO_OFFSET, target=NO_OFFSET, reached=UNKNOWN)
+"""Nothing is copied, by a record that may be an older one than the internal topic had."""
 
 
 @pytest.mark.parametrize(
@@ -48,6 +51,8 @@ SEEN = Seen(progress=PROGRESS, mapped=True, end=451, target_id="aa")
         ({"progress": replace(PROGRESS, reached=Reached(2, 460)), "end": 459}, "lost its tail"),
         ({"progress": replace(PROGRESS, reached=Reached(2, 460)), "end": 461}, "written since"),
         ({"progress": replace(PROGRESS, reached=Reached(2, 460)), "end": 461, "sole_writer": False}, ""),
+        ({"progress": BEGUN, "end": 0}, ""),
+        ({"progress": BEGUN, "end": 60}, "written since"),
     ],
 )
 def test_a_position_is_believed_only_if_nothing_was_owed_and_the_target_still_has_it(change, reason):

@@ -53,6 +53,7 @@ def distrust(seen: Seen) -> str:
     known = max(progress.target + 1, progress.reached.end)
     if seen.end < known:
         return f"the target ends at offset {seen.end} and had {known} acknowledged: it lost its tail"
-    if seen.sole_writer and progress.reached.end != NO_OFFSET and seen.end > known:
-        return f"the target ends at offset {seen.end} and had {known} acknowledged: something was written since"
+    tells = progress.reached.end != NO_OFFSET or progress.target == NO_OFFSET  # older releases did not say how far
+    if seen.sole_writer and tells and seen.end > max(0, known):
+        return f"the target ends at offset {seen.end} and had {max(0, known)} acknowledged: something was written since"
     return ""
