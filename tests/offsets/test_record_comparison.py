@@ -83,6 +83,22 @@ def test_what_a_long_span_costs_is_bounded():
         assert read <= 1_500
 
 
+def test_a_comparison_that_is_stopped_reads_nothing_more():
+    comparison = Comparison(0, 1_000)
+    comparison.stop()
+    assert (comparison.next(), comparison.result) == (None, Looked(Alike.UNKNOWN, 1_000))
+    comparison = Comparison(0, 1_000)
+    part = comparison.next()
+    assert part is not None
+    comparison.take(part, [Pair(at, same=True) for at in range(200)], part.end, 10)
+    comparison.stop()
+    part = comparison.next()
+    assert part == (1_000 - LAST, 1_000), "but for the last ones"
+    comparison.take(part, [Pair(at, at < 900) for at in range(*part)], part.end, 10)
+    assert comparison.next() is None
+    assert comparison.result == Looked(Alike.SAME, 200, differs=True, proven=False)
+
+
 def test_where_the_first_difference_of_a_long_span_is_not_found_nothing_behind_what_was_compared_is_believed():
     others = range(5_000_000, 10_000_000)
     result, read, _ = compared(0, 10_000_000, others)

@@ -6,6 +6,7 @@ than the budgets of ``offsets.record_comparison``, and each question has a deadl
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,6 +24,9 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.record_comparison import Comparison, Pair, Part
 from sparkmirror.offsets.source_history import Alike, Looked
+
+QUESTIONS = 3
+"""A comparison ends after so many times the time that a question may take, with what is known by then."""
 
 Maps = Callable[[Set[TopicPartition]], Mapping[TopicPartition, OffsetMap]]
 
@@ -66,12 +70,21 @@ class CopiedRecords:
         flow: the flow.
         source, target: its clusters.
         maps: gives the maps of partitions, of all that was copied.
-        timeout_ms: of each question.
+        timeout_ms: of each question; all of a comparison take `QUESTIONS` times as long, at most.
+        now: seconds on a clock.
     """
 
-    def __init__(self, flow: FlowConfig, source: Cluster, target: Cluster, maps: Maps, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        flow: FlowConfig,
+        source: Cluster,
+        target: Cluster,
+        maps: Maps,
+        timeout_ms: int,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._flow, self._source, self._target, self._maps = flow, source, target, maps
-        self._timeout_ms = timeout_ms
+        self._timeout_ms, self._now = timeout_ms, now
 
     def compare(self, spans: Mapping[TopicPartition, Span]) -> Results[TopicPartition, Looked]:
         """Holds records in spans of the source's offsets against their copies, see ``offsets.record_comparison``.
@@ -81,11 +94,8 @@ class CopiedRecords:
         """
         failed: dict[TopicPartition, BrokerError | LinkError] = {}
         looking = self._begin(spans, failed)
-        while wanted := {
-            place: part
-            for place, one in looking.items()
-            if one.failure is None and (part := one.comparison.next()) is not None
-        }:
+        until = self._now() + QUESTIONS * self._timeout_ms / 1_000
+        while wanted := _wanted(looking, over=self._now() > until):
             self._look(wanted, looking)
         failed |= {place: one.failure for place, one in looking.items() if one.failure is not None}
         nothing = {place: Looked(Alike.UNKNOWN, span.end) for place, span in spans.items() if place not in looking}
@@ -177,6 +187,18 @@ class CopiedRecords:
             if other in read.failed:
                 looking[place].failure = read.failed[other]
         return {place: read.found[other] for place, other in there.items() if other in read.found}
+
+
+def _wanted(looking: Looking, *, over: bool) -> dict[TopicPartition, Part]:
+    """What is compared next of each; where the time is ``over`` a last part at most."""
+    wanted: dict[TopicPartition, Part] = {}
+    for place, one in looking.items():
+        if over:
+            one.comparison.stop()
+        part = None if one.failure is not None else one.comparison.next()
+        if part is not None:
+            wanted[place] = part
+    return wanted
 
 
 def _copies(records: Sequence[_Record], offsets: OffsetMap) -> dict[int, _Record]:

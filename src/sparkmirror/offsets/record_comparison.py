@@ -122,6 +122,10 @@ class Comparison:
         if part.first == self._same_to:
             self._same_to = min(read_to, self._until)
 
+    def stop(self) -> None:
+        """The time is over: at most the last records are still compared, as where a budget is used up."""
+        self._bytes = 0
+
     def _from_first(self, offsets: int) -> Part:
         return Part(self._same_to, min(self._until, self._same_to + offsets))
 
