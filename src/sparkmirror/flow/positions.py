@@ -400,7 +400,7 @@ def tail_lost(met: EpochEnd, position: int, goes_on: int, *, epoch: int, stop: b
         if stop
         else f"going on from offset {goes_on}"
     )
-    epochs = f" (leader epoch {epoch}; the two part after epoch {met.epoch})" if epoch >= 0 else ""
+    epochs = f" (leader epoch {epoch}; the two part after epoch {met.epoch})" if epoch >= max(0, met.epoch) else ""
     if not met.proven:
         text = (
             "the source lost its tail, in an unclean election or since its disk is an older copy, and what it has from "
