@@ -266,11 +266,11 @@ LOST = {"progress": {SOURCE: PROGRESS}, "left_of": {SOURCE: 7}, "epochs": {SOURC
         ({"leader_epoch": 4}, EpochEnd(4, 320), True),
         ({"leader_epoch": 4}, EpochEnd(4, 290), False),
         ({"leader_epoch": 4}, EpochEnd(3, 320), False),
-        ({"leader_epoch": 7}, EpochEnd(7, 320), False),
+        ({"leader_epoch": 7}, EpochEnd(7, 320), True),
         ({}, EpochEnd(4, 320), False),
     ],
 )
-def test_a_partition_that_waits_since_its_source_lost_something_goes_on_by_an_order_that_came_since(
+def test_a_partition_that_waits_since_its_source_lost_something_goes_on_by_an_order_for_the_log_that_is_there(
     order, ordered, goes_on
 ):
     known = {**LOST, "moves": {SOURCE: replace(MOVE, **order)}, "ordered": {SOURCE: ordered}}

@@ -291,7 +291,7 @@ def _begins_late(source: TopicPartition, known: Known) -> Event | None:
 def _moved(source: TopicPartition, target: TopicPartition, place: _Place, known: Known, topic_id: str) -> _Place:
     """The place that an operator ordered instead, unless that was in another topic of the name.
 
-    A partition that waits for its operator goes on where the order was surely given after what it waits for. Where the
+    A partition that waits for its operator goes on by an order for the topics and the log that are there. Where the
     source's log has lost its end since, what it has in the place of that is not what was to be left out. Of one that
     went back as a whole and no longer knows the leader epoch, only what was copied has been compared.
     """
@@ -325,10 +325,9 @@ def _moved(source: TopicPartition, target: TopicPartition, place: _Place, known:
 
 
 def _is_answered(source: TopicPartition, target: TopicPartition, place: _Place, order: MoveOrder, known: Known) -> bool:
-    """Whether an order was given of the topics and of the log that are there since a partition waits.
+    """Whether an order was given of the topics that are there since a partition waits, or of the log that is there.
 
-    Of a log that has lost its end that is so where the order names a leader epoch that is not the copied one, and that
-    the log still has up to there.
+    Of a log that has lost its end that is so where it has the leader epoch that the order names up to there.
     """
     match place.event and place.event.kind:
         case Kind.SOURCE_RECREATED:
@@ -337,8 +336,7 @@ def _is_answered(source: TopicPartition, target: TopicPartition, place: _Place, 
             return bool(order.target_id) and order.target_id == known.target_ids.get(target.topic, "")
         case Kind.SOURCE_TAIL_LOST:
             end = known.ordered.get(source)
-            another = order.leader_epoch >= 0 and order.leader_epoch != known.left_of.get(source, -1)
-            return another and end is not None and end.epoch == order.leader_epoch and end.end >= order.to
+            return end is not None and end.epoch == order.leader_epoch and end.end >= order.to
         case _:
             return False
 
