@@ -274,6 +274,38 @@ def test_an_order_says_where_a_partition_goes_on_that_stands_still():
     assert stand(**lost, moves={SOURCE: homeward}).kind is Kind.SOURCE_TAIL_LOST, "by no person"
 
 
+LOST = {"progress": {SOURCE: PROGRESS}, "left_of": {SOURCE: 7}, "epochs": {SOURCE: EpochEnd(3, 90)}}
+
+
+@pytest.mark.parametrize(
+    ("order", "ordered", "goes_on"),
+    [
+        ({"leader_epoch": 4}, EpochEnd(4, 320), True),
+        ({"leader_epoch": 4}, EpochEnd(4, 290), False),
+        ({"leader_epoch": 4}, EpochEnd(3, 320), False),
+        ({"leader_epoch": 7}, EpochEnd(7, 320), True),
+        ({}, EpochEnd(4, 320), False),
+    ],
+)
+def test_a_partition_that_waits_since_its_source_lost_something_goes_on_by_an_order_for_the_log_that_is_there(
+    order, ordered, goes_on
+):
+    known = {**LOST, "moves": {SOURCE: replace(MOVE, **order)}, "ordered": {SOURCE: ordered}}
+    found = decide(**known, on=Policies(source_tail_lost=GoOn.STOP))
+    assert (found.plan.position == 300 and found.moved) if isinstance(found, Start) else not goes_on
+    assert isinstance(found, Start) == goes_on
+
+
+def test_a_partition_that_waits_since_a_topic_was_created_again_goes_on_by_an_order_for_the_new_one():
+    on = Policies(source_recreated=GoOn.STOP, target_recreated=Refill.STOP)
+    known = {"progress": {SOURCE: PROGRESS}, "topic_ids": {"orders": "bb"}, "on": on}
+    begun = start(**known, moves={SOURCE: replace(MOVE, topic_id="bb")})
+    assert (begun.plan.position, begun.parted) == (300, 0)
+    known = {"progress": {SOURCE: replace(PROGRESS, target_id="old")}, "target_ids": {"A.orders": "new"}, "on": on}
+    assert start(**known, moves={SOURCE: replace(MOVE, target_id="new")}).plan.position == 300
+    assert stand(**known, moves={SOURCE: MOVE}).kind is Kind.TARGET_RECREATED
+
+
 @pytest.mark.parametrize(
     ("end", "position", "epoch", "told"),
     [
@@ -323,6 +355,14 @@ def test_an_order_leads_past_what_the_source_has_in_the_place_of_what_was_copied
     order = replace(MOVE, to=to, topic_id="")
     begun = start(progress={SOURCE: replace(PROGRESS, target_id="old")}, moves={SOURCE: order}, **change)
     assert (begun.plan.position, begun.plan.anew, begun.parted) == (to, True, parted)
+
+
+def test_an_order_that_leads_where_the_copy_goes_back_to_anyway_leaves_the_event_as_it_is():
+    known = {"progress": {SOURCE: PROGRESS}, "left_of": {SOURCE: 7}, "epochs": {SOURCE: EpochEnd(3, 90)}}
+    begun = start(**known, moves={SOURCE: replace(MOVE, to=90)})
+    assert (begun.plan.position, begun.moved) == (90, True)
+    assert begun.event is not None
+    assert (begun.event.kind, begun.event.first, begun.event.last) == (Kind.SOURCE_TAIL_LOST, 90, 499)
 
 
 def test_an_order_wins_over_what_happened_to_the_target_and_both_are_told():

@@ -18,6 +18,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.orders import MoveOrder
 from tests.flow.logs import read
 from tests.flow.running import Running, create_topic, reaches, until, write_file
+from tests.flow.test_events import delete_topic, of_kind
 from tests.invoking import sparkmirror
 
 HOUR_MS = 3_600_000
@@ -38,6 +39,24 @@ PAUSED_SECONDS = 4.0
 def test_what_a_move_means_is_told_in_offsets(position, to, again, skipped):
     one = Standing(partition=TopicPartition("t", 0), position=position, first=10, end=100, to=to)
     assert (one.again, one.skipped) == (again, skipped)
+
+
+@pytest.mark.parametrize(
+    ("to", "again", "skipped", "left"),
+    [
+        (250, 0, 150, ", of which offsets 100 to 249 are left out: groups there skip them on the target"),
+        (200, 0, 100, ", of which offsets 100 to 199 are left out: groups there skip them on the target"),
+        (100, 0, 0, ""),
+        (60, 40, 0, ""),
+    ],
+)
+def test_what_a_move_means_is_counted_from_what_the_source_still_has_as_it_was_copied(to, again, skipped, left):
+    one = Standing(partition=TopicPartition("t", 0), position=200, first=10, end=250, to=to, parted=100)
+    assert (one.again, one.skipped) == (again, skipped)
+    assert one.lost == (
+        "t-0: offsets 100 to 199 were copied and are not in the source's log any more; what it has from offset 100 on "
+        f"are other records{left}"
+    )
 
 
 def write(cluster, topic, first, last, time_ms=None):
@@ -148,6 +167,27 @@ def test_what_was_chosen_last_for_a_stopped_flow_holds_and_not_an_order_from_bef
     stopped.run_once()
     assert stopped.copied(0) == [*range(0, 200, 2), *range(180, 200, 2)]
     assert stopped.copied(1) == list(range(1, 200, 2))
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_what_is_set_for_a_stopped_flow_is_held_against_what_was_copied_as_an_order_is(stopped):
+    """Of another topic by now; what the source has lost otherwise is found in the same place."""
+    write(stopped.source, stopped.topic, 0, 200)
+    stopped.run_once()
+    delete_topic(stopped.source, stopped.topic)
+    create_topic(stopped.source, stopped.topic, 2)
+    write(stopped.source, stopped.topic, 1_000, 1_240)
+    assert stopped.set("latest", "--dry-run") == "would be: 240 offsets are left out"
+    assert stopped.set("latest") == "240 offsets are left out; the next start goes on there"
+    assert stopped.standing() == [(0, 120, 120), (1, 120, 120)]
+    known = journal(stopped.target, f"sparkmirror.{stopped.stem}.b.internal")
+    parted = {key[2]: value["source"] for key, value in known.items() if key[:2] == ("parted", stopped.topic) and value}
+    epochs = [key for key, value in known.items() if key[:2] == ("source-epoch", stopped.topic) and value]
+    assert (parted, epochs) == ({0: 0, 1: 0}, [])
+    events = of_kind(stopped.file, stopped.topic, "moved")
+    assert [(event.first, event.last) for event in events] == [(0, 119), (0, 119)]
+    assert all("was deleted and made anew" in event.text for event in events)
 
 
 @pytest.mark.kafka

@@ -148,6 +148,7 @@ records: dict[str, st.SearchStrategy[Record]] = {
         topic_id=_texts,
         time_ms=_numbers,
         by=_texts,
+        target_id=_texts,
     ),
 }
 _any = st.one_of(*records.values())
@@ -211,7 +212,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "source-epoch": {},
     "stopped": {"exact_after": 0},
     "rate": {},
-    "move": {},
+    "move": {"target_id": ""},
 }
 """Fields that the first records of this version did not have, and what they mean where they are missing."""
 

@@ -87,8 +87,10 @@ def _move(files: Files, flow: str | None, topic: str, partition: int | None, to:
     from sparkmirror.flow import repositioning
 
     one, file = one_flow(files, flow)
-    found, effect = repositioning.move(one, file, topic, partition, to, dry_run=dry_run)
+    found, effect, waiting = repositioning.move(one, file, topic, partition, to, dry_run=dry_run)
     _print(found)
+    for text in (*(each.lost for each in found if each.lost), *(f"waits for the next start: {why}" for why in waiting)):
+        typer.echo(text)
     again, skipped = sum(each.again for each in found), sum(each.skipped for each in found)
     said = [f"{again} offsets are copied once more" * bool(again), f"{skipped} offsets are left out" * bool(skipped)]
     means = " and ".join(each for each in said if each) or "nothing is copied twice or left out"

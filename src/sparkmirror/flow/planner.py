@@ -101,6 +101,8 @@ def starts_of(
         p for p in sources if _unplaced(p, progress, resumed) and (p in home.begins or begins_later(config, p))
     ]
     newest = newest_epochs(source, set(unmarked), timeout_ms)
+    # Whoever orders a partition to go on elsewhere may have restored its source: records are compared then.
+    before = {here: replace(one, restored=one.restored or here in moves) for here, one in before.items()}
     seen = _look_at_source(config, source, sources, progress, resumed, before, compare, timeout_ms)
     marked = {here: moves[here].leader_epoch for here in sources if here in moves and moves[here].leader_epoch >= 0}
     ordered = believed_ends(source, marked, timeout_ms)

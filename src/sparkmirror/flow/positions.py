@@ -173,10 +173,7 @@ class _Place:
 def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -> Start | Stand:
     """Decides whether and where ``source`` begins, and with which sequence number of which writer."""
     topic_id = known.topic_ids.get(source.topic, "")
-    place = _place(source, target, known)
-    if place.stop and _says_where(known.moves.get(source), known, topic_id):
-        place = _place(source, target, replace(known, on=Policies()))  # to stand still is to wait for an operator
-    place = _moved(source, place, known, topic_id)
+    place = _moved(source, target, _place(source, target, known), known, topic_id)
     if place.stop and place.event is not None:
         return Stand(source=source, event=place.event)
     plan = PartitionPlan(
@@ -300,23 +297,20 @@ def _begins_late(source: TopicPartition, known: Known) -> Event | None:
     return Event(kind=Kind.NOTE, text=text, first=oldest, last=start - 1)
 
 
-def _says_where(order: MoveOrder | None, known: Known, topic_id: str) -> bool:
-    """Whether an operator has ordered where a partition goes on that stands still, of the log that is there now."""
-    if order is None or (order.topic_id == "" and order.leader_epoch < 0):  # not by a person, see `homeward_orders`
-        return False
-    end = known.ordered.get(order.partition)
-    return order.topic_id in ("", topic_id) and (end is None or end.end >= order.to)
-
-
-def _moved(source: TopicPartition, place: _Place, known: Known, topic_id: str) -> _Place:
+def _moved(source: TopicPartition, target: TopicPartition, place: _Place, known: Known, topic_id: str) -> _Place:
     """The place that an operator ordered instead, unless that was in another topic of the name.
 
-    Where the source's log has lost its end since, what it has in the place of that is not what was to be left out. Of
-    one that went back as a whole and no longer knows the leader epoch, only what was copied has been compared.
+    A partition that waits for its operator goes on by an order for the topics and the log that are there. Where the
+    source's log has lost its end since, what it has in the place of that is not what was to be left out. Of one that
+    went back as a whole and no longer knows the leader epoch, only what was copied has been compared.
     """
     order = known.moves.get(source)
-    if order is None or place.stop or (order.topic_id and topic_id and order.topic_id != topic_id):
+    if order is None or (order.topic_id and topic_id and order.topic_id != topic_id):
         return place
+    if place.stop:
+        if not _is_answered(source, target, place, order, known):
+            return place
+        place = _place(source, target, replace(known, on=Policies()))
     to, epoch, end = order.to, known.newest.get(source, -1), known.ordered.get(source)
     text = f"moved from offset {place.position} to offset {to}, as {order.by} has ordered"
     if end is not None:
@@ -331,10 +325,29 @@ def _moved(source: TopicPartition, place: _Place, known: Known, topic_id: str) -
     if place.event is not None:
         text = f"{place.event.text}; {text}"
     event = Event(kind=Kind.MOVED, text=text, first=first, last=max(first, last - 1))
+    if place.event is not None and to == place.position:
+        event = place.event  # it goes there anyway
     lost = place.event is not None and place.event.kind is Kind.SOURCE_TAIL_LOST
     least = place.position if place.parted == NO_OFFSET else place.parted
     parted = least if lost and least < to else place.parted
     return _Place(position=to, leader_epoch=epoch, event=event, anew=True, moved=True, parted=parted)
+
+
+def _is_answered(source: TopicPartition, target: TopicPartition, place: _Place, order: MoveOrder, known: Known) -> bool:
+    """Whether an order was given of the topics that are there since a partition waits, or of the log that is there.
+
+    Of a log that has lost its end that is so where it has the leader epoch that the order names up to there.
+    """
+    match place.event and place.event.kind:
+        case Kind.SOURCE_RECREATED:
+            return bool(order.topic_id) and order.topic_id == known.topic_ids.get(source.topic, "")
+        case Kind.TARGET_RECREATED:
+            return bool(order.target_id) and order.target_id == known.target_ids.get(target.topic, "")
+        case Kind.SOURCE_TAIL_LOST:
+            end = known.ordered.get(source)
+            return end is not None and end.epoch == order.leader_epoch and end.end >= order.to
+        case _:
+            return False
 
 
 def _source_recreated(progress: Progress, position: int, _target: TopicPartition, known: Known) -> _Place | None:

@@ -1,13 +1,13 @@
 """Where partitions go on, changed by an operator: to the start, the end, a time, or exact offsets.
 
-A flow that ended cleanly is changed as a driver would change it: the flow is taken (so whoever starts beside it ends),
-every writer epoch is raised, the new positions go on record under the new epochs, and the clean end with them. The next
-start goes on there. Of a flow that runs the change is ordered: its driver has the lanes give the partitions back, takes
-them over and goes on elsewhere. So it is after an unclean end too, since only a takeover can tell what the target has.
+A change is an order on record (`MoveOrder`), and `planning` carries it out, which holds it against what was copied. Of
+a flow that runs its driver does so, when the lanes have given the partitions back. Of a flow that ended cleanly this
+command does: it takes the flow, as a driver would, plans these partitions, and writes a clean end. What cannot be
+planned now (the target has no such topic yet, a broker does not answer) stays an order, which the next start carries
+out. So it is after an unclean end too, since only a takeover can tell what the target has.
 
-Invariants: what a change means for the target, records copied again or never, is told before and after; a dry run
-changes nothing. Where the source's log is not what was copied, what is on record of the rest ends with the change, as
-where a flow goes back by itself: no offset is translated by it, and none of its leader epochs counts.
+Invariants: one path decides what an order leads to, whether the flow runs or not; the offsets that are reported count
+what the source still has of what was copied; a dry run changes nothing.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 from sparkmirror.config import FlowConfig
-from sparkmirror.copy.plan import group_of
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
-from sparkmirror.errors import ConfigError, SparkmirrorError
-from sparkmirror.events import Event, Kind, now_ms
+from sparkmirror.errors import ConfigError, FencedError, SparkmirrorError
+from sparkmirror.events import now_ms
+from sparkmirror.flow.homecoming import Homecoming
 from sparkmirror.flow.identities import Identities
-from sparkmirror.flow.left_out import LeftOut, epochs_of
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.operator import who
-from sparkmirror.flow.parting import parted_logs
+from sparkmirror.flow.parting import parted_logs, recreated_topics
 from sparkmirror.flow.planner import check_ids
-from sparkmirror.flow.positions import is_dead
+from sparkmirror.flow.planning import Planning
 from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.flow.starts import find_starts
 from sparkmirror.kafka import admin
@@ -38,9 +38,6 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.orders import MoveOrder
-from sparkmirror.offsets.records import Happened, Progress, SourceEpoch, closing
-from sparkmirror.offsets.segments import MapRecord, Parted
-from sparkmirror.offsets.source_history import Begun
 from sparkmirror.offsets.state import JournalState
 
 
@@ -80,7 +77,8 @@ class Standing:
         to: the position after the change; the same as ``position`` where nothing changes.
         topic_id: of the topic that has these offsets, "" where brokers are too old.
         leader_epoch: the newest of its log when that had these offsets, or -1.
-        parted: where the source's log parts from what was copied, if that is before the position; else `NO_OFFSET`.
+        parted: the first copied offset that the source does not have any more as it was copied, or `NO_OFFSET`; not
+            looked at where positions are only shown.
     """
 
     partition: TopicPartition
@@ -94,18 +92,30 @@ class Standing:
 
     @property
     def kept(self) -> int:
-        """Up to where what was copied is what the source has."""
-        return self.position if self.parted == NO_OFFSET else min(self.position, self.parted)
+        """Up to where the source still has what was copied, or `NO_OFFSET`."""
+        return self.position if self.parted == NO_OFFSET else self.parted
 
     @property
     def again(self) -> int:
         """Source offsets that will be copied once more."""
-        return max(0, self.kept - self.to) if self.position != NO_OFFSET else 0
+        return max(0, self.kept - max(self.to, self.first)) if self.position != NO_OFFSET else 0
 
     @property
     def skipped(self) -> int:
         """Source offsets that will never be copied."""
         return max(0, self.to - max(self.kept, self.first))
+
+    @property
+    def lost(self) -> str:
+        """What the source has no more of what was copied, and what that means for groups, for people; or ""."""
+        if self.parted == NO_OFFSET:
+            return ""
+        text = (
+            f"{self.partition}: offsets {self.parted} to {self.position - 1} were copied and are not in the source's "
+            f"log any more; what it has from offset {self.parted} on are other records"
+        )
+        left = f", of which offsets {self.kept} to {self.to - 1} are left out: groups there skip them on the target"
+        return text + (left if self.skipped else "")
 
 
 class Effect(Enum):
@@ -116,6 +126,20 @@ class Effect(Enum):
     ORDERED = "the flow goes on there within seconds, or when it is started"
 
 
+class Moved(NamedTuple):
+    """What became of a wish to move partitions.
+
+    Attributes:
+        standings: each partition, as it was when it was asked.
+        effect: what was done.
+        waiting: why partitions of a stopped flow wait for its next start, for people.
+    """
+
+    standings: tuple[Standing, ...]
+    effect: Effect
+    waiting: tuple[str, ...] = ()
+
+
 def show(flow: FlowConfig, wanted: Sequence[str] = ()) -> tuple[Standing, ...]:
     """Where the partitions of a flow are, those of some topics or of all.
 
@@ -123,12 +147,13 @@ def show(flow: FlowConfig, wanted: Sequence[str] = ()) -> tuple[Standing, ...]:
         SparkmirrorError: a cluster cannot be asked.
     """
     with connected(flow, role="positions", needs=BOTH) as sides:
-        return _standings(sides, record(sides) or JournalState(), wanted, None, None)
+        known = record(sides) or JournalState()
+        ordered = {order.partition: order.to for order in known.moves.values()}
+        found = _standings(sides, known, wanted, None, None)
+        return tuple(replace(one, to=ordered.get(one.partition, one.to)) for one in found)
 
 
-def move(
-    flow: FlowConfig, file: str, topic: str, partition: int | None, to: Wanted, *, dry_run: bool = False
-) -> tuple[tuple[Standing, ...], Effect]:
+def move(flow: FlowConfig, file: str, topic: str, partition: int | None, to: Wanted, *, dry_run: bool = False) -> Moved:
     """Moves one topic, or one of its partitions.
 
     Args:
@@ -139,16 +164,13 @@ def move(
         to: where to.
         dry_run: tell only what would be.
 
-    Returns:
-        each partition, as it was when it was asked, and what was done.
-
     Raises:
         ConfigError: the flow does not copy the topic, or the source has no such offset.
         SparkmirrorError: a cluster cannot be asked or written to.
     """
     with connected(flow, role="positions", needs=BOTH) as sides:
         known = record(sides) or JournalState()
-        standings = _compared(sides, known, _standings(sides, known, (topic,), partition, to))
+        standings = _with_partings(sides, known, _standings(sides, known, (topic,), partition, to))
         if not standings:
             raise ConfigError(
                 file=file,
@@ -164,12 +186,12 @@ def move(
             one for one in standings if one.to != one.position or one.parted != NO_OFFSET or one.partition in ordered
         ]
         if not changed or dry_run:
-            return standings, Effect.NONE
+            return Moved(standings, Effect.NONE)
         if is_stopped(known) and not {one.partition for one in changed}.intersection(known.in_doubt()):
-            _write(flow, sides, file, known, changed)
-            return standings, Effect.MADE
-        _order(sides, changed)
-        return standings, Effect.ORDERED
+            return Moved(standings, Effect.MADE, _carry_out(sides, file, known, changed))
+        assert sides.store is not None  # a flow that is not stopped has a record
+        sides.store.write(_orders(sides, changed))
+        return Moved(standings, Effect.ORDERED)
 
 
 def _standings(
@@ -211,23 +233,20 @@ def _standings(
     return tuple(found)
 
 
-def _compared(sides: Sides, known: JournalState, standings: Sequence[Standing]) -> tuple[Standing, ...]:
-    """As they are, with where the source's logs part from what was copied of them.
+def _with_partings(sides: Sides, known: JournalState, standings: Sequence[Standing]) -> tuple[Standing, ...]:
+    """The same, with what the source's logs do not have any more of what was copied.
 
     Raises:
-        SparkmirrorError: a cluster cannot be asked.
+        SparkmirrorError: a cluster cannot be asked about one of them.
     """
-    same = {
-        one.partition: one
-        for one in standings
-        if one.position != NO_OFFSET and known.progress[one.partition].topic_id in ("", one.topic_id)
-    }
-    if not same or sides.store is None:
+    if sides.store is None or not known.progress:
         return tuple(standings)
-    progress = {place: known.progress[place] for place in same}
-    ends = {place: max(one.end, one.position) for place, one in same.items()}
-    parted = parted_logs(sides, progress, ends, (), sides.flow.admin_timeout_ms, restored=True)
+    ends = {one.partition: one.end for one in standings}
+    progress = {place: known.progress[place] for place in ends if place in known.progress}
+    recreated = recreated_topics(progress, {one.partition.topic: one.topic_id for one in standings})
+    parted = parted_logs(sides, progress, ends, recreated, sides.flow.admin_timeout_ms, restored=True)
     points = {one.partition: one.offset for one in parted}
+    points |= {place: 0 for place, one in progress.items() if place.topic in recreated and one.position > 0}
     return tuple(replace(one, parted=points.get(one.partition, NO_OFFSET)) for one in standings)
 
 
@@ -273,23 +292,28 @@ def check_stopped(flow: FlowConfig, known: JournalState, file: str) -> None:
         )
 
 
-def _order(sides: Sides, changed: Sequence[Standing]) -> None:
-    assert sides.store is not None  # a flow that is not stopped has a record
-    now, by = now_ms(), who()
+def _orders(sides: Sides, changed: Sequence[Standing]) -> list[MoveOrder]:
+    """The orders, of the topics that are there now.
+
+    Raises:
+        SparkmirrorError: a topic was created again since it was looked at.
+    """
+    there = {one.partition: _on_target(sides.flow, one.partition).topic for one in changed}
+    target_ids = ids_of_topics(sides.target, set(there.values()))
     _check_same(sides, changed)
-    sides.store.write(
-        [
-            MoveOrder(
-                partition=one.partition,
-                to=one.to,
-                topic_id=one.topic_id,
-                time_ms=now,
-                by=by,
-                leader_epoch=one.leader_epoch,
-            )
-            for one in changed
-        ]
-    )
+    now, by = now_ms(), who()
+    return [
+        MoveOrder(
+            partition=one.partition,
+            to=one.to,
+            topic_id=one.topic_id,
+            target_id=target_ids.get(there[one.partition], ""),
+            time_ms=now,
+            by=by,
+            leader_epoch=one.leader_epoch,
+        )
+        for one in changed
+    ]
 
 
 def _check_same(sides: Sides, changed: Sequence[Standing]) -> None:
@@ -337,80 +361,43 @@ def check_taken(opened: Opened, known: JournalState, flow: FlowConfig, file: str
         )
 
 
-def _write(flow: FlowConfig, sides: Sides, file: str, known: JournalState, changed: Sequence[Standing]) -> None:
-    """Takes the flow, and puts the new positions and a clean end on record."""
-    _check_same(sides, changed)
-    opened = open_flow(flow, sides.source, sides.target, file, uuid.uuid4().hex[:12], Identities(file))
-    check_taken(opened, known, flow, file)
-    there = {one.partition: _on_target(flow, one.partition) for one in changed}
-    target_ids = ids_of_topics(sides.target, {place.topic for place in there.values()})
-    state = opened.store.state
-    records: list[Progress | MapRecord | SourceEpoch | Happened] = [
-        _progress(one, opened, one.topic_id, target_ids.get(there[one.partition].topic, "")) for one in changed
-    ]
-    for one in changed:
-        last = state.last(one.partition)
-        records += () if last is None else closing(last)
-        if NO_OFFSET < one.parted < one.to:
-            writer = opened.first[group_of(one.partition, len(opened.first))]
-            records.append(Parted(partition=one.partition, writer=writer, source=one.parted))
-        if one.parted != NO_OFFSET:
-            records.append(Happened(partition=one.partition, event=_lost(one)))
-    records += _left_out(sides, state, changed)
-    kept = {one.key for one in records}
-    dead = [key for one in changed for key in _dead_epochs(state, one) if key not in kept]
-    moved = {one.partition for one in changed}
-    orders = [key for key, order in state.moves.items() if order.partition in moved]
-    opened.store.write([*records, opened.stopped()], tombstones=[*orders, *dead])
+def _carry_out(sides: Sides, file: str, known: JournalState, changed: Sequence[Standing]) -> tuple[str, ...]:
+    """Takes the flow, has orders carried out as its driver would, and puts a clean end on record.
+
+    Returns:
+        why some of them wait for the next start.
+
+    Raises:
+        ConfigError: another run took the flow meanwhile.
+        FencedError: one takes it now.
+        SparkmirrorError: a cluster cannot be asked or written to.
+    """
+    orders = _orders(sides, changed)
+    opened = open_flow(sides.flow, sides.source, sides.target, file, uuid.uuid4().hex[:12], Identities(file))
+    check_taken(opened, known, sides.flow, file)
+    opened.store.write(orders)
+    opened.store.follow()
+    try:
+        waiting = _plan(sides, opened, [one.partition for one in changed])
+    except FencedError:
+        raise
+    except SparkmirrorError as failure:  # no lane has had anything, so the end is a clean one
+        waiting = (str(failure),)
+    opened.store.write([opened.stopped()])
+    return waiting
 
 
-def _lost(one: Standing) -> Event:
-    text = (
-        "the source lost its tail, in an unclean election or since its disk is an older copy: what was copied of "
-        f"offsets {one.parted} to {one.position - 1} is not in its log any more; {who()} has moved the copy to offset "
-        f"{one.to}"
-    )
-    return Event(kind=Kind.SOURCE_TAIL_LOST, text=text, first=one.parted, last=one.position - 1)
-
-
-def _left_out(sides: Sides, state: JournalState, changed: Sequence[Standing]) -> list[SourceEpoch]:
-    left_out = {
-        one.partition: LeftOut(kept=one.kept, to=one.to, leader_epoch=one.leader_epoch, topic_id=one.topic_id)
-        for one in changed
-    }
-    found = epochs_of(sides.source, state, left_out, sides.flow.admin_timeout_ms)
-    return [each for some in found.values() for each in some]
-
-
-def _dead_epochs(state: JournalState, one: Standing) -> list[str]:
-    """The keys of leader epochs that the source's log does not have, or that a lane puts on record again."""
-    kept = one.to if one.kept == NO_OFFSET else min(one.to, one.kept)
-    return [
-        known.key
-        for known in state.source_epochs.get(one.partition, {}).values()
-        if (known.topic_id and one.topic_id and known.topic_id != one.topic_id)
-        or is_dead(Begun(known.epoch, known.offset), kept, one.leader_epoch, anew=True)
-    ]
-
-
-def _progress(one: Standing, opened: Opened, source_id: str, target_id: str) -> Progress:
-    before = opened.store.state.progress.get(one.partition)
-    writer = opened.first[group_of(one.partition, len(opened.first))]
-    fresh = Progress(
-        partition=one.partition,
-        writer=writer,
-        generation=opened.generation,
-        position=one.to,
-        next_sequence=0,
-        end=one.end,
-        leader_epoch=one.leader_epoch,
-        topic_id=source_id,
-        target_id=target_id,
-        settled=True,
-        anew=True,
-        time_ms=now_ms(),
-    )
-    return fresh if before is None else replace(fresh, reached=before.reached, newest_ms=before.newest_ms)
+def _plan(sides: Sides, opened: Opened, partitions: Sequence[TopicPartition]) -> tuple[str, ...]:
+    """Decides where partitions go on that the target has; the others begin when it has them."""
+    flow, source, target = sides.flow, sides.source, sides.target
+    there = {here: _on_target(flow, here) for here in partitions}
+    absent = admin.absent(target, there.values(), flow.admin_timeout_ms)
+    pairs = [(here, place) for here, place in there.items() if place not in absent]
+    if not pairs:
+        return ()
+    planning = Planning(flow, opened, source, target, Homecoming(flow, opened, source), once=False)
+    waiting = planning.plan(pairs, {}, {}).waiting
+    return tuple(f"{here}: {event.text}" for here, (event, _) in sorted(waiting.items()))
 
 
 def _on_target(flow: FlowConfig, partition: TopicPartition) -> TopicPartition:

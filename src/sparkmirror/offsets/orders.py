@@ -79,6 +79,7 @@ class MoveOrder:
         by: who ordered it, for people.
         leader_epoch: the newest of the source's log when ``to`` was looked at, or -1. A log that has that epoch up to
             there is the one that was meant.
+        target_id: of the target topic that was there then, or "".
     """
 
     partition: TopicPartition
@@ -87,6 +88,7 @@ class MoveOrder:
     time_ms: int
     by: str
     leader_epoch: int = -1
+    target_id: str = ""
 
     @property
     def key(self) -> str:
@@ -96,7 +98,8 @@ class MoveOrder:
     def value(self) -> str:
         """The record's value."""
         said = {"v": VERSION, "to": self.to, "topic_id": self.topic_id, "leader_epoch": self.leader_epoch}
-        return json_text.write(said | {"time_ms": self.time_ms, "by": self.by})
+        there = {"target_id": self.target_id} if self.target_id else {}
+        return json_text.write(said | there | {"time_ms": self.time_ms, "by": self.by})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +185,7 @@ def move_order(name: list[Any], data: dict[str, Any]) -> MoveOrder:
         time_ms=int(data["time_ms"]),
         by=str(data["by"]),
         leader_epoch=int(data["leader_epoch"]),
+        target_id=str(data.get("target_id", "")),
     )
 
 
