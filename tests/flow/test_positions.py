@@ -257,6 +257,43 @@ def test_an_order_for_another_topic_of_the_name_moves_nothing_and_a_stop_stays_o
     assert stand(**both, on=Policies(source_recreated=GoOn.STOP)).kind is Kind.SOURCE_RECREATED
 
 
+STOPPING = Policies(source_tail_lost=GoOn.STOP, source_recreated=GoOn.STOP, target_recreated=Refill.STOP)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"epochs": {SOURCE: EpochEnd(3, 90)}}, "offsets 90 to 499 were copied and are not in its log any more"),
+        ({"topic_ids": {"orders": "bb"}}, "the source topic was deleted and made anew"),
+        ({"target_ids": {"A.orders": "new"}}, "the target topic A.orders was deleted"),
+    ],
+)
+@pytest.mark.parametrize("to", [80, 300])
+def test_a_partition_that_a_setting_has_stopped_goes_where_its_operator_wants_it(change, words, to):
+    copied = {"progress": {SOURCE: replace(PROGRESS, target_id="old")}, "on": STOPPING, **change}
+    assert words in stand(**copied).text
+    order = replace(MOVE, to=to, topic_id=str(change.get("topic_ids", {"orders": "aa"})["orders"]), leader_epoch=4)
+    begun = start(**copied, moves={SOURCE: order}, ordered={SOURCE: EpochEnd(4, 300)})
+    assert (begun.plan.position, begun.plan.anew, begun.moved) == (to, True, True)
+    assert begun.event is not None
+    assert begun.event.kind is Kind.MOVED
+    assert words in begun.event.text
+    assert "stands still" not in begun.event.text
+
+
+@pytest.mark.parametrize("end", [EpochEnd(4, 290), EpochEnd(UNDEFINED, UNDEFINED)])
+def test_an_order_of_before_the_source_lost_what_it_names_ends_no_stop(end):
+    copied = {"progress": {SOURCE: PROGRESS}, "on": STOPPING, "epochs": {SOURCE: EpochEnd(3, 90)}}
+    order = replace(MOVE, leader_epoch=4)
+    assert stand(**copied, moves={SOURCE: order}, ordered={SOURCE: end}).kind is Kind.SOURCE_TAIL_LOST
+
+
+def test_what_the_flow_orders_itself_ends_no_stop():
+    copied = {"progress": {SOURCE: PROGRESS}, "on": STOPPING, "epochs": {SOURCE: EpochEnd(3, 90)}}
+    assert stand(**copied, homeward={SOURCE: MOVE}).kind is Kind.SOURCE_TAIL_LOST
+    assert start(progress={SOURCE: PROGRESS}, homeward={SOURCE: MOVE}, moves={SOURCE: replace(MOVE, to=7)}).moved
+
+
 @pytest.mark.parametrize(
     ("end", "position", "epoch", "told"),
     [
