@@ -88,8 +88,7 @@ def starts_of(
     Returns:
         the starts, and the partitions that cannot begin now with what their operator must know.
     """
-    sources = [source_partition for source_partition, _ in pairs]
-    timeout_ms = patience_ms(config, len(pairs))
+    sources, timeout_ms = [here for here, _ in pairs], patience_ms(config, len(pairs))
     before = {
         here: CopiedLog(
             epoch=source_epoch(here, position), position=position, history=history(here, progress[here].topic_id)
