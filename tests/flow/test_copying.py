@@ -61,6 +61,7 @@ class OneLane:
             target_id="B",
             first=(WRITER,) * 8,
             facts=Facts({}),
+            lost_runs=False,
             tells_writers=False,
             store=SimpleNamespace(state=self.state, write=lambda *_, **__: None),
             control=SimpleNamespace(append=lambda _: None),

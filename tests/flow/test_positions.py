@@ -270,8 +270,6 @@ def test_an_order_says_where_a_partition_goes_on_that_stands_still():
     assert begun.event is not None
     assert "stands still" not in begun.event.text
     assert stand(**lost, moves={SOURCE: order}, ordered={SOURCE: EpochEnd(3, 5)}).kind is Kind.SOURCE_TAIL_LOST, "older"
-    homeward = replace(MOVE, topic_id="", leader_epoch=-1)
-    assert stand(**lost, moves={SOURCE: homeward}).kind is Kind.SOURCE_TAIL_LOST, "by no person"
 
 
 LOST = {"progress": {SOURCE: PROGRESS}, "left_of": {SOURCE: 7}, "epochs": {SOURCE: EpochEnd(3, 90)}}
@@ -284,7 +282,7 @@ LOST = {"progress": {SOURCE: PROGRESS}, "left_of": {SOURCE: 7}, "epochs": {SOURC
         ({"leader_epoch": 4}, EpochEnd(4, 290), False),
         ({"leader_epoch": 4}, EpochEnd(3, 320), False),
         ({"leader_epoch": 7}, EpochEnd(7, 320), True),
-        ({}, EpochEnd(4, 320), False),
+        ({}, EpochEnd(4, 320), True),
     ],
 )
 def test_a_partition_that_waits_since_its_source_lost_something_goes_on_by_an_order_for_the_log_that_is_there(
@@ -304,6 +302,44 @@ def test_a_partition_that_waits_since_a_topic_was_created_again_goes_on_by_an_or
     known = {"progress": {SOURCE: replace(PROGRESS, target_id="old")}, "target_ids": {"A.orders": "new"}, "on": on}
     assert start(**known, moves={SOURCE: replace(MOVE, target_id="new")}).plan.position == 300
     assert stand(**known, moves={SOURCE: MOVE}).kind is Kind.TARGET_RECREATED
+
+
+STOPPING = Policies(source_tail_lost=GoOn.STOP, source_recreated=GoOn.STOP, target_recreated=Refill.STOP)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"epochs": {SOURCE: EpochEnd(3, 90)}}, "offsets 90 to 499 is not in its log any more"),
+        ({"topic_ids": {"orders": "bb"}}, "the source topic was deleted and made anew"),
+        ({"target_ids": {"A.orders": "new"}}, "the target topic A.orders was deleted"),
+    ],
+)
+@pytest.mark.parametrize("to", [80, 300])
+def test_a_partition_that_a_setting_has_stopped_goes_where_its_operator_wants_it(change, words, to):
+    copied = {"progress": {SOURCE: replace(PROGRESS, target_id="old")}, "on": STOPPING, **change}
+    assert words in stand(**copied).text
+    order = replace(MOVE, to=to, topic_id=str(change.get("topic_ids", {"orders": "aa"})["orders"]), leader_epoch=4)
+    order = replace(order, target_id="new")
+    begun = start(**copied, moves={SOURCE: order}, ordered={SOURCE: EpochEnd(4, 300)})
+    assert (begun.plan.position, begun.plan.anew, begun.moved) == (to, True, True)
+    assert begun.event is not None
+    assert begun.event.kind is Kind.MOVED
+    assert words in begun.event.text
+    assert "stands still" not in begun.event.text
+
+
+@pytest.mark.parametrize("end", [EpochEnd(4, 290), EpochEnd(UNDEFINED, UNDEFINED)])
+def test_an_order_of_before_the_source_lost_what_it_names_ends_no_stop(end):
+    copied = {"progress": {SOURCE: PROGRESS}, "on": STOPPING, "epochs": {SOURCE: EpochEnd(3, 90)}}
+    order = replace(MOVE, leader_epoch=4)
+    assert stand(**copied, moves={SOURCE: order}, ordered={SOURCE: end}).kind is Kind.SOURCE_TAIL_LOST
+
+
+def test_what_the_flow_orders_itself_ends_no_stop():
+    copied = {"progress": {SOURCE: PROGRESS}, "on": STOPPING, "epochs": {SOURCE: EpochEnd(3, 90)}}
+    assert stand(**copied, homeward={SOURCE: MOVE}).kind is Kind.SOURCE_TAIL_LOST
+    assert start(progress={SOURCE: PROGRESS}, homeward={SOURCE: MOVE}, moves={SOURCE: replace(MOVE, to=7)}).moved
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,17 @@ def test_what_is_due_no_longer_rests():
     assert resting.take_due(5.0) == ()
 
 
+def test_a_partition_with_an_order_is_tried_at_once_but_never_before_what_it_must_wait_for():
+    resting = Resting()
+    for second in range(6):
+        resting.rest(ONE, "no", float(second))
+    resting.rest(OTHER, "its lane may live", 5.0, at_least=9.0)
+    resting.wake([ONE, OTHER, TopicPartition("t", 2)], 7.0)
+    assert resting.take_due(7.0) == (ONE,)
+    assert resting.take_due(13.9) == ()
+    assert resting.take_due(14.0) == (OTHER,)
+
+
 @pytest.mark.parametrize("now", [0.0, 0.9])
 def test_nothing_is_due_before_its_time(now: float):
     resting = Resting()

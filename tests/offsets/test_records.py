@@ -130,7 +130,13 @@ records: dict[str, st.SearchStrategy[Record]] = {
     "acl": st.builds(
         AclRecord, binding=st.lists(_texts, min_size=ACL_WORDS, max_size=ACL_WORDS).map(tuple), time_ms=_numbers
     ),
-    "stopped": st.builds(Stopped, generation=_numbers, time_ms=_numbers, exact_after=_numbers),
+    "stopped": st.builds(
+        Stopped,
+        generation=_numbers,
+        time_ms=_numbers,
+        exact_after=_numbers,
+        writers=st.lists(_writers, max_size=3).map(tuple),
+    ),
     "source-epoch": st.builds(
         SourceEpoch,
         partition=st.builds(TopicPartition, _texts, _numbers),
@@ -210,7 +216,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "acl": {},
     "paused": {},
     "source-epoch": {},
-    "stopped": {"exact_after": 0},
+    "stopped": {"exact_after": 0, "writers": ()},
     "rate": {},
     "move": {"target_id": ""},
 }

@@ -13,12 +13,29 @@ from sparkmirror.offsets.writers import (
     check,
     due,
     must_rotate,
+    runs_between,
     way_to_fence,
 )
 
 
 def writer(epoch: int, producer_id: int = 7) -> Writer:
     return Writer(producer_id=producer_id, epoch=epoch)
+
+
+@pytest.mark.parametrize(
+    ("given", "ended", "between"),
+    [
+        ([writer(5), writer(9, 8)], [writer(4), writer(8, 8)], False),
+        ([writer(6), writer(9, 8)], [writer(4), writer(8, 8)], True),
+        ([writer(5), writer(10, 8)], [writer(4), writer(8, 8)], True),
+        ([writer(4), writer(9, 8)], [writer(4), writer(8, 8)], True),  # the coordinator has forgotten, which is odd
+        ([writer(0, 9), writer(9, 8)], [writer(4), writer(8, 8)], False),  # another id: nothing tells
+        ([writer(5)], [writer(4), writer(8, 8)], False),
+        ([writer(5), writer(9, 8)], [], False),
+    ],
+)
+def test_who_got_a_later_epoch_than_the_next_one_finds_that_a_run_was_there(given, ended, between):
+    assert runs_between(given, ended) == between
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import control_topic
+from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import FLOW, Life
 
 log = logging.getLogger(__name__)
@@ -85,6 +86,7 @@ class Copying:
         self._discovery = Discovery(config, opened, source, target, note, once=desk.once)
         self._planning = Planning(config, opened, source, target, self._discovery.homecoming, once=desk.once)
         self._changed: set[TopicPartition] = set()
+        self._heard: frozenset[MoveOrder] = frozenset()
         self._relayed = False
         self._telling = Telling(note, opened.store.state.events)
         self._loose: list[PartitionPlan] = []
@@ -260,6 +262,9 @@ class Copying:
         facts = self._opened.facts
         self._ordering.follow(state, self._lane_rates(), facts.follow(self._lanes.plans), facts.guarded_ms)
         self._changed.update(each.partition for each in state.moves.values() if each.partition in self._resting)
+        orders = frozenset(state.moves.values())
+        self._resting.wake([each.partition for each in orders - self._heard], time.monotonic())
+        self._heard = orders  # an order that ends no stop stays on record, and is no reason to try each second
 
     def _listen(self, now: float) -> None:
         """Hears who is silent and who has the flow, and shows that this run has it."""

@@ -12,8 +12,8 @@ from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.copy.origins import read_registry
 from sparkmirror.copy.registrations import carried_into
 from sparkmirror.duties.internal_topics import ensure_internal_topics
-from sparkmirror.errors import ConfigError, HeldError
-from sparkmirror.events import now_ms, wall_time
+from sparkmirror.errors import ConfigError, HeldError, SparkmirrorError
+from sparkmirror.events import Event, Kind, now_ms, wall_time
 from sparkmirror.flow.facts import Facts
 from sparkmirror.flow.handed_over import check_handed_over
 from sparkmirror.flow.identities import Identities, to_itself
@@ -28,8 +28,9 @@ from sparkmirror.model import Writer
 from sparkmirror.naming import WRITERS_TOPIC, control_topic, internal_topic
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY
 from sparkmirror.offsets.orders import HoldOrder
-from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Progress, Stopped
+from sparkmirror.offsets.records import FLOW, STOPPED_KEY, FlowRecord, Happened, Progress, Stopped
 from sparkmirror.offsets.state import JournalState
+from sparkmirror.offsets.writers import runs_between
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +48,8 @@ class Opened:
         clean: whether the run before ended cleanly, or there was none.
         exact_after: the newest generation that may have copied more than its progress says; 0 if there is none. What an
             older or the same one has on record holds only once the target's log has been read.
+        lost_runs: whether runs had the flow after the clean end on record, of which the internal topic has nothing:
+            it has lost its end. No position holds then, and partitions that it does not know may have been copied.
         signs: what lanes and other runs say on the control topic.
         facts: what the target asks of batches, and how long its brokers remember who wrote them.
         tells_writers: whether what mirrors brought from the target is told, and left out, by who wrote it; then
@@ -64,13 +67,19 @@ class Opened:
     first: tuple[Writer, ...]
     clean: bool
     exact_after: int
+    lost_runs: bool
     signs: Signs
     facts: Facts
     tells_writers: bool
 
     def stopped(self) -> Stopped:
         """The record of a clean end of this run; what was in doubt before and was not put on record since stays so."""
-        return Stopped(generation=self.generation, time_ms=now_ms(), exact_after=self.exact_after)
+        return Stopped(
+            generation=self.generation,
+            time_ms=now_ms(),
+            exact_after=self.exact_after,
+            writers=self.writers.newest,
+        )
 
     def raise_generation(self) -> None:
         """Says that what comes is newer than all before, which the epochs of another producer id do not tell.
@@ -212,11 +221,14 @@ def _take(
         headers=config.provenance_header,
         timeout_ms=timeout_ms,
     )
-    first = writers.acquire_all()
-    for group in writers.unfenceable:
-        writers.confirm(group)  # a takeover waits for those who still write with the id before
+    first = _acquire(writers, store)
+    happened: list[Happened] = []
+    if clean and _has_lost_runs(store.state, first):
+        clean, exact_after = False, record.generation - 1
+        record = replace(record, exact_after=exact_after)
+        happened = [Happened(partition=FLOW, event=_lost_runs(internal_topic(config.name), store.state))]
     mark = [ELSEWHERE_KEY] if store.state.elsewhere is not None and not elsewhere else []
-    store.write([record], tombstones=[STOPPED_KEY, *mark, *sorted(store.state.outdated)])
+    store.write([record, *happened], tombstones=[STOPPED_KEY, *mark, *sorted(store.state.outdated)])
     return Opened(
         generation=record.generation,
         first_generation=record.generation,
@@ -229,10 +241,41 @@ def _take(
         first=first,
         clean=clean,
         exact_after=exact_after,
+        lost_runs=bool(happened),
         signs=signs,
         facts=Facts(memories_ms(target, timeout_ms)),
         tells_writers=bool(record.tells_since_ms),
     )
+
+
+def _acquire(writers: Writers, store: Store) -> tuple[Writer, ...]:
+    """Gets the flow's producer ids. A clean end stays one if that fails: it learns which epochs were given out."""
+    try:
+        first = writers.acquire_all()
+        for group in writers.unfenceable:
+            writers.confirm(group)  # a takeover waits for those who still write with the id before
+        return first
+    except SparkmirrorError:
+        ended = store.state.stopped
+        if ended is not None and store.state.ended_cleanly and not _has_lost_runs(store.state, writers.newest):
+            newest = {one.producer_id: one for one in (*ended.writers, *writers.newest)}
+            store.write([replace(ended, writers=tuple(newest.values()))])
+        raise
+
+
+def _has_lost_runs(state: JournalState, given: tuple[Writer, ...]) -> bool:
+    return state.stopped is not None and runs_between(given, state.stopped.writers)
+
+
+def _lost_runs(topic: str, state: JournalState) -> Event:
+    """The event of an internal topic that has lost what the newest runs wrote."""
+    since = wall_time(0 if state.stopped is None else state.stopped.time_ms)
+    text = (
+        f"the flow was started after the clean end of {since}, the newest in {topic}, which has nothing "
+        "of that start: the topic has lost its end, or the start failed at once; no position on record is believed, "
+        "and all partitions are taken over, from what the target has"
+    )
+    return Event(kind=Kind.NOTE, text=text)
 
 
 def _tell_while_held(record: FlowRecord, store: Store) -> None:

@@ -88,8 +88,7 @@ def starts_of(
     Returns:
         the starts, and the partitions that cannot begin now with what their operator must know.
     """
-    sources = [source_partition for source_partition, _ in pairs]
-    timeout_ms = patience_ms(config, len(pairs))
+    sources, timeout_ms = [here for here, _ in pairs], patience_ms(config, len(pairs))
     before = {
         here: copied_log(progress[here], position, source_epoch(here, position), history)
         for here in sources
@@ -129,7 +128,8 @@ def starts_of(
         epochs=seen.epochs,
         log_ends=seen.log_ends,
         on=config.on,
-        moves={**moves, **homeward_orders(config, home, progress, resumed, seen.ends)},
+        moves=moves,
+        homeward=homeward_orders(config, home, progress, resumed, seen.ends),
         floors=floors,
         answers={p: Answer(seen.asked_ms, end) for p, end in seen.ends.items()},
         newest=newest,

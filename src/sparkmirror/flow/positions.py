@@ -9,9 +9,10 @@ Rules, in order; wherever they lead, an operator's order to go on elsewhere wins
     6. the start that the configuration says. Where that is may depend on the moment, so `planning` puts it on record
        before a lane has the partition: it is decided once.
 
-Invariants: 1 to 3 are events with exact offsets, and settings may stop the partition instead; a partition that goes
-back, or on into another topic, takes the first sequence number of its group's writer, whose epoch the caller has raised
-since the partition was last handed out (`sparkmirror.events.ANEW`).
+Invariants: 1 to 3 are events with exact offsets, and settings may stop the partition instead, until an operator orders
+it to go on: that is the answer that a stop waits for. What the flow orders itself is none. A partition that goes back,
+or on into another topic, takes the first sequence number of its group's writer, whose epoch the caller has raised since
+the partition was last handed out (`sparkmirror.events.ANEW`).
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class Known:
         log_ends: where the source's log ends, for those whose leader epoch nobody knows.
         on: what is done when source or target were changed.
         moves: where an operator wants partitions to go on.
+        homeward: where the flow itself wants them to go on, behind what cannot be told from its own; these come first.
         floors: recovery points that are known to be later than those on record.
         answers: what the source just said of where its logs end.
         newest: the newest leader epoch of source logs, of before it was asked for starts; where one begins behind the
@@ -109,6 +111,7 @@ class Known:
     log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     on: Policies = field(default_factory=Policies)
     moves: Mapping[TopicPartition, MoveOrder] = field(default_factory=dict)
+    homeward: Mapping[TopicPartition, MoveOrder] = field(default_factory=dict)
     floors: Mapping[TopicPartition, int] = field(default_factory=dict)
     answers: Mapping[TopicPartition, Answer] = field(default_factory=dict)
     newest: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -173,7 +176,7 @@ class _Place:
 def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -> Start | Stand:
     """Decides whether and where ``source`` begins, and with which sequence number of which writer."""
     topic_id = known.topic_ids.get(source.topic, "")
-    place = _moved(source, target, _place(source, target, known), known, topic_id)
+    place = _moved(source, target, known, topic_id)
     if place.stop and place.event is not None:
         return Stand(source=source, event=place.event)
     plan = PartitionPlan(
@@ -297,25 +300,26 @@ def _begins_late(source: TopicPartition, known: Known) -> Event | None:
     return Event(kind=Kind.NOTE, text=text, first=oldest, last=start - 1)
 
 
-def _moved(source: TopicPartition, target: TopicPartition, place: _Place, known: Known, topic_id: str) -> _Place:
+def _moved(source: TopicPartition, target: TopicPartition, known: Known, topic_id: str) -> _Place:
     """The place that an operator ordered instead, unless that was in another topic of the name.
 
-    A partition that waits for its operator goes on by an order for the topics and the log that are there. Where the
-    source's log has lost its end since, what it has in the place of that is not what was to be left out. Of one that
-    went back as a whole and no longer knows the leader epoch, only what was copied has been compared.
+    Where the source's log has lost its end since, what it has in the place of that is not what was to be left out. Of
+    one that went back as a whole and no longer knows the leader epoch, only what was copied has been compared. Such an
+    order does not end a stop either: who gave it did not know of the loss.
     """
-    order = known.moves.get(source)
-    if order is None or (order.topic_id and topic_id and order.topic_id != topic_id):
-        return place
+    place, ordered = _place(source, target, known), known.moves.get(source)
+    if ordered is not None and ordered.topic_id and topic_id and ordered.topic_id != topic_id:
+        ordered = None
     if place.stop:
-        if not _is_answered(source, target, place, order, known):
+        if ordered is None or not _is_answered(source, target, place, ordered, known):
             return place
-        place = _place(source, target, replace(known, on=Policies()))
-    to, epoch, end = order.to, known.newest.get(source, -1), known.ordered.get(source)
+        place = _place(source, target, replace(known, on=_without_stops(known.on)))
+    order = known.homeward.get(source, ordered)
+    if order is None:
+        return place
+    still = _still(source, place, known, order)
+    to, epoch = min(order.to, still.end), still.epoch
     text = f"moved from offset {place.position} to offset {to}, as {order.by} has ordered"
-    if end is not None:
-        still = end if end.end != UNDEFINED else EpochEnd(place.leader_epoch, place.position)
-        to, epoch = min(to, still.end), still.epoch
     if to < order.to:
         text = (
             f"moved from offset {place.position} to offset {to}: the source has lost its tail since {order.by} ordered "
@@ -334,20 +338,28 @@ def _moved(source: TopicPartition, target: TopicPartition, place: _Place, known:
 
 
 def _is_answered(source: TopicPartition, target: TopicPartition, place: _Place, order: MoveOrder, known: Known) -> bool:
-    """Whether an order was given of the topics that are there since a partition waits, or of the log that is there.
+    """Whether an order was given of the target topic that is there, if it is another one, and of the log that is there.
 
-    Of a log that has lost its end that is so where it has the leader epoch that the order names up to there.
+    A log is the one that was meant if it has the leader epoch that the order names, up to there.
     """
-    match place.event and place.event.kind:
-        case Kind.SOURCE_RECREATED:
-            return bool(order.topic_id) and order.topic_id == known.topic_ids.get(source.topic, "")
-        case Kind.TARGET_RECREATED:
-            return bool(order.target_id) and order.target_id == known.target_ids.get(target.topic, "")
-        case Kind.SOURCE_TAIL_LOST:
-            end = known.ordered.get(source)
-            return end is not None and end.epoch == order.leader_epoch and end.end >= order.to
-        case _:
-            return False
+    if place.event is not None and place.event.kind is Kind.TARGET_RECREATED:
+        return bool(order.target_id) and order.target_id == known.target_ids.get(target.topic, "")
+    end = known.ordered.get(source)
+    return order.leader_epoch < 0 or end is None or (end.epoch == order.leader_epoch and end.end >= order.to)
+
+
+def _still(source: TopicPartition, place: _Place, known: Known, order: MoveOrder) -> EpochEnd:
+    """Up to where the source's log is the one that an order means, at least up to there where nothing tells."""
+    end = known.ordered.get(source) if order is known.moves.get(source) else None
+    if end is None:
+        return EpochEnd(known.newest.get(source, -1), order.to)
+    return end if end.end != UNDEFINED else EpochEnd(place.leader_epoch, place.position)
+
+
+def _without_stops(on: Policies) -> Policies:
+    """What is done in place of a stop where an operator orders a partition to go on: what needs no records again."""
+    refill = Refill.POSITION if on.target_recreated is Refill.STOP else on.target_recreated
+    return replace(on, source_tail_lost=GoOn.CONTINUE, source_recreated=GoOn.CONTINUE, target_recreated=refill)
 
 
 def _source_recreated(progress: Progress, position: int, _target: TopicPartition, known: Known) -> _Place | None:

@@ -352,6 +352,13 @@ def check_taken(opened: Opened, known: JournalState, flow: FlowConfig, file: str
         ConfigError: somebody had; nothing of what was decided holds.
     """
     before = 0 if known.flow is None else known.flow.generation
+    if opened.lost_runs:
+        raise ConfigError(
+            file=file,
+            key=str(flow.name),
+            reason="its internal topic has lost what the newest runs wrote, so its positions do not hold",
+            remedy="start the flow, which reads the target's logs, and try again",
+        )
     if not opened.clean or opened.generation != before + 1:
         raise ConfigError(
             file=file,

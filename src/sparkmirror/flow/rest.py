@@ -9,7 +9,7 @@ taken over.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from sparkmirror.flow.positions import Resumed
@@ -28,6 +28,7 @@ class _Failure:
     count: int
     at: float
     due: float
+    earliest: float
     settled: Resumed | None
     passing: bool
 
@@ -66,9 +67,15 @@ class Resting:
         count = before.count + 1 if before is not None and now - before.at < FORGIVEN_SECONDS else 1
         pause = max(at_least, min(FIRST_SECONDS * 2 ** min(count - 1, 10), LONGEST_SECONDS))
         passing = changed and count <= PLANNED_AGAIN
-        self._failures[partition] = _Failure(error, count, now, now + pause, settled, passing)
+        self._failures[partition] = _Failure(error, count, now, now + pause, now + at_least, settled, passing)
         self._resting.add(partition)
         return passing
+
+    def wake(self, partitions: Iterable[TopicPartition], now: float) -> None:
+        """Tries partitions again at once, those of them that rest, but never before what they have to wait for."""
+        for partition in self._resting.intersection(partitions):
+            failure = self._failures[partition]
+            failure.due = min(failure.due, max(now, failure.earliest))
 
     def settled(self, partition: TopicPartition) -> Resumed | None:
         """Where a partition that rests, or rested last, goes on without being taken over."""

@@ -74,7 +74,10 @@ class Resuming:
 
     def _suspects(self, pairs: Pairs, ids: Mapping[str, str]) -> set[TopicPartition]:
         state = self._opened.store.state
-        believable = [there for here, there in pairs if here in state.progress and here not in self._handed_out]
+        lost_runs = self._opened.lost_runs
+        believable = [
+            there for here, there in pairs if here not in self._handed_out and (lost_runs or here in state.progress)
+        ]
         timeout_ms = patience_ms(self._config, len(believable))
         ends = admin.find_offsets(self._target, believable, OffsetSpec.LATEST, timeout_ms=timeout_ms).found
         return {
@@ -89,6 +92,7 @@ class Resuming:
                     end=ends.get(there),
                     target_id=ids.get(there.topic, ""),
                     sole_writer=not self._opened.tells_writers,
+                    lost_runs=lost_runs,
                 )
             )
         }

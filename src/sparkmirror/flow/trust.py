@@ -24,6 +24,7 @@ class Seen:
         end: the target partition's end, or None if it cannot be told.
         target_id: of the target topic, or "" where brokers have no topic ids.
         sole_writer: whether nobody but the flow writes the target topic.
+        lost_runs: whether runs had the flow of which nothing is on record.
     """
 
     progress: Progress | None
@@ -33,6 +34,7 @@ class Seen:
     end: int | None = None
     target_id: str = ""
     sole_writer: bool = True
+    lost_runs: bool = False
 
 
 def distrust(seen: Seen) -> str:
@@ -41,6 +43,8 @@ def distrust(seen: Seen) -> str:
     if seen.handed_out:
         return "it was handed out and did not come back"
     if progress is None:
+        if seen.lost_runs and seen.end != 0:
+            return "a run of which nothing is on record may have copied it"
         return "it was begun and no progress is on record" if seen.mapped else ""
     if progress.generation <= seen.exact_after:
         return "a run that had it did not end cleanly, and nothing is on record of it since"

@@ -121,6 +121,11 @@ class Writers:
         """Every producer id that the flow was given, as far as the registry tells, in the order of registration."""
         return tuple(self._ids)
 
+    @property
+    def newest(self) -> tuple[Writer, ...]:
+        """The newest writer of each group that has been asked for."""
+        return tuple(self._newest[group] for group in sorted(self._newest))
+
     def carried(self, writer: Writer) -> tuple[str, ...]:
         """The clusters whose records may be carried on with a writer: what was on record before its epoch began."""
         declared = [carried for since, carried in self._declared.get(writer.producer_id, ()) if since <= writer.epoch]

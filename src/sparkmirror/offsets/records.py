@@ -276,11 +276,14 @@ class Stopped:
         time_ms: when.
         exact_after: the newest generation that did not end cleanly, 0 if all did. Progress of that one, or of one
             before, may lie behind what was copied: nobody has put it on record again since.
+        writers: the newest of each group of partitions that the run had; empty in records of earlier releases. The next
+            start gets the next epochs, or the coordinator knows of runs that this topic has lost.
     """
 
     generation: int
     time_ms: int
     exact_after: int = 0
+    writers: tuple[Writer, ...] = ()
 
     @property
     def key(self) -> str:
@@ -295,6 +298,7 @@ class Stopped:
                 "generation": self.generation,
                 "time_ms": self.time_ms,
                 "exact_after": self.exact_after,
+                "writers": [[writer.producer_id, writer.epoch] for writer in self.writers],
             }
         )
 
@@ -482,7 +486,12 @@ def _source_epoch(name: list[Any], data: dict[str, Any]) -> SourceEpoch:
 
 
 def _stopped(_name: list[Any], data: dict[str, Any]) -> Stopped:
-    return Stopped(generation=data["generation"], time_ms=data["time_ms"], exact_after=data.get("exact_after", 0))
+    return Stopped(
+        generation=data["generation"],
+        time_ms=data["time_ms"],
+        exact_after=data.get("exact_after", 0),
+        writers=tuple(Writer(producer_id=one, epoch=epoch) for one, epoch in data.get("writers", ())),
+    )
 
 
 def _life(_name: list[Any], data: dict[str, Any]) -> Life:

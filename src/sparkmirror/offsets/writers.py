@@ -8,13 +8,15 @@ Invariants:
       an id behind whose epochs are spent. Then it hands out another id, and nothing shuts the old one out any more.
     - The last epoch that is handed out is 32,766; the one above it is kept for the coordinator's own fence. So ids are
       changed long before, when all partitions of the group are drained.
+    - Each start of a flow takes the next epoch of every id. So the coordinator, whose log is not the flow's internal
+      topic, knows of starts of which that topic has lost every record.
 
 Reference: ``TransactionMetadata.isEpochExhausted``, ``TransactionCoordinator.handleInitProducerId`` (KIP-360).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -66,6 +68,18 @@ def due(renewed: Mapping[int, float], now: float) -> tuple[int, ...]:
         now: on the same clock.
     """
     return tuple(sorted(group for group, then in renewed.items() if now - then >= KEEP_ALIVE_SECONDS))
+
+
+def runs_between(given: Iterable[Writer], ended: Iterable[Writer]) -> bool:
+    """Whether a run had the flow between the clean end that is on record and this start.
+
+    Args:
+        given: the writer of each group that this start got.
+        ended: the newest writer of each group as of the clean end; empty where an earlier release wrote it. Of an id
+            that the coordinator has forgotten, or whose epochs are spent, nothing is known.
+    """
+    then = {writer.producer_id: writer.epoch for writer in ended}
+    return any(writer.epoch != then.get(writer.producer_id, writer.epoch - 1) + 1 for writer in given)
 
 
 def check(given: Writer, on_record: int | None) -> Unfenceable | None:
