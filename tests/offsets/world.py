@@ -279,9 +279,15 @@ class World:
         self.leader_epoch += 1
 
     def clean(self, share: float) -> None:
-        """The log cleaner removes batches, never the last one."""
+        """The log cleaner removes batches, never the last one.
+
+        Nor the flow's that are not on record: they lie in the active segment.
+        """
+        progress = self.state.progress.get(PLACE)
+        known = NO_OFFSET if progress is None else progress.reached.end
         for entry in self.log[:-1]:
-            entry.cleaned = entry.cleaned or self.chance.random() < share
+            left = entry.sources and entry.header.last_offset >= known
+            entry.cleaned = entry.cleaned or (not left and self.chance.random() < share)
 
     def leaders_answer(self, epoch: int) -> EpochEnd:
         """Where a leader epoch ends in the log, as its leader says; the cleaner does not change that."""

@@ -260,10 +260,25 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
     return Resume(
         position=position,
         last=last,
-        targets=placed.targets,
+        targets=placed.targets if event is None else _with_cleaned(placed.targets, pieces, last, position),
         void=(*placed.void, *observed.lineage.void(observed.partition, writer)),
         event=event,
         anew=observed.lineage.began_anew((*observed.lineage.newer(writer), *observed.lineage.sent_nothing(writer))),
+    )
+
+
+def _with_cleaned(targets: tuple[Targets, ...], pieces: Pieces, last: Last, position: int) -> tuple[Targets, ...]:
+    """The same, but what the cleaner has removed between the last record and the position is known to have been there.
+
+    A later loss that takes its place too has to see that.
+    """
+    lost = pieces.count_at(position) if position > last.source + 1 else None
+    if lost is None:
+        return targets
+    end = (last.sequence + 1) % SEQUENCES
+    return tuple(
+        replace(one, sequence=lost % SEQUENCES) if (one.sequence, one.target) == (end, NO_OFFSET) else one
+        for one in targets
     )
 
 
