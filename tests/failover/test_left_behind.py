@@ -93,17 +93,21 @@ def done(*words: str | Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluster_b, topic, tmp_path):
-    name = topic("home")
-    group = f"{name}-g"
-    for each in (cluster_a, cluster_b):
+def both_ways(home: LabCluster, there: LabCluster, name: str, directory: Path) -> Path:
+    """A topic of both clusters under its kept name, with a flow each way; its name is the home cluster's alias."""
+    for each in (home, there):
         create_topic(each, name, 1)
-    file = write_file(
-        tmp_path / "mm2.properties",
-        {name: cluster_a, "b": cluster_b},
+    return write_file(
+        directory / "mm2.properties",
+        {name: home, "b": there},
         {f"{name}->b": name, f"b->{name}": name},
         SETTINGS | {"groups": f"{name}-.*"},
     )
+
+
+def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluster_b, topic, tmp_path):
+    name = topic("home")
+    group, file = f"{name}-g", both_ways(cluster_a, cluster_b, name, tmp_path)
     idle = ("--wait-for-idle", "1", "--yes", "--report", tmp_path)
     with Running(file, log=tmp_path / "run.log") as mirror:
         written(cluster_a, name, "old", 20)
@@ -171,15 +175,7 @@ def test_a_group_that_was_switched_over_and_back_again_takes_along_what_it_reads
 ):
     """Back by a switchover of the flow back: nothing here was left behind any more when the flow is released."""
     name = topic("again")
-    group = f"{name}-g"
-    for each in (cluster_a, cluster_b):
-        create_topic(each, name, 1)
-    file = write_file(
-        tmp_path / "mm2.properties",
-        {name: cluster_a, "b": cluster_b},
-        {f"{name}->b": name, f"b->{name}": name},
-        SETTINGS | {"groups": f"{name}-.*"},
-    )
+    group, file = f"{name}-g", both_ways(cluster_a, cluster_b, name, tmp_path)
     idle = ("--wait-for-idle", "1", "--yes", "--report", tmp_path)
     with Running(file, log=tmp_path / "run.log") as mirror:
         written(cluster_a, name, "old", 20)
