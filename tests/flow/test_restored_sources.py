@@ -128,9 +128,11 @@ def test_a_position_that_is_set_while_the_flow_is_stopped_ends_what_is_on_record
         assert "150 offsets are left out" in said
         once(file, tmp_path / "second.log")
         assert mirrored(cluster_b, copy) == [*numbered("old", 200), *numbered("new", 100, 100)]
-        for each in (name, left_out):
-            (event,) = of_kind(file, each, "source-tail-lost")
-            assert (event.first, event.last) == (100, 199)
+        (event,) = of_kind(file, name, "source-tail-lost")
+        assert (event.first, event.last) == (100, 199)
+        (event,) = of_kind(file, left_out, "moved")
+        assert (event.first, event.last) == (100, 249)
+        assert "offsets 100 to 199 is not in its log any more" in event.text
         (row,) = json.loads(sparkmirror("offsets", file, "--group", group, "--json").stdout)["partitions"]
         assert row["offset"] == 200, "behind all that its cluster does not have"
         broker.kill()
