@@ -85,7 +85,7 @@ def test_a_group_follows_its_record_and_one_that_a_consumer_has_used_stays_and_i
             assert right < there[0]
             if syncs:
                 until(lambda: committed(one, group, name) == {0: right}, "the group follows", PATIENCE_SECONDS)
-                assert f"group {group}" in " ".join(mirror.output.split())
+                until(lambda: f"group {group}" in " ".join(mirror.output.split()), "the log says so", PATIENCE_SECONDS)
             else:
                 assert committed(one, group, name) == there
             done = sparkmirror(
