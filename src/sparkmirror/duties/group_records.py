@@ -110,7 +110,7 @@ class OffsetsLost:
         return
 
     def text(self, source: str) -> str:
-        """What an operator is told.
+        """The message for the operator.
 
         Args:
             source: the alias of the cluster.
@@ -306,7 +306,7 @@ def decide(
 
 
 def lost(known: Mapping[str, GroupSeen], before: GroupsSeen, seen: Seen) -> tuple[OffsetsLost, ...]:
-    """What is told of groups whose offsets the source has lost; the arguments are those of `news`."""
+    """What is reported of groups whose offsets the source has lost; the arguments are those of `news`."""
     if not lost_groups.is_another(before.origin, seen.asked.origin):
         return ()
     groups = tuple(sorted({known[key].group for key in _gone(known, seen)}))

@@ -83,7 +83,7 @@ def went_back(since_ms: int, back: JournalState) -> str:
     """The operation of the flow back by which applications have gone to its target since a moment; "" for none.
 
     Args:
-        since_ms: the moment, milliseconds since 1970, by the clock of whoever ran the operation.
+        since_ms: the moment, milliseconds since 1970, by the clock of the operator's machine.
         back: the state of the flow back's internal topic.
     """
     newest = back.ledger.operation

@@ -11,7 +11,7 @@ A group that an operation has taken to the target lives there: what it has left 
 Invariants: an offset goes back only if the flow itself has committed that very offset last, so one that a consumer has
 committed never does; and one of the flow's never stays beyond its translation, which is never too far, so that nothing
 is skipped. Where the offset map was thinned since, such a group reads some records again. A commit is on record before
-it is made, as one that is tried: whoever finds that very offset on the target knows it for the flow's.
+it is made, as one that is tried: a reader that finds that offset on the target knows that it is the flow's.
 """
 
 from __future__ import annotations
