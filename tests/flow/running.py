@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
 from sparkmirror.lab.broker import Broker
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.mirror import Mirror
-from sparkmirror.lab.processes import lane_workers
+from sparkmirror.lab.processes import is_there, lane_workers, send
 
 T = TypeVar("T")
 
@@ -59,6 +59,14 @@ class Running(Mirror):
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
         self._watch.wait(COPY_SECONDS)
+
+    def kill_all(self) -> None:
+        """The workers too, which would go on for a moment without their driver."""
+        workers = self.lane_workers()
+        self.kill()
+        for worker in workers:
+            send(worker, signal.SIGKILL)
+        until(lambda: not any(map(is_there, workers)), "the workers are gone", ANSWER_SECONDS)
 
     def stop_in_time(self) -> None:
         """SIGTERM; drained and ended with 0 within 10 s."""

@@ -112,7 +112,7 @@ def test_a_loss_within_what_an_order_left_out_brings_nothing_of_that(cluster_b, 
         write(source, name, [b"copied"] * 100)
         with Running(file, log=tmp_path / "first.log") as first:
             until(lambda: len(mirrored(cluster_b, copy)) == 100, "copied", PATIENCE_SECONDS)
-            (first.kill if killed else first.stop_in_time)()
+            (first.kill_all if killed else first.stop_in_time)()
         write(source, name, [b"left out"] * 50)
         for number in (100, 50):
             broker.stop()
