@@ -25,7 +25,7 @@ FIND_PYTHON = for python in $(or $(PYTHON),python3 python3.13 python3.12 python3
 FIND_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(17|21)["._+-]' \
 	|| java -version 2>&1 | grep -Eq 'version "(17|21)["._+-]'
 
-.PHONY: help setup demo test kerberos lint check bench chaos clean
+.PHONY: help setup demo test kerberos lint check mutants bench chaos clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -80,6 +80,9 @@ lint: $(STAMP) ## lint, format, types, import rules
 
 check: lint ## the same, and the fast tests
 	$(BIN)/python -m pytest -q -m "not kafka and not spark and not slow" $(ARGS)
+
+mutants: $(STAMP) ## faults put back one at a time, each of which the fast tests must notice
+	@$(BIN)/python tests/mutants.py $(ARGS)
 
 bench: $(STAMP) ## sparkmirror, MirrorMaker 2 and the raw limit on the same brokers
 	@$(BIN)/python bench/run.py $(ARGS)

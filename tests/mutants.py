@@ -1,0 +1,355 @@
+"""Faults put back, one at a time: the fast tests have to notice each of them.
+
+    make mutants
+    make mutants ARGS="torn released"        only those whose names contain one of these words
+
+Each mutant is one change of a line or two that makes a promise of docs/guarantees.md untrue. The exit code is 1 where
+tests pass all the same. `tests/test_mutants.py` sees that every mutant still finds its place in the code.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from rich.console import Console
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path("src/sparkmirror")
+AT_ONCE = 2
+SECONDS = 900.0
+FAILED = 1
+"""The exit code of pytest where a test failed; other ones say that it could not run."""
+
+FAST = "not kafka and not spark and not slow"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One fault.
+
+    Attributes:
+        name: what it is.
+        file: of the package.
+        before, after: the code as it is, which occurs once, and with the fault.
+        tests: the folders whose fast tests have to notice it.
+    """
+
+    name: str
+    file: str
+    before: str
+    after: str
+    tests: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        return PACKAGE / self.file
+
+
+def _in_copy(name: str, file: str, before: str, after: str) -> Mutant:
+    return Mutant(name, f"copy/{file}", before, after, ("tests/copy",))
+
+
+def _in_offsets(name: str, file: str, before: str, after: str) -> Mutant:
+    return Mutant(name, f"offsets/{file}", before, after, ("tests/offsets",))
+
+
+MUTANTS = (
+    # A partition has one holder at a time.
+    _in_copy(
+        "no last progress before a handover",
+        "handover.py",
+        "        await publisher.publish(partitions, final=True)\n",
+        "",
+    ),
+    _in_copy(
+        "a lost answer before a handover counts as settled",
+        "handover.py",
+        "            partition.unsettled = not handed.settled\n",
+        "            partition.unsettled = False\n",
+    ),
+    _in_copy(
+        "the last record is not handed on",
+        "handover.py",
+        "handed.position, handed.sequence, handed.last, opened",
+        "handed.position, handed.sequence, partition.last, opened",
+    ),
+    _in_copy(
+        "the lease lasts as long as the read took",
+        "watch.py",
+        "            lease.renew(began)\n",
+        "            lease.renew(now())\n",
+    ),
+    _in_copy(
+        "a lane that was given up hands on",
+        "lane.py",
+        "        self.watch.stop()\n        if self.lease.ended:\n",
+        "        self.watch.stop()\n        if False:\n",
+    ),
+    _in_copy(
+        "a lane that was given up publishes",
+        "watch.py",
+        "    async def _publish(self) -> None:\n        if self._lane.lease.holds:\n",
+        "    async def _publish(self) -> None:\n        if True:\n",
+    ),
+    _in_copy(
+        "segments that nothing reached stay at the end of a shift",
+        "progress.py",
+        "            if final or release:\n                unreached",
+        "            if release:\n                unreached",
+    ),
+    _in_copy(
+        "segments that nothing reached stay where a partition stops",
+        "progress.py",
+        "            if final or release:\n                unreached",
+        "            if final:\n                unreached",
+    ),
+    _in_copy(
+        "a released partition is published by its former holder",
+        "progress.py",
+        "if partition.position != NO_OFFSET and not partition.released]",
+        "if partition.position != NO_OFFSET]",
+    ),
+    _in_copy(
+        "a stopped partition is still fetched",
+        "partition.py",
+        "        self._let_go()\n        self.abandon()\n        self.load.on_stop(self)\n",
+        "        self._let_go()\n        self.abandon()\n",
+    ),
+    _in_copy(
+        "a stopped partition keeps what waits",
+        "partition.py",
+        "        self._let_go()\n        self.abandon()\n        self.load.on_stop(self)\n",
+        "        self._let_go()\n        self.load.on_stop(self)\n",
+    ),
+    # Batches without an answer, and brokers that forget writers.
+    _in_copy(
+        "a batch that may be appended is forgotten to be",
+        "partition.py",
+        "batch.open = batch.open or may_be_appended(code)",
+        "batch.open = may_be_appended(code)",
+    ),
+    _in_copy(
+        "what brokers remember only grows",
+        "partition.py",
+        "        self.remembered_ms = self.guard.state_ms(batch.newest_ms)\n",
+        "        self.remembered_ms = max(self.remembered_ms, self.guard.state_ms(batch.newest_ms))\n",
+    ),
+    # The target loses the end of a log.
+    _in_copy(
+        "an idle partition believes its leader",
+        "footing.py",
+        "return self.leader_epoch != NO_EPOCH and now - self._known_at > PAUSE_SECONDS",
+        "return False",
+    ),
+    _in_copy(
+        "a leader of another epoch is not asked",
+        "footing.py",
+        "        return self._verified != self.question()\n",
+        "        return False\n",
+    ),
+    _in_copy(
+        "the epoch of a partition without a leader counts",
+        "leaders.py",
+        "        if leader.node != NO_LEADER:\n            partition.footing",
+        "        if True:\n            partition.footing",
+    ),
+    _in_copy(
+        "a leader that does not answer is not learnt again",
+        "leaders.py",
+        "            else:\n                partition.lost_leader = True\n",
+        "",
+    ),
+    _in_offsets(
+        "a takeover does not look across epochs",
+        "takeover.py",
+        "if writer == observed.lineage.newest and not _has_acknowledged(observed, writer):",
+        "if False:",
+    ),
+    _in_offsets(
+        "a hole in a torn log counts as the cleaner's",
+        "takeover.py",
+        "        return target < self.cut\n",
+        "        return True\n",
+    ),
+    _in_offsets(
+        "a batch of another driver does not matter",
+        "takeover.py",
+        "b.epoch > fence.epoch and not b.control",
+        "False",
+    ),
+    _in_offsets(
+        "a takeover does not wait for its fence",
+        "takeover.py",
+        "            return ReadFrom(offset=tail.since)  # its marker",
+        "            pass  # its marker",
+    ),
+    _in_offsets(
+        "a torn internal topic is believed",
+        "writers.py",
+        "    return any(writer.epoch != then.get(writer.producer_id, writer.epoch - 1) + 1 for writer in given)\n",
+        "    return False\n",
+    ),
+    Mutant(
+        "the end of a target's log is not held against the record",
+        "flow/trust.py",
+        "    if seen.end < known:\n",
+        "    if False:\n",
+        ("tests/flow",),
+    ),
+    Mutant(
+        "a position of a run that did not end counts",
+        "flow/trust.py",
+        "    if progress.generation <= seen.exact_after:\n",
+        "    if False:\n",
+        ("tests/flow",),
+    ),
+    # The source is not what it was.
+    _in_offsets(
+        "a deposed leader's own answer tells where two logs part",
+        "source_history.py",
+        "    return EpochEnd(told.epoch, min(told.end, _end(seen, told.epoch)))\n",
+        "    return told\n",
+    ),
+    _in_offsets(
+        "an epoch that was given out twice counts as the same",
+        "source_history.py",
+        "            went_back = went_back or looked.alike is Alike.OTHER\n",
+        "            return EpochEnd(mine.epoch, point)\n",
+    ),
+    _in_offsets(
+        "what differs behind the first records is the same",
+        "source_history.py",
+        "    return EpochEnd(epoch, looked.end, looked.proven) if looked.differs else EpochEnd(epoch, point)\n",
+        "    return EpochEnd(epoch, point)\n",
+    ),
+    Mutant(
+        "leader epochs of what is left out are unknown",
+        "flow/left_out.py",
+        "        if each.epoch not in known\n",
+        "        if False\n",
+        ("tests/flow",),
+    ),
+    Mutant(
+        "a begin of a leader epoch behind the position counts",
+        "flow/positions.py",
+        "    return 0 <= leader_epoch < begun.epoch\n",
+        "    return False\n",
+        ("tests/flow",),
+    ),
+    _in_copy(
+        "a follower is kept for ever",
+        "read_replica.py",
+        "        return self.followed and now >= self._until\n",
+        "        return False\n",
+    ),
+    _in_copy(
+        "a changed target goes on as it was planned",
+        "target_changes.py",
+        "    if facts == planned or partition.error:\n",
+        "    if True:\n",
+    ),
+    # Groups.
+    _in_offsets(
+        "a commit of a consumer is set back",
+        "group_commits.py",
+        "    if commit is None or commit.downstream != there:\n        return Verdict.LEFT\n",
+        "    if commit is None:\n        return Verdict.LEFT\n",
+    ),
+    _in_offsets(
+        "what a group has left behind moves it",
+        "group_commits.py",
+        "    return Verdict.LEFT_BEHIND if left and",
+        "    return Verdict.LEFT_BEHIND if False and",
+    ),
+    _in_offsets(
+        "a commit that was tried is nobody's",
+        "group_commits.py",
+        "[0] == commit.downstream\n        }\n        for group, own in tried.items()",
+        "[0] == -2\n        }\n        for group, own in tried.items()",
+    ),
+    _in_offsets(
+        "a group that came back has still left something behind",
+        "left_offsets.py",
+        "if back.get(one.group, -1) > one.time_ms)",
+        "if False)",
+    ),
+    _in_offsets(
+        "at a release only what was on record counts as left behind",
+        "left_offsets.py",
+        "            all_of |= _all_of(known, group, found[group], held_ms)\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "another cluster's silence erases groups",
+        "duties/lost_groups.py",
+        "    if is_another(before, asked.origin):\n",
+        "    if False:\n",
+        ("tests/duties",),
+    ),
+    Mutant(
+        "a hidden topic's groups are gone",
+        "duties/lost_groups.py",
+        "if known[key].topic not in certain)",
+        "if False)",
+        ("tests/duties",),
+    ),
+    Mutant(
+        "a group that lives on the target is moved",
+        "failover/moves.py",
+        "    if here is not None and here.placed and found.before != NO_OFFSET:\n",
+        "    if False:\n",
+        ("tests/failover",),
+    ),
+)
+
+
+def main(words: list[str]) -> int:
+    """Tries the mutants, two at a time; gives the exit code."""
+    wanted = [mutant for mutant in MUTANTS if not words or any(word in mutant.name for word in words)]
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(AT_ONCE) as pool:
+        trees: SimpleQueue[Path] = SimpleQueue()
+        for number in range(AT_ONCE):
+            tree = Path(folder) / str(number)
+            shutil.copytree(ROOT / "src", tree / "src")
+            trees.put(tree)
+        survivors = [name for name in pool.map(lambda mutant: _survives(mutant, trees, console), wanted) if name]
+    console.print(f"{len(wanted)} mutants, {len(survivors)} survived", *survivors, sep="\n  ")
+    return 1 if survivors else 0
+
+
+def _survives(mutant: Mutant, trees: SimpleQueue[Path], console: Console) -> str:
+    """The mutant's name where no test notices it, or ""."""
+    tree = trees.get()
+    path = tree / mutant.path
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(mutant.before, mutant.after), encoding="utf-8")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", FAST, *mutant.tests],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(tree / "src")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+        )
+    finally:
+        path.write_text(text, encoding="utf-8")
+        trees.put(tree)
+    killed = done.returncode == FAILED
+    line = next((line for line in done.stdout.splitlines() if line.startswith("FAILED")), done.stdout[-200:])
+    console.print(f"{'killed' if killed else 'SURVIVED'}: {mutant.name}: {line}")
+    return "" if killed else mutant.name
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
