@@ -66,8 +66,14 @@ def once_each(found: Mapping[int, Sequence[bytes]]) -> bool:
 
 
 def home(scene: Scene, *marks: str) -> bool:
+    """Whether values are there; the last ones of all partitions, where all that was written is meant."""
     there = {value for some in values(scene.source, scene.topic).values() for value in some}
     return all(mark.encode() in there for mark in marks)
+
+
+def last_three(mark: str, count: int) -> tuple[str, ...]:
+    """The last value of each partition, of ``count`` in all."""
+    return tuple(f"{mark}-{number}" for number in range(count - PARTITIONS, count))
 
 
 def scene_of(source: LabCluster, target: LabCluster, stem: str, directory: Path, **settings: str) -> Scene:
@@ -127,13 +133,13 @@ def test_what_others_wrote_to_copies_goes_home_once_and_nothing_else_does(cluste
         produce(cluster_a, scene.topic, "first", 60)
         reaches(cluster_b, scene.copy, 60)
         produce(cluster_b, scene.copy, "early", 6)  # while the flow forth copies
-        until(lambda: home(scene, "early-5"), "what others wrote goes home while both flows run")
+        until(lambda: home(scene, *last_three("early", 6)), "what others wrote goes home while both flows run")
         over = scene.command("failover", "--force")
         said, _ = over.communicate(timeout=300)
         assert over.returncode == 0, said
         written, own = write_over_there(scene, local)
         reaches(cluster_a, f"b.{local}", 30)
-        until(lambda: home(scene, "last-2"), "what others wrote goes home")
+        until(lambda: home(scene, *last_three("last", 3)), "what others wrote goes home")
 
         dry = sparkmirror("failback", scene.file, "--to", stem, "--dry-run")
         assert dry.returncode == 0, dry.stdout + dry.stderr
@@ -150,9 +156,12 @@ def test_what_others_wrote_to_copies_goes_home_once_and_nothing_else_does(cluste
         check_groups(scene, written, local)
 
         produce(cluster_a, scene.topic, "onward", 30)
-        until(lambda: any(b"onward-29" in some for some in values(cluster_b, scene.copy).values()), "forth goes on")
+        onward = {mark.encode() for mark in last_three("onward", 30)}
+        until(
+            lambda: onward <= {one for some in values(cluster_b, scene.copy).values() for one in some}, "forth goes on"
+        )
         produce(cluster_b, scene.copy, "again", 3)
-        until(lambda: home(scene, "again-2"), "and back")
+        until(lambda: home(scene, *last_three("again", 3)), "and back")
         came, there = values(cluster_a, scene.topic), values(cluster_b, scene.copy)
         assert once_each(came)
         assert once_each(there)
@@ -191,7 +200,7 @@ def pass_through_mirror_maker_2(scene: Scene, mirror: Running) -> None:
         ]
         sides.store.write(taken_over, tombstones=[ELSEWHERE_KEY])
     produce(scene.target, scene.copy, "after", 3)
-    until(lambda: home(scene, "after-2"), "what others wrote after the takeover goes home")
+    until(lambda: home(scene, *last_three("after", 3)), "what others wrote after the takeover goes home")
     until(lambda: "as the record of" in mirror.output, "that a part stays is told")
 
 
@@ -224,7 +233,7 @@ def test_a_flow_that_is_stopped_says_that_it_will_tell_writers_and_nothing_older
     (back,) = [one for one in told["flows"] if one["flow"] == f"b->{stem}"]
     assert (back["copied"], "what others wrote to it goes home" in back["rule"]) == (False, True)
     with Running(scene.file, log=tmp_path / "on.log") as mirror:
-        until(lambda: home(scene, "plain-8"), "what others wrote goes home while the flow forth is held")
+        until(lambda: home(scene, *last_three("plain", 9)), "what others wrote goes home while the flow forth is held")
         pass_through_mirror_maker_2(scene, mirror)
         assert mirror.stop(seconds=60) == 0
     came = values(cluster_a, scene.topic)
