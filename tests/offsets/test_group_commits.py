@@ -55,6 +55,23 @@ def test_only_what_the_flow_has_committed_last_goes_back(there, wanted, commit, 
     assert verdict.commits is (there < 30 or verdict.goes_back)
 
 
+@pytest.mark.parametrize(
+    ("there", "commit", "verdict"),
+    [
+        (NO_OFFSET, None, Verdict.LEFT_BEHIND),
+        (29, None, Verdict.LEFT_BEHIND),
+        (30, None, Verdict.LEVEL),
+        (31, None, Verdict.LEFT_BEHIND),
+        (31, FlowCommit(31, 121), Verdict.LEFT_BEHIND),
+        (31, FlowCommit(31, 120), Verdict.BACK_WITH_COPY),
+    ],
+)
+def test_what_a_group_has_left_behind_moves_it_nowhere_but_back_with_a_copy_that_was_lost(there, commit, verdict):
+    found = judge(there, FlowCommit(30, 120), commit, left=True)
+    assert found is verdict
+    assert found.commits is (verdict is Verdict.BACK_WITH_COPY)
+
+
 def test_there_is_a_record_for_each_group_and_topic_and_rows_go_one_by_one():
     known = on_record({ZERO: FlowCommit(1, 1), ONE: FlowCommit(2, 2), OTHER: FlowCommit(3, 3)})
     assert sorted(one.topic for one in known.values()) == ["a.orders", "a.payments"]
