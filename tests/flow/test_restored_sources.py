@@ -191,3 +191,52 @@ def test_retention_and_a_flow_that_began_late_make_nothing_of_it_other_records(c
         (event,) = of_kind(file, each, "source-tail-lost")
         assert (event.first, event.last) == (100, 149)
     assert of_kind(file, other, "source-retention") == []
+
+
+def in_transactions(source: LabCluster, name: str, kind: str, first: int, count: int) -> None:
+    """One record each, so that every other offset is a marker's."""
+    producer = transactional(source, name)
+    for number in range(count):
+        producer.begin_transaction()
+        producer.produce(name, b"%s-%d" % (kind.encode(), first + 2 * number), partition=0)
+        producer.commit_transaction(60)
+
+
+def transactional(source: LabCluster, name: str) -> Producer:
+    """A producer that is there again: what an earlier one has left open is aborted."""
+    settings: dict[str, str | int | float | bool] = {"transaction.timeout.ms": 600_000, "log_level": 0}
+    producer = Producer(settings | {"bootstrap.servers": source.bootstrap_servers, "transactional.id": name})
+    producer.init_transactions(60)
+    return producer
+
+
+def test_records_that_lie_where_the_copy_has_markers_are_other_records(cluster_b, topic, tmp_path):
+    """In both histories every other offset is a marker's: of one they are the even ones, of the other the odd ones."""
+    name, disk, old = topic("markers"), tmp_path / "disk", tmp_path / "copy"
+    copy = f"{name}.{name}"
+    with start("s", directory=disk) as source:
+        create_topic(source, name)
+        write(source, name, numbered("old", 99))
+        opened = transactional(source, name)
+        opened.begin_transaction()
+        opened.produce(name, b"old-99", partition=0)
+        assert opened.flush(60) == 0
+        file = flow_file(tmp_path, source, cluster_b, name)
+        stored(source, disk, old)
+        opened.produce(name, b"old-100", partition=0)
+        opened.commit_transaction(60)
+        in_transactions(source, name, "old", 102, 49)
+        with Running(file, log=tmp_path / "first.log") as mirror:
+            until(lambda: newest(cluster_b, name, name).get("position") == 200, "on record", PATIENCE_SECONDS)
+            source.brokers[0].stop()
+            source.brokers[0].start()
+            write(source, name, numbered("old", 50, 200))
+            until(lambda: newest(cluster_b, name, name).get("position") == 250, "on record", PATIENCE_SECONDS)
+            mirror.stop_in_time()
+        whole = mirrored(cluster_b, copy)
+        restored(source, disk, old)
+        in_transactions(source, name, "new", 101, 100)
+        once(file, tmp_path / "last.log")
+    assert mirrored(cluster_b, copy) == [*whole, *(b"new-%d" % (101 + 2 * number) for number in range(100))]
+    (event,) = of_kind(file, name, "source-tail-lost")
+    assert (event.first, event.last) == (100, 249)

@@ -66,7 +66,33 @@ def test_a_span_of_any_length_within_the_budget_is_the_same_up_to_its_first_diff
     elif other in there[:FEW]:
         assert result.alike is Alike.OTHER
     else:
-        assert result == Looked(Alike.SAME, other, differs=True)
+        assert result == Looked(Alike.SAME, max(at for at in there if at < other) + 1, differs=True)
+
+
+def test_logs_part_behind_the_last_record_that_is_the_same_though_a_marker_lies_there_in_the_copy():
+    result, _, _ = compared(0, 300, range(123, 300), without=[121, 122])
+    assert result == Looked(Alike.SAME, 121, differs=True)
+    result, _, _ = compared(0, 5_000, range(3_000, 5_000), without=range(2_500, 3_000))
+    assert result == Looked(Alike.SAME, 2_500, differs=True)
+
+
+def test_records_where_none_were_copied_beside_copies_of_none_are_other_records():
+    comparison = Comparison(100, 200)
+    part = comparison.next()
+    assert part is not None
+    assert comparison.opens
+    comparison.take(part, [], part.end, 10, apart=True)
+    while (part := comparison.next()) is not None:
+        comparison.take(part, [], part.end, 10)
+    assert comparison.result == Looked(Alike.OTHER, 100, differs=True)
+    comparison = Comparison(0, 1_000)
+    part = comparison.next()
+    assert part is not None
+    comparison.take(part, [], part.end, 10, apart=True)
+    part = comparison.next()
+    assert part is not None
+    comparison.take(part, [Pair(at, same=True) for at in range(300, 400)], part.end, 10)
+    assert comparison.result.alike is Alike.SAME, "further on both have the same"
 
 
 def test_what_a_long_span_costs_is_bounded():
