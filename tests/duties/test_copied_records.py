@@ -7,9 +7,12 @@ from collections.abc import Callable, Sequence
 import pytest
 from confluent_kafka import Producer
 
+from sparkmirror.batches import index
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.copied_records import CopiedRecords
+from sparkmirror.kafka.admin import absent, list_offsets
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import TopicPartition, Writer
@@ -19,28 +22,49 @@ from sparkmirror.offsets.segments import Opening, segments_of, targets_of
 from sparkmirror.offsets.source_history import Alike, Looked
 from tests.flow.running import create_topic
 from tests.flow.test_events import delete_records
+from tests.raw_batches import fetch
 
-WRITER = Writer(producer_id=1, epoch=0)
 SHIFT = 5
 """So much further on copies lie on the target."""
 
 pytestmark = pytest.mark.kafka
 
 
-def write(cluster: LabCluster, name: str, values: Sequence[bytes], time_ms: int) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+def copier(cluster: LabCluster) -> Producer:
+    """Who writes copies: one with a producer id."""
+    return Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "enable.idempotence": True})
+
+
+def write(
+    cluster: LabCluster, name: str, values: Sequence[bytes], time_ms: int, producer: Producer | None = None
+) -> None:
+    producer = producer or Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     for value in values:
         producer.produce(name, value, b"key", 0, timestamp=time_ms)
     assert producer.flush(30) == 0
 
 
+def id_of_copier(target: Cluster, copy: str) -> int:
+    """The producer id of the copies that were written first and are still there; 1 where there are none."""
+    if absent(target, [TopicPartition(copy, 0)], 20_000):
+        return 1
+    found = [int(one) for one in index(fetch(target, copy, offset=first_offset(target, copy))).producer_id if one >= 0]
+    return found[0] if found else 1
+
+
+def first_offset(target: Cluster, copy: str) -> int:
+    place = TopicPartition(copy, 0)
+    return list_offsets(target, [place], OffsetSpec.EARLIEST)[place]
+
+
 def compare(flow: FlowConfig, source: Cluster, target: Cluster, name: str, first: int, end: int) -> Looked:
     place, known = TopicPartition(name, 0), PartitionMap()
-    known.take(segments_of(place, WRITER, [Opening(0, 0)], unguarded=False, anew=False))
-    known.take(targets_of(place, WRITER, [Opening(0, SHIFT)]))
+    writer = Writer(producer_id=id_of_copier(target, f"A.{name}"), epoch=0)
+    known.take(segments_of(place, writer, [Opening(0, 0)], unguarded=False, anew=False))
+    known.take(targets_of(place, writer, [Opening(0, SHIFT)]))
     progress = Progress(
         partition=place,
-        writer=WRITER,
+        writer=writer,
         generation=1,
         position=40,
         next_sequence=40,
@@ -48,7 +72,7 @@ def compare(flow: FlowConfig, source: Cluster, target: Cluster, name: str, first
         source=39,
         target=39 + SHIFT,
     )
-    maps = {place: known.offsets(progress, (1,))}
+    maps = {place: known.offsets(progress, (writer.producer_id,))}
     compared = CopiedRecords(flow, source, target, lambda _places: maps, 20_000).compare({place: Span(first, end)})
     assert compared.failed == {}
     return compared.found[place]
@@ -69,13 +93,18 @@ def test_the_first_records_tell_as_far_as_copies_are_left(
     write(cluster_a, name, [b"same"] * 20, 1_000)
     assert compare(lab_flow, source, target, name, 0, 20).alike is unknown, "there is no copy of the topic"
     create_topic(cluster_b, copy)
-    write(cluster_b, copy, [b"foreign"] * SHIFT + [b"same"] * 20, 1_000)
+    mine = copier(cluster_b)
+    write(cluster_b, copy, [b"foreign"] * SHIFT, 1_000)
+    write(cluster_b, copy, [b"same"] * 20, 1_000, mine)
     assert compare(lab_flow, source, target, name, 0, 20) == (Alike.SAME, 20, False, True)
     write(cluster_a, name, [b"same"] * 5 + [b"here"] * 5, 2_000)
-    write(cluster_b, copy, [b"same"] * 5 + [b"there"] * 5, 1_000)
+    write(cluster_b, copy, [b"same"] * 5 + [b"there"] * 5, 1_000, mine)
     assert compare(lab_flow, source, target, name, 0, 30) == (Alike.SAME, 20, True, True), "the first ones are"
     assert compare(lab_flow, source, target, name, 20, 25).alike is other, "of another time"
     assert compare(lab_flow, source, target, name, 25, 30).alike is other
+    write(cluster_a, name, [b"here"] * 5, 1_000)
+    write(cluster_b, copy, [b"of another"] * 5, 1_000)
+    assert compare(lab_flow, source, target, name, 30, 35).alike is unknown, "the flow has not written what lies there"
     delete_records(cluster_b, copy, 25 + SHIFT)
     assert compare(lab_flow, source, target, name, 0, 20).alike is unknown, "their copies are gone"
     assert compare(lab_flow, source, target, name, 25, 40).alike is other
@@ -96,11 +125,13 @@ def test_the_time_that_the_brokers_of_the_source_set_is_compared_unless_those_of
     create_topic(cluster_a, name, config={"message.timestamp.type": "LogAppendTime"})
     create_topic(cluster_b, copy)
     write(cluster_a, name, [b"same"] * 20, 1_000)
-    write(cluster_b, copy, [b"foreign"] * SHIFT + [b"same"] * 20, 1_000)
+    write(cluster_b, copy, [b"foreign"] * SHIFT, 1_000)
+    write(cluster_b, copy, [b"same"] * 20, 1_000, copier(cluster_b))
     assert compare(lab_flow, source, target, name, 0, 20).alike is Alike.OTHER
     copy = f"A.{name}-too"
     create_topic(cluster_a, f"{name}-too", config={"message.timestamp.type": "LogAppendTime"})
     create_topic(cluster_b, copy, config={"message.timestamp.type": "LogAppendTime"})
     write(cluster_a, f"{name}-too", [b"same"] * 20, 1_000)
-    write(cluster_b, copy, [b"foreign"] * SHIFT + [b"same"] * 20, 1_000)
+    write(cluster_b, copy, [b"foreign"] * SHIFT, 1_000)
+    write(cluster_b, copy, [b"same"] * 20, 1_000, copier(cluster_b))
     assert compare(lab_flow, source, target, f"{name}-too", 0, 20).alike is Alike.SAME

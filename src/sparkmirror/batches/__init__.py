@@ -41,6 +41,7 @@ from sparkmirror.batches.select import (
     TargetTopic,
     keep,
     needs,
+    only,
     producers,
     unknown_producers,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "merge",
     "merge_all",
     "needs",
+    "only",
     "producers",
     "rewrite",
     "stretches",

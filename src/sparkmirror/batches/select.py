@@ -105,6 +105,12 @@ def producers(producer_ids: Sequence[int] | set[int] | frozenset[int]) -> Longs:
     return np.array(sorted(producer_ids), np.int64)
 
 
+def only(kept: Kept, indexed: Indexed, producer_ids: Longs) -> Kept:
+    """The same without the batches of all other producers (see ``producers``)."""
+    others = kept.mask & ~np.isin(indexed.producer_id, producer_ids)
+    return Kept(reasons=np.where(others, np.uint8(Reason.LOOP), kept.reasons), start_offset=kept.start_offset)
+
+
 NO_PRODUCERS: Longs = producers(())
 _NO_TRANSACTIONS: Longs = np.empty((2, 0), np.int64)
 

@@ -1,13 +1,14 @@
 """Whether records of the source are those that were copied: they are held against their copies.
 
-Invariants: records of which no copy is left, or that the source has no more, say nothing; a partition costs no more
+Invariants: records of which no copy is left, or that the source has no more, say nothing, and neither do records of
+others, which lie at the offsets of copies where the target has lost these; a partition costs no more
 than the budgets of ``offsets.record_comparison``, and each question has a deadline.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -126,7 +127,9 @@ class CopiedRecords:
     def _look(self, wanted: Mapping[TopicPartition, Part], looking: Looking) -> None:
         """Reads a part of each, and the copies of it."""
         spans = {place: Span(part.first, part.end) for place, part in wanted.items()}
-        originals = self._read(self._source, spans, looking, {place: place for place in spans}, self._flow.isolation)
+        originals = self._read(
+            self._source, spans, looking, {place: place for place in spans}, self._flow.isolation, None
+        )
         expected = {place: _copies(read.records, looking[place].offsets) for place, read in originals.items()}
         spans_of = {
             place: Span(min(one), max(one) + 1) if one else _beside(looking[place], wanted[place], originals[place])
@@ -138,7 +141,8 @@ class CopiedRecords:
         }
         copies = {place: span for place, span in copies.items() if span.first < span.end}
         there = {place: looking[place].there for place in copies}
-        found = self._read(self._target, copies, looking, there, Isolation.READ_UNCOMMITTED)
+        mine = {there[place]: looking[place].offsets.producer_ids for place in copies}
+        found = self._read(self._target, copies, looking, there, Isolation.READ_UNCOMMITTED, mine)
         for place, read in originals.items():
             one, originally = looking[place], expected[place]
             if one.failure is not None:
@@ -181,12 +185,13 @@ class CopiedRecords:
         looking: Looking,
         there: Mapping[TopicPartition, TopicPartition],
         isolation: Isolation,
+        only: Mapping[TopicPartition, Collection[int]] | None,
     ) -> dict[TopicPartition, Read[_Record]]:
         if not spans:
             return {}
         most = min(looking[place].comparison.step_bytes for place in spans)
         wanted = {there[place]: span for place, span in spans.items()}
-        read = read_up_to(cluster, wanted, _records, self._timeout_ms, most, isolation)
+        read = read_up_to(cluster, wanted, _records, self._timeout_ms, most, isolation, only=only)
         for place, other in there.items():
             if other in read.failed:
                 looking[place].failure = read.failed[other]

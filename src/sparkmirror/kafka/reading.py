@@ -72,6 +72,7 @@ class _Reading(Generic[T]):
     partition: TopicPartition
     leader: Leader
     topic_id: uuid.UUID | None
+    only: Longs | None
     span: Span
     offset: int
     left: int
@@ -101,6 +102,7 @@ class _Reading(Generic[T]):
             aborted = [(one.producer_id, one.first_offset) for one in told]
             try:
                 kept = batches.keep(index, start_offset=self.offset, aborted=aborted, dropped_producers=wanted.without)
+                kept = kept if self.only is None else batches.only(kept, index, self.only)
                 self.found += wanted.take(batches.decode(index, kept, until=self.span.end))
             except BatchError as damage:
                 self.fail(CORRUPT_MESSAGE, str(damage))
@@ -141,8 +143,13 @@ def read_up_to(
     most_bytes: int,
     isolation: Isolation = Isolation.READ_COMMITTED,
     without: Collection[int] = (),
+    only: Mapping[TopicPartition, Collection[int]] | None = None,
 ) -> Results[TopicPartition, Read[T]]:
-    """As `read_records`, but ends in each partition when about so many bytes of batches were read, at least one."""
+    """As `read_records`, but ends in each partition when about so many bytes of batches were read, at least one.
+
+    ``only`` are the producer ids whose records are kept of a partition; of all, where it is not named.
+    """
+    ids = {one: batches.producers(set(some)) for one, some in (only or {}).items()}
     wanted = _Wanted(take=take, isolation=isolation, without=batches.producers(set(without)))
 
     def ask(partitions: Sequence[TopicPartition], deadline: Deadline) -> Iterable[Answer[TopicPartition, Read[T]]]:
@@ -164,6 +171,7 @@ def read_up_to(
                     partition=one,
                     leader=leader,
                     topic_id=topic.topic_id,
+                    only=ids.get(one),
                     span=span,
                     offset=span.first,
                     left=most_bytes,

@@ -271,6 +271,11 @@ class OffsetMap:
         """The next source offset to copy, or `NO_OFFSET` if unknown."""
         return self._position
 
+    @property
+    def producer_ids(self) -> frozenset[int]:
+        """Of those who wrote the copies."""
+        return frozenset(part.writer.producer_id for part in self._parts)
+
     def first(self) -> Stretch | None:
         """The first stretch, if anything was mirrored."""
         return next(iter(self), None)
