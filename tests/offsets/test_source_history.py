@@ -195,12 +195,25 @@ def test_what_was_left_out_by_an_order_is_known_by_its_epochs():
     )
 
 
-def test_where_no_copy_is_left_an_epoch_counts_that_begins_at_the_same_offset():
+def test_where_no_copy_is_left_an_older_disk_is_believed_in_nothing_that_it_may_have_given_out_again():
     copied = runs((2, 60), (5, 50), (8, 40))
-    assert found(copied, runs((2, 60), (5, 30)) + other((6, 90)), 6, kept=140).end == 90
-    assert found(copied, runs((2, 50)) + other((5, 150)), 5, kept=140).end == 50
-    assert found(copied, runs((2, 60), (5, 30)) + other((6, 90)), 6, begins=70, kept=140).end == 0
-    assert found(runs((2, 60), (5, 50)), runs((2, 60), (5, 30)) + other((6, 90)), 6, begins=70, kept=140).end == 90
+    restored = runs((2, 60), (5, 30)) + other((6, 90))
+    assert found(copied, restored, 6, kept=140) == (6, 0, False)
+    assert found(copied, runs((2, 50)) + other((5, 150)), 5, kept=140) == (5, 0, False)
+    assert found(copied, restored, 6, begins=70, kept=140).end == 0
+    assert found(copied, restored, 6, kept=80) == (5, 90, True), "some copies of the epoch are left"
+    assert found(runs((0, 60), *((5, 50), (8, 40))), runs((0, 60), (5, 30)) + other((6, 90)), 6, kept=140) == (
+        0,
+        60,
+        False,
+    ), "the first epoch of any log"
+    assert found(runs((2, 60), (5, 50)), restored, 6, begins=70, kept=140).end == 90, "nothing tells of an older disk"
+
+
+def test_an_epoch_that_begins_where_the_disk_was_copied_is_another_one_though_its_copies_are_gone():
+    """The log was copied while its broker was down, so that both histories go on at the same offset."""
+    copied = runs((0, 100), (2, 100), (4, 53))
+    assert found(copied, copied[:100] + other((2, 110), (3, 50)), 3, kept=200) == (0, 100, False)
 
 
 @st.composite

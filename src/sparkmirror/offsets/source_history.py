@@ -9,8 +9,9 @@ A log whose disk is an older copy has given out epochs again, for other records:
 copy, and may have begun there before. So where a log has lost something, the records of the greatest epoch that both
 have are compared with what was copied, and where its first ones are others those of the next below. A log that has
 begun an epoch with the same records has all that lies before it too; what lies in the epoch is the same up to the first
-record that differs. Where nothing can be seen, since those records are gone, an epoch counts that begins at the same
-offset on both sides. Where no epoch counts, nothing is believed.
+record that differs. Where nothing can be seen, since those records are gone, an epoch of such a log does not count:
+that it begins at the same offset on both sides says nothing, since the disk may have been copied there. Where no epoch
+counts, nothing is believed.
 
 A position that a takeover has found in the target's log may lie in an epoch of which the flow's topic has lost the
 record. There the records behind the point that epochs tell are compared too.
@@ -192,14 +193,14 @@ def _shared(seen: Compared, newest: int, point: int, *, went_back: bool) -> Find
         point: they are not the same beyond that.
         went_back: whether the log is an older copy of its disk. Where it is not known to be, epochs are believed.
     """
-    mine = _at_most(seen, newest)
+    mine, compared = _at_most(seen, newest), True
     while mine is not None:
         answer = seen.answers.get(mine.epoch)
         if answer is None:
             return Ask(mine.epoch)
         point = min(point, answer.end, _end(seen, mine.epoch))
         if mine.epoch == 0:
-            return EpochEnd(0, point)  # the first of any log
+            return EpochEnd(0, point, compared)  # the first of any log
         looked = None
         if answer.epoch == mine.epoch and mine.offset < point:
             looked = seen.looked.get(mine.epoch)
@@ -207,21 +208,20 @@ def _shared(seen: Compared, newest: int, point: int, *, went_back: bool) -> Find
                 return Look(mine.epoch, mine.offset, point)
             went_back = went_back or looked.alike is Alike.OTHER
             if looked.alike is Alike.SAME or not went_back:
-                return _up_to(mine.epoch, point, looked)
+                return _up_to(mine.epoch, point, looked, compared=compared)
+            compared = compared and looked.alike is Alike.OTHER
         if went_back:
             left = seen.answers.get(mine.epoch - 1)
             if left is None:
                 return Ask(mine.epoch - 1)
-            if looked is not None and looked.alike is Alike.UNKNOWN and left.end == mine.offset:
-                return EpochEnd(mine.epoch, point)
             point = min(point, left.end, mine.offset)
         mine = _at_most(seen, mine.epoch - 1)
     return EpochEnd(newest, 0, proven=False) if went_back else EpochEnd(newest, point)
 
 
-def _up_to(epoch: int, point: int, looked: Looked) -> EpochEnd:
+def _up_to(epoch: int, point: int, looked: Looked, *, compared: bool) -> EpochEnd:
     """The point of two logs that have begun an epoch with the same records, as far as anything is known of these."""
-    return EpochEnd(epoch, looked.end, looked.proven) if looked.differs else EpochEnd(epoch, point)
+    return EpochEnd(epoch, looked.end, looked.proven) if looked.differs else EpochEnd(epoch, point, compared)
 
 
 def _at_most(seen: Compared, epoch: int) -> Begun | None:
