@@ -227,8 +227,26 @@ MUTANTS = (
     _in_offsets(
         "what differs behind the first records is the same",
         "source_history.py",
-        "    return EpochEnd(epoch, looked.end, looked.proven) if looked.differs else EpochEnd(epoch, point)\n",
-        "    return EpochEnd(epoch, point)\n",
+        "    return EpochEnd(epoch, looked.end, looked.proven) if looked.differs else EpochEnd",
+        "    return EpochEnd",
+    ),
+    _in_offsets(
+        "an epoch of a restored log counts though its copies are gone",
+        "source_history.py",
+        "            if looked.alike is Alike.SAME or not went_back:\n",
+        "            if looked.alike is not Alike.OTHER:\n",
+    ),
+    _in_offsets(
+        "logs part at the first record that differs",
+        "record_comparison.py",
+        "            return Looked(Alike.SAME, self._last_same, differs=True",
+        "            return Looked(Alike.SAME, self._same_to, differs=True",
+    ),
+    _in_offsets(
+        "records that meet nowhere cannot be compared",
+        "record_comparison.py",
+        "        if not self._opening and not self._apart:\n",
+        "        if not self._opening:\n",
     ),
     Mutant(
         "leader epochs of what is left out are unknown",
@@ -300,6 +318,13 @@ MUTANTS = (
         "if known[key].topic not in certain)",
         "if False)",
         ("tests/duties",),
+    ),
+    Mutant(
+        "an operation that was given up hides the one before",
+        "failover/unfinished.py",
+        "    return {} if before is None else {ENDED_BEFORE: before}\n",
+        "    return {}\n",
+        ("tests/failover",),
     ),
     Mutant(
         "a group that lives on the target is moved",

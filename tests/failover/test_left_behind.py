@@ -170,6 +170,43 @@ def test_a_release_after_a_failover_leaves_groups_where_they_have_read_since(clu
         mirror.stop_in_time()
 
 
+def test_a_release_knows_a_false_alarm_from_applications_that_have_not_read_yet(cluster_a, cluster_b, topic, tmp_path):
+    """A group without members, for which others have written over there; and one that only reads elsewhere there."""
+    name = topic("waits")
+    other, own = f"{name}-other", f"{name}-own"
+    waiting, away = f"{name}-waiting", f"{name}-away"
+    for one in (name, other):
+        create_topic(cluster_a, one, 1)
+        create_topic(cluster_b, one, 1)
+    create_topic(cluster_b, own, 1)
+    file = write_file(
+        tmp_path / "mm2.properties",
+        {name: cluster_a, "b": cluster_b},
+        {f"{name}->b": f"{name},{other}"},
+        SETTINGS | {"groups": f"{name}-.*"},
+    )
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        for one, group in ((name, waiting), (other, away)):
+            written(cluster_a, one, "old", 10)
+            has(cluster_b, one, 10)
+            assert reads(cluster_a, group, one, 10)[-1] == "old-9"
+        written(cluster_b, own, "own", 3)
+        assert reads(cluster_b, away, own, 3)[-1] == "own-2"
+        until(lambda: committed(cluster_b, waiting, name) == {0: 10}, "the group is there", 60)
+        done("failover", file, "--from", name, "--to", "b", "--yes", "--force", "--report", tmp_path)
+        assert committed(cluster_b, away, other) == {0: 10}
+        written(cluster_b, name, "away", 5)
+        for one in (name, other):
+            written(cluster_a, one, "late", 5)
+        assert reads(cluster_a, away, other, 5)[-1] == "late-4"
+        done("release", file, "--flow", f"{name}->b", "--yes")
+        has(cluster_b, name, 20)
+        has(cluster_b, other, 15)
+        until(lambda: next_records(cluster_b, away, other, read(cluster_b, other)) == {0: None}, "it goes on", 60)
+        stays(cluster_b, waiting, name, 10, "away-0")
+        mirror.stop_in_time()
+
+
 def test_a_group_that_was_switched_over_and_back_again_takes_along_what_it_reads_from_then_on(
     cluster_a, cluster_b, topic, tmp_path
 ):
@@ -183,7 +220,11 @@ def test_a_group_that_was_switched_over_and_back_again_takes_along_what_it_reads
         assert reads(cluster_a, group, name, 10)[-1] == "old-9"
         done("switchover", file, "--from", name, "--to", "b", *idle)
         assert reads(cluster_b, group, name, 5)[-1] == "old-14"
-        done("switchover", file, "--from", "b", "--to", name, *idle)
+        with prepared_back(*flows_back(load([str(file)]), name, None), str(file)) as late:
+            late.plan(Kind.FAILBACK, Options())
+            done("switchover", file, "--from", "b", "--to", name, *idle)
+            with pytest.raises(SparkmirrorError, match="applications have gone back"):
+                late.carry_out(Kind.FAILBACK, Options(), print)
         written(cluster_a, name, "new", 10)
         assert reads(cluster_a, group, name, 10)[-1] == "new-4"
         done("release", file, "--flow", f"{name}->b", "--yes")

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from sparkmirror.failover.states import COMMITTING, FENCE, GIVEN_UP, HOME_FENCE, Kind, Step
+from sparkmirror.failover.states import COMMITTING, ENDED_BEFORE, FENCE, GIVEN_UP, HOME_FENCE, Kind, Step
 from sparkmirror.failover.unfinished import (
+    ended_before,
     gives_up,
     is_overtaken,
     said_of_given_up,
@@ -124,6 +125,8 @@ TAKEN = flow_back(HOLD, Kind.FAILOVER, Step.DONE)
         (MOVING, flow_back(None, Kind.FAILOVER, Step.ABANDONED), False),
         (MOVING, flow_back(None, Kind.SWITCHOVER, Step.DONE), True),
         (MOVING, flow_back(None, Kind.FAILBACK, Step.DONE), False),
+        (MOVING, flow_back(None, Kind.SWITCHOVER, Step.ABANDONED, **{ENDED_BEFORE: ["switchover-1", 2]}), True),
+        (MOVING, flow_back(None, Kind.SWITCHOVER, Step.ABANDONED, **{ENDED_BEFORE: ["switchover-1", 1]}), False),
         (replace(MOVING, began_ms=2), flow_back(None, Kind.FAILOVER, Step.DONE), False),
         (begun(Kind.FAILBACK, Step.COMPARING, {}), TAKEN, False),
         (begun(Kind.SWITCHOVER, Step.IDLING, COMPARED), TAKEN, False),
@@ -132,6 +135,17 @@ TAKEN = flow_back(HOLD, Kind.FAILOVER, Step.DONE)
 )
 def test_a_failback_is_overtaken_when_an_operation_to_its_cluster_has_ended_since(failback, back, overtaken):
     assert is_overtaken(failback, back) is overtaken
+
+
+def test_the_last_operation_that_ended_is_known_behind_those_that_were_given_up():
+    done = begun(Kind.SWITCHOVER, Step.DONE, {})
+    fact = ended_before(done)
+    assert fact == {ENDED_BEFORE: [done.id, done.began_ms]}
+    assert ended_before(begun(Kind.FAILOVER, Step.ABANDONED, fact)) == fact
+    assert ended_before(begun(Kind.FAILBACK, Step.ABANDONED, fact)) == fact
+    assert ended_before(begun(Kind.FAILBACK, Step.DONE, fact)) == {}, "applications are where they were before"
+    assert ended_before(begun(Kind.FAILOVER, Step.ABANDONED, {})) == {}
+    assert ended_before(None) == {}
 
 
 def test_one_that_is_overtaken_is_given_up_and_waits_for_an_operation_that_has_not_ended():

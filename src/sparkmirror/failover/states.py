@@ -114,6 +114,10 @@ HELD_BEFORE = "held_before"
 """The fact that has the order by which an earlier operation held the flow: it counts again if this is taken back."""
 
 
+ENDED_BEFORE = "ended_before"
+"""The fact that has the last failover or switchover that came to its end before this operation: id and begin in
+milliseconds. An operation that is given up must not hide it."""
+
 GIVEN_UP = "given_up"
 """The fact that has the id of the operation whose place this one has taken: a hold of that one is its own."""
 

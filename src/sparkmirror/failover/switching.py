@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 from sparkmirror.config import FlowConfig, MirrorConfig, Side
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.errors import ConfigError, SparkmirrorError
+from sparkmirror.errors import BrokerError, ConfigError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, doubt, failback, fence, look, moves, plan
 from sparkmirror.failover.changes import changes
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.failback import Failback
+from sparkmirror.failover.living_there import living_there
 from sparkmirror.failover.operator import Operator, operating
 from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out
 from sparkmirror.failover.report import Report
@@ -40,6 +41,7 @@ from sparkmirror.failover.states import (
     can_be_taken_back,
 )
 from sparkmirror.failover.unfinished import (
+    ended_before,
     gives_up,
     is_overtaken,
     may_give_up,
@@ -56,10 +58,9 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets, fetch_offsets
 from sparkmirror.kafka.store import Store
 from sparkmirror.naming import internal_topic
-from sparkmirror.offsets.group_commits import landed, merged
-from sparkmirror.offsets.group_records import GroupLeft, commits_of, tried_of
+from sparkmirror.offsets.group_records import GroupLeft
 from sparkmirror.offsets.ledger import Operation
-from sparkmirror.offsets.left_offsets import Moved, at_release, came_back, moved_at, used
+from sparkmirror.offsets.left_offsets import Moved, at_release, came_back, moved_at
 from sparkmirror.offsets.orders import HOLD_KEY
 from sparkmirror.offsets.state import JournalState
 
@@ -230,7 +231,8 @@ class Desk:
                 back = _moved_back(self._store.state, self._record_of_back() if answers else None)
                 moved = sorted(look.moved_while_held(self._store.state, back=back))
                 self._store.write([], tombstones=came_back(self._store.state.left, back))
-                operator.begin(kind, self._sides.flow, facts | {MOVED_BEFORE: moved})
+                before = ended_before(self._store.state.ledger.operation)
+                operator.begin(kind, self._sides.flow, facts | before | {MOVED_BEFORE: moved})
             else:
                 operator.resume()
                 tell(f"going on with {unfinished.id}: {Step[unfinished.step].value}")
@@ -331,8 +333,21 @@ class Desk:
             operator.resume()
             operator.go_to(Step.UNDOING)
             if unfinished.facts.get(COMMITTING) and unfinished.kind != Kind.FAILBACK.value:
-                self._store.write([], tombstones=list(self._store.state.left))  # nothing was left behind
+                self._stay(operator, unfinished, tell)
             return self.report(carry_out(operator, self._steps(operator, tell), tell))
+
+    def _stay(self, operator: Operator, unfinished: Operation, tell: Tell) -> None:
+        """Has the groups that an operation has moved stay on the source: they have left nothing behind there.
+
+        What was committed for them on the target is the flow's; a target that does not answer tells nothing of those
+        commits that were broken off.
+        """
+        left = self._store.state.left.items()
+        self._store.write([], tombstones=[key for key, one in left if one.time_ms >= unfinished.began_ms])
+        try:
+            Procedure(self._sides, self._file, operator, tell).settle_commits()
+        except (BrokerError, LinkError) as failure:
+            tell(f"which offsets {self._sides.target.alias} has taken is not known, and such offsets stay: {failure}")
 
     def release(self, tell: Tell, *, fence_only: bool = False) -> None:
         """Lets the flow copy again, and takes away what an operation has denied on the source.
@@ -373,7 +388,7 @@ class Desk:
         A group that does not answer is asked by the flow.
         """
         held_ms = 0 if state.held is None else state.held.time_ms
-        there = self._living_there(state)
+        there = living_there(self._sides, state)
         try:
             look.check_source(self._sides)
             back = _moved_back(state, self._record_of_back())
@@ -387,14 +402,6 @@ class Desk:
         still = {key: one for key, one in state.left.items() if key not in gone}
         now = at_release(still, names, found, held_ms)
         return now, (*gone, *(key for key in still if key not in now))
-
-    def _living_there(self, state: JournalState) -> set[str]:
-        """The groups that have members on the target, or that consumers have used there."""
-        names = {*_groups_of(state), *(one.group for one in state.left.values())}
-        there = look.standing_there(self._sides.target, names, self._sides.flow.admin_timeout_ms)
-        records = state.committed.values()
-        commits = merged(commits_of(records), landed(tried_of(records), there.offsets))
-        return {*used(there.offsets, commits), *(name for name in names if there.is_active(name)), *there.unreadable}
 
     def report(self, operation: Operation) -> Report:
         """What is to be said of an operation now.
@@ -512,7 +519,11 @@ class BackDesk(Desk):
     def _check_clusters(self) -> None:
         failback.check_same(self._sides)
         unfinished = self.unfinished
-        if unfinished is not None and is_overtaken(unfinished, self._record_of_back()):
+        if unfinished is None:
+            assert self._back.store is not None
+            self._back.store.follow()  # hours may have passed since the plan was made
+            self._check_not_there()
+        elif is_overtaken(unfinished, self._record_of_back()):
             raise SparkmirrorError(told_of_unfinished(unfinished, overtaken=True))
 
     def _check_not_there(self) -> None:

@@ -5,7 +5,9 @@ Invariant: each refusal names a command that works in the state that the operati
 
 from __future__ import annotations
 
-from sparkmirror.failover.states import COMMITTING, ENDED, Kind, Step, at_home, can_be_taken_back, holders
+from typing import Any
+
+from sparkmirror.failover.states import COMMITTING, ENDED, ENDED_BEFORE, Kind, Step, at_home, can_be_taken_back, holders
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.state import JournalState
 
@@ -86,10 +88,18 @@ def went_back(since_ms: int, back: JournalState) -> str:
         since_ms: the moment, milliseconds since 1970, by the clock of the operator's machine.
         back: the state of the flow back's internal topic.
     """
-    newest = back.ledger.operation
-    if newest is None or newest.kind == Kind.FAILBACK.value or newest.step != Step.DONE.name:
-        return ""
-    return newest.id if newest.began_ms > since_ms else ""
+    identity, began_ms = ended_before(back.ledger.operation).get(ENDED_BEFORE, ["", 0])
+    return str(identity) if began_ms > since_ms else ""
+
+
+def ended_before(newest: Operation | None) -> dict[str, list[Any]]:
+    """The fact of an operation that is begun behind ``newest``, see `states.ENDED_BEFORE`; empty if there is none."""
+    if newest is None or (newest.kind == Kind.FAILBACK.value and newest.step == Step.DONE.name):
+        return {}
+    if newest.step == Step.DONE.name:
+        return {ENDED_BEFORE: [newest.id, newest.began_ms]}
+    before = newest.facts.get(ENDED_BEFORE)
+    return {} if before is None else {ENDED_BEFORE: before}
 
 
 def told_of_unfinished(unfinished: Operation, *, overtaken: bool = False) -> str:
