@@ -15,6 +15,8 @@ from sparkmirror.failover.states import Kind
 from sparkmirror.failover.switching import flows_back, prepared_back
 from sparkmirror.lab.cluster import LabCluster
 from tests.failover.clients import next_records
+from tests.failover.dying import COMMITTED
+from tests.failover.test_switching import begun, died
 from tests.flow.logs import read
 from tests.flow.running import Running, commit, committed, create_topic, until, write_file
 from tests.flow.test_torn_while_idle import IDENTITY, write
@@ -204,6 +206,46 @@ def test_a_release_knows_a_false_alarm_from_applications_that_have_not_read_yet(
         has(cluster_b, other, 15)
         until(lambda: next_records(cluster_b, away, other, read(cluster_b, other)) == {0: None}, "it goes on", 60)
         stays(cluster_b, waiting, name, 10, "away-0")
+        mirror.stop_in_time()
+
+
+def test_an_operation_that_is_given_up_by_force_forgets_nothing_of_earlier_ones_and_its_commits_are_the_flows(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    name = topic("forced")
+    before, given_up = f"{name}-before", f"{name}-given-up"
+    for each in (cluster_a, cluster_b):
+        create_topic(each, name, 1)
+    file = write_file(
+        tmp_path / "mm2.properties",
+        {name: cluster_a, "b": cluster_b},
+        {f"{name}->b": name},
+        SETTINGS | {"groups": f"{name}-.*", "sync.group.offsets.enabled": "false"},
+    )
+    across = ("--from", name, "--to", "b", "--yes", "--report", str(tmp_path))
+    idle = ("--wait-for-idle", "1")
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        written(cluster_a, name, "old", 30)
+        has(cluster_b, name, 30)
+        assert reads(cluster_a, before, name, 15)[-1] == "old-14"
+        done("failover", file, *across, "--force")
+        assert reads(cluster_b, before, name, 5)[-1] == "old-19"
+        done("release", file, "--flow", f"{name}->b", "--yes")
+        commit(cluster_a, given_up, name, {0: 10})
+        written(cluster_a, name, "more", 1)
+        has(cluster_b, name, 31)
+        time.sleep(ROUNDS_SECONDS)
+        died(begun(file, "switchover", *across, *idle, dies_in=COMMITTED))
+        assert committed(cluster_b, given_up, name) == {0: 10}
+        done("switchover", file, *across, "--abandon", "--force")
+        set_to(cluster_b, before, name, 3)
+        set_to(cluster_a, given_up, name, 5)
+        written(cluster_a, name, "last", 1)
+        has(cluster_b, name, 32)
+        time.sleep(ROUNDS_SECONDS)
+        done("switchover", file, *across, *idle)
+        assert committed(cluster_b, before, name) == {0: 3}
+        assert committed(cluster_b, given_up, name) == {0: 5}
         mirror.stop_in_time()
 
 
