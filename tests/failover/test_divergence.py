@@ -13,7 +13,7 @@ from sparkmirror.failover.divergence import Divergent, export, keep_in_topics, k
 from sparkmirror.kafka.epochs import newest_epochs
 from sparkmirror.model import TopicPartition
 from tests.flow.logs import read
-from tests.flow.running import create_topic, ends
+from tests.flow.running import create_topic, ends, until
 
 LARGE = 3_000_000
 
@@ -37,6 +37,7 @@ def written(cluster_a, topic):
     producer.begin_transaction()
     producer.produce(name, b"x" * LARGE, b"large", 0)
     producer.commit_transaction(30)
+    until(lambda: ends(cluster_a, name)[0] == 3 * (3 + 1) + 1 + 1, "the last marker is there: brokers write it later")
     return name
 
 
