@@ -221,7 +221,7 @@ MUTANTS = (
     _in_offsets(
         "an epoch that was given out twice counts as the same",
         "source_history.py",
-        "            went_back = went_back or looked.alike is Alike.OTHER\n",
+        "            went_back = went_back or (looked.alike is Alike.OTHER and looked.proven)\n",
         "            return EpochEnd(mine.epoch, point)\n",
     ),
     _in_offsets(

@@ -10,9 +10,11 @@ topics of the target's own, says nothing of this flow's source.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from sparkmirror.config import Isolation
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.topics import remote_topic
@@ -41,9 +43,12 @@ def living_there(sides: Sides, state: JournalState) -> set[str]:
     names = {*(one.group for one in state.groups.values()), *moved}
     there = look.standing_there(sides.target, names, sides.flow.admin_timeout_ms)
     copies = {copy_of(sides, place): place for place in state.progress}
-    offsets = {group: {place: own[place] for place in own.keys() & copies} for group, own in there.offsets.items()}
     records = state.committed.values()
-    commits = merged(commits_of(records), landed(tried_of(records), offsets))
+    commits = merged(commits_of(records), landed(tried_of(records), there.offsets))
+    offsets = {
+        group: {place: own[place] for place in own.keys() & (copies.keys() | commits.get(group, {}).keys())}
+        for group, own in there.offsets.items()
+    }
     found = {*used(offsets, commits), *(name for name in names if there.is_active(name)), *there.unreadable}
     return found | _waited_for(sides, state, {name: offsets[name] for name in moved - found if name in offsets}, copies)
 
@@ -60,7 +65,7 @@ def _waited_for(
     copies: Mapping[TopicPartition, TopicPartition],
 ) -> set[str]:
     """The groups for which records of others lie in the copies that they read, behind what the flow has copied."""
-    places = {place for own in offsets.values() for place in own}
+    places = {place for own in offsets.values() for place in own if place in copies}
     written = others_behind(sides, state, {place: copies[place] for place in places})
     return {group for group, own in offsets.items() if any(written.get(place, -1) >= own[place][0] for place in own)}
 
@@ -69,6 +74,8 @@ def others_behind(
     sides: Sides, state: JournalState, copies: Mapping[TopicPartition, TopicPartition]
 ) -> dict[TopicPartition, int]:
     """The last offset at which others have written to copies, behind what the flow has there, where they have.
+
+    A partition that does not answer counts as written to: a group that stays where it is skips nothing.
 
     Args:
         sides: the flow and its clusters.
@@ -82,20 +89,22 @@ def others_behind(
     present = sorted(copies.keys() - admin.absent(sides.target, copies, timeout_ms))
     if not present:
         return {}
-    starts = admin.list_offsets(sides.target, present, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
-    ends = admin.list_offsets(sides.target, present, OffsetSpec.LATEST, timeout_ms=timeout_ms)
-    known = {place: state.progress[copies[place]] for place in present}
+    starts = admin.find_offsets(sides.target, present, OffsetSpec.EARLIEST, timeout_ms=timeout_ms).found
+    ends = admin.find_offsets(sides.target, sorted(starts), OffsetSpec.LATEST, timeout_ms=timeout_ms).found
+    silent = dict.fromkeys((place for place in present if place not in ends), sys.maxsize)
+    known = {place: state.progress[copies[place]] for place in ends}
     spans = {
         place: Span(max(starts[place], known[place].reached.end, known[place].target + 1), ends[place])
-        for place in present
+        for place in ends
     }
     some = {place: span for place, span in spans.items() if span.end - span.first > 0}
     few = {place: span for place, span in some.items() if span.end - span.first <= MOST}
     maps = KnownMaps(sides).of({copies[place] for place in few})
     mine: Collection[int] = {one for each in maps.values() for one in each.producer_ids}
-    found = read_records(sides.target, few, _offsets, timeout_ms, without=mine).complete() if few else {}
+    everything = Isolation.READ_UNCOMMITTED  # an open transaction is somebody's too, and must not be waited for
+    found = read_records(sides.target, few, _offsets, timeout_ms, everything, mine).found if few else {}
     last = {place: max(offsets) for place, offsets in found.items() if offsets}
-    return last | {place: span.end - 1 for place, span in some.items() if place not in few}
+    return silent | last | {place: span.end - 1 for place, span in some.items() if place not in found}
 
 
 def _offsets(table: Any) -> list[int]:

@@ -118,6 +118,10 @@ ENDED_BEFORE = "ended_before"
 """The fact that has the last failover or switchover that came to its end before this operation: id and begin in
 milliseconds. An operation that is given up must not hide it."""
 
+LEFT_BEFORE = "left_before"
+"""The fact that has the groups that had left something behind when the operation was begun: they stay where they live
+if it is given up."""
+
 GIVEN_UP = "given_up"
 """The fact that has the id of the operation whose place this one has taken: a hold of that one is its own."""
 

@@ -34,6 +34,7 @@ from sparkmirror.failover.states import (
     GIVEN_UP,
     HELD_BEFORE,
     HOME_FENCE,
+    LEFT_BEFORE,
     MOVED_BEFORE,
     Kind,
     Step,
@@ -230,8 +231,10 @@ class Desk:
                 facts = options.facts | {"answers": answers} | given_up | self._inherited_fence(kind)
                 back = _moved_back(self._store.state, self._record_of_back() if answers else None)
                 moved = sorted(look.moved_while_held(self._store.state, back=back))
-                self._store.write([], tombstones=came_back(self._store.state.left, back))
+                gone, left = came_back(self._store.state.left, back), self._store.state.left.items()
                 before = ended_before(self._store.state.ledger.operation)
+                before[LEFT_BEFORE] = sorted({one.group for key, one in left if key not in gone})
+                self._store.write([], tombstones=gone)
                 operator.begin(kind, self._sides.flow, facts | before | {MOVED_BEFORE: moved})
             else:
                 operator.resume()
@@ -331,9 +334,9 @@ class Desk:
                 )
             self._check_taken_back(unfinished, force)
             operator.resume()
-            operator.go_to(Step.UNDOING)
             if unfinished.facts.get(COMMITTING) and unfinished.kind != Kind.FAILBACK.value:
-                self._stay(operator, unfinished, tell)
+                self._stay(operator, unfinished, tell)  # before the step: whoever goes on does it again
+            operator.go_to(Step.UNDOING)
             return self.report(carry_out(operator, self._steps(operator, tell), tell))
 
     def _stay(self, operator: Operator, unfinished: Operation, tell: Tell) -> None:
@@ -342,8 +345,8 @@ class Desk:
         What was committed for them on the target is the flow's; a target that does not answer tells nothing of those
         commits that were broken off.
         """
-        left = self._store.state.left.items()
-        self._store.write([], tombstones=[key for key, one in left if one.time_ms >= unfinished.began_ms])
+        left, before = self._store.state.left.items(), set(unfinished.facts.get(LEFT_BEFORE, ()))
+        self._store.write([], tombstones=[key for key, one in left if one.group not in before])
         try:
             Procedure(self._sides, self._file, operator, tell).settle_commits()
         except (BrokerError, LinkError) as failure:

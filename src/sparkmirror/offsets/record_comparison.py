@@ -151,7 +151,9 @@ class Comparison:
         """What is known, when there is nothing more to compare."""
         if not self._opening and not self._apart:
             return Looked(Alike.UNKNOWN, self._end)
-        if not all(self._opening) or not self._opening:
+        if not self._opening:  # a flow leaves records out, and compaction removes them: this alone proves nothing
+            return Looked(Alike.OTHER, self._first, proven=False)
+        if not all(self._opening):
             return Looked(Alike.OTHER, self._first, differs=True)
         if self._differs:
             return Looked(Alike.SAME, self._last_same, differs=True, proven=self._same_to == self._until)

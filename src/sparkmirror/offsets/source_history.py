@@ -206,7 +206,7 @@ def _shared(seen: Compared, newest: int, point: int, *, went_back: bool) -> Find
             looked = seen.looked.get(mine.epoch)
             if looked is None:
                 return Look(mine.epoch, mine.offset, point)
-            went_back = went_back or looked.alike is Alike.OTHER
+            went_back = went_back or (looked.alike is Alike.OTHER and looked.proven)
             if looked.alike is Alike.SAME or not went_back:
                 return _up_to(mine.epoch, point, looked, compared=compared)
             compared = compared and looked.alike is Alike.OTHER
