@@ -221,7 +221,7 @@ MUTANTS = (
     _in_offsets(
         "an epoch that was given out twice counts as the same",
         "source_history.py",
-        "            went_back = went_back or (looked.alike is Alike.OTHER and looked.proven)\n",
+        "            went_back = went_back or looked.alike is Alike.OTHER\n",
         "            return EpochEnd(mine.epoch, point)\n",
     ),
     _in_offsets(
@@ -241,12 +241,6 @@ MUTANTS = (
         "record_comparison.py",
         "            return Looked(Alike.SAME, self._last_same, differs=True",
         "            return Looked(Alike.SAME, self._same_to, differs=True",
-    ),
-    _in_offsets(
-        "records that meet nowhere cannot be compared",
-        "record_comparison.py",
-        "        if not self._opening and not self._apart:\n",
-        "        if not self._opening:\n",
     ),
     Mutant(
         "leader epochs of what is left out are unknown",

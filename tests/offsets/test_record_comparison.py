@@ -76,25 +76,6 @@ def test_logs_part_behind_the_last_record_that_is_the_same_though_a_marker_lies_
     assert result == Looked(Alike.SAME, 2_500, differs=True)
 
 
-def test_records_where_none_were_copied_beside_copies_of_none_are_other_records():
-    comparison = Comparison(100, 200)
-    part = comparison.next()
-    assert part is not None
-    assert comparison.opens
-    comparison.take(part, [], part.end, 10, apart=True)
-    while (part := comparison.next()) is not None:
-        comparison.take(part, [], part.end, 10)
-    assert comparison.result == Looked(Alike.OTHER, 100, proven=False)
-    comparison = Comparison(0, 1_000)
-    part = comparison.next()
-    assert part is not None
-    comparison.take(part, [], part.end, 10, apart=True)
-    part = comparison.next()
-    assert part is not None
-    comparison.take(part, [Pair(at, same=True) for at in range(300, 400)], part.end, 10)
-    assert comparison.result.alike is Alike.SAME, "further on both have the same"
-
-
 def test_what_a_long_span_costs_is_bounded():
     result, read, _ = compared(0, 10_000_000, ())
     assert result == Looked(Alike.SAME, 10_000_000)

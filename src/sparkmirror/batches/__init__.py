@@ -41,7 +41,7 @@ from sparkmirror.batches.select import (
     TargetTopic,
     keep,
     needs,
-    only,
+    of_producers,
     producers,
     unknown_producers,
 )
@@ -79,7 +79,7 @@ __all__ = [
     "merge",
     "merge_all",
     "needs",
-    "only",
+    "of_producers",
     "producers",
     "rewrite",
     "stretches",

@@ -105,7 +105,7 @@ def producers(producer_ids: Sequence[int] | set[int] | frozenset[int]) -> Longs:
     return np.array(sorted(producer_ids), np.int64)
 
 
-def only(kept: Kept, indexed: Indexed, producer_ids: Longs) -> Kept:
+def of_producers(kept: Kept, indexed: Indexed, producer_ids: Longs) -> Kept:
     """The same without the batches of all other producers (see ``producers``)."""
     others = kept.mask & ~np.isin(indexed.producer_id, producer_ids)
     return Kept(reasons=np.where(others, np.uint8(Reason.LOOP), kept.reasons), start_offset=kept.start_offset)

@@ -131,13 +131,10 @@ class CopiedRecords:
             self._source, spans, looking, {place: place for place in spans}, self._flow.isolation, None
         )
         expected = {place: _copies(read.records, looking[place].offsets) for place, read in originals.items()}
-        spans_of = {
-            place: Span(min(one), max(one) + 1) if one else _beside(looking[place], wanted[place], originals[place])
-            for place, one in expected.items()
-        }
         copies = {
-            place: Span(max(span.first, looking[place].copies.first), min(span.end, looking[place].copies.end))
-            for place, span in spans_of.items()
+            place: Span(max(min(one), looking[place].copies.first), min(max(one) + 1, looking[place].copies.end))
+            for place, one in expected.items()
+            if one
         }
         copies = {place: span for place, span in copies.items() if span.first < span.end}
         there = {place: looking[place].there for place in copies}
@@ -156,8 +153,7 @@ class CopiedRecords:
             reached = seen.end if place in found else one.copies.end
             unread = [record.offset for copy, record in originally.items() if reached <= copy < one.copies.end]
             size = sum(record.size for record in read.records)
-            apart = not originally and _has_copies(one.offsets, [record.offset for record in seen.records])
-            one.comparison.take(wanted[place], pairs, min([read.end, *unread]), size, apart=apart)
+            one.comparison.take(wanted[place], pairs, min([read.end, *unread]), size)
 
     def _bounds(
         self,
@@ -208,20 +204,6 @@ def _wanted(looking: Looking, *, over: bool) -> dict[TopicPartition, Part]:
         if part is not None:
             wanted[place] = part
     return wanted
-
-
-def _beside(one: _Looking, part: Part, read: Read[_Record]) -> Span:
-    """Where copies of a part would lie of which the source has none, but has records where none were copied."""
-    strangers = any(one.offsets.is_exact(record.offset) for record in read.records)
-    first, end = one.offsets.source_to_target(part.first), one.offsets.source_to_target(min(read.end, part.end))
-    if not strangers or not one.comparison.opens or first is None or end is None:
-        return Span(0, 0)
-    return Span(first, end)
-
-
-def _has_copies(offsets: OffsetMap, there: Sequence[int]) -> bool:
-    """Whether the flow has put one of the records at these target offsets there."""
-    return any(offsets.is_exact_back(each) and offsets.has(each, each) for each in there)
 
 
 def _copies(records: Sequence[_Record], offsets: OffsetMap) -> dict[int, _Record]:

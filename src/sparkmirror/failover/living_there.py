@@ -4,8 +4,8 @@ A group that was moved to the target lives there once a consumer has used it. It
 applications have gone to the target: records that the flow did not write lie behind what it has copied, and the group
 that stands before them has not read them yet. After a false alarm nobody has used the group, and nobody has written.
 
-Invariants: only copies of the flow tell; what another flow commits for a group of the same name, or the group's use of
-topics of the target's own, says nothing of this flow's source.
+Invariants: only copies of the flow tell, and partitions in which it has committed for the group itself; what another
+flow commits for a group of the same name, or the group's use of other topics, says nothing of this flow's source.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def living_there(sides: Sides, state: JournalState) -> set[str]:
     moved = {one.group for one in state.left.values()}
     names = {*(one.group for one in state.groups.values()), *moved}
     there = look.standing_there(sides.target, names, sides.flow.admin_timeout_ms)
-    copies = {copy_of(sides, place): place for place in state.progress}
+    copies = {TopicPartition(remote_topic(sides.flow, each.topic), each.partition): each for each in state.progress}
     records = state.committed.values()
     commits = merged(commits_of(records), landed(tried_of(records), there.offsets))
     offsets = {
@@ -51,11 +51,6 @@ def living_there(sides: Sides, state: JournalState) -> set[str]:
     }
     found = {*used(offsets, commits), *(name for name in names if there.is_active(name)), *there.unreadable}
     return found | _waited_for(sides, state, {name: offsets[name] for name in moved - found if name in offsets}, copies)
-
-
-def copy_of(sides: Sides, place: TopicPartition) -> TopicPartition:
-    """Where the flow puts a partition of the source."""
-    return TopicPartition(remote_topic(sides.flow, place.topic), place.partition)
 
 
 def _waited_for(

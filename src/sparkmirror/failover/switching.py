@@ -335,7 +335,7 @@ class Desk:
             self._check_taken_back(unfinished, force)
             operator.resume()
             if unfinished.facts.get(COMMITTING) and unfinished.kind != Kind.FAILBACK.value:
-                self._stay(operator, unfinished, tell)  # before the step: whoever goes on does it again
+                self._stay(operator, unfinished, tell)  # before the step: resumed, it is done again
             operator.go_to(Step.UNDOING)
             return self.report(carry_out(operator, self._steps(operator, tell), tell))
 

@@ -102,7 +102,7 @@ class _Reading(Generic[T]):
             aborted = [(one.producer_id, one.first_offset) for one in told]
             try:
                 kept = batches.keep(index, start_offset=self.offset, aborted=aborted, dropped_producers=wanted.without)
-                kept = kept if self.only is None else batches.only(kept, index, self.only)
+                kept = kept if self.only is None else batches.of_producers(kept, index, self.only)
                 self.found += wanted.take(batches.decode(index, kept, until=self.span.end))
             except BatchError as damage:
                 self.fail(CORRUPT_MESSAGE, str(damage))

@@ -7,14 +7,12 @@ compared, as far as budgets go; of a longer span its first and last ones, and so
 Bisection would not find the first difference: what is sent again may be the same at one offset, other records at the
 next, and the same again behind it. So from where a difference is known, records are compared from the first one on.
 
-Two histories need not have a record at the same offset anywhere: a transaction's marker shifts one against the other.
-So records at offsets that were passed over as holes, beside copies of records that the source does not have, are other
-records. Where some are the same and later ones differ, the logs part behind the last one that is the same: what lies
-between the two has no copy.
+Where some records are the same and later ones differ, the logs part behind the last one that is the same: what lies
+between the two has no copy, since a transaction's marker lay there, or the copy is gone.
 
 Invariants: a record is believed to be the same only where no compared record before it differs; where budgets end
-before the first difference is found, nothing behind what was compared is believed; records without a copy say nothing
-by themselves; each answer moves the comparison on, so it ends.
+before the first difference is found, nothing behind what was compared is believed; records without a copy say nothing;
+each answer moves the comparison on, so it ends.
 """
 
 from __future__ import annotations
@@ -74,7 +72,6 @@ class Comparison:
         self._first, self._end = first, end
         self._same_to = first  # all compared below it is the same
         self._last_same = first  # the offset behind the last record that is known to be
-        self._apart = False
         self._until = end  # from there on all compared is the same, or a record is another
         self._differs = False
         self._opening: list[bool] = []
@@ -101,12 +98,7 @@ class Comparison:
             del self._probes[0]
         return Part(self._probes[0], self._probes[0] + PROBE) if self._probes else None
 
-    @property
-    def opens(self) -> bool:
-        """Whether no record with a copy has been seen yet."""
-        return not self._opening
-
-    def take(self, part: Part, pairs: Sequence[Pair], read_to: int, size: int, *, apart: bool = False) -> None:
+    def take(self, part: Part, pairs: Sequence[Pair], read_to: int, size: int) -> None:
         """Takes what was seen.
 
         Args:
@@ -114,10 +106,7 @@ class Comparison:
             pairs: the records with copies, in order.
             read_to: the offset up to which that is all; where nothing could be read, as if all had been.
             size: bytes of the records.
-            apart: whether the source has records where none were copied, and there are copies of records that it does
-                not have.
         """
-        self._apart = self._apart or apart
         read_to = read_to if part.first < read_to < part.end else part.end
         self._bytes -= size
         other = next((pair.offset for pair in pairs if not pair.same), None)
@@ -149,10 +138,8 @@ class Comparison:
     @property
     def result(self) -> Looked:
         """What is known, when there is nothing more to compare."""
-        if not self._opening and not self._apart:
+        if not self._opening:
             return Looked(Alike.UNKNOWN, self._end)
-        if not self._opening:  # a flow leaves records out, and compaction removes them: this alone proves nothing
-            return Looked(Alike.OTHER, self._first, proven=False)
         if not all(self._opening):
             return Looked(Alike.OTHER, self._first, differs=True)
         if self._differs:

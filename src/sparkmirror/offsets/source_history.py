@@ -9,9 +9,9 @@ A log whose disk is an older copy has given out epochs again, for other records:
 copy, and may have begun there before. So where a log has lost something, the records of the greatest epoch that both
 have are compared with what was copied, and where its first ones are others those of the next below. A log that has
 begun an epoch with the same records has all that lies before it too; what lies in the epoch is the same up to the first
-record that differs. Where nothing can be seen, since those records are gone, an epoch of such a log does not count:
-that it begins at the same offset on both sides says nothing, since the disk may have been copied there. Where no epoch
-counts, nothing is believed.
+record that differs. Where nothing can be seen, since those records are gone, or those of the two lie at other offsets
+(markers of transactions), an epoch of such a log does not count: that it begins at the same offset on both sides says
+nothing, since the disk may have been copied there. Where no epoch counts, nothing is believed.
 
 A position that a takeover has found in the target's log may lie in an epoch of which the flow's topic has lost the
 record. There the records behind the point that epochs tell are compared too.
@@ -206,7 +206,7 @@ def _shared(seen: Compared, newest: int, point: int, *, went_back: bool) -> Find
             looked = seen.looked.get(mine.epoch)
             if looked is None:
                 return Look(mine.epoch, mine.offset, point)
-            went_back = went_back or (looked.alike is Alike.OTHER and looked.proven)
+            went_back = went_back or looked.alike is Alike.OTHER
             if looked.alike is Alike.SAME or not went_back:
                 return _up_to(mine.epoch, point, looked, compared=compared)
             compared = compared and looked.alike is Alike.OTHER
