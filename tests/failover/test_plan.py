@@ -8,10 +8,11 @@ import pytest
 
 from sparkmirror.failover.look import PartitionState, SourceState
 from sparkmirror.failover.moves import GroupMove, MovedPlace
-from sparkmirror.failover.plan import Plan, decide
+from sparkmirror.failover.plan import Plan, decide, held_before
 from sparkmirror.failover.states import Kind
 from sparkmirror.kafka.groups import Committed, GroupListing
-from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.model import NO_OFFSET, Alias, FlowName, TopicPartition
+from sparkmirror.offsets.orders import HoldOrder
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
 LEVEL = PartitionState(partition=HERE, target=THERE, position=100, end=100, seen_ms=1)
@@ -106,3 +107,13 @@ def test_many_names_are_cut_short():
         Kind.FAILOVER, GONE, moves=[replace(MOVE, group=f"g{n}", hindrance="members", active=True) for n in range(9)]
     )
     assert "g4 and 4 more" in made.refusals[0]
+
+
+def test_what_a_flow_that_is_held_since_an_earlier_operation_lacks_is_told():
+    flow = FlowName(source=Alias("a"), target=Alias("b"))
+    hold = HoldOrder(operation="failover-1", reason="failover to b (failover-1)", time_ms=1_700_000_000_000, by="me")
+    assert held_before(flow, None) == ()
+    (said,) = held_before(flow, hold)
+    assert said == (
+        "a->b is stopped since 2023-11-14T22:13:20Z by failover to b (failover-1): what a took since then is not on b"
+    )

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from sparkmirror.failover.look import PartitionState, SourceState
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.states import Kind
-from sparkmirror.model import NO_OFFSET
+from sparkmirror.model import NO_OFFSET, FlowName
+from sparkmirror.offsets.orders import HoldOrder
 
 SHOWN = 5
 """So many names are given in a line."""
@@ -182,6 +184,16 @@ def _warnings(
     if paused:
         found.append(f"topics are paused, and lack what came since: {some(paused)}")
     return found
+
+
+def held_before(flow: FlowName, held: HoldOrder | None) -> tuple[str, ...]:
+    """What an operation does not find on the target, where an earlier one holds the flow still."""
+    if held is None:
+        return ()
+    since = f"{datetime.fromtimestamp(held.time_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return (
+        f"{flow} is stopped since {since} by {held.reason}: what {flow.source} took since then is not on {flow.target}",
+    )
 
 
 def some(names: Sequence[str]) -> str:

@@ -202,6 +202,7 @@ class Desk:
             notes=(
                 *_changed(self._sides, source),
                 *_shut_out(flow, options, self._file),
+                *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
                 *((said_of_given_up(unfinished),) if unfinished is not None and given_up else ()),
             ),
             paused=sorted(order.topic for order in state.paused.values()),

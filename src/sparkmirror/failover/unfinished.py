@@ -66,19 +66,20 @@ def is_overtaken(unfinished: Operation, back: JournalState | None) -> bool:
     """Whether applications have gone to the cluster of a failback another way meanwhile: it has nothing left to do.
 
     A failback compares while the flow back runs. One that is held later was stopped by an operation to that cluster,
-    and one that was released since has that operation on record still.
+    and one that was released since has that operation on record still. One that has not compared yet would take for
+    left behind what applications have written there since.
 
     Args:
         unfinished: the operation.
         back: the state of the flow back's internal topic, where it can be read.
     """
-    compared = Step.COMPARING.name in unfinished.facts.get("times", {})
-    if unfinished.kind != Kind.FAILBACK.value or not compared or back is None:
+    if unfinished.kind != Kind.FAILBACK.value or back is None:
         return False
+    if went_back(unfinished.began_ms, back):
+        return True
+    compared = Step.COMPARING.name in unfinished.facts.get("times", {})
     begun = unfinished_of(back)
-    if back.held is None:
-        return went_back(unfinished.began_ms, back) != ""
-    return begun is None or back.held.operation not in holders(begun)
+    return compared and back.held is not None and (begun is None or back.held.operation not in holders(begun))
 
 
 def went_back(since_ms: int, back: JournalState) -> str:

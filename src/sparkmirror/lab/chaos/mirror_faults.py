@@ -237,15 +237,20 @@ def all_stand(copy: Copy, output: str) -> bool:
 
 
 def _limit(site: Site, copy: Copy, size: str) -> None:
-    """Sets the largest batch that a copy takes."""
+    """Sets the largest batch that a copy takes; tries again while other faults keep its brokers away."""
     wanted = ConfigEntry(_LIMIT, size, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, copy.copy, incremental_configs=[wanted])
     client = site.client(copy.target)
-    try:
-        for future in client.incremental_alter_configs([resource]).values():
-            future.result(ANSWER_SECONDS)
-    except KafkaException as failure:
-        raise LabError(f"cluster {copy.target}: {_LIMIT} of {copy.copy} cannot be set: {failure}") from failure
+
+    def is_set() -> bool:
+        try:
+            for future in client.incremental_alter_configs([resource]).values():
+                future.result(ANSWER_SECONDS)
+        except KafkaException:
+            return False
+        return True
+
+    until(is_set, f"cluster {copy.target}: {_LIMIT} of {copy.copy} is {size}")
 
 
 def _wake(workers: Collection[int]) -> None:
