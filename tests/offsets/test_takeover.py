@@ -371,6 +371,81 @@ def test_a_newer_epoch_that_began_anew_has_another_history_of_the_source(by_segm
     assert decision.anew, "the next epoch begins there too, and has as little to do with what older ones know"
 
 
+AGAIN = progress(9, 9, 19, writer=NEW, anew=True)
+"""The source was created again when 10 of its records were copied; 10 of the new one were copied behind them."""
+
+
+@pytest.mark.parametrize(
+    ("known", "lost"),
+    [
+        (AGAIN, (4, 19)),
+        (progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, writer=NEW, position=0, anew=True, reached=Reached(3, 10)), (4, 9)),
+        (progress(9, 109, 9), (4, 9)),
+    ],
+)
+def test_a_lost_tail_that_reaches_over_the_place_where_the_copy_began_anew_is_told(known, lost):
+    """What was copied of the older source cannot be copied again."""
+    again = segment(0, 0, 10 if known is AGAIN else NO_OFFSET, writer=NEW, anew=True)
+    decision = taken_over(
+        own(0, 0, 4),
+        marker(4, NEWEST),
+        segments=(segment(0, 100, 0), again),
+        known=known,
+        fence=NEWEST,
+        log=EpochEnd(epoch=3, end=4) if known.reached.end > 0 else None,
+    )
+    assert isinstance(decision, Resume)
+    assert (decision.position, decision.last) == (0, Last(sequence=3, source=103, target=3))
+    assert decision.event is not None
+    assert (decision.event.kind, decision.event.first, decision.event.last) == (Kind.TARGET_TAIL_LOST, *lost)
+    assert "goes back to source offset 0 and takes all that the source has" in decision.event.text
+
+
+@pytest.mark.parametrize("thinned", [False, True])
+def test_a_tail_that_is_lost_down_to_where_the_map_is_not_exact_hides_nothing_of_the_newer_source(thinned):
+    """The offsets of the older source say nothing of the newer one, which still has all of its own."""
+    holes = pack([0, 10, 20], [0, 40, 60], thinned=True)
+    exact, again = segment(50, 176), segment(0, 0, 100, writer=NEW, anew=True)
+    old = Segments(partition=PLACE, writer=OLD, sequence=0, source=100, holes=holes) if thinned else exact.segments
+    known = replace(AGAIN, target=109)
+    state = state_of([old, segment(0, 100, 0).targets, *records_of([again]), known])
+    tail = Tail(start=0, high_watermark=16, batches=(own(0, 0, 15), marker(15, NEWEST)), since=0)
+    map_ = state.map_of(PLACE)
+    decision = decide(Observed(partition=PLACE, progress=known, map=map_, ids=(7,), tail=tail, start=50, fence=NEWEST))
+    assert isinstance(decision, Resume)
+    assert (decision.position, decision.anew) == (0, True)
+    assert ("offset 0 on is copied again" if thinned else "goes back to source offset 0") in str(decision.event)
+
+
+@pytest.mark.parametrize(("acknowledged", "position"), [(False, 110), (True, 0)])
+def test_a_place_to_begin_that_was_corrected_before_anything_was_copied_there_does_not_count(acknowledged, position):
+    """Ordered back to offset 0, and on to 110 again."""
+    later, fence = replace(NEW, epoch=6), replace(NEW, epoch=7)
+    corrected = segment(0, 0, 10 if acknowledged else NO_OFFSET, writer=NEW, anew=True)
+    segments = (segment(0, 100, 0), corrected, segment(0, 110, writer=later, anew=True))
+    known = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, later, position=110, anew=True)
+    decision = taken_over(own(0, 0, 10), marker(10, fence), segments=segments, known=known, fence=fence)
+    assert isinstance(decision, Resume)
+    assert (decision.position, decision.event is None) == (position, not acknowledged)
+
+
+def test_what_the_cleaner_removed_behind_the_place_where_the_copy_began_anew_is_not_lost():
+    """Others have written newer values of the keys: nothing of the new source lies on the target any more."""
+    segments = (segment(0, 100, 0), segment(0, 0, 10, writer=NEW, anew=True))
+    batches = (own(0, 0, 10), foreign(21, 5), marker(26, NEWEST))
+    known = replace(AGAIN, reached=Reached(3, 20))
+    log = EpochEnd(epoch=3, end=27)
+    decision = taken_over(*batches, segments=segments, known=known, fence=NEWEST, sole_writer=False, log=log)
+    assert isinstance(decision, Resume)
+    assert decision.position == 10
+    assert decision.event is None or "may be there twice" in decision.event.text
+    torn = taken_over(
+        *batches, segments=segments, known=known, fence=NEWEST, sole_writer=False, log=log._replace(end=10)
+    )
+    assert went_on(torn)[0] == 0
+    assert "offsets 10 to 19" in went_on(torn)[2]
+
+
 def test_a_former_leader_that_comes_back_has_what_the_newer_epoch_copied_once_more():
     """Nobody acknowledged sequences 5 to 9; the leader that had them was away while epoch 5 copied them elsewhere."""
     newest = replace(NEW, epoch=6)

@@ -181,13 +181,15 @@ def move(flow: FlowConfig, file: str, topic: str, partition: int | None, to: Wan
         for one in standings:
             _check_range(one, flow, file)
         _check_own(flow, known, file)
-        ordered = {order.partition for order in known.moves.values()}
+        ordered, stopped = {order.partition for order in known.moves.values()}, is_stopped(known)
         changed = [
-            one for one in standings if one.to != one.position or one.parted != NO_OFFSET or one.partition in ordered
+            one
+            for one in standings  # a lane that runs is further than the record
+            if not stopped or one.to != one.position or one.parted != NO_OFFSET or one.partition in ordered
         ]
         if not changed or dry_run:
             return Moved(standings, Effect.NONE)
-        if is_stopped(known) and not {one.partition for one in changed}.intersection(known.in_doubt()):
+        if stopped and not {one.partition for one in changed}.intersection(known.in_doubt()):
             return Moved(standings, Effect.MADE, _carry_out(sides, file, known, changed))
         assert sides.store is not None  # a flow that is not stopped has a record
         sides.store.write(_orders(sides, changed))

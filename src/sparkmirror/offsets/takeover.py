@@ -37,6 +37,7 @@ from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import SEQUENCES, Targets
 from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail, TailBatch
+from sparkmirror.offsets.track import FAR
 from sparkmirror.offsets.truncation import (
     has_record,
     is_missing,
@@ -229,11 +230,11 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
     batch = found[counts.index(count)]
     source = pieces.source_of(count)
     if source is None:
-        return _gone_from_the_source(pieces, batch)
+        return _gone_from_the_source(pieces, batch, _began(observed, writer))
     if _may_hide_newer(observed, writer, pieces, count):
         return ReadFrom(offset=_further(observed, _hint(observed)))
     if not pieces.is_exact(count):
-        begin, lost = thinned.go_on(pieces, count, batch.last_offset)
+        begin, lost = thinned.go_on(pieces, count, batch.last_offset, _began(observed, writer))
         void = observed.lineage.void(observed.partition, writer)
         return Resume(position=begin, last=None, void=void, event=lost, anew=True)
     last = Last(sequence=count % SEQUENCES, source=source, target=batch.last_offset)
@@ -400,14 +401,25 @@ def _before_the_first(observed: Observed, writer: Writer, first: int) -> Decisio
     return Resume(position=position, last=None, event=event, anew=True)
 
 
-def _gone_from_the_source(pieces: Pieces, batch: TailBatch) -> Resume:
-    """The log ends before all segments that are on record: those below the source's log start are removed from it."""
-    position, end = pieces.first.offset, batch.last_offset + 1
+def _gone_from_the_source(pieces: Pieces, batch: TailBatch, began: tuple[int, ...]) -> Resume:
+    """The log ends before all segments that are on record: those below the source's log start are removed from it.
+
+    A newer writer that began anew copied from another log, which may have all of that.
+    """
+    position, end = min(pieces.first.offset, *began) if began else pieces.first.offset, batch.last_offset + 1
     text = (
-        f"the target lost the end of its log from offset {end} on, and what it had there up to source offset "
+        f"the target lost the end of its log from offset {end} on: the copy goes back to source offset {position} and "
+        "takes all that the source has from there on; what it does not have any more is lost"
+        if began
+        else f"the target lost the end of its log from offset {end} on, and what it had there up to source offset "
         f"{position - 1} is gone from the source too: it cannot be copied again"
     )
-    return Resume(position=position, last=None, event=Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=end))
+    return Resume(
+        position=position,
+        last=None,
+        event=Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=end),
+        anew=bool(began),
+    )
 
 
 def _count(pieces: Pieces, writer: Writer, progress: Progress | None) -> int | None:
@@ -434,15 +446,44 @@ def _may_hide_newer(observed: Observed, writer: Writer, pieces: Pieces, count: i
 def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, Event | None]:
     """The position behind the target's last record, and an event if the target had more before."""
     position, event = last.source + 1, None
-    progress = observed.progress
+    progress, began = observed.progress, _began(observed, writer)
     if progress is not None and observed.lineage.rank(progress.writer) >= observed.lineage.rank(writer):
         had = _had(observed, progress)
-        if had is not None and had.source > last.source:
+        event = _lost_across(observed, last, min(position, *began)) if began else None
+        if not began and had is not None and had.source > last.source:
             position, lost = _first_lost(observed, last, had)
             event = _lost(observed, position, lost, had)
-        elif had is not None and had.source == last.source and _last_of(progress, writer):
+        elif event is None and had is not None and had.source == last.source and _last_of(progress, writer):
             position = position if _had_more(observed, writer, last) else max(position, progress.position)
-    return min([position, *_began(observed, writer)]), event
+    return min([position, *began]), event
+
+
+def _lost_across(observed: Observed, last: Last, position: int) -> Event | None:
+    """What the target had behind the log's last record, where a newer writer began anew since: by target offsets.
+
+    Source offsets do not compare there: they may be those of another log, or copied a second time.
+    """
+    progress, tail, cut = observed.progress, observed.tail, observed.cut
+    before = last_acknowledged(observed.map, progress, observed.map.writers(observed.ids), FAR)
+    had = max(NO_OFFSET if each is None else each.target for each in (progress, before))
+    if had < tail.high_watermark and _lies_nothing(tail, had) and observed.may_be_cleaned(had):
+        had = NO_OFFSET
+    if progress is not None and progress.sequence == NO_OFFSET and last.target < cut < progress.reached.end:
+        had = max(had, progress.reached.end - 1)  # of the epoch before it is only known how far the log went
+    if had <= last.target:
+        return None
+    first = cut if last.target < cut <= had else last.target + 1
+    text = (
+        f"the target lost the end of its log, offsets {first} to {had}, that it had acknowledged: the copy goes back "
+        f"to source offset {position} and takes all that the source has from there on; what it does not have any more "
+        "is lost"
+    )
+    return Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=first, last=had)
+
+
+def _lies_nothing(tail: Tail, target: int) -> bool:
+    """Whether no batch that was read covers a target offset."""
+    return not any(batch.base_offset <= target <= batch.last_offset for batch in tail.batches)
 
 
 def _first_lost(observed: Observed, last: Last, had: Stretch) -> tuple[int, int]:
@@ -458,18 +499,20 @@ def _first_lost(observed: Observed, last: Last, had: Stretch) -> tuple[int, int]
 
 
 def _began(observed: Observed, writer: Writer) -> tuple[int, ...]:
-    """Where newer writers began anew: from there on the source, or the target topic, is not what ``writer`` knew."""
-    began = [
-        _opening(observed, newer) for newer in observed.lineage.newer(writer) if observed.lineage.began_anew((newer,))
-    ]
-    progress = observed.progress
-    if (
-        progress is not None
-        and progress.position != NO_OFFSET
-        and observed.lineage.began_anew(observed.lineage.sent_nothing(writer))
-    ):
-        began.append(progress.position)
-    return tuple(began)
+    """Where newer writers began anew: from there on the source, or the target topic, is not what ``writer`` knew.
+
+    A place at which nothing was copied does not count once a newer writer has begun anew at another one.
+    """
+    lineage, progress = observed.lineage, observed.progress
+    anew = [newer for newer in lineage.newer(writer) if lineage.began_anew((newer,))]
+    last = anew[-1:]
+    began = []
+    if progress is not None and progress.position != NO_OFFSET and lineage.began_anew(lineage.sent_nothing(writer)):
+        began, last = [progress.position], []
+    return (
+        *(_opening(observed, newer) for newer in anew if newer in last or _has_acknowledged(observed, newer)),
+        *began,
+    )
 
 
 def _had(observed: Observed, progress: Progress) -> Stretch | None:
@@ -489,13 +532,15 @@ def _cleaned(observed: Observed, writer: Writer, last: Last) -> Stretch | None:
     if progress is None or observed.lineage.rank(progress.writer) < observed.lineage.rank(writer):
         return None
     had = _had(observed, progress)
-    if had is None or had.source <= last.source or not tail.since <= had.target < tail.high_watermark:
+    if had is None or not tail.since <= had.target < tail.high_watermark:
+        return None
+    if had.target <= last.target if _began(observed, writer) else had.source <= last.source:
         return None
     if not observed.may_be_cleaned(had.target):
         return None
     mapped = observed.map.offsets(progress, observed.ids, parted=False)
     behind = [batch for batch in tail.batches if batch.base_offset > last.target]
-    filled = any(batch.base_offset <= had.target <= batch.last_offset for batch in tail.batches)
+    filled = not _lies_nothing(tail, had.target)
     return None if filled or any(mapped.has(batch.base_offset, batch.last_offset) for batch in behind) else had
 
 
