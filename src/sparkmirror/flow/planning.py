@@ -32,7 +32,7 @@ from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Happened, Progress, SourceEpoch, closing
-from sparkmirror.offsets.segments import MapRecord, Parted, Segments
+from sparkmirror.offsets.segments import MapRecord, Moved, Parted, Segments
 from sparkmirror.offsets.source_history import Begun
 from sparkmirror.offsets.writers import Unfenceable
 
@@ -252,12 +252,18 @@ class Planning:
         """
         store, begun = self._opened.store, [orders[plan.source] for plan in plans if plan.source in orders]
         dead = [key for start, plan in zip(starts, plans, strict=True) for key in self._dead_epochs(start, plan)]
+        for start in starts:
+            here = start.plan.source
+            if start.anew and not start.only_moved and here in store.state.maps:
+                dead += store.state.maps[here].moved_keys(here)
         if not begun and not dead and not any(start.anew or start.parted != NO_OFFSET for start in starts):
             return
         records: list[MapRecord | Progress | SourceEpoch] = [one for some in passed.values() for one in some]
         for start, plan in zip(starts, plans, strict=True):
             if start.parted != NO_OFFSET:
                 records.append(Parted(partition=plan.source, writer=plan.writer, source=start.parted))
+            if start.only_moved:
+                records.append(Moved(partition=plan.source, writer=plan.writer))
             if start.anew:
                 opening = Segments(
                     partition=plan.source, writer=plan.writer, sequence=0, source=plan.position, anew=True

@@ -127,6 +127,7 @@ class Start:
         plan: for a lane.
         event: what happened, or None.
         moved: whether an operator's order is obeyed hereby.
+        only_moved: whether nothing but that order is why it goes on elsewhere.
         first: whether no position is on record, so that the configuration says where it begins.
         anew: whether the copy goes back, or on elsewhere or in another topic: what is on record does not lead here.
         end: where the source's log ends now, or `NO_OFFSET`.
@@ -137,6 +138,7 @@ class Start:
     plan: PartitionPlan
     event: Event | None = None
     moved: bool = False
+    only_moved: bool = False
     first: bool = False
     anew: bool = False
     end: int = NO_OFFSET
@@ -169,6 +171,7 @@ class _Place:
     anew: bool = False
     stop: bool = False
     moved: bool = False
+    only_moved: bool = False
     first: bool = False
     parted: int = NO_OFFSET
 
@@ -219,6 +222,7 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         plan=plan,
         event=place.event,
         moved=place.moved,
+        only_moved=place.only_moved,
         first=place.first,
         anew=place.anew,
         end=end,
@@ -334,7 +338,8 @@ def _moved(source: TopicPartition, target: TopicPartition, known: Known, topic_i
     lost = place.event is not None and place.event.kind is Kind.SOURCE_TAIL_LOST
     least = place.position if place.parted == NO_OFFSET else place.parted
     parted = least if lost and least < to else place.parted
-    return _Place(position=to, leader_epoch=epoch, event=event, anew=True, moved=True, parted=parted)
+    alone = place.event is None and to == order.to
+    return _Place(position=to, leader_epoch=epoch, event=event, anew=True, moved=True, only_moved=alone, parted=parted)
 
 
 def _is_answered(source: TopicPartition, target: TopicPartition, place: _Place, order: MoveOrder, known: Known) -> bool:

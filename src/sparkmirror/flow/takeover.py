@@ -11,7 +11,7 @@ finds nothing lost any more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import group_of
 from sparkmirror.copy.tally import EVENTS_KEPT
 from sparkmirror.errors import FencedError, SparkmirrorError
-from sparkmirror.events import Event, now_ms
+from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import changed_ids, patience_ms
 from sparkmirror.flow.positions import Resumed
@@ -165,8 +165,16 @@ class Takeover:
         # First: what was lost is not on record any more behind it.
         self._store.write([*happened(resumed), *self._gone_back(resumed)])
         targets = [each for decision in known for each in decision.targets]
-        self._store.write(targets, tombstones=[key for decision in known for key in decision.void])
+        void = [key for decision in known for key in decision.void]
+        self._store.write(targets, tombstones=[*void, *self._void_orders(resumed)])
         return Resumption(resumed=resumed, waiting=taking.waiting)
+
+    def _void_orders(self, resumed: Mapping[TopicPartition, Resumed]) -> Iterator[str]:
+        """The keys of the orders by which copies of older epochs count on, where the target has lost some."""
+        maps = self._store.state.maps
+        for here, where in resumed.items():
+            if where.event is not None and where.event.kind is Kind.TARGET_TAIL_LOST and here in maps:
+                yield from maps[here].moved_keys(here)
 
     def _fence(self, pairs: Pairs) -> _Taking:
         """Fences group by group, all at the same time; a group that cannot be fenced now waits."""

@@ -4,6 +4,7 @@ Invariants:
     * Every source offset from the log's start on translates as before; the record that holds the start stays.
     * What a takeover may need stays, wherever the log starts: of the newest `EPOCHS` writer epochs with segments, the
       segments of the last record that is known to be acknowledged, and all behind it.
+    * What an order has copied once more stays on the map of older epochs too, until all of it is there again.
     * Within an epoch the oldest go first, so what is left has no gap.
 """
 
@@ -52,6 +53,7 @@ def _ended_before(state: JournalState, partition: TopicPartition, log_start: int
 def _outlived(state: JournalState, partition: TopicPartition, log_start: int, ids: Sequence[int]) -> list[str]:
     keys: list[str] = []
     known, cut = state.maps[partition], FAR
+    back = known.going_back(ids)
     progress = {one.writer: one for one in (state.last(partition), state.progress.get(partition)) if one is not None}
     for age, writer in enumerate(reversed(known.writers(ids))):
         pieces = known.pieces(writer)
@@ -61,7 +63,7 @@ def _outlived(state: JournalState, partition: TopicPartition, log_start: int, id
         if age < EPOCHS:
             first = min(first, last_acknowledged(pieces, progress.get(writer), cut, newest=age == 0))
         keys += _below(partition, writer, pieces, first)
-        if age == 0 or pieces.supersedes:
+        if (age == 0 or pieces.supersedes) and writer not in back:
             cut = min(cut, pieces.first.offset)
     return keys
 

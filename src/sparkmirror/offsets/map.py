@@ -20,10 +20,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from sparkmirror.model import NO_OFFSET, Writer
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.passed_over import Turn, passed_over, turns_of, unfinished
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.records import Progress
-from sparkmirror.offsets.segments import MapKey, MapRecord, Parted, PartedKey, SegmentsKey
+from sparkmirror.offsets.segments import MapKey, MapRecord, Moved, MovedKey, Parted, PartedKey, SegmentsKey
 from sparkmirror.offsets.track import FAR, Track
 
 
@@ -55,16 +56,20 @@ class Part(NamedTuple):
 class PartitionMap:
     """What is on record of one partition, by writer epoch."""
 
-    __slots__ = ("_parted", "_pieces")
+    __slots__ = ("_moved", "_parted", "_pieces")
 
     def __init__(self) -> None:
         self._pieces: dict[tuple[int, int], Pieces] = {}
         self._parted: dict[Writer, int] = {}
+        self._moved: set[Writer] = set()
 
     def take(self, record: MapRecord) -> None:
         """Adds a record, or replaces what was known of its key."""
         if isinstance(record, Parted):
             self._parted[record.writer] = record.source
+            return
+        if isinstance(record, Moved):
+            self._moved.add(record.writer)
             return
         writer = record.writer.producer_id, record.writer.epoch
         pieces = self._pieces.get(writer)
@@ -76,6 +81,9 @@ class PartitionMap:
         """Takes a tombstone."""
         if isinstance(key, PartedKey):
             self._parted.pop(key.writer, None)
+            return
+        if isinstance(key, MovedKey):
+            self._moved.discard(key.writer)
             return
         pieces = self._pieces.get((key.writer.producer_id, key.writer.epoch))
         if pieces is None:
@@ -122,6 +130,18 @@ class PartitionMap:
             source for newer, source in self._parted.items() if (order.get(newer.producer_id, -1), newer.epoch) > here
         )
 
+    def going_back(self, ids: Sequence[int]) -> frozenset[Writer]:
+        """The epochs that went back by an order, and have not copied again all that older ones had: these count on."""
+        turns = self._turns(ids)
+        return frozenset(writer for turn in unfinished(turns) for writer in turn.writers)
+
+    def moved_keys(self, partition: TopicPartition) -> tuple[str, ...]:
+        """The keys of `Moved`, to be removed once a log is not the one that orders were about."""
+        return tuple(MovedKey(partition, writer).text for writer in self._moved)
+
+    def _turns(self, ids: Sequence[int]) -> tuple[Turn, ...]:
+        return turns_of(self.writers(ids), self.pieces, self._moved) if self._moved else ()
+
     @property
     def first(self) -> int | None:
         """The least source offset that a segment on record begins at."""
@@ -154,6 +174,7 @@ class PartitionMap:
         parts: list[Part] = []
         writers = self.writers(ids)
         closed = progress is not None and _newer(progress.writer, writers, ids)
+        passed = passed_over(self._turns(ids)) if parted else ()
         position = NO_OFFSET if progress is None else progress.position
         if progress is not None and writers and not closed and progress.writer != writers[-1]:
             # The newest epoch has no progress yet: an older one's says nothing of what lies behind where it begins.
@@ -162,6 +183,8 @@ class PartitionMap:
         if closed and progress is not None and progress.position != NO_OFFSET:
             source_cut = progress.position  # its writer has sent nothing yet: what is mirrored lies below
         for writer in reversed(writers):
+            if writer in passed:
+                continue
             pieces = self._pieces[writer.producer_id, writer.epoch]
             if parted:
                 source_cut = min([source_cut, *self._parted_behind(writer, ids)])

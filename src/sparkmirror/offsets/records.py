@@ -7,6 +7,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["segments", topic, partition, producer id, epoch, sequence]   the offset map's half of the source, see ``segments``
     ["targets", topic, partition, producer id, epoch, sequence]    the offset map's half of the target
     ["parted", topic, partition, producer id, epoch]               where the source's log parts from older epochs'
+    ["moved", topic, partition, producer id, epoch]                that an epoch began by an order alone
     ["progress", topic, partition, producer id, epoch]             how far the copy of a partition got
     ["source-epoch", topic, partition, epoch]                       where a leader epoch of the source begins
     ["event", topic, partition, kind]                               what its operator must know of a partition
@@ -38,7 +39,7 @@ from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Write
 from sparkmirror.offsets import group_records, inherited, json_text, ledger, orders, segments
 from sparkmirror.offsets.duty_records import READERS, DutyRecord
 from sparkmirror.offsets.recovery import UNKNOWN_MS
-from sparkmirror.offsets.segments import MapKey, PartedKey, SegmentsKey, Targets, TargetsKey
+from sparkmirror.offsets.segments import MapKey, MovedKey, PartedKey, SegmentsKey, Targets, TargetsKey
 
 VERSION = json_text.VERSION
 
@@ -386,6 +387,8 @@ def part_of(key: str) -> MapKey | ProgressKey | SourceEpochKey | None:
                 return TargetsKey(TopicPartition(topic, partition), writer, sequence)
             case ["parted", str(topic), int(partition), int(producer_id), int(epoch)]:
                 return PartedKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
+            case ["moved", str(topic), int(partition), int(producer_id), int(epoch)]:
+                return MovedKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
             case ["progress", str(topic), int(partition), int(producer_id), int(epoch)]:
                 return ProgressKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
             case ["source-epoch", str(topic), int(partition), int(epoch)]:

@@ -10,7 +10,8 @@ Invariants:
     * Where records lie on the target follows from their sequence numbers in the same way, by `Targets`: a new one is
       written, after the acknowledgement, only where a batch did not come to lie right behind the one before it.
     * Within one writer epoch source offsets grow with the sequence: a copy that goes back takes a new epoch, which is
-      `anew`: what older epochs have from its first source offset on is not what the source has there now.
+      `anew`: what older epochs have from its first source offset on is not what the source has there now, or was
+      copied once more (`Moved`).
 """
 
 from __future__ import annotations
@@ -111,6 +112,28 @@ class Parted:
         return json_text.write({"v": VERSION, "source": self.source})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """An epoch that began where an order had it begin, and for no other reason: both logs are those that were known.
+
+    Attributes:
+        partition: of the source.
+        writer: the epoch.
+    """
+
+    partition: TopicPartition
+    writer: Writer
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return MovedKey(self.partition, self.writer).text
+
+    def value(self) -> str:
+        """The record's value."""
+        return json_text.write({"v": VERSION})
+
+
 class Opening(NamedTuple):
     """Where a piece begins: the sequence number of its first record, and that record's source or target offset."""
 
@@ -203,6 +226,18 @@ class PartedKey(NamedTuple):
         return json_text.write(["parted", *self.partition, self.writer.producer_id, self.writer.epoch])
 
 
+class MovedKey(NamedTuple):
+    """What the key of `Moved` names."""
+
+    partition: TopicPartition
+    writer: Writer
+
+    @property
+    def text(self) -> str:
+        """The key."""
+        return json_text.write(["moved", *self.partition, self.writer.producer_id, self.writer.epoch])
+
+
 def _segments(name: list[Any], data: dict[str, Any]) -> Segments:
     _, topic, partition, producer_id, epoch, sequence = name
     return Segments(
@@ -236,12 +271,18 @@ def _parted(name: list[Any], data: dict[str, Any]) -> Parted:
     )
 
 
-MapRecord = Segments | Targets | Parted
-MapKey = SegmentsKey | TargetsKey | PartedKey
+def _moved(name: list[Any], _data: dict[str, Any]) -> Moved:
+    _, topic, partition, producer_id, epoch = name
+    return Moved(partition=json_text.place(topic, partition), writer=json_text.writer(producer_id, epoch))
+
+
+MapRecord = Segments | Targets | Parted | Moved
+MapKey = SegmentsKey | TargetsKey | PartedKey | MovedKey
 
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], MapRecord]] = {
     "segments": _segments,
     "targets": _targets,
     "parted": _parted,
+    "moved": _moved,
 }
 """The readers of these kinds, for ``records.parse``."""

@@ -36,7 +36,7 @@ from sparkmirror.offsets.records import (
     Stopped,
     part_of,
 )
-from sparkmirror.offsets.segments import MapKey, Parted, Segments, Targets
+from sparkmirror.offsets.segments import MapKey, Moved, Parted, Segments, Targets
 from sparkmirror.offsets.source_history import Begun
 
 _ONE: Mapping[type, str] = {
@@ -156,7 +156,7 @@ class JournalState:
         match record:
             case Later():
                 self.later[record.key] = record.version
-            case Segments() | Targets() | Parted():
+            case Segments() | Targets() | Parted() | Moved():
                 self.map_of(record.partition).take(record)
             case Progress():
                 self._take_progress(record)

@@ -1,0 +1,84 @@
+"""Epochs that an order had go back, and that have not copied again all that older ones had: pure.
+
+An order to go back, and another one that corrects it, leave the older copies where they are: groups in between have to
+be found there, and not behind what was copied once more.
+
+Invariant: only an epoch counts that began by an order alone, or in the place of one that had sent nothing. Where a log
+is another one, or lost records, what older epochs knew is not what lies there: then nobody's order counts any more, and
+the records that say so are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+from sparkmirror.model import Writer
+from sparkmirror.offsets.pieces import Pieces
+from sparkmirror.offsets.track import FAR
+
+
+class Turn(NamedTuple):
+    """Epochs of which only the first one began anew, oldest first.
+
+    Attributes:
+        writers: of the epochs.
+        first: the source offset at which they begin.
+        end: before which source offset they end; `first` where nothing was acknowledged, `FAR` where that is not known.
+        moved: whether they began by an order alone.
+    """
+
+    writers: tuple[Writer, ...]
+    first: int
+    end: int
+    moved: bool
+
+
+def unfinished(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Those that went back by an order alone, and ended, or stand, below what older ones had copied."""
+    return tuple(
+        turn
+        for number, turn in enumerate(turns)
+        if turn.moved and any(turn.end < older.end < FAR for older in turns[:number])
+    )
+
+
+def passed_over(turns: Sequence[Turn]) -> frozenset[Writer]:
+    """The epochs of the unfinished ones behind which the copy went on further on: the older ones hold there."""
+    left, begins = set(unfinished(turns)), FAR
+    passed: list[Writer] = []
+    for number, turn in reversed(list(enumerate(turns))):
+        newest = number == len(turns) - 1
+        if not newest and turn in left and (turn.end < begins or turn.end == turn.first):
+            passed += turn.writers
+        else:
+            begins = min(begins, turn.first)
+    return frozenset(passed)
+
+
+def turns_of(
+    writers: Sequence[Writer], pieces_of: Callable[[Writer], Pieces | None], moved: Collection[Writer]
+) -> tuple[Turn, ...]:
+    """Epochs with segments, oldest first, by where the copy began anew."""
+    turns: list[Turn] = []
+    for writer in writers:
+        pieces = pieces_of(writer)
+        if pieces is None:
+            continue
+        end = _end(pieces)
+        first = pieces.first.offset
+        if not turns or pieces.anew:
+            idle = turns[-1].moved and turns[-1].end == turns[-1].first == first if turns else False
+            turns.append(Turn((writer,), first, end, idle or writer in moved))
+        else:
+            before = turns[-1]
+            turns[-1] = before._replace(writers=(*before.writers, writer), end=max(before.end, end))
+    return tuple(turns)
+
+
+def _end(pieces: Pieces) -> int:
+    stop = max((known.stop for known in pieces.known()), default=None)
+    if stop is None:
+        return pieces.first.offset
+    last = None if stop == FAR else pieces.source_of(stop - 1)
+    return FAR if last is None else last + 1

@@ -1,0 +1,102 @@
+"""Orders to go back that were corrected: what older epochs copied is found by groups, not what was copied once more."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.bounds import bound
+from sparkmirror.offsets.records import Progress, Record
+from sparkmirror.offsets.segments import Moved, MovedKey
+from sparkmirror.offsets.state import JournalState, state_of
+from tests.offsets.segments import Segment, end, records_of
+
+PLACE = TopicPartition("orders", 1)
+
+
+def writer(epoch: int) -> Writer:
+    return Writer(producer_id=7, epoch=epoch)
+
+
+def copied(epoch: int, source: int, stop: int, target: int, *, anew: bool = True) -> list[Record]:
+    """An epoch that has copied from one source offset to before another; to none where both are the same."""
+    place = target if stop > source else NO_OFFSET
+    opening = Segment(partition=PLACE, writer=writer(epoch), sequence=0, source=source, target=place, anew=anew)
+    ends = [end(PLACE, writer(epoch), stop - source)] if stop > source else []
+    return [*records_of([opening]), *ends]
+
+
+def moved(epoch: int) -> Moved:
+    return Moved(partition=PLACE, writer=writer(epoch))
+
+
+def known(*parts: Record | list[Record], epoch: int, position: int, last: int = NO_OFFSET) -> JournalState:
+    """With the progress of the newest epoch, whose last record has that target offset."""
+    now = Progress(
+        partition=PLACE,
+        writer=writer(epoch),
+        generation=epoch,
+        position=position,
+        next_sequence=0 if last == NO_OFFSET else 5,
+        sequence=NO_OFFSET if last == NO_OFFSET else 4,
+        source=NO_OFFSET if last == NO_OFFSET else position - 1,
+        target=last,
+    )
+    records = [each for part in parts for each in (part if isinstance(part, list) else [part])]
+    return state_of([*records, now])
+
+
+def lies(state: JournalState, source: int) -> int | None:
+    return state.map_of(PLACE).offsets(state.progress[PLACE], (7,)).source_to_target(source)
+
+
+FIRST = copied(1, 0, 100, 0, anew=False)
+
+
+@pytest.mark.parametrize(
+    ("again", "before"),
+    [
+        ([*copied(2, 0, 0, 0), moved(2)], 100),
+        ([*copied(2, 0, 31, 100), moved(2)], 131),
+        ([*copied(2, 0, 10, 100), moved(2), *copied(3, 10, 31, 111, anew=False)], 132),
+        ([*copied(2, 0, 0, 0), moved(2), *copied(3, 0, 31, 101)], 132),
+        ([*copied(2, 50, 60, 100), moved(2), *copied(3, 0, 0, 0), moved(3)], 110),
+    ],
+)
+def test_a_group_between_an_order_back_and_its_correction_stands_at_the_first_copy(again, before):
+    state = known(FIRST, again, copied(5, 100, 105, before), moved(5), epoch=5, position=105, last=before + 4)
+    assert [lies(state, source) for source in (0, 31, 50, 99)] == [0, 31, 50, 99]
+    assert lies(state, 100) == before
+
+
+def test_what_was_copied_again_up_to_its_end_counts():
+    again = [*copied(2, 0, 120, 100), moved(2)]
+    state = known(FIRST, again, copied(5, 150, 155, 220), moved(5), epoch=5, position=155, last=224)
+    assert [lies(state, source) for source in (0, 50, 119, 120)] == [100, 150, 219, 220]
+
+
+def test_another_log_is_not_that_of_the_older_epochs():
+    """No order, but a source that was created again, or had lost its end: what was copied before is other records."""
+    state = known(FIRST, copied(2, 0, 31, 100), copied(5, 100, 105, 131), moved(5), epoch=5, position=105, last=135)
+    assert [lies(state, source) for source in (0, 31, 50, 100)] == [100, 131, 131, 131]
+
+
+def test_older_epochs_stay_on_record_until_all_is_copied_again():
+    state = known(FIRST, copied(2, 0, 31, 100), moved(2), epoch=2, position=31, last=130)
+    assert state.map_of(PLACE).going_back((7,)) == {writer(2)}
+    assert bound(state, {PLACE: 0}, (7,)) == ()
+    several = [FIRST, *(copied(number, 0, 100, 100 * number, anew=False) for number in (2, 3, 4))]
+    again = [*copied(5, 0, 100, 500), moved(5)]
+    newest = [*copied(6, 100, 105, 600, anew=False)]
+    whole = known(*several, again, newest, epoch=6, position=105, last=604)
+    assert whole.map_of(PLACE).going_back((7,)) == frozenset()
+    assert bound(whole, {PLACE: 0}, (7,)), "what nobody needs goes"
+
+
+def test_orders_do_not_count_once_their_records_are_removed():
+    again = [*copied(2, 0, 31, 100), moved(2)]
+    state = known(FIRST, again, copied(5, 100, 105, 131), moved(5), epoch=5, position=105, last=135)
+    assert set(state.map_of(PLACE).moved_keys(PLACE)) == {MovedKey(PLACE, writer(number)).text for number in (2, 5)}
+    for key in state.map_of(PLACE).moved_keys(PLACE):
+        state.forget(key)
+    assert lies(state, 50) == 131
