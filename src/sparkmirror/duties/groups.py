@@ -161,6 +161,7 @@ class Standing(Enum):
     PLACING = Reason.PLACING.value
     CHANGING = Reason.CHANGING.value
     RECREATED = Reason.RECREATED.value
+    COPY_RECREATED = Reason.COPY_RECREATED.value
     PARTED = Reason.PARTED.value
     RING = Reason.RING.value
     BACK_UNREADABLE = Reason.BACK_UNREADABLE.value

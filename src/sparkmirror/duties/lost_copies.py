@@ -1,9 +1,10 @@
-"""Whether the target's logs still have what a flow has written to them, by their leader epochs.
+"""Whether the target's logs still have what a flow has written to them, by topic ids and leader epochs.
 
-A log loses its end by an unclean election, or by a power failure with replication factor 1. A flow that runs sees that
-by itself; the record of one that is held is of what the log had. Others may have written at the same offsets since.
+A log loses its end by an unclean election, or by a power failure with replication factor 1, and all of it with its
+topic. A flow that runs sees that by itself; the record of one that is held is of what the log had. Others may have
+written at the same offsets since, also in a topic that was created again.
 
-References: OffsetForLeaderEpoch (KIP-101, KIP-320).
+References: OffsetForLeaderEpoch (KIP-101, KIP-320), topic ids (KIP-516).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sparkmirror.duties.topics import remote_topic
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.epochs import believed_ends
 from sparkmirror.kafka.rounds import Results
+from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import UNKNOWN, TopicPartition
 from sparkmirror.offsets.records import Progress
 
@@ -33,18 +35,34 @@ def lost_copies(
     Returns:
         by partition of the source. An offset may lie behind the last copy: then nothing of the flow's is lost.
     """
+    again = recreated_copies(flow, target, progress, timeout_ms)
     reached = {
         TopicPartition(remote_topic(flow, place.topic), place.partition): (place, one.reached)
         for place, one in progress.items()
-        if one.reached.leader_epoch != UNKNOWN.leader_epoch
+        if one.reached.leader_epoch != UNKNOWN.leader_epoch and place.topic not in again
     }
     asked = {there: known.leader_epoch for there, (_, known) in reached.items()}
     ends = believed_ends(target, asked, timeout_ms)
     return Results(
-        found={
+        found={place: 0 for place in progress if place.topic in again}
+        | {
             reached[there][0]: max(0, end.end)  # a log that went back as a whole tells nothing of its own
             for there, end in ends.found.items()
             if end.epoch != asked[there] or end.end < reached[there][1].end
         },
         failed={reached[there][0]: failure for there, failure in ends.failed.items()},
     )
+
+
+def recreated_copies(
+    flow: FlowConfig, target: Cluster, progress: Mapping[TopicPartition, Progress], timeout_ms: int
+) -> frozenset[str]:
+    """The source topics of which the copy was deleted and created again since; none before Kafka 2.8.
+
+    Raises:
+        SparkmirrorError: the target cannot be asked.
+    """
+    known = {place.topic: one.target_id for place, one in progress.items() if one.target_id}
+    copies = {name: remote_topic(flow, name) for name in known}
+    ids = ids_of_topics(target, copies.values(), timeout_ms) if copies else {}
+    return frozenset(name for name, copy in copies.items() if ids.get(copy, "") not in ("", known[name]))

@@ -7,7 +7,7 @@ Heartbeats are left out: mirrors write them without end, and nobody misses one.
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.config import FlowConfig, Isolation
@@ -16,6 +16,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
 from sparkmirror.duties.groups import refusal
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.lost_copies import recreated_copies
 from sparkmirror.duties.upstream_offsets import upstream_on_record
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
@@ -361,9 +362,14 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         left=left_of(state.left, back or {}),
         moved=moved_while_held(state, operation, back),
         recreated=changed.recreated,
+        copy_recreated=recreated_copies(flow, target, _of_topics(state, renamed), timeout_ms),
         parted={place: one.offset for place, one in changed.parted.items()},
         outdated=_outdated(state),
     )
+
+
+def _of_topics(state: JournalState, names: Collection[str]) -> dict[TopicPartition, Progress]:
+    return {place: one for place, one in state.progress.items() if place.topic in names}
 
 
 def _outdated(state: JournalState) -> frozenset[tuple[str, str]]:

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from sparkmirror.duties import lost_groups
+from sparkmirror.duties import lost_groups, topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import PATIENCE_SECONDS
 from sparkmirror.duties.group_records import Seen, committed_now, copied_ids, lost, news, topics_of_gone
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.lost_copies import lost_copies
+from sparkmirror.duties.lost_copies import lost_copies, recreated_copies
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
@@ -476,7 +476,17 @@ class Procedure:
         """Looks whether every group can start on the target, and whether the source has been left."""
         late = self._late_at_the_source() if operation.kind == Kind.SWITCHOVER.value else ()
         seen = Changes.of(operation.facts).troubles(operation.source, operation.target)
-        self.look_after(self._decided(), (*seen, *late))
+        self.look_after(self._decided(), (*seen, *self._copies_recreated(), *late))
+
+    def _copies_recreated(self) -> tuple[str, ...]:
+        flow, progress = self._sides.flow, self._store.state.progress
+        here = flow.target.alias
+        again = recreated_copies(flow, self._sides.target, progress, self._timeout_ms)
+        return tuple(
+            f"topic {topics.remote_topic(flow, name)} was deleted and created again on {here} since {name} was copied "
+            "to it: nothing of the copy is there, and groups have no place in it"
+            for name in sorted(again)
+        )
 
     def _late_at_the_source(self) -> tuple[str, ...]:
         """What applications have done there since the flow was stopped and groups were asked for."""

@@ -21,6 +21,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.flow_back import Back, FlowBackRecord
 from sparkmirror.duties.groups import untranslatable
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.lost_copies import recreated_copies
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
@@ -222,6 +223,7 @@ class Translator:
         copied = {origin: state.progress[origin] for origin in set(origins.values()) if origin in state.progress}
         source = look_for_partings(self._sides, copied, timeout_ms)
         self.unchecked = source.unchecked
+        again = recreated_copies(self._sides.flow, self._sides.target, copied, timeout_ms)
         maps = self._maps.of(set(origins.values()))
         oldest = self._oldest(list(others.values()), reverse=reverse)
         back = self._flow_back.shared(set(origins.values()))
@@ -234,6 +236,8 @@ class Translator:
                 found[place] = NotYet(Reason.NOTHING_MIRRORED)
             elif origin.topic in source.recreated:
                 found[place] = NotYet(Reason.RECREATED)
+            elif origin.topic in again:
+                found[place] = NotYet(Reason.COPY_RECREATED)
             elif origin in back.ring:
                 found[place] = NotYet(Reason.RING)
             else:

@@ -62,6 +62,7 @@ class Reason(Enum):
     PLACING = "a failback that has not ended is placing the groups"
     CHANGING = "the flow the other way has committed for the group meanwhile: the next round tells whose offset this is"
     RECREATED = "the topic was deleted and created again on the source, which has not been mirrored since"
+    COPY_RECREATED = "the copy was deleted and created again on the target, and nothing has been mirrored to it since"
     PARTED = "the source has lost the end of its log, and what the group has read there since is not mirrored"
     RING = (
         "the topic goes around a ring: the target's own records come to the source through other clusters, and nothing "
