@@ -205,3 +205,26 @@ def test_a_group_in_a_ring_is_left_out_with_the_reason():
     assert move.wanted == {BACK: Committed(4, "note")}
     (place,) = move.left_out
     assert place.text.startswith("the topic goes around a ring")
+
+
+@pytest.mark.parametrize(
+    ("apart", "here", "there", "commit", "offset"),
+    [
+        (True, {COPY: 105}, {ORDERS: 12}, None, 12),
+        (True, {COPY: 105}, {ORDERS: 27}, None, 27),
+        (False, {COPY: 105}, {ORDERS: 12}, None, 15),
+        (True, {COPY: 105}, {}, None, 15),
+        (True, {ORDERS: 9}, {BACK: 4}, FlowCommit(4, 4), 9),
+        (True, {ORDERS: 9}, {BACK: 4}, FlowCommit(3, 3), 4),
+    ],
+)
+def test_two_groups_of_one_name_stay_where_each_stands(apart, here, there, commit, offset):
+    """Nothing has taken the one there to here; what the flow back has committed there is not another group's."""
+    commits = {} if commit is None else {"g": dict.fromkeys(there, commit)}
+    stands = Standing(offsets={"g": {place: Committed(at) for place, at in there.items()}})
+    names = frozenset({"g"} if apart else ())
+    (move,) = decide(sight(here, there=stands, commits=commits, apart=names))
+    assert [place.offset for place in move.places] == [offset]
+    left = bool(there) and offset in there.values()
+    assert len(move.apart) == left
+    assert move.missing == {} if left else move.missing

@@ -24,7 +24,7 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, divergence, doubt, fence, homeward, look
+from sparkmirror.failover import comparison, divergence, doubt, fence, homeward, look, plan
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.homeward import HomewardSight, Way
@@ -40,6 +40,7 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.open_transactions import open_below
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.naming import group_filter
 from sparkmirror.offsets.group_commits import Commits, landed, merged
 from sparkmirror.offsets.group_records import GroupsSeen, commits_of, tried_of
 from sparkmirror.offsets.ledger import Operation
@@ -251,12 +252,19 @@ class Failback:
     def _verify(self, operation: Operation) -> None:
         here, there = self._back.flow.source.alias, operation.source
         active = sorted(name for name, each in look.chosen_groups(self._back).items() if each.active)
+        decided = self._decided(operation)
         # Should the cluster go again before its flow has looked: what is on record of groups is older than all this.
         self._outward.remember_groups()
         self._procedure.look_after(
-            self._decided(operation),
+            decided,
             (
                 *Comparison.of(operation.facts).troubles(here, there),
+                *(
+                    f"group {move.group} at {place.partition}: {place.text} (at {place.offset})"
+                    for move in decided
+                    for place in move.apart
+                ),
+                *unchosen(self._forth, self._back),
                 *doubt.said_of(doubt.in_doubt(self._back), str(self._back.flow.name)),
                 *(
                     f"group {name} has members on {here}: stop them, what they read there is read again"
@@ -399,6 +407,7 @@ def decided(
             stood=_committed(forth.store.state, offsets),
             doubtful=doubt.in_doubt(back),
             ring=Rings(back).of(here),
+            apart=frozenset(offsets).difference(_taken(forth.store.state)),
         )
     )
 
@@ -407,6 +416,26 @@ def _committed(state: JournalState, there: Mapping[str, Offsets]) -> Commits:
     """What a flow has committed on its target last, also what it was about to commit, where the target has it."""
     records = state.committed.values()
     return merged(commits_of(records), landed(tried_of(records), there))
+
+
+def _taken(state: JournalState) -> set[str]:
+    """The groups that operations or the flow have taken to its target."""
+    return {*(one.group for one in state.left.values()), *(one.group for one in state.committed.values())}
+
+
+def unchosen(forth: Sides, back: Sides) -> tuple[str, ...]:
+    """What is told of groups that operations have taken here, and that the flow back does not translate."""
+    assert forth.store is not None
+    chosen = group_filter(back.flow)
+    names = sorted({one.group for one in forth.store.state.left.values() if not chosen.matches(one.group)})
+    if not names:
+        return ()
+    here, there = back.flow.source.alias, back.flow.target.alias
+    text = (
+        f"{len(names)} groups that were taken to {here} stay as they stood on {there}, since {back.flow.name}.groups "
+        f"leaves them out: {plan.some(names)}"
+    )
+    return (text,)
 
 
 def state_of(back: Sides) -> JournalState | None:

@@ -5,7 +5,8 @@ through the map of the flow that brings it there. Where both flows are about the
 (`offsets.interleaved`).
 
 Invariants: nothing is guessed; a group at the end of a copy goes behind what only the other cluster has, where that was
-put aside, since the flow does too; a group that has members there is not touched. A group goes on where it stands here,
+put aside, since the flow does too; a group that has members there is not touched, nor one that stands on both sides and
+that nothing has taken from there: these are two groups of one name. A group goes on where it stands here,
 also where it is further there: that dates from before its consumers came here. But one that this operation has moved
 already, and that has been committed there since, stays. Where the log here has lost copies, a group that may not have
 read them reads them there.
@@ -16,7 +17,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from sparkmirror.failover.moves import USED, GroupMove, MovedPlace, Standing, left_out_as_absent, not_there, used_since
+from sparkmirror.failover.moves import (
+    APART,
+    USED,
+    GroupMove,
+    MovedPlace,
+    Standing,
+    left_out_as_absent,
+    not_there,
+    used_since,
+)
 from sparkmirror.kafka.groups import Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits
@@ -75,6 +85,7 @@ class HomewardSight:
         moved: the groups that the operation has moved already.
         commits: what the flow that goes there has committed there last, as it is on record.
         lost: by partition here, from which offset on its log has lost what had been copied into it.
+        apart: groups that no operation and no flow has taken from there.
         ring: partitions here to which records from there come through other clusters.
         stood: what the flow that came from there has committed here last, with where the group stood there.
         doubtful: partitions here of which the flow that goes there may have brought more than is on record.
@@ -97,6 +108,7 @@ class HomewardSight:
     stood: Commits = field(default_factory=dict)
     doubtful: frozenset[TopicPartition] = frozenset()
     ring: frozenset[TopicPartition] = frozenset()
+    apart: frozenset[str] = frozenset()
 
 
 def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
@@ -176,6 +188,8 @@ def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Transla
         text=there.place.value + not_there(skipped),
     )
     commit = sight.commits.get(group, {}).get(found.target)
+    if group in sight.apart and found.before not in (NO_OFFSET, None if commit is None else commit.downstream):
+        return replace(found, offset=found.before, used=True, text=APART)
     if group in sight.moved and used_since(found.before, placed.offset, commit):
         return replace(found, offset=found.before, used=True, text=USED)
     if placed.before > placed.offset:

@@ -243,6 +243,11 @@ class GroupMove:
         return () if self.hindrance else tuple(place for place in self.places if place.further)
 
     @property
+    def apart(self) -> tuple[MovedPlace, ...]:
+        """The partitions in which a group of its name stands there that is another one: both stay where they are."""
+        return () if self.hindrance else tuple(place for place in self.places if place.text == APART)
+
+    @property
     def skipping(self) -> tuple[MovedPlace, ...]:
         """The partitions in which the group misses what the target does not have."""
         return () if self.hindrance else tuple(place for place in self.places if place.skipped)
@@ -417,6 +422,7 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
 
 
 LIVES_THERE = "it stands there, and its offset on the source is where the flow back has put it"
+APART = "a group of its name stands there that no operation and no flow has taken from there: left there"
 USED = "committed there since the group was moved: left there"
 
 

@@ -175,6 +175,9 @@ def _warnings(
     further = [f"{move.group} at {place.partition} ({place.text})" for move in moves for place in move.further]
     if further:
         found.append(f"groups are left further on the target than they are on the source: {some(further)}")
+    apart = [f"{move.group} at {place.partition} ({place.text})" for move in moves for place in move.apart]
+    if apart:
+        found.append(f"groups stand on both clusters and are not moved: {some(apart)}")
     skipping = [f"{move.group} at {place.partition} ({place.text})" for move in moves for place in move.skipping]
     if skipping:
         found.append(f"groups would skip what the target does not have: {some(skipping)}")

@@ -493,6 +493,7 @@ class BackDesk(Desk):
             notes=(
                 *seen.troubles(back.source.alias, forth.source.alias),
                 *doubt.said_of(doubtful, str(back.name)),
+                *failback.unchosen(self._sides, self._back),
                 *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if seen.found else ()),
                 *((failback.open_in(still[0], forth.source.alias),) if still else ()),
                 *((_left_behind(forth, back, others),) if others else ()),
