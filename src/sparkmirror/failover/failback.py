@@ -31,7 +31,7 @@ from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.procedure import LOOK_SECONDS, Options, Procedure
-from sparkmirror.failover.states import COMMITTING, HOME_FENCE, Keep, Step, holders
+from sparkmirror.failover.states import APART, COMMITTING, HOME_FENCE, Keep, Step, holders
 from sparkmirror.failover.unfinished import is_overtaken, told_of_unfinished, unfinished_of
 from sparkmirror.flow.sides import record
 from sparkmirror.kafka import admin
@@ -407,7 +407,7 @@ def decided(
             stood=_committed(forth.store.state, offsets),
             doubtful=doubt.in_doubt(back),
             ring=Rings(back).of(here),
-            apart=frozenset(offsets).difference(_taken(forth.store.state)),
+            apart=_apart(forth.store.state),
         )
     )
 
@@ -418,9 +418,11 @@ def _committed(state: JournalState, there: Mapping[str, Offsets]) -> Commits:
     return merged(commits_of(records), landed(tried_of(records), there))
 
 
-def _taken(state: JournalState) -> set[str]:
-    """The groups that operations or the flow have taken to its target."""
-    return {*(one.group for one in state.left.values()), *(one.group for one in state.committed.values())}
+def _apart(state: JournalState) -> frozenset[str]:
+    """The groups that the operation which holds the flow has found on its target too, and not taken there."""
+    newest = state.ledger.operation
+    found = () if newest is None else newest.facts.get(APART, ())
+    return frozenset(found).difference(one.group for one in state.left.values())
 
 
 def unchosen(forth: Sides, back: Sides) -> tuple[str, ...]:

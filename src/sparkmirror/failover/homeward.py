@@ -5,8 +5,8 @@ through the map of the flow that brings it there. Where both flows are about the
 (`offsets.interleaved`).
 
 Invariants: nothing is guessed; a group at the end of a copy goes behind what only the other cluster has, where that was
-put aside, since the flow does too; a group that has members there is not touched, nor one that stands on both sides and
-that nothing has taken from there: these are two groups of one name. A group goes on where it stands here,
+put aside, since the flow does too; a group that has members there is not touched, nor one that stood here already when
+groups were taken here, and was left alone then: these are two groups of one name. A group goes on where it stands here,
 also where it is further there: that dates from before its consumers came here. But one that this operation has moved
 already, and that has been committed there since, stays. Where the log here has lost copies, a group that may not have
 read them reads them there.
@@ -85,7 +85,7 @@ class HomewardSight:
         moved: the groups that the operation has moved already.
         commits: what the flow that goes there has committed there last, as it is on record.
         lost: by partition here, from which offset on its log has lost what had been copied into it.
-        apart: groups that no operation and no flow has taken from there.
+        apart: groups that the operation before has found here too and not taken here.
         ring: partitions here to which records from there come through other clusters.
         stood: what the flow that came from there has committed here last, with where the group stood there.
         doubtful: partitions here of which the flow that goes there may have brought more than is on record.

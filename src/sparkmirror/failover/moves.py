@@ -422,7 +422,7 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
 
 
 LIVES_THERE = "it stands there, and its offset on the source is where the flow back has put it"
-APART = "a group of its name stands there that no operation and no flow has taken from there: left there"
+APART = "another group of its name stands there, which was not taken from there: left there"
 USED = "committed there since the group was moved: left there"
 
 

@@ -32,6 +32,7 @@ from sparkmirror.failover.last_checkpoints import write_last
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.states import (
+    APART,
     COMMITTING,
     ENDED,
     FENCE,
@@ -457,7 +458,8 @@ class Procedure:
                 f"{self._sides.target.alias}: {name}: {why}{f': {behind}' if behind else ''} (mend it, and run the "
                 "command again: it goes on here)"
             )
-        self._operator.note(active=active)
+        apart = sorted(move.group for move in decided if move.hindrance or (move.further and not move.left))
+        self._operator.note(active=active, **({} if self._homeward else {APART: apart}))
 
     def _put_on_record(self, decided: Sequence[moves.GroupMove], failed: Mapping[str, Exception]) -> None:
         """What the target has taken, which groups that concerns, and what they leave behind on the source."""

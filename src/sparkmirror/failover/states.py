@@ -102,6 +102,11 @@ MOVED, MOVED_BEFORE = "moved", "moved_before"
 applications are, since the flow is held: what is on record of these at the source is older."""
 
 
+APART = "apart"
+"""The fact that has the groups that an operation has found on the target too and not taken there, since they have
+members there, or stand further by commits that are not the flow's: two groups of one name, for a failback too."""
+
+
 FORGOTTEN = "forgotten"
 """Of what is on record of an operation: groups and partitions that have an offset of the flow's on the target, and that
 are not on record any more."""

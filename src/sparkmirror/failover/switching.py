@@ -29,6 +29,7 @@ from sparkmirror.failover.operator import Operator, operating
 from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out
 from sparkmirror.failover.report import Report
 from sparkmirror.failover.states import (
+    APART,
     COMMITTING,
     FENCE,
     GIVEN_UP,
@@ -234,6 +235,8 @@ class Desk:
                 moved = sorted(look.moved_while_held(self._store.state, back=back))
                 gone, left = came_back(self._store.state.left, back), self._store.state.left.items()
                 before = ended_before(self._store.state.ledger.operation)
+                newest = self._store.state.ledger.operation
+                before[APART] = newest.facts.get(APART, []) if newest and self._store.state.held else []
                 before[LEFT_BEFORE] = sorted({one.group for key, one in left if key not in gone})
                 self._store.write([], tombstones=gone)
                 operator.begin(kind, self._sides.flow, facts | before | {MOVED_BEFORE: moved})
