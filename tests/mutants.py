@@ -242,6 +242,42 @@ MUTANTS = (
         "            return Looked(Alike.SAME, self._last_same, differs=True",
         "            return Looked(Alike.SAME, self._same_to, differs=True",
     ),
+    _in_offsets(
+        "a loss that reaches over the begin of a newer source is not told",
+        "takeover.py",
+        "        event = _lost_across(observed, last, min(position, *began)) if began else None\n",
+        "        event = None\n",
+    ),
+    _in_offsets(
+        "what an older source has lost passes over the newer one",
+        "takeover.py",
+        "_gone_from_the_source(pieces, batch, _began(observed, writer))",
+        "_gone_from_the_source(pieces, batch, ())",
+    ),
+    _in_offsets(
+        "a place that an order has corrected counts",
+        "takeover.py",
+        "if newer in last or _has_acknowledged(observed, newer)",
+        "if True",
+    ),
+    _in_offsets(
+        "what the cleaner removed is copied again behind the begin of a newer source",
+        "takeover.py",
+        "    if had.target <= last.target if _began(observed, writer) else had.source <= last.source:\n",
+        "    if had.source <= last.source:\n",
+    ),
+    _in_offsets(
+        "groups find only what was copied once more",
+        "passed_over.py",
+        "    return frozenset(passed)\n",
+        "    return frozenset()\n",
+    ),
+    _in_offsets(
+        "what was copied first leaves the record at an order",
+        "bounds.py",
+        "        if (age == 0 or pieces.supersedes) and writer not in back:\n",
+        "        if age == 0 or pieces.supersedes:\n",
+    ),
     Mutant(
         "leader epochs of what is left out are unknown",
         "flow/left_out.py",
@@ -269,6 +305,20 @@ MUTANTS = (
         "    if True:\n",
     ),
     # Groups.
+    Mutant(
+        "what lies in a copy that was created again is the copy",
+        "failover/moves.py",
+        "    if partition.topic in sight.copy_recreated:\n",
+        "    if False:\n",
+        ("tests/failover",),
+    ),
+    Mutant(
+        "two groups of one name are one for a failback",
+        "failover/homeward.py",
+        "    if group in sight.apart and",
+        "    if False and",
+        ("tests/failover",),
+    ),
     _in_offsets(
         "a commit of a consumer is set back",
         "group_commits.py",

@@ -47,7 +47,7 @@ OFFSETS: Offsets = {
 
 UPSTREAM = {
     TopicPartition("orders", 0): UpstreamOffset(50, "RECORD"),
-    TopicPartition("orders", 1): UpstreamOffset(-1, "NOT_EXACT", exact=False),
+    TopicPartition("orders", 1): UpstreamOffset(-1, "UNSETTLED", exact=False),
 }
 
 
@@ -219,7 +219,7 @@ def test_a_group_whose_offset_leads_elsewhere_on_the_target_now_is_written_anew(
     (remember,) = decide(first, BEFORE, seen({"g": OFFSETS}, 20), {"g": UPSTREAM})
     assert isinstance(remember, Remember)
     assert [(one.topic, dict(one.upstream)) for one in remember.seen] == [
-        ("orders", {0: UpstreamOffset(50, "RECORD"), 1: UpstreamOffset(-1, "NOT_EXACT", exact=False)})
+        ("orders", {0: UpstreamOffset(50, "RECORD"), 1: UpstreamOffset(-1, "UNSETTLED", exact=False)})
     ]
 
 

@@ -49,9 +49,9 @@ def test_an_offset_leads_to_the_record_that_the_copy_was_made_of_and_never_beyon
     assert upstream(back, committed) == expected
 
 
-def test_what_mirror_maker_2_copied_has_no_exact_place():
-    inherited = Inherited(partition=ORDERS, spans=((0, 10),), end=100, time_ms=1)
-    expected = UpstreamOffset(NO_OFFSET, "NOT_EXACT", exact=False)
+def test_what_mirror_maker_2_copied_leads_to_an_earlier_record():
+    inherited = Inherited(partition=ORDERS, spans=((0, 10),), end=100, points=((4, 44),), time_ms=1)
+    expected = UpstreamOffset(5, "APPROXIMATE", exact=False)
     assert upstream(FlowBack(offsets=OFFSETS, inherited=inherited), 50) == expected
 
 

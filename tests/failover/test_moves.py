@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -191,7 +192,7 @@ COPY, ORIGINAL = TopicPartition("b.orders", 0), TopicPartition("orders", 0)
         (UpstreamOffset(9, "END"), 9, True, "behind the last record that was mirrored"),
         (UpstreamOffset(9, "END", exact=False), 9, False, "as far as b->a is on record: some records before it"),
         (UpstreamOffset(2, "RECORD"), 3, True, "the first record that is left"),
-        (UpstreamOffset(NO_OFFSET, "NOT_EXACT", exact=False), NO_OFFSET, False, "MirrorMaker 2 copied it"),
+        (UpstreamOffset(NO_OFFSET, "UNSETTLED", exact=False), NO_OFFSET, False, "has not acknowledged"),
         (None, NO_OFFSET, False, "a copy that b->a made, of which no offsets are on record"),
     ],
 )
@@ -288,8 +289,10 @@ def test_a_group_that_was_moved_goes_on_with_the_source_where_nobody_has_used_it
     assert move.missing == {THERE: Committed(105, "note")}
 
 
-def test_in_a_topic_that_is_another_one_by_now_no_place_is_known():
-    (move,) = decide(replace(sight(15), recreated=frozenset({"orders"})))
+@pytest.mark.parametrize("side", ["recreated", "copy_recreated"])
+def test_in_a_topic_that_is_another_one_by_now_no_place_is_known(side):
+    again: Any = {side: frozenset({"orders"})}
+    (move,) = decide(replace(sight(15), **again))
     (place,) = move.places
     assert (place.offset, place.exact, move.wanted) == (NO_OFFSET, False, {})
 

@@ -82,9 +82,12 @@ def test_another_log_is_not_that_of_the_older_epochs():
 
 
 def test_older_epochs_stay_on_record_until_all_is_copied_again():
-    state = known(FIRST, copied(2, 0, 31, 100), moved(2), epoch=2, position=31, last=130)
-    assert state.map_of(PLACE).going_back((7,)) == {writer(2)}
+    before = [copied(number, 20 * number, 20 * number + 20, 20 * number, anew=False) for number in range(5)]
+    again = copied(5, 0, 31, 100)
+    state = known(*before, again, moved(5), epoch=5, position=31, last=130)
+    assert state.map_of(PLACE).going_back((7,)) == {writer(5)}
     assert bound(state, {PLACE: 0}, (7,)) == ()
+    assert bound(known(*before, again, epoch=5, position=31, last=130), {PLACE: 0}, (7,)), "where it was no order"
     several = [FIRST, *(copied(number, 0, 100, 100 * number, anew=False) for number in (2, 3, 4))]
     again = [*copied(5, 0, 100, 500), moved(5)]
     newest = [*copied(6, 100, 105, 600, anew=False)]

@@ -97,9 +97,24 @@ def test_back_there_is_no_translation_where_nothing_exact_is_known():
     assert translate_back(begun, 3) == NotYet(Reason.UNSETTLED)
     no_position = mapped([(0, 100, 10)], (4, 104, 14), NO_OFFSET)
     assert translate_back(no_position, 15) == NotYet(Reason.UNSETTLED)
-    before = Inherited(partition=PLACE, spans=((0, 100),), end=10)
-    assert translate_back(TWO_PIECES, 9, before) == NotYet(Reason.NOT_EXACT)
-    assert translate_back(TWO_PIECES, 10, before) == Translated(100, Place.RECORD)
+
+
+@pytest.mark.parametrize(
+    ("committed", "found"),
+    [
+        (2, Translated(20, Place.APPROXIMATE)),
+        (3, Translated(40, Place.APPROXIMATE)),
+        (4, Translated(41, Place.APPROXIMATE)),
+        (7, Translated(60, Place.APPROXIMATE)),
+        (9, Translated(61, Place.APPROXIMATE)),
+        (10, Translated(100, Place.RECORD)),
+    ],
+)
+def test_back_to_what_mirror_maker_2_copied_it_leads_to_an_earlier_record_and_to_no_later_one(committed, found):
+    before = Inherited(partition=PLACE, spans=((20, 100),), end=10, points=((40, 3), (60, 7)))
+    assert translate_back(TWO_PIECES, committed, before) == found
+    twice = Inherited(partition=PLACE, spans=((20, 100), (200, 300)), end=200, points=((40, 3), (60, 7)))
+    assert translate_back(TWO_PIECES, 21, twice) == Translated(114, Place.RECORD), "copied in between, and exact"
 
 
 @pytest.mark.parametrize(

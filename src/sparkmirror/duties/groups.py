@@ -156,7 +156,6 @@ class Standing(Enum):
     AHEAD = Reason.AHEAD.value
     UNSETTLED = Reason.UNSETTLED.value
     BEFORE_SYNCS = Reason.BEFORE_SYNCS.value
-    NOT_EXACT = Reason.NOT_EXACT.value
     PLACED = Reason.PLACED.value
     PLACING = Reason.PLACING.value
     CHANGING = Reason.CHANGING.value

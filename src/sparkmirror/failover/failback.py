@@ -264,6 +264,13 @@ class Failback:
                     for move in decided
                     for place in move.apart
                 ),
+                *(
+                    f"group {move.group} at {place.partition} has no place on {there} ({place.text}): it stays at "
+                    f"{place.before}, where it stood before it left"
+                    for move in decided
+                    for place in move.left_out
+                    if place.before != NO_OFFSET
+                ),
                 *unchosen(self._forth, self._back),
                 *doubt.said_of(doubt.in_doubt(self._back), str(self._back.flow.name)),
                 *(

@@ -147,7 +147,7 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     if stood is not None:
         return _placed(sight, group, found, Translated(stood, Place.STOOD), 0)
     if isinstance(result, NotYet):
-        return replace(found, text=result.reason.value)
+        return replace(found, exact=False, text=result.reason.value)
     brought = _copied(sight, here, with_lost=True)
     upstream = None if brought is None else upstream_of(brought, at, offsets, plain)
     left = left_out(offsets, at, plain, upstream) + _lost(sight, here, at)

@@ -87,6 +87,17 @@ class Inherited:
         source, target = self.points[place]
         return target if source == offset else target + 1
 
+    def translate_back(self, offset: int) -> int:
+        """A source offset that everything which lies at or behind a target offset came from, or from behind it.
+
+        Exact for a record of a point, else that of the record after the nearest point below.
+        """
+        place = bisect_right(self.points, offset, key=lambda point: point[1]) - 1
+        if place < 0:
+            return self.spans[0][0]
+        source, target = self.points[place]
+        return source if target == offset else source + 1
+
     def after(self, before: Inherited) -> Inherited:
         """This together with what was known of earlier times."""
         ((since, _),) = self.spans

@@ -57,7 +57,6 @@ class Reason(Enum):
     AHEAD = "the group is ahead of the mirror"
     UNSETTLED = "the target has not acknowledged the record yet"
     BEFORE_SYNCS = "MirrorMaker 2 copied it, and its offset syncs do not reach back so far"
-    NOT_EXACT = "MirrorMaker 2 copied it, and its offset syncs tell no exact place on the source"
     PLACED = "the flow the other way has put the group there, and nobody has used it there since"
     PLACING = "a failback that has not ended is placing the groups"
     CHANGING = "the flow the other way has committed for the group meanwhile: the next round tells whose offset this is"
@@ -186,7 +185,11 @@ def translate_back(offsets: OffsetMap, committed: int, inherited: Inherited | No
         inherited: what MirrorMaker 2 copied before the flow took over.
     """
     if inherited is not None and committed < inherited.end:
-        return NotYet(Reason.NOT_EXACT)
+        known = offsets.target_to_source(committed)
+        own = known is not None and offsets.mirrored(known) and offsets.source_to_target(known) == committed
+        if known is not None and own:
+            return Translated(known, Place.RECORD)
+        return Translated(inherited.translate_back(committed), Place.APPROXIMATE)
     first = next(offsets.settled(), None)
     if first is None:
         return NotYet(Reason.UNSETTLED if len(offsets) else Reason.NOTHING_MIRRORED)
