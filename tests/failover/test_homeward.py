@@ -11,6 +11,7 @@ from sparkmirror.failover.moves import Standing
 from sparkmirror.kafka.groups import Committed, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit
+from sparkmirror.offsets.inherited import Inherited
 from tests.failover.test_moves import mapped
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
@@ -228,3 +229,25 @@ def test_two_groups_of_one_name_stay_where_each_stands(apart, here, there, commi
     left = bool(there) and offset in there.values()
     assert len(move.apart) == left
     assert move.missing == {} if left else move.missing
+
+
+@pytest.mark.parametrize(
+    ("committed", "commit", "offset"),
+    [
+        (50, None, 0),
+        (50, FlowCommit(40, 12), 12),
+        (50, FlowCommit(50, 12), 12),
+        (50, FlowCommit(60, 12), 0),
+        (85, FlowCommit(40, 12), 12),
+        (95, FlowCommit(40, 2), 6),
+    ],
+)
+def test_in_what_mirror_maker_2_copied_a_group_goes_back_no_further_than_to_where_it_came_from(
+    committed, commit, offset
+):
+    """Unless its owner has set it back since; and to the nearest offset sync, where that is further."""
+    before = Inherited(partition=ORDERS, spans=((0, 10),), end=100, points=((5, 90),))
+    way = Way(names={"a.orders": "orders"}, maps={ORDERS: FORTH}, inherited={ORDERS: before})
+    stood = {} if commit is None else {"g": {COPY: commit}}
+    (move,) = decide(sight({COPY: committed}, copies=way, stood=stood))
+    assert [(place.offset, place.exact) for place in move.places] == [(offset, False)]

@@ -8,7 +8,7 @@ import pytest
 
 from sparkmirror.failover.look import PartitionState, SourceState
 from sparkmirror.failover.moves import GroupMove, MovedPlace
-from sparkmirror.failover.plan import Plan, decide, held_before
+from sparkmirror.failover.plan import Plan, decide, held_before, without
 from sparkmirror.failover.states import Kind
 from sparkmirror.kafka.groups import Committed, GroupListing
 from sparkmirror.model import NO_OFFSET, Alias, FlowName, TopicPartition
@@ -117,3 +117,22 @@ def test_what_a_flow_that_is_held_since_an_earlier_operation_lacks_is_told():
     assert said == (
         "a->b is stopped since 2023-11-14T22:13:20Z by failover to b (failover-1): what a took since then is not on b"
     )
+
+
+def test_a_group_without_a_translation_keeps_what_it_has_on_the_target_and_that_is_told():
+    kept = replace(PLACE, offset=NO_OFFSET, before=70, exact=False, text="no syncs")
+    none = replace(PLACE, offset=NO_OFFSET, exact=False, text="no syncs")
+    (said,) = plan(Kind.SWITCHOVER, IDLE, moves=[replace(MOVE, places=(kept,))]).warnings
+    assert (
+        said == "groups keep what they have on the target, and may skip or read again: g at orders-0, at 70 (no syncs)"
+    )
+    (said,) = plan(Kind.SWITCHOVER, IDLE, moves=[replace(MOVE, places=(none,))]).warnings
+    assert said.startswith("there is no offset on the target for g at orders-0 (no syncs)")
+
+
+def test_topics_that_an_outdated_file_leaves_out_are_named():
+    flow = FlowName(source=Alias("a"), target=Alias("b"))
+    assert without(flow, []) == ()
+    (said,) = without(flow, ["payments"])
+    assert said.startswith("this file leaves out what a->b has copied")
+    assert said.endswith(": payments")

@@ -80,6 +80,16 @@ def read(flow: FlowConfig, names: Iterable[str], begun: Iterable[TopicPartition]
     return sorted({*wanted(flow, names), *(name for name in homeward(flow, names) if name in known)})
 
 
+def left_out(flow: FlowConfig, begun: Iterable[TopicPartition]) -> list[str]:
+    """The source topics that the flow has begun with and does not copy any more, as it is configured, in order.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+    """
+    known = {place.topic for place in begun}
+    return sorted(known.difference(read(flow, known, begun)))
+
+
 def places(
     flow: FlowConfig, topics: Mapping[str, TopicDescription], begun: Container[TopicPartition]
 ) -> list[TopicPartition]:

@@ -24,7 +24,7 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, divergence, doubt, fence, homeward, look, plan
+from sparkmirror.failover import comparison, divergence, doubt, fence, homeward, look, moves, plan
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.homeward import HomewardSight, Way
@@ -264,13 +264,7 @@ class Failback:
                     for move in decided
                     for place in move.apart
                 ),
-                *(
-                    f"group {move.group} at {place.partition} has no place on {there} ({place.text}): it stays at "
-                    f"{place.before}, where it stood before it left"
-                    for move in decided
-                    for place in move.left_out
-                    if place.before != NO_OFFSET
-                ),
+                *moves.kept(decided, there),
                 *unchosen(self._forth, self._back),
                 *doubt.said_of(doubt.in_doubt(self._back), str(self._back.flow.name)),
                 *(

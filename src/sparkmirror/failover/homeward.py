@@ -148,6 +148,7 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
         return _placed(sight, group, found, Translated(stood, Place.STOOD), 0)
     if isinstance(result, NotYet):
         return replace(found, exact=False, text=result.reason.value)
+    result = _since_it_came(sight, group, here, result)
     brought = _copied(sight, here, with_lost=True)
     upstream = None if brought is None else upstream_of(brought, at, offsets, plain)
     left = left_out(offsets, at, plain, upstream) + _lost(sight, here, at)
@@ -163,6 +164,16 @@ def _with_doubt(sight: HomewardSight, place: MovedPlace) -> MovedPlace:
     if place.partition not in sight.doubtful or place.offset == NO_OFFSET or place.used:
         return place
     return replace(place, exact=False, text=f"{place.text}, as far as the flow there is on record")
+
+
+def _since_it_came(sight: HomewardSight, group: str, here: TopicPartition, result: Translated) -> Translated:
+    """The same; where it is approximate, no earlier than where a group stood there that was not set back here since."""
+    there, commit = sight.copies.there(here), sight.stood.get(group, {}).get(here)
+    if result.place is not Place.APPROXIMATE or there is None or commit is None:
+        return result
+    if sight.offsets[group][here].offset < commit.downstream or commit.upstream >= sight.parted.get(there, FAR):
+        return result
+    return Translated(max(result.offset, commit.upstream), Place.APPROXIMATE)
 
 
 def _stood(sight: HomewardSight, group: str, here: TopicPartition, committed: int) -> int | None:

@@ -10,7 +10,7 @@ that an earlier operation has taken to the target and that has not been used on 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
@@ -228,6 +228,17 @@ class GroupMove:
         return tuple(place for place in self.places if place.target is not None and place.offset == NO_OFFSET)
 
     @property
+    def kept(self) -> tuple[str, ...]:
+        """Where it has no translation and keeps what it has on the target, for people; nobody knows what it skips."""
+        if self.hindrance:
+            return ()
+        return tuple(
+            f"{self.group} at {place.partition}, at {place.before} ({place.text})"
+            for place in self.left_out
+            if place.before != NO_OFFSET
+        )
+
+    @property
     def absent(self) -> tuple[MovedPlace, ...]:
         """The partitions that do not exist on the target."""
         return () if self.hindrance else tuple(place for place in self.places if place.absent)
@@ -399,7 +410,7 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     assert found.target is not None
     result = in_empty(result, sight.empty.get(found.target))
     if not isinstance(result, Translated):
-        return replace(found, text=result.reason.value)
+        return replace(found, exact=False, text=result.reason.value)
     if found.target in sight.absent:
         return left_out_as_absent(replace(found, exact=True, ahead=0, skipped=0), found.target)
     there = still_there(result, sight.oldest.get(found.target))
@@ -419,6 +430,15 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     back = f" (back from {found.before}: {verdict.value})" if verdict.goes_back else ""
     skipped = found.skipped + there.offset - result.offset
     return replace(found, offset=there.offset, skipped=skipped, text=there.place.value + not_there(skipped) + back)
+
+
+def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
+    """What is told of groups that keep what they had on the cluster that they go to, for want of a translation."""
+    return tuple(
+        f"group {each}: it stays there on {there}, and may skip records or read some again"
+        for move in decided
+        for each in move.kept
+    )
 
 
 LIVES_THERE = "it stands there, and its offset on the source is where the flow back has put it"

@@ -160,10 +160,7 @@ def _warnings(
     partly = [f"{move.group} (also reads {some(move.uncopied)})" for move in moves if move.uncopied]
     if partly:
         found.append(f"groups read topics that the flow does not copy: {some(partly)}")
-    without = [f"{move.group} at {place.partition} ({place.text})" for move in moves for place in move.left_out]
-    if without:
-        later = "; the source is asked once more when groups are moved" if source.answers else ""
-        found.append(f"there is no offset on the target for {some(without)}{later}")
+    found += _unplaced(moves, source)
     again = [
         f"{move.group} at {place.partition} ({place.text})"
         for move in moves
@@ -189,6 +186,24 @@ def _warnings(
     return found
 
 
+def _unplaced(moves: Sequence[GroupMove], source: SourceState) -> list[str]:
+    """The groups that have no translation, with and without an offset on the target already."""
+    found = []
+    without = [
+        f"{move.group} at {place.partition} ({place.text})"
+        for move in moves
+        for place in move.left_out
+        if place.before == NO_OFFSET
+    ]
+    kept = [each for move in moves for each in move.kept]
+    if kept:
+        found.append(f"groups keep what they have on the target, and may skip or read again: {some(kept)}")
+    if without:
+        later = "; the source is asked once more when groups are moved" if source.answers else ""
+        found.append(f"there is no offset on the target for {some(without)}{later}")
+    return found
+
+
 def held_before(flow: FlowName, held: HoldOrder | None) -> tuple[str, ...]:
     """What an operation does not find on the target, where an earlier one holds the flow still."""
     if held is None:
@@ -197,6 +212,14 @@ def held_before(flow: FlowName, held: HoldOrder | None) -> tuple[str, ...]:
     return (
         f"{flow} is stopped since {since} by {held.reason}: what {flow.source} took since then is not on {flow.target}",
     )
+
+
+def without(flow: FlowName, topics: Sequence[str]) -> tuple[str, ...]:
+    """What is told of topics that a flow has copied, and that the file leaves out."""
+    if not topics:
+        return ()
+    said = f"this file leaves out what {flow} has copied: groups have no place there, and nothing of it is compared"
+    return (f"{said}: {some(topics)}",)
 
 
 def some(names: Sequence[str]) -> str:

@@ -458,7 +458,9 @@ class Procedure:
                 f"{self._sides.target.alias}: {name}: {why}{f': {behind}' if behind else ''} (mend it, and run the "
                 "command again: it goes on here)"
             )
-        apart = sorted(move.group for move in decided if move.hindrance or (move.further and not move.left))
+        apart = sorted(
+            move.group for move in decided if move.hindrance or ((move.further or move.kept) and not move.left)
+        )
         self._operator.note(active=active, **({} if self._homeward else {APART: apart}))
 
     def _put_on_record(self, decided: Sequence[moves.GroupMove], failed: Mapping[str, Exception]) -> None:
@@ -478,7 +480,9 @@ class Procedure:
         """Looks whether every group can start on the target, and whether the source has been left."""
         late = self._late_at_the_source() if operation.kind == Kind.SWITCHOVER.value else ()
         seen = Changes.of(operation.facts).troubles(operation.source, operation.target)
-        self.look_after(self._decided(), (*seen, *self._copies_recreated(), *late))
+        decided = self._decided()
+        kept = moves.kept(decided, operation.target)
+        self.look_after(decided, (*seen, *self._copies_recreated(), *kept, *late))
 
     def _copies_recreated(self) -> tuple[str, ...]:
         flow, progress = self._sides.flow, self._store.state.progress

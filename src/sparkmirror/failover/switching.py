@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from sparkmirror.config import FlowConfig, MirrorConfig, Side
+from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import BrokerError, ConfigError, LinkError, SparkmirrorError
@@ -53,7 +54,7 @@ from sparkmirror.failover.unfinished import (
     went_back,
     why_forward_only,
 )
-from sparkmirror.flow.opening import never_started
+from sparkmirror.flow.opening import check_naming, never_started
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import told
 from sparkmirror.kafka import admin
@@ -121,6 +122,7 @@ def prepared(flow: FlowConfig, file: str) -> Iterator[Desk]:
         state = record(sides)
         if state is None or state.flow is None:
             raise never_started(flow, file)
+        check_naming(flow, state.flow, file)
         yield Desk(sides, file)
 
 
@@ -203,6 +205,7 @@ class Desk:
             notes=(
                 *_changed(self._sides, source),
                 *_shut_out(flow, options, self._file),
+                *plan.without(flow.name, topics.left_out(flow, state.progress)),
                 *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
                 *((said_of_given_up(unfinished),) if unfinished is not None and given_up else ()),
             ),
@@ -497,6 +500,8 @@ class BackDesk(Desk):
                 *seen.troubles(back.source.alias, forth.source.alias),
                 *doubt.said_of(doubtful, str(back.name)),
                 *failback.unchosen(self._sides, self._back),
+                *plan.without(forth.name, topics.left_out(forth, self._store.state.progress)),
+                *plan.without(back.name, topics.left_out(back, state.progress)),
                 *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if seen.found else ()),
                 *((failback.open_in(still[0], forth.source.alias),) if still else ()),
                 *((_left_behind(forth, back, others),) if others else ()),
@@ -587,6 +592,7 @@ def prepared_back(forth: FlowConfig, back: FlowConfig, file: str, *, home: bool 
             state = record(sides)
             if state is None or state.flow is None:
                 raise never_started(sides.flow, file)
+            check_naming(sides.flow, state.flow, file)
         yield BackDesk(one, other, file)
 
 

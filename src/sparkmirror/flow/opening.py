@@ -192,6 +192,22 @@ def never_started(config: FlowConfig, file: str) -> ConfigError:
     )
 
 
+def check_naming(config: FlowConfig, known: FlowRecord, file: str) -> None:
+    """Sees that a file names copies as the flow on record does.
+
+    Raises:
+        ConfigError: it is the file of another flow, or an older one.
+    """
+    naming = naming_of(config)
+    if known.naming != naming:
+        raise ConfigError(
+            file=file,
+            key=str(config.name),
+            reason=f"the flow has copied with {known.naming}, and this file has {naming}",
+            remedy="give the file that the flow runs with; nothing was done",
+        )
+
+
 def _take(
     config: FlowConfig,
     source_id: str,
