@@ -6,8 +6,11 @@ producers that this flow has registered on the target (``copy.registrations``), 
 
     a record of another registered flow  stops it: two flows would write the topic
     only this flow may write the topic   any other record stops it
-    others may write it too              a record stops it that was copied from the source: one that is equal, with
-    (names are kept, ``homeward``)       its time, to a record born there. Records of applications are none.
+    others may write it too              a record stops it that both have: one that is equal, with its time, to a record
+    (names are kept, ``homeward``)       of the source that no flow has brought there. Records of applications are none.
+
+A mirror may have copied the other way too, from the target to the source, long ago: so records from all over the
+source's log are looked for on the target as well, and not the newest ones of the target alone.
 
 Invariants: nobody is stopped who copies nothing twice: a partition that has a position, an order or a start of its own,
 that begins at the source's end, or whose target is empty, was emptied, or has nothing but control records; a topic is
@@ -45,6 +48,9 @@ NEWEST = 200
 
 AROUND = 200
 """So many source offsets are compared with a record of the target, from the first of its time on."""
+
+PARTS, FEW = 8, 20
+"""At so many places of a source's log, from its begin on, one of so many records is looked for on the target."""
 
 SAMPLED = 4
 """So many partitions of a topic are looked at that hold records."""
@@ -136,7 +142,7 @@ class TargetLogs:
                 for here, there in pairs
                 if there in found.records and there not in copies
             }
-            spans, unasked = self._spans({here: one for here, (one,) in wanted.items()})
+            spans, unasked = self._spans(self._source, {here: one for here, (one,) in wanted.items()})
             read = self._read(self._source, spans, returning, on_target=False)
             by_source = dict(pairs)
             failed |= {by_source[here]: error for here, error in {**unasked, **read.failed}.items()}
@@ -144,14 +150,49 @@ class TargetLogs:
                 (one,) = wanted[here]
                 if any(_equal(one, other) for other in records):
                     copies[by_source[here]].append(one)
+        rest = [(here, there) for here, there in pairs if there in found.records and there not in copies]
+        copies |= self._on_both(rest, returning, failed)
         return replace(found, records=dict(copies), failed=failed)
 
-    def _spans(self, wanted: Mapping[TopicPartition, Seen]) -> tuple[dict[TopicPartition, Span], Failures]:
-        """Where the source would have these records: from their time on, or where it is not known, at their offset."""
+    def _on_both(
+        self, pairs: Pairs, returning: Iterable[int], failed: dict[TopicPartition, BrokerError | LinkError]
+    ) -> dict[TopicPartition, list[Seen]]:
+        """Records of target partitions that are equal to some of the source, by target partition.
+
+        Args:
+            pairs: source and target partitions.
+            returning: the producers of flows that have brought records of the target to the source.
+            failed: takes target partitions of which that could not be read.
+        """
+        known: dict[TopicPartition, list[Seen]] = {}
+        by_source, timeout_ms = dict(pairs), patience_ms(self._config, len(pairs))
+        registered = self._registered() if pairs else {}
+        begins = admin.find_offsets(self._source, list(by_source), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+        stops = admin.find_offsets(self._source, list(begins.found), OffsetSpec.LATEST, timeout_ms=timeout_ms)
+        failed |= {by_source[here]: error for here, error in {**begins.failed, **stops.failed}.items()}
+        firsts, ends = begins.found, stops.found
+        for part in range(PARTS if ends else 0):
+            left = {here: firsts[here] + (ends[here] - firsts[here]) * part // PARTS for here in ends}
+            spans = {here: Span(at, min(at + FEW, ends[here])) for here, at in left.items() if at < ends[here]}
+            read = self._read(self._source, spans, returning, on_target=False)
+            wanted = {by_source[here]: some[0] for here, some in read.found.items() if some}
+            wanted = {there: one for there, one in wanted.items() if there not in known}
+            there, unasked = self._spans(self._target, wanted)
+            same = self._read(self._target, there, registered, on_target=True)
+            failed |= {by_source[here]: error for here, error in read.failed.items()} | {**unasked, **same.failed}
+            for place, records in same.found.items():
+                if equal := [one for one in records if _equal(one, wanted[place])]:
+                    known[place] = equal[:1]
+        return known
+
+    def _spans(
+        self, cluster: Cluster, wanted: Mapping[TopicPartition, Seen]
+    ) -> tuple[dict[TopicPartition, Span], Failures]:
+        """Where a cluster would have these records: from their time on, or where it is not known, at their offset."""
         timeout_ms = patience_ms(self._config, len(wanted))
         places = list(wanted)
-        firsts = admin.find_offsets(self._source, places, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
-        ends = admin.find_offsets(self._source, list(firsts.found), OffsetSpec.LATEST, timeout_ms=timeout_ms)
+        firsts = admin.find_offsets(cluster, places, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+        ends = admin.find_offsets(cluster, list(firsts.found), OffsetSpec.LATEST, timeout_ms=timeout_ms)
         failed = {**firsts.failed, **ends.failed}
         by_time: dict[int, list[TopicPartition]] = defaultdict(list)
         begins: dict[TopicPartition, int] = {}
@@ -162,7 +203,7 @@ class TargetLogs:
             else:
                 by_time[moment].append(here)
         for moment, some in by_time.items():
-            asked = admin.find_offsets(self._source, some, moment, timeout_ms=timeout_ms)
+            asked = admin.find_offsets(cluster, some, moment, timeout_ms=timeout_ms)
             begins |= {here: at for here, at in asked.found.items() if at != NO_OFFSET}
             failed |= asked.failed
         spans = {here: Span(at, min(ends.found[here], at + AROUND)) for here, at in begins.items()}
@@ -244,7 +285,7 @@ class Occupied:
 
     def _of_nobody(self, there: TopicPartition, newest: Seen) -> str:
         if self._config.tells_writers:
-            what = f"record {newest.offset} of {there} is a copy of one of the source"
+            what = f"record {newest.offset} of {there} is the same as one of the source"
         else:
             what = f"record {newest.offset} of {there} was written by another producer"
         return (
