@@ -65,6 +65,7 @@ class Sides:
     ) -> None:
         self.flow, self.connect = flow, connect
         self.source, self.target = clusters
+        self.burst = False  # whether all records have the same time
         self.ids = admin.cluster_id(connect("A"), 60_000), admin.cluster_id(connect("B"), 60_000)
 
     def topic(self, name: str, *, config: dict[str, str] | None = None) -> str:
@@ -86,7 +87,7 @@ class Sides:
             producer.init_transactions(60)
             producer.begin_transaction()
         for number in numbers:
-            producer.produce(topic, str(number), str(number), timestamp=WHEN + number)
+            producer.produce(topic, str(number), str(number), timestamp=WHEN + (0 if self.burst else number))
         assert producer.flush(60) == 0
         if "transactional.id" in more:
             producer.abort_transaction(60)
@@ -177,6 +178,14 @@ def test_where_others_may_write_the_topic_only_copies_of_the_source_stop_it(side
         sides.write(sides.target, other_way, range(first, first + 100))
     event = sides.refused(other_way)[other_way]
     assert f"of {other_way}-0 is the same as one of the source" in event.text
+
+    sides.burst = True
+    burst = sides.topic(topic("burst"))
+    for cluster in (sides.source, sides.target):
+        sides.write(cluster, burst, range(2000, 2600))
+    sides.write(sides.target, apps, range(3000, 3300))
+    assert set(sides.refused(burst, apps)) == {burst}
+    sides.burst = False
 
     homeward = replace(sides.flow, policy=PolicyChoice(), homeward_back=True)
     create_topic(sides.target, remote_topic(homeward, apps), 1, KEPT)

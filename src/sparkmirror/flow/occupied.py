@@ -47,7 +47,10 @@ NEWEST = 200
 """So many of the last offsets of a target partition are looked at."""
 
 AROUND = 200
-"""So many source offsets are compared with a record of the target, from the first of its time on."""
+"""So many offsets are compared with a record of the other side, from the first of its time on."""
+
+MOST = 20_000
+"""So many, where more records have that very time."""
 
 PARTS, FEW = 8, 20
 """At so many places of a source's log, from its begin on, one of so many records is looked for on the target."""
@@ -132,30 +135,22 @@ class TargetLogs:
             pairs: source and target partitions.
             found: what others wrote to the target.
         """
-        wanted: dict[TopicPartition, list[Seen]] = {}
-        copies: dict[TopicPartition, list[Seen]] = defaultdict(list)
+        copies: dict[TopicPartition, list[Seen]] = {}
         failed = dict(found.failed)
-        returning = self._returning() if found.records else ()
+        returning = self._returning() if found.records else frozenset()
+        by_source = {here: there for here, there in pairs if there in found.records}
         for which in (0, -1):
-            wanted = {
-                here: [found.records[there][which]]
-                for here, there in pairs
-                if there in found.records and there not in copies
-            }
-            spans, unasked = self._spans(self._source, {here: one for here, (one,) in wanted.items()})
-            read = self._read(self._source, spans, returning, on_target=False)
-            by_source = dict(pairs)
-            failed |= {by_source[here]: error for here, error in {**unasked, **read.failed}.items()}
-            for here, records in read.found.items():
-                (one,) = wanted[here]
-                if any(_equal(one, other) for other in records):
-                    copies[by_source[here]].append(one)
-        rest = [(here, there) for here, there in pairs if there in found.records and there not in copies]
+            left = {here: there for here, there in by_source.items() if there not in copies}
+            wanted = {here: found.records[there][which] for here, there in left.items()}
+            same, unread = self._find(self._source, wanted, returning, on_target=False)
+            failed |= {by_source[here]: error for here, error in unread.items()}
+            copies |= {by_source[here]: [wanted[here]] for here in same}
+        rest = [(here, there) for here, there in by_source.items() if there not in copies]
         copies |= self._on_both(rest, returning, failed)
-        return replace(found, records=dict(copies), failed=failed)
+        return replace(found, records=copies, failed=failed)
 
     def _on_both(
-        self, pairs: Pairs, returning: Iterable[int], failed: dict[TopicPartition, BrokerError | LinkError]
+        self, pairs: Pairs, returning: frozenset[int], failed: dict[TopicPartition, BrokerError | LinkError]
     ) -> dict[TopicPartition, list[Seen]]:
         """Records of target partitions that are equal to some of the source, by target partition.
 
@@ -166,24 +161,49 @@ class TargetLogs:
         """
         known: dict[TopicPartition, list[Seen]] = {}
         by_source, timeout_ms = dict(pairs), patience_ms(self._config, len(pairs))
-        registered = self._registered() if pairs else {}
+        registered = frozenset(self._registered()) if pairs else frozenset()
         begins = admin.find_offsets(self._source, list(by_source), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
         stops = admin.find_offsets(self._source, list(begins.found), OffsetSpec.LATEST, timeout_ms=timeout_ms)
         failed |= {by_source[here]: error for here, error in {**begins.failed, **stops.failed}.items()}
         firsts, ends = begins.found, stops.found
         for part in range(PARTS if ends else 0):
-            left = {here: firsts[here] + (ends[here] - firsts[here]) * part // PARTS for here in ends}
-            spans = {here: Span(at, min(at + FEW, ends[here])) for here, at in left.items() if at < ends[here]}
+            begin = {here: firsts[here] + (end - firsts[here]) * part // PARTS for here, end in ends.items()}
+            spans = {here: Span(at, min(at + FEW, ends[here])) for here, at in begin.items() if at < ends[here]}
             read = self._read(self._source, spans, returning, on_target=False)
             wanted = {by_source[here]: some[0] for here, some in read.found.items() if some}
             wanted = {there: one for there, one in wanted.items() if there not in known}
-            there, unasked = self._spans(self._target, wanted)
-            same = self._read(self._target, there, registered, on_target=True)
-            failed |= {by_source[here]: error for here, error in read.failed.items()} | {**unasked, **same.failed}
-            for place, records in same.found.items():
-                if equal := [one for one in records if _equal(one, wanted[place])]:
-                    known[place] = equal[:1]
+            same, unread = self._find(self._target, wanted, registered, on_target=True)
+            failed |= {by_source[here]: error for here, error in read.failed.items()} | unread
+            known |= {there: [one] for there, one in same.items()}
         return known
+
+    def _find(
+        self, cluster: Cluster, wanted: Mapping[TopicPartition, Seen], without: frozenset[int], *, on_target: bool
+    ) -> tuple[dict[TopicPartition, Seen], dict[TopicPartition, BrokerError | LinkError]]:
+        """Records that are equal to these, among those of their time; and what could not be read.
+
+        Where more records have that time than can be looked at, the last of them stands for one that is equal: nobody
+        begins who may repeat something.
+        """
+        spans, failures = self._spans(cluster, wanted)
+        failed, same = dict(failures), dict[TopicPartition, Seen]()
+        for most in (AROUND, MOST):
+            due = {place: span._replace(end=min(span.end, span.first + most)) for place, span in spans.items()}
+            read = self._read(cluster, due, without, on_target=on_target)
+            failed |= read.failed
+            for place, records in read.found.items():
+                one = wanted[place]
+                cut = due[place].end < spans[place].end
+                full = cut and (not records or records[-1].timestamp == one.timestamp)
+                equal = next((each for each in records if _equal(each, one) or _equal(one, each)), None)
+                if equal is None and full and records and most == MOST:
+                    equal = records[-1]
+                if equal is not None:
+                    same[place] = equal
+                if equal is not None or not full:
+                    del spans[place]
+            spans = {place: span for place, span in spans.items() if place not in failed}
+        return same, failed
 
     def _spans(
         self, cluster: Cluster, wanted: Mapping[TopicPartition, Seen]
@@ -206,7 +226,7 @@ class TargetLogs:
             asked = admin.find_offsets(cluster, some, moment, timeout_ms=timeout_ms)
             begins |= {here: at for here, at in asked.found.items() if at != NO_OFFSET}
             failed |= asked.failed
-        spans = {here: Span(at, min(ends.found[here], at + AROUND)) for here, at in begins.items()}
+        spans = {here: Span(at, ends.found[here]) for here, at in begins.items()}
         return {here: span for here, span in spans.items() if span.first < span.end}, failed
 
     def _read(
