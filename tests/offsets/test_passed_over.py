@@ -96,10 +96,21 @@ def test_older_epochs_stay_on_record_until_all_is_copied_again():
     assert bound(whole, {PLACE: 0}, (7,)), "what nobody needs goes"
 
 
-def test_orders_do_not_count_once_their_records_are_removed():
-    again = [*copied(2, 0, 31, 100), moved(2)]
-    state = known(FIRST, again, copied(5, 100, 105, 131), moved(5), epoch=5, position=105, last=135)
-    assert set(state.map_of(PLACE).moved_keys(PLACE)) == {MovedKey(PLACE, writer(number)).text for number in (2, 5)}
-    for key in state.map_of(PLACE).moved_keys(PLACE):
+@pytest.mark.parametrize(("begin", "at"), [(110, 50), (100, 50), (70, 50), (50, 40), (20, 10)])
+def test_a_log_that_lost_its_end_hides_what_lay_behind_that_and_no_more(begin, at):
+    """The flow goes on there for another reason than an order, the loss lies behind what orders were about, or not."""
+    again = [*copied(2, 30, 60, 100), moved(2), *copied(3, 100, 120, 131), moved(3)]
+    state = known(FIRST, again, copied(4, begin, begin + 5, 160), epoch=4, position=begin + 5, last=164)
+    assert lies(state, at) == (at if begin > 60 or at < 30 else 70 + at)
+    assert lies(state, begin) == 160
+
+
+def test_what_begins_for_another_reason_in_the_place_of_an_order_is_none():
+    state = known(FIRST, copied(2, 0, 0, 0), moved(2), copied(3, 0, 0, 0), epoch=3, position=0)
+    keys = state.map_of(PLACE).idle_orders(PLACE, (7,))
+    assert keys == (MovedKey(PLACE, writer(2)).text,)
+    for key in keys:
         state.forget(key)
-    assert lies(state, 50) == 131
+    assert state.map_of(PLACE).going_back((7,)) == frozenset()
+    begun = known(FIRST, copied(2, 0, 31, 100), moved(2), epoch=2, position=31, last=130)
+    assert begun.map_of(PLACE).idle_orders(PLACE, (7,)) == (), "it has copied by an order"

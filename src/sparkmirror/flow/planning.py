@@ -255,7 +255,7 @@ class Planning:
         for start in starts:
             here = start.plan.source
             if start.anew and not start.only_moved and here in store.state.maps:
-                dead += store.state.maps[here].moved_keys(here)
+                dead += store.state.maps[here].idle_orders(here, self._opened.writers.ids)
         if not begun and not dead and not any(start.anew or start.parted != NO_OFFSET for start in starts):
             return
         records: list[MapRecord | Progress | SourceEpoch] = [one for some in passed.values() for one in some]

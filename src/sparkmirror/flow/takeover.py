@@ -170,11 +170,11 @@ class Takeover:
         return Resumption(resumed=resumed, waiting=taking.waiting)
 
     def _void_orders(self, resumed: Mapping[TopicPartition, Resumed]) -> Iterator[str]:
-        """The keys of the orders by which copies of older epochs count on, where the target has lost some."""
+        """The keys of orders by which nothing was copied, where the target has lost records: none begins there."""
         maps = self._store.state.maps
         for here, where in resumed.items():
             if where.event is not None and where.event.kind is Kind.TARGET_TAIL_LOST and here in maps:
-                yield from maps[here].moved_keys(here)
+                yield from maps[here].idle_orders(here, self._writers.ids)
 
     def _fence(self, pairs: Pairs) -> _Taking:
         """Fences group by group, all at the same time; a group that cannot be fenced now waits."""

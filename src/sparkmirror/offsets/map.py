@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.passed_over import Turn, passed_over, turns_of, unfinished
+from sparkmirror.offsets.passed_over import Turn, idle, passed_over, turns_of, unfinished
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import MapKey, MapRecord, Moved, MovedKey, Parted, PartedKey, SegmentsKey
@@ -135,9 +135,14 @@ class PartitionMap:
         turns = self._turns(ids)
         return frozenset(writer for turn in unfinished(turns) for writer in turn.writers)
 
-    def moved_keys(self, partition: TopicPartition) -> tuple[str, ...]:
-        """The keys of `Moved`, to be removed once a log is not the one that orders were about."""
-        return tuple(MovedKey(partition, writer).text for writer in self._moved)
+    def idle_orders(self, partition: TopicPartition, ids: Sequence[int]) -> tuple[str, ...]:
+        """The keys of `Moved` of epochs that are the newest and have sent nothing.
+
+        They are to be removed when the partition begins anew for another reason than an order, or what begins there
+        would pass for what was ordered.
+        """
+        writers = idle(self._turns(ids))
+        return tuple(MovedKey(partition, writer).text for writer in writers if writer in self._moved)
 
     def _turns(self, ids: Sequence[int]) -> tuple[Turn, ...]:
         return turns_of(self.writers(ids), self.pieces, self._moved) if self._moved else ()

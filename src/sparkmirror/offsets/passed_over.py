@@ -3,9 +3,8 @@
 An order to go back, and another one that corrects it, leave the older copies where they are: groups in between have to
 be found there, and not behind what was copied once more.
 
-Invariant: only an epoch counts that began by an order alone, or in the place of one that had sent nothing. Where a log
-is another one, or lost records, what older epochs knew is not what lies there: then nobody's order counts any more, and
-the records that say so are removed.
+Invariant: only an epoch counts that began by an order alone, or in the place of one that had sent nothing. One that
+began since a log is another one, or lost records, hides from there on what older epochs knew, as ever.
 """
 
 from __future__ import annotations
@@ -54,6 +53,16 @@ def passed_over(turns: Sequence[Turn]) -> frozenset[Writer]:
         else:
             begins = min(begins, turn.first)
     return frozenset(passed)
+
+
+def idle(turns: Sequence[Turn]) -> tuple[Writer, ...]:
+    """The newest epochs, as far as they began by an order alone and have sent nothing."""
+    found: list[Writer] = []
+    for turn in reversed(turns):
+        if not turn.moved or turn.end != turn.first:
+            break
+        found += turn.writers
+    return tuple(found)
 
 
 def turns_of(
