@@ -308,7 +308,7 @@ MUTANTS = (
     Mutant(
         "what lies in a copy that was created again is the copy",
         "failover/moves.py",
-        "    if partition.topic in sight.copy_recreated:\n",
+        "    if partition in sight.copy_recreated:\n",
         "    if False:\n",
         ("tests/failover",),
     ),

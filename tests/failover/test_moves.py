@@ -289,9 +289,8 @@ def test_a_group_that_was_moved_goes_on_with_the_source_where_nobody_has_used_it
     assert move.missing == {THERE: Committed(105, "note")}
 
 
-@pytest.mark.parametrize("side", ["recreated", "copy_recreated"])
-def test_in_a_topic_that_is_another_one_by_now_no_place_is_known(side):
-    again: Any = {side: frozenset({"orders"})}
+@pytest.mark.parametrize("again", [{"recreated": frozenset({"orders"})}, {"copy_recreated": frozenset({HERE})}])
+def test_in_a_topic_that_is_another_one_by_now_no_place_is_known(again: dict[str, Any]):
     (move,) = decide(replace(sight(15), **again))
     (place,) = move.places
     assert (place.offset, place.exact, move.wanted) == (NO_OFFSET, False, {})

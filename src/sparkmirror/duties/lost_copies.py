@@ -39,12 +39,12 @@ def lost_copies(
     reached = {
         TopicPartition(remote_topic(flow, place.topic), place.partition): (place, one.reached)
         for place, one in progress.items()
-        if one.reached.leader_epoch != UNKNOWN.leader_epoch and place.topic not in again
+        if one.reached.leader_epoch != UNKNOWN.leader_epoch and place not in again
     }
     asked = {there: known.leader_epoch for there, (_, known) in reached.items()}
     ends = believed_ends(target, asked, timeout_ms)
     return Results(
-        found={place: 0 for place in progress if place.topic in again}
+        found=dict.fromkeys(again, 0)
         | {
             reached[there][0]: max(0, end.end)  # a log that went back as a whole tells nothing of its own
             for there, end in ends.found.items()
@@ -56,13 +56,13 @@ def lost_copies(
 
 def recreated_copies(
     flow: FlowConfig, target: Cluster, progress: Mapping[TopicPartition, Progress], timeout_ms: int
-) -> frozenset[str]:
-    """The source topics of which the copy was deleted and created again since; none before Kafka 2.8.
+) -> frozenset[TopicPartition]:
+    """The source partitions of which the copy was deleted and created again since; none before Kafka 2.8.
 
     Raises:
         SparkmirrorError: the target cannot be asked.
     """
-    known = {place.topic: one.target_id for place, one in progress.items() if one.target_id}
-    copies = {name: remote_topic(flow, name) for name in known}
-    ids = ids_of_topics(target, copies.values(), timeout_ms) if copies else {}
-    return frozenset(name for name, copy in copies.items() if ids.get(copy, "") not in ("", known[name]))
+    known = {place: one.target_id for place, one in progress.items() if one.target_id}
+    copies = {place: remote_topic(flow, place.topic) for place in known}
+    ids = ids_of_topics(target, set(copies.values()), timeout_ms) if copies else {}
+    return frozenset(place for place, copy in copies.items() if ids.get(copy, "") not in ("", known[place]))

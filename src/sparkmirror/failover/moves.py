@@ -90,7 +90,7 @@ class Sight:
         outdated: groups and topics where what was committed was seen in an older topic of the name.
         moved: groups that the operation has moved already, or earlier ones since the flow is held.
         recreated: source topics that were deleted and created again since they were copied.
-        copy_recreated: source topics of which the copy was: nothing of what was copied lies there.
+        copy_recreated: source partitions of which the copy was: nothing of what was copied lies there.
         parted: where logs of the source part from what was copied of them.
     """
 
@@ -110,7 +110,7 @@ class Sight:
     outdated: frozenset[tuple[str, str]] = frozenset()
     moved: frozenset[str] = frozenset()
     recreated: frozenset[str] = frozenset()
-    copy_recreated: frozenset[str] = frozenset()
+    copy_recreated: frozenset[TopicPartition] = frozenset()
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
     absent: frozenset[TopicPartition] = frozenset()
 
@@ -375,7 +375,7 @@ def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
     if partition.topic in sight.recreated or (group, partition.topic) in sight.outdated:
         text = "the topic was deleted and created again on the source since it was copied: no place is known"
         return replace(found, exact=False, text=text)
-    if partition.topic in sight.copy_recreated:
+    if partition in sight.copy_recreated:
         return replace(found, exact=False, text=Reason.COPY_RECREATED.value)
     offsets = sight.maps.get(partition)
     at = min(committed.offset, sight.parted.get(partition, committed.offset))

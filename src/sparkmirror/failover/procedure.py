@@ -491,7 +491,7 @@ class Procedure:
         return tuple(
             f"topic {topics.remote_topic(flow, name)} was deleted and created again on {here} since {name} was copied "
             "to it: nothing of the copy is there, and groups have no place in it"
-            for name in sorted(again)
+            for name in sorted({place.topic for place in again})
         )
 
     def _late_at_the_source(self) -> tuple[str, ...]:

@@ -236,7 +236,7 @@ class Translator:
                 found[place] = NotYet(Reason.NOTHING_MIRRORED)
             elif origin.topic in source.recreated:
                 found[place] = NotYet(Reason.RECREATED)
-            elif origin.topic in again:
+            elif origin in again:
                 found[place] = NotYet(Reason.COPY_RECREATED)
             elif origin in back.ring:
                 found[place] = NotYet(Reason.RING)
