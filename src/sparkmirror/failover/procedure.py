@@ -458,9 +458,7 @@ class Procedure:
                 f"{self._sides.target.alias}: {name}: {why}{f': {behind}' if behind else ''} (mend it, and run the "
                 "command again: it goes on here)"
             )
-        apart = sorted(
-            move.group for move in decided if move.hindrance or ((move.further or move.kept) and not move.left)
-        )
+        apart = sorted(move.group for move in decided if move.hindrance or (move.kept and not move.left))
         self._operator.note(active=active, **({} if self._homeward else {APART: apart}))
 
     def _put_on_record(self, decided: Sequence[moves.GroupMove], failed: Mapping[str, Exception]) -> None:

@@ -104,8 +104,7 @@ applications are, since the flow is held: what is on record of these at the sour
 
 APART = "apart"
 """The fact that has the groups that an operation has found on the target too and not taken there, since they have
-members there, stand further by commits that are not the flow's, or have no translation: two groups of one name, for a
-failback too."""
+members there, or have no translation: two groups of one name, for a failback too."""
 
 
 FORGOTTEN = "forgotten"
