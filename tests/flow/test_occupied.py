@@ -181,6 +181,7 @@ def test_where_others_may_write_the_topic_only_copies_of_the_source_stop_it(side
 
     sides.burst = True
     burst = sides.topic(topic("burst"))
+    sides.write(sides.target, burst, range(5000, 5300))  # an application's, before the copies
     for cluster in (sides.source, sides.target):
         sides.write(cluster, burst, range(2000, 2600))
     sides.write(sides.target, apps, range(3000, 3300))

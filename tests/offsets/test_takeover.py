@@ -398,7 +398,7 @@ def test_a_lost_tail_that_reaches_over_the_place_where_the_copy_began_anew_is_to
     assert (decision.position, decision.last) == (0, Last(sequence=3, source=103, target=3))
     assert decision.event is not None
     assert (decision.event.kind, decision.event.first, decision.event.last) == (Kind.TARGET_TAIL_LOST, *lost)
-    assert "goes back to source offset 0 and takes all that the source has" in decision.event.text
+    assert "everything from source offset 0 on is copied again" in decision.event.text
 
 
 @pytest.mark.parametrize("thinned", [False, True])
@@ -414,7 +414,7 @@ def test_a_tail_that_is_lost_down_to_where_the_map_is_not_exact_hides_nothing_of
     decision = decide(Observed(partition=PLACE, progress=known, map=map_, ids=(7,), tail=tail, start=50, fence=NEWEST))
     assert isinstance(decision, Resume)
     assert (decision.position, decision.anew) == (0, True)
-    assert ("offset 0 on is copied again" if thinned else "goes back to source offset 0") in str(decision.event)
+    assert "from source offset 0 on is copied again" in str(decision.event)
 
 
 @pytest.mark.parametrize(("acknowledged", "position"), [(False, 110), (True, 0)])

@@ -34,6 +34,9 @@ def lost_copies(
 
     Returns:
         by partition of the source. An offset may lie behind the last copy: then nothing of the flow's is lost.
+
+    Raises:
+        SparkmirrorError: the target does not say which topics it has.
     """
     again = recreated_copies(flow, target, progress, timeout_ms)
     reached = {

@@ -233,7 +233,7 @@ class GroupMove:
         if self.hindrance:
             return ()
         return tuple(
-            f"{self.group} at {place.partition}, at {place.before} ({place.text})"
+            f"{self.group} at {place.partition} ({place.text}; it stays at offset {place.before})"
             for place in self.left_out
             if place.before != NO_OFFSET
         )
@@ -435,14 +435,12 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
 def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
     """What is told of groups that keep what they had on the cluster that they go to, for want of a translation."""
     return tuple(
-        f"group {each}: it stays there on {there}, and may skip records or read some again"
-        for move in decided
-        for each in move.kept
+        f"group {each} on {there} may skip records or read some again" for move in decided for each in move.kept
     )
 
 
 LIVES_THERE = "it stands there, and its offset on the source is where the flow back has put it"
-APART = "another group of its name stands there, which was not taken from there: left there"
+APART = "a group of that name stands there and was not moved: its offset stays"
 USED = "committed there since the group was moved: left there"
 
 

@@ -197,7 +197,7 @@ def _unplaced(moves: Sequence[GroupMove], source: SourceState) -> list[str]:
     ]
     kept = [each for move in moves for each in move.kept]
     if kept:
-        found.append(f"groups keep what they have on the target, and may skip or read again: {some(kept)}")
+        found.append(f"groups keep their offsets on the target, and may skip records or read some again: {some(kept)}")
     if without:
         later = "; the source is asked once more when groups are moved" if source.answers else ""
         found.append(f"there is no offset on the target for {some(without)}{later}")
@@ -209,16 +209,15 @@ def held_before(flow: FlowName, held: HoldOrder | None) -> tuple[str, ...]:
     if held is None:
         return ()
     since = f"{datetime.fromtimestamp(held.time_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    return (
-        f"{flow} is stopped since {since} by {held.reason}: what {flow.source} took since then is not on {flow.target}",
-    )
+    said = f"{flow} has been stopped since {since} by {held.reason}"
+    return (f"{said}: what {flow.source} took after that is not on {flow.target}",)
 
 
 def without(flow: FlowName, topics: Sequence[str]) -> tuple[str, ...]:
     """What is told of topics that a flow has copied, and that the file leaves out."""
     if not topics:
         return ()
-    said = f"this file leaves out what {flow} has copied: groups have no place there, and nothing of it is compared"
+    said = f"this file leaves out topics that {flow} has copied: groups are not moved there, and records not compared"
     return (f"{said}: {some(topics)}",)
 
 

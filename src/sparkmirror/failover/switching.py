@@ -237,8 +237,8 @@ class Desk:
                 back = _moved_back(self._store.state, self._record_of_back() if answers else None)
                 moved = sorted(look.moved_while_held(self._store.state, back=back))
                 gone, left = came_back(self._store.state.left, back), self._store.state.left.items()
-                before = ended_before(self._store.state.ledger.operation)
                 newest = self._store.state.ledger.operation
+                before = ended_before(newest)
                 before[APART] = newest.facts.get(APART, []) if newest and self._store.state.held else []
                 before[LEFT_BEFORE] = sorted({one.group for key, one in left if key not in gone})
                 self._store.write([], tombstones=gone)

@@ -408,8 +408,8 @@ def _gone_from_the_source(pieces: Pieces, batch: TailBatch, began: tuple[int, ..
     """
     position, end = min(pieces.first.offset, *began) if began else pieces.first.offset, batch.last_offset + 1
     text = (
-        f"the target lost the end of its log from offset {end} on: the copy goes back to source offset {position} and "
-        "takes all that the source has from there on; what it does not have any more is lost"
+        f"the target lost the end of its log from offset {end} on: everything from source offset {position} on is "
+        "copied again; what the source no longer has is lost"
         if began
         else f"the target lost the end of its log from offset {end} on, and what it had there up to source offset "
         f"{position - 1} is gone from the source too: it cannot be copied again"
@@ -474,9 +474,8 @@ def _lost_across(observed: Observed, last: Last, position: int) -> Event | None:
         return None
     first = cut if last.target < cut <= had else last.target + 1
     text = (
-        f"the target lost the end of its log, offsets {first} to {had}, that it had acknowledged: the copy goes back "
-        f"to source offset {position} and takes all that the source has from there on; what it does not have any more "
-        "is lost"
+        f"the target lost the end of its log, offsets {first} to {had}, that it had acknowledged: everything from "
+        f"source offset {position} on is copied again; what the source no longer has is lost"
     )
     return Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=first, last=had)
 

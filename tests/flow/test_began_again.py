@@ -1,4 +1,4 @@
-"""A copy that began anew, by an order or since a topic was created again, and then loses its target's end or a lane."""
+"""A copy that began again, in a new source topic or by an order, and then loses its target's end or a lane."""
 
 from __future__ import annotations
 
