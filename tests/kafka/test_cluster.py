@@ -12,6 +12,7 @@ from kafka.net import manager
 from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.config import ClientSettings
+from sparkmirror.errors import LinkError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.lab.ports import HOST
@@ -69,3 +70,13 @@ def test_a_broker_that_hangs_is_not_the_one_that_any_question_waits_for(monkeypa
                 os.kill(lab.brokers[1].pid, signal.SIGCONT)
         finally:
             cluster.close()
+
+
+def test_a_cluster_that_is_away_reads_the_same_however_late_the_loop_comes_to_it():
+    """What is told once must not be told again since a busy machine had a second less for it."""
+    cluster = Cluster("away", ClientSettings(bootstrap_servers=(f"{HOST}:9",)), role="test")
+    try:
+        with pytest.raises(LinkError, match=r"no connection within 1\.4 s"):
+            cluster.run(cluster.bootstrap, 100, 1_400)
+    finally:
+        cluster.close()

@@ -28,7 +28,6 @@ from sparkmirror.kafka.transport import ConnectionManager
 
 log = logging.getLogger(__name__)
 
-BOOTSTRAP_MS = 30_000
 CALL_MS = 30_000
 IN_FLIGHT = 5
 """Produce requests with batches that a broker may owe an answer."""
@@ -106,7 +105,7 @@ class Cluster:
         while True:
             left_ms = int((deadline - time.monotonic()) * 1000)
             try:
-                await self.bootstrap(max(1, left_ms))
+                await self.bootstrap(max(1, left_ms), timeout_ms)
                 left_ms = max(1, int((deadline - time.monotonic()) * 1000))
                 if node is None:  # whoever is asked may hang: then another one is, which is why any may be
                     chosen, left_ms = self.connections.least_loaded_node(), min(left_ms, patience_ms)
@@ -125,15 +124,20 @@ class Cluster:
             except Exception as failure:
                 raise self.link_error(failure) from failure
 
-    async def bootstrap(self, timeout_ms: int = BOOTSTRAP_MS) -> None:
-        """Connects for the first time, and does nothing later."""
+    async def bootstrap(self, left_ms: int, timeout_ms: int) -> None:
+        """Connects for the first time, and does nothing later.
+
+        Args:
+            left_ms: milliseconds to the deadline.
+            timeout_ms: how many there were; a failure tells these, so that each that follows reads the same.
+        """
         if self.connections.bootstrapped:
             return
-        future = self.connections.bootstrap_async(timeout_ms, refresh=False)
+        future = self.connections.bootstrap_async(left_ms, refresh=False)
         if future.is_done and future.exception is not None:
-            future = self.connections.bootstrap_async(timeout_ms)
+            future = self.connections.bootstrap_async(left_ms)
         try:
-            await self.connections.wait_for(future, timeout_ms)
+            await self.connections.wait_for(future, left_ms)
         except kafka_errors.KafkaTimeoutError as late:
             raise self._not_reached(late, timeout_ms) from self.connections.last_failure or late
 
@@ -193,7 +197,7 @@ class Cluster:
     def _not_reached(self, late: Exception, timeout_ms: float) -> LinkError:
         """There is no connection: the newest one that failed knows why."""
         failure = self.connections.last_failure or late
-        reason = f"no connection within {timeout_ms / 1000:.0f} s: {str(failure) or type(failure).__name__}"
+        reason = f"no connection within {round(timeout_ms / 1000, 1):g} s: {str(failure) or type(failure).__name__}"
         cause = cause_of(failure, self.settings.security.mechanism)
         return self._link_error(reason, cause if cause.hint else NOT_REACHED)
 

@@ -18,6 +18,8 @@ from sparkmirror.lab.chaos.naming import Naming
 from sparkmirror.lab.chaos.supervision import Supervisor
 from sparkmirror.lab.tally import Tally
 
+LOG_LINES = 60
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
@@ -77,7 +79,7 @@ def change_over(seed: int, count: int, naming: Naming, directory: Path, say: Tel
                 problems.append(f"the mirror's exit code was {code}")
         except LabError as problem:
             problems.append(str(problem))
-            diary.note(f"PROBLEM: {problem}")
+            diary.note(f"PROBLEM: {problem}; the mirror's log ends with\n{_end(mirror.output())}")
         finally:
             mirror.abandon()
         return Changes(
@@ -89,6 +91,12 @@ def change_over(seed: int, count: int, naming: Naming, directory: Path, say: Tel
             seconds=time.monotonic() - began,
             notes=diary.notes,
         )
+
+
+def _end(output: str) -> str:
+    """The last lines of a log, without the figures that are written every few seconds."""
+    lines = [line for line in output.splitlines() if " cli.live " not in line]
+    return "\n".join(lines[-LOG_LINES:])
 
 
 def write(changes: Changes, directory: Path, name: str) -> tuple[Path, Path]:
