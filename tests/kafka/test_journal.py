@@ -149,7 +149,7 @@ def test_reading_waits_for_what_comes(lab_cluster: Callable[[str], Cluster], top
     cluster = lab_cluster("A")
     journal = create(cluster, topic_name)
     waiting = Cluster("A", cluster.settings, role="waiting")
-    waiting.run(waiting.bootstrap)
+    waiting.run(waiting.bootstrap, 30_000)
     timer = threading.Timer(0.5, lambda: cluster.run(journal.append, [("late", "1")]))
     timer.start()
     began = time.monotonic()

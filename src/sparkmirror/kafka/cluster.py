@@ -13,7 +13,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple, cast
 
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import ApiVersionsRequest
@@ -36,6 +36,8 @@ BESIDE = 3
 FRAME_LIMIT = 256 << 20
 ANY_MS = 3_000
 """How long a broker that stands for any other may think, the first time."""
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 _PASSING = (kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError, ConnectionError)
 
 
@@ -124,12 +126,12 @@ class Cluster:
             except Exception as failure:
                 raise self.link_error(failure) from failure
 
-    async def bootstrap(self, left_ms: int, timeout_ms: int) -> None:
+    async def bootstrap(self, left_ms: int, timeout_ms: int | None = None) -> None:
         """Connects for the first time, and does nothing later.
 
         Args:
             left_ms: milliseconds to the deadline.
-            timeout_ms: how many there were; a failure tells these, so that each that follows reads the same.
+            timeout_ms: how many there were, if more: what a failure says is the same however many are left.
         """
         if self.connections.bootstrapped:
             return
@@ -139,7 +141,7 @@ class Cluster:
         try:
             await self.connections.wait_for(future, left_ms)
         except kafka_errors.KafkaTimeoutError as late:
-            raise self._not_reached(late, timeout_ms) from self.connections.last_failure or late
+            raise self._not_reached(late, timeout_ms or left_ms) from self.connections.last_failure or late
 
     def batches_only_while(self, allowed: Callable[[], bool]) -> None:
         """From here on batches go to a socket only while ``allowed`` says so; see ``kafka.transport``."""
@@ -183,9 +185,9 @@ class Cluster:
         future.add_callback(done)
         future.add_errback(lambda failure: done(self.link_error(failure)))
 
-    def run(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
+    def run(self, work: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
         """Runs a coroutine function on the loop and returns its result."""
-        return self.loop.run(work, *args)
+        return cast("T", self.loop.run(work, *args))
 
     def link_error(self, failure: BaseException) -> LinkError:
         """Maps what kafka-python raised to the error that tells a person."""

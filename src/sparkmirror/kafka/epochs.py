@@ -282,7 +282,8 @@ def _known_to_all(
         ]
         for place in partitions
     }
-    found = {place: max(some, key=lambda leader: leader.epoch) for place, some in leaders.items() if some}
+    newest = {place: max(some, key=lambda leader: leader.epoch) for place, some in leaders.items() if some}
+    found = {place: Leader(leader.node, leader.epoch) for place, leader in newest.items()}
     missing = [place for place in partitions if place not in found]
     return Results(found=found, failed={place: _away(cluster, place) for place in missing})
 
