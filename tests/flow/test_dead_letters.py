@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import re
 import time
+from contextlib import closing
 
 import pytest
 
 from sparkmirror.batches import Codec
+from sparkmirror.config import ClientSettings
 from sparkmirror.copy.tally import LETTERS_TOLD
 from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.configs import topic_configs
+from sparkmirror.lab.cluster import start
 from tests.batches.building import Rec, Written
 from tests.flow import offset_map
 from tests.flow.logs import append, read
-from tests.flow.running import Running, create_topic, set_limit, write_file
+from tests.flow.running import Running, create_topic, ends, reaches, set_limit, until, write_file
 from tests.invoking import sparkmirror
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -157,3 +161,34 @@ def test_what_cannot_fit_is_put_aside_with_its_origin_and_copying_goes_on_behind
     assert len(later[0]) == len(there[0]) + 1, "what lies before it is copied"
     assert len(later[1]) == len(there[1]) + 1, "and the other partitions go on"
     assert origins(read(cluster_b, letters)[0]).keys() == wanted.keys()
+
+
+def test_a_dead_letter_that_is_the_first_record_of_a_leader_epoch_holds_nothing_up(cluster_b, topic, tmp_path):
+    """The source's broker is rolled; what comes then is too large. Its leader has lost nothing, and nobody says so."""
+    name, letters = topic("rolled"), topic("dead")
+    with start("rolled") as source:
+        for_ever = {"retention.ms": "-1"}
+        create_topic(source, name, 1, {"max.message.bytes": "3000000", **for_ever})
+        create_topic(cluster_b, f"a.{name}", 1, {"max.message.bytes": str(LIMIT), **for_ever})
+        settings = {
+            "errors.tolerance": "all",
+            "errors.deadletterqueue.topic.name": letters,
+            "errors.deadletterqueue.topic.replication.factor": "1",
+        }
+        file = write_file(tmp_path / "mm2.properties", {"a": source, "b": cluster_b}, {"a->b": name}, settings)
+        own = ClientSettings(bootstrap_servers=tuple(source.bootstrap_servers.split(",")))
+        with closing(Cluster("a", own, role="test")) as before:
+            append(before, name, 0, [together(small(0)), together(small(0))])
+        with Running(file, log=tmp_path / "run.log") as mirror:
+            reaches(cluster_b, f"a.{name}", 2)
+            source.brokers[0].stop()
+            source.brokers[0].start()
+            until(lambda: ends(source, name), "it is led again")
+            with closing(Cluster("a", own, role="test")) as after:
+                append(after, name, 0, [together(large(0)), together(small(0)), together(small(0))])
+            reaches(cluster_b, f"a.{name}", 4)
+            mirror.stop_in_time()
+            output = mirror.output
+        assert [one.offset for one in read(cluster_b, f"a.{name}")[0]] == [0, 1, 2, 3]
+        assert len(read(cluster_b, letters)[0]) == 1
+        assert "lost" not in output

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from sparkmirror.events import Event, Kind
-from sparkmirror.flow.opening import Opened
+from sparkmirror.flow.on_record import Run, progress_at
 from sparkmirror.flow.positions import Resumed
-from sparkmirror.flow.takeover import progress_at
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress, SourceEpoch
 from sparkmirror.offsets.recovery import UNKNOWN_MS
@@ -42,18 +41,6 @@ BEFORE = Progress(
 )
 
 
-class Run:
-    """As much of a run as is asked: its generations and what is on record."""
-
-    def __init__(self, before: Progress | None, first_generation: int = 2, ahead: SourceEpoch | None = None) -> None:
-        self.generation, self.first_generation = 3, first_generation
-        self.store: Any = self
-        self.state = state_of([record for record in (before, ahead) if record is not None])
-
-    def is_mine(self, progress: Progress) -> bool:
-        return Opened.is_mine(cast("Opened", self), progress)
-
-
 def at(
     position: int,
     before: Progress | None = BEFORE,
@@ -62,7 +49,8 @@ def at(
     **facts: Any,
 ) -> Progress:
     where = Resumed(position=position, writer=NEW, reached=Reached(5, 640), **facts)
-    return progress_at(HERE, where, cast("Opened", Run(before, first_generation, ahead)))
+    state = state_of([record for record in (before, ahead) if record is not None])
+    return progress_at(HERE, where, state, Run(ids=(7,), generation=3, first_generation=first_generation))
 
 
 @pytest.mark.parametrize("position", [400, 500, 600])

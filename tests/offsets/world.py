@@ -35,6 +35,7 @@ class Entry:
     header: TailBatch
     sources: list[int] = field(default_factory=list)
     cleaned: bool = False
+    topic_id: str = ""
 
 
 @dataclass(slots=True)
@@ -49,6 +50,7 @@ class World:
         chance: decides sizes and moments.
         first_sequence: of each epoch; near the end of all sequences they wrap.
         shared: whether others write the target too.
+        topic_id, target_id: of the source and target topic.
         position: where the copy stands, as its writer knows.
         told: events.
         on_its_way: what dead writers have sent to the internal topic, and what is not there yet.
@@ -58,6 +60,8 @@ class World:
     chance: Random
     first_sequence: int = 0
     shared: bool = False
+    topic_id: str = ""
+    target_id: str = ""
     log: list[Entry] = field(default_factory=list)
     start: int = 0
     source_start: int = 0
@@ -86,6 +90,11 @@ class World:
     def end(self) -> int:
         """The target log's end."""
         return self.log[-1].header.last_offset + 1 if self.log else 0
+
+    @property
+    def generation(self) -> int:
+        """Of the flow."""
+        return len(self.ids)
 
     @property
     def batches(self) -> set[TailBatch]:
@@ -211,7 +220,7 @@ class World:
             newest_ms=1,
             leader_epoch=self.leader_epoch,
         )
-        self.log.append(Entry(header, sources))
+        self.log.append(Entry(header, sources, topic_id=self.topic_id))
         return base
 
     def _acknowledge(self, base: int, sources: list[int], sequence: int) -> None:
@@ -226,7 +235,7 @@ class World:
         if self.chance.random() < 0.3:
             self._publish()
 
-    def _publish(self, cut: int = NO_OFFSET) -> None:
+    def _publish(self, cut: int = NO_OFFSET, *, settled: bool = False) -> None:
         if self.settled:
             self._put(targets_of(PLACE, self.writer, self.settled))
             self.settled = []
@@ -235,9 +244,12 @@ class World:
             Progress(
                 partition=PLACE,
                 writer=self.writer,
-                generation=len(self.ids),
+                generation=self.generation,
                 position=self.position,
                 next_sequence=self.sequence,
+                topic_id=self.topic_id,
+                target_id=self.target_id,
+                settled=settled,
                 sequence=sequence,
                 source=source,
                 target=target,
@@ -359,7 +371,7 @@ class World:
         return replace(
             before,
             writer=self.writer,
-            generation=len(self.ids),
+            generation=self.generation,
             position=decision.position,
             next_sequence=self.first_sequence,
             sequence=NO_OFFSET,
@@ -381,6 +393,7 @@ class World:
             ids=tuple(self.ids),
             tail=tail,
             start=0,
+            target_id=self.target_id,
             sole_writer=not self.shared,
             fence=self.fenced,
             log=None if asked == UNKNOWN.leader_epoch else self.leaders_answer(asked),

@@ -20,7 +20,7 @@ from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.copy.progress import Publisher
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal
-from sparkmirror.kafka.signal import Signal
+from sparkmirror.kafka.signal import Turn
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.recovery import RecoveryPoint
 
@@ -44,8 +44,7 @@ class Handover:
         self.journal = Journal(target, plan.control_topic)
         self.state = ControlState(run=plan.run, orders=plan.orders)
         self._next = plan.control_offset
-        self._turn = Signal(target.loop)
-        self._turn.set()
+        self._turn = Turn()
 
     async def read(self, max_wait_ms: int = 0) -> None:
         """Reads what is new in the control topic; one reader at a time, since signs are given while others wait.
@@ -54,12 +53,9 @@ class Handover:
             BrokerError: the topic cannot be read.
             LinkError: the target does not answer.
         """
-        await self._turn.wait(TURN_SECONDS)
-        try:
+        async with self._turn.taken():
             entries, self._next, _ = await self.journal.read(self._next, max_wait_ms)
             self.state.take(entries)
-        finally:
-            self._turn.set()
 
     async def give_sign(self, point: RecoveryPoint | None) -> str:
         """Says that the shift lives and up to when its partitions are copied, and reads what was said before that.

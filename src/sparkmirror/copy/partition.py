@@ -491,10 +491,12 @@ class PartitionCopy:
         self.load.on_stop(self)
 
     def put_aside(self, offset: int, event: str) -> None:
-        """Leaves out a record that has become a dead letter, when its batch is taken again."""
+        """Leaves out a record that has become a dead letter, when its batch is taken again.
+
+        The position does not pass it before: only the batch tells the leader epoch that lies left of it then.
+        """
         self.left_out = frozenset(known for known in self.left_out if known >= self.position) | {offset}
         self.tally.put_aside(offset, event)
-        self._settle_position()
 
     def fail_before_waiting(self, error: str, kind: Kind = Kind.STOPPED) -> None:
         """Stops once what was sent has been acknowledged: the first batch that waits cannot be copied."""
@@ -529,9 +531,6 @@ class PartitionCopy:
     def _settle_position(self) -> None:
         if self.idle and not self.error:
             self.position = max(self.position, self.fetch_offset)
-            while self.position in self.left_out:
-                self.position += 1
-            self.fetch_offset = max(self.position, self.fetch_offset)
             if self.obstacle:
                 self.stop(self.obstacle, self._obstacle_kind)
 

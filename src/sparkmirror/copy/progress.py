@@ -20,15 +20,13 @@ from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.kafka.cluster import CALL_MS
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
-from sparkmirror.kafka.signal import Signal
+from sparkmirror.kafka.signal import Turn
 from sparkmirror.model import NO_OFFSET, Copied, TopicPartition
 from sparkmirror.offsets.records import Progress, SourceEpoch
 from sparkmirror.offsets.recovery import Answer, RecoveryPoint
 from sparkmirror.offsets.segments import Segments, targets_of
 
 EVERY_SECONDS = 1.0
-TURN_SECONDS = 60.0
-"""Longer than any publication takes: its appends have deadlines."""
 
 
 @dataclass(slots=True)
@@ -95,8 +93,7 @@ class Publisher:
         self._plan = plan
         self._answered_ms = answered_ms
         self._published: dict[TopicPartition, _Mark] = {}
-        self._turn = Signal(journal.cluster.loop)
-        self._turn.set()
+        self._turn = Turn()
 
     async def write_ahead(self, records: Iterable[Segments | SourceEpoch], timeout_ms: int = CALL_MS) -> None:
         """Writes what must be on record before its batches are sent, and returns when it is acknowledged."""
@@ -109,11 +106,8 @@ class Publisher:
             partitions: of the shift.
             final: the shift ends: also what did not move; and segments that nothing will reach are taken back.
         """
-        await self._turn.wait(TURN_SECONDS)
-        try:
+        async with self._turn.taken():
             await self._publish(tuple(partitions), final)
-        finally:
-            self._turn.set()
 
     async def _publish(self, partitions: Sequence[PartitionCopy], final: bool) -> None:
         entries: list[tuple[str, str | None]] = []

@@ -17,6 +17,7 @@ from sparkmirror.events import Event, Kind, now_ms, wall_time
 from sparkmirror.flow.facts import Facts
 from sparkmirror.flow.handed_over import check_handed_over
 from sparkmirror.flow.identities import Identities, to_itself
+from sparkmirror.flow.on_record import Run
 from sparkmirror.flow.signs import Signs
 from sparkmirror.flow.writers import Writers
 from sparkmirror.kafka import admin
@@ -102,9 +103,14 @@ class Opened:
         """
         self.writers.declare(carried_on(config, source, self.source_id, self.target_id))
 
+    @property
+    def run(self) -> Run:
+        """Who writes, as of now."""
+        return Run(ids=self.writers.ids, generation=self.generation, first_generation=self.first_generation)
+
     def is_mine(self, progress: Progress) -> bool:
         """Whether this run wrote it."""
-        return progress.generation >= self.first_generation
+        return self.run.is_mine(progress)
 
 
 def _nowhere(_known: JournalState) -> bool:
@@ -244,7 +250,9 @@ def _take(
         record = replace(record, exact_after=exact_after)
         happened = [Happened(partition=FLOW, event=_lost_runs(internal_topic(config.name), store.state))]
     mark = [ELSEWHERE_KEY] if store.state.elsewhere is not None and not elsewhere else []
-    store.write([record, *happened], tombstones=[STOPPED_KEY, *mark, *sorted(store.state.outdated)])
+    store.write(
+        [record, *happened, *store.state.endings()], tombstones=[STOPPED_KEY, *mark, *sorted(store.state.outdated)]
+    )
     return Opened(
         generation=record.generation,
         first_generation=record.generation,

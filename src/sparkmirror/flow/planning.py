@@ -12,28 +12,28 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, group_of
 from sparkmirror.duties.copied_records import CopiedRecords
-from sparkmirror.events import Event, Kind, now_ms
+from sparkmirror.events import Event, Kind
 from sparkmirror.flow.homecoming import Homecoming
 from sparkmirror.flow.left_out import LeftOut, epochs_of
 from sparkmirror.flow.occupied import Occupied, TargetLogs
+from sparkmirror.flow.on_record import NOTHING_CHANGES, first_begins, going_on
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import Pairs, patience_ms, starts_of
-from sparkmirror.flow.positions import Resumed, Start, is_dead
+from sparkmirror.flow.positions import Resumed, Start
 from sparkmirror.flow.resuming import Resuming
 from sparkmirror.flow.takeover import Takeover
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.model import NO_OFFSET, Copied, TopicPartition, Writer
+from sparkmirror.model import Copied, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.orders import MoveOrder
-from sparkmirror.offsets.records import Happened, Progress, SourceEpoch, closing
-from sparkmirror.offsets.segments import MapRecord, Moved, Parted, Segments
-from sparkmirror.offsets.source_history import Begun
+from sparkmirror.offsets.records import Happened, SourceEpoch
 from sparkmirror.offsets.writers import Unfenceable
 
 COMPARE_MS = 10_000
@@ -227,12 +227,7 @@ class Planning:
         )
 
     def _record_firsts(self, starts: Sequence[Start], plans: Sequence[PartitionPlan]) -> None:
-        """Puts on record where partitions begin that had no position; whoever decides again goes on there."""
-        records = [
-            replace(self._begins(plan), end=start.end, reached=plan.reached, recovery_ms=plan.recovery_ms)
-            for start, plan in zip(starts, plans, strict=True)
-            if start.first
-        ]
+        records = first_begins(self._opened.run, starts, plans)
         if records:
             self._opened.store.write(records)
             self._opened.store.follow()
@@ -245,36 +240,17 @@ class Planning:
         taken_over: Collection[TopicPartition],
         passed: Mapping[TopicPartition, Sequence[SourceEpoch]],
     ) -> None:
-        """Puts on record that partitions go on elsewhere, or are of another topic by now, and ends the orders.
+        """Puts on record that partitions go on elsewhere, and ends the orders.
 
-        That is one batch, so whoever goes on with a partition, after a clean end or not, finds all of it or nothing. An
-        order that concerns another topic of the name ends here too; one that has come since stays.
+        That is one batch, so whoever goes on with a partition, after a clean end or not, finds all of it or nothing.
         """
-        store, begun = self._opened.store, [orders[plan.source] for plan in plans if plan.source in orders]
-        dead = [key for start, plan in zip(starts, plans, strict=True) for key in self._dead_epochs(start, plan)]
-        for start in starts:
-            here = start.plan.source
-            if start.anew and not start.only_moved and here in store.state.maps:
-                dead += store.state.maps[here].idle_orders(here, self._opened.writers.ids)
-        if not begun and not dead and not any(start.anew or start.parted != NO_OFFSET for start in starts):
+        store = self._opened.store
+        decide = partial(going_on, starts=starts, plans=plans, orders=orders, took_over=taken_over, passed=passed)
+        if decide(store.state, self._opened.run) == NOTHING_CHANGES:
             return
-        records: list[MapRecord | Progress | SourceEpoch] = [one for some in passed.values() for one in some]
-        for start, plan in zip(starts, plans, strict=True):
-            if start.parted != NO_OFFSET:
-                records.append(Parted(partition=plan.source, writer=plan.writer, source=start.parted))
-            if start.only_moved:
-                records.append(Moved(partition=plan.source, writer=plan.writer))
-            if start.anew:
-                opening = Segments(
-                    partition=plan.source, writer=plan.writer, sequence=0, source=plan.position, anew=True
-                )
-                last = store.state.last(plan.source)
-                ending = () if last is None or plan.source in taken_over else closing(last)
-                records += [*ending, opening, self._goes_on_elsewhere(start, plan)]
         store.follow()
-        ended = [each.key for each in begun if store.state.moves.get(each.key) == each]
-        begun_again = {one.key for one in records}
-        store.write(records, tombstones=[*ended, *(key for key in dead if key not in begun_again)])
+        going = decide(store.state, self._opened.run)
+        store.write(going.records, tombstones=going.tombstones)
         store.follow()  # what lanes are told next no longer holds the orders
 
     def _passed_over(self, starts: Sequence[Start]) -> dict[TopicPartition, tuple[SourceEpoch, ...]]:
@@ -291,41 +267,6 @@ class Planning:
                     topic_id=plan.topic_id,
                 )
         return epochs_of(self._source, state, left_out, patience_ms(self._config, len(left_out)))
-
-    def _dead_epochs(self, start: Start, plan: PartitionPlan) -> Iterator[str]:
-        """The keys of leader epochs that the source's log does not have, or that a lane puts on record again."""
-        for known in self._opened.store.state.source_epochs.get(plan.source, {}).values():
-            another = plan.topic_id and known.topic_id and plan.topic_id != known.topic_id
-            begun = Begun(known.epoch, known.offset)
-            if another or is_dead(begun, start.kept, plan.leader_epoch, anew=start.anew):
-                yield known.key
-
-    def _goes_on_elsewhere(self, start: Start, plan: PartitionPlan) -> Progress:
-        before = self._opened.store.state.progress.get(plan.source)
-        begins = replace(
-            self._begins(plan), anew=True, end=start.end, reached=plan.reached, recovery_ms=plan.recovery_ms
-        )
-        if before is None or (plan.topic_id and before.topic_id and before.topic_id != plan.topic_id):
-            return begins
-        return replace(begins, end=before.end if start.end == NO_OFFSET else start.end, newest_ms=before.newest_ms)
-
-    def _begins(self, plan: PartitionPlan) -> Progress:
-        """The progress of a partition of which the plan's writer has sent nothing yet."""
-        return Progress(
-            partition=plan.source,
-            writer=plan.writer,
-            generation=self._opened.generation,
-            position=plan.position,
-            next_sequence=0,
-            leader_epoch=plan.leader_epoch,
-            topic_id=plan.topic_id,
-            target_id=plan.target_id,
-            settled=True,
-            records=plan.copied.records,
-            bytes=plan.copied.bytes,
-            dead_letters=plan.copied.dead_letters,
-            time_ms=now_ms(),
-        )
 
     def _maps(self, places: Set[TopicPartition]) -> dict[TopicPartition, OffsetMap]:
         state, ids = self._opened.store.state, self._opened.writers.ids

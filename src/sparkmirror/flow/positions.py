@@ -128,17 +128,19 @@ class Start:
         event: what happened, or None.
         moved: whether an operator's order is obeyed hereby.
         only_moved: whether nothing but that order is why it goes on elsewhere.
+        instead_of: where it would go on without that order, or `NO_OFFSET` where there is none.
         first: whether no position is on record, so that the configuration says where it begins.
         anew: whether the copy goes back, or on elsewhere or in another topic: what is on record does not lead here.
         end: where the source's log ends now, or `NO_OFFSET`.
-        parted: where the source's log parts from what was copied, if the copy goes on further on, or if it is another
-            topic, which has nothing of it; else `NO_OFFSET`.
+        parted: where the source's log parts from what was copied, or the target's has lost it, if the copy goes on
+            further on, or if it is another topic, which has nothing of it; else `NO_OFFSET`.
     """
 
     plan: PartitionPlan
     event: Event | None = None
     moved: bool = False
     only_moved: bool = False
+    instead_of: int = NO_OFFSET
     first: bool = False
     anew: bool = False
     end: int = NO_OFFSET
@@ -172,6 +174,7 @@ class _Place:
     stop: bool = False
     moved: bool = False
     only_moved: bool = False
+    instead_of: int = NO_OFFSET
     first: bool = False
     parted: int = NO_OFFSET
 
@@ -223,6 +226,7 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         event=place.event,
         moved=place.moved,
         only_moved=place.only_moved,
+        instead_of=place.instead_of,
         first=place.first,
         anew=place.anew,
         end=end,
@@ -335,11 +339,20 @@ def _moved(source: TopicPartition, target: TopicPartition, known: Known, topic_i
     event = Event(kind=Kind.MOVED, text=text, first=first, last=max(first, last - 1))
     if place.event is not None and to == place.position:
         event = place.event  # it goes there anyway
-    lost = place.event is not None and place.event.kind is Kind.SOURCE_TAIL_LOST
+    lost = place.event is not None and place.event.kind in (Kind.SOURCE_TAIL_LOST, Kind.TARGET_TAIL_LOST)
     least = place.position if place.parted == NO_OFFSET else place.parted
     parted = least if lost and least < to else place.parted
     alone = place.event is None and to == order.to
-    return _Place(position=to, leader_epoch=epoch, event=event, anew=True, moved=True, only_moved=alone, parted=parted)
+    return _Place(
+        position=to,
+        leader_epoch=epoch,
+        event=event,
+        anew=True,
+        moved=True,
+        only_moved=alone,
+        instead_of=place.position,
+        parted=parted,
+    )
 
 
 def _is_answered(source: TopicPartition, target: TopicPartition, place: _Place, order: MoveOrder, known: Known) -> bool:

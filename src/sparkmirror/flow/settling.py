@@ -18,9 +18,10 @@ from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.topics import read, remote_topic
+from sparkmirror.flow.on_record import progress_at
 from sparkmirror.flow.opening import Opened, open_without_source
 from sparkmirror.flow.resuming import Resuming
-from sparkmirror.flow.takeover import Takeover, progress_at
+from sparkmirror.flow.takeover import Takeover
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -60,7 +61,7 @@ def settle(
         found = resuming.resume(list(left.items()), {})
         # Of a partition that the target has nothing of, the next start decides.
         stands = {place: where for place, where in found.resumed.items() if where.position != NO_OFFSET}
-        opened.store.write([progress_at(place, where, opened) for place, where in stands.items()])
+        opened.store.write([progress_at(place, where, state, opened.run) for place, where in stands.items()])
         left = {place: left[place] for place in found.waiting}
         awaited = [place for place in left if place.topic in copied]
         if not awaited or time.monotonic() + _POLL_SECONDS > deadline:

@@ -11,16 +11,16 @@ finds nothing lost any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import group_of
-from sparkmirror.copy.tally import EVENTS_KEPT
 from sparkmirror.errors import FencedError, SparkmirrorError
-from sparkmirror.events import Event, Kind, now_ms
+from sparkmirror.events import Event
+from sparkmirror.flow.on_record import taken_over
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import changed_ids, patience_ms
 from sparkmirror.flow.positions import Resumed
@@ -31,8 +31,6 @@ from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.tails import Mark, last_batches, read_headers
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, UNKNOWN, TopicPartition, Writer
-from sparkmirror.offsets.records import Happened, Progress
-from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail
 from sparkmirror.offsets.takeover import Begin, Observed, ReadFrom, Resume, Stuck, decide
@@ -162,19 +160,9 @@ class Takeover:
             taking.waiting[here] = Waiting(
                 "its producer id cannot be fenced any more: it waits for old lanes to end", LEASE_SECONDS
             )
-        # First: what was lost is not on record any more behind it.
-        self._store.write([*happened(resumed), *self._gone_back(resumed)])
-        targets = [each for decision in known for each in decision.targets]
-        void = [key for decision in known for key in decision.void]
-        self._store.write(targets, tombstones=[*void, *self._void_orders(resumed)])
+        records = taken_over(self._store.state, self._opened.run, resumed, known)
+        self._store.write([*records.first, *records.targets], tombstones=records.tombstones)
         return Resumption(resumed=resumed, waiting=taking.waiting)
-
-    def _void_orders(self, resumed: Mapping[TopicPartition, Resumed]) -> Iterator[str]:
-        """The keys of orders by which nothing was copied, where the target has lost records: none begins there."""
-        maps = self._store.state.maps
-        for here, where in resumed.items():
-            if where.event is not None and where.event.kind is Kind.TARGET_TAIL_LOST and here in maps:
-                yield from maps[here].idle_orders(here, self._writers.ids)
 
     def _fence(self, pairs: Pairs) -> _Taking:
         """Fences group by group, all at the same time; a group that cannot be fenced now waits."""
@@ -284,15 +272,6 @@ class Takeover:
         self._still[here] = where.position
         return True
 
-    def _gone_back(self, resumed: Mapping[TopicPartition, Resumed]) -> list[Progress]:
-        """The progress of partitions that go back, since their target has lost records."""
-        known = self._store.state.progress
-        return [
-            progress_at(here, where, self._opened)
-            for here, where in resumed.items()
-            if where.position != NO_OFFSET and here in known and where.position < known[here].position
-        ]
-
     def _place(self, here: TopicPartition, decision: Resume | Begin, target_id: str | None) -> tuple[int, Event | None]:
         """Where it goes on, and what to tell; what a target topic made anew gets is for the start to decide."""
         progress = self._store.state.progress.get(here)
@@ -300,47 +279,3 @@ class Takeover:
         if isinstance(decision, Begin) and progress is not None and target_id and known not in ("", target_id):
             return progress.position, None
         return decision.position, decision.event
-
-
-def happened(resumed: Mapping[TopicPartition, Resumed]) -> list[Happened]:
-    """The events of partitions that were taken over."""
-    return [Happened(partition=here, event=where.event) for here, where in resumed.items() if where.event is not None]
-
-
-def progress_at(partition: TopicPartition, where: Resumed, opened: Opened) -> Progress:
-    """The progress of a partition that was taken over, whose new writer epoch has sent nothing yet.
-
-    The source was not asked: what is known of it stays as it is, but for what a position further back does not bear
-    out.
-    """
-    fresh = Progress(
-        partition=partition,
-        writer=where.writer,
-        generation=opened.generation,
-        position=where.position,
-        next_sequence=0,
-        settled=True,
-        anew=where.anew,
-        reached=where.reached,
-        events=() if where.event is None else (where.event,),
-        time_ms=now_ms(),
-    )
-    before = opened.store.state.progress.get(partition)
-    if before is None:
-        return fresh
-    back = where.position < before.position
-    copied = (before.records, before.bytes, before.dead_letters) if opened.is_mine(before) else (0, 0, 0)
-    return replace(
-        fresh,
-        end=before.end,
-        events=(*before.events, *fresh.events)[-EVENTS_KEPT:],
-        leader_epoch=opened.store.state.source_epoch(partition, where.position),
-        topic_id=before.topic_id,
-        target_id=before.target_id,
-        newest_ms=-1 if back else before.newest_ms,
-        recovery_ms=UNKNOWN_MS if back else before.recovery_ms,
-        time_ms=before.time_ms,
-        records=copied[0],
-        bytes=copied[1],
-        dead_letters=copied[2],
-    )

@@ -181,7 +181,7 @@ def _groups(done: Sequence[Counted], neighbours: int) -> Iterator[list[Counted]]
     stack: list[list[Counted]] = []
     sizes: list[int] = []
     for each in done:
-        if stack and not _alike(stack[-1][0], each):
+        if stack and (not _alike(stack[-1][0], each) or _crosses(stack[-1][-1], each)):
             yield from (group for group in stack if len(group) > 1)
             stack, sizes = [], []
         stack.append([each])
@@ -192,6 +192,11 @@ def _groups(done: Sequence[Counted], neighbours: int) -> Iterator[list[Counted]]
                 stack[-several:] = [[one for group in stack[-several:] for one in group]]
                 sizes[-several:] = [sum(sizes[-several:])]
     yield from (group for group in stack if len(group) > 1)
+
+
+def _crosses(one: Counted, following: Counted) -> bool:
+    """Whether two are no line: the log was cut off between them, and no takeover has put that on record yet."""
+    return following[1].offset - one[1].offset < following[0] - one[0]
 
 
 def _alike(one: Counted, other: Counted) -> bool:

@@ -17,14 +17,14 @@ Invariants:
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.passed_over import Turn, idle, passed_over, turns_of, unfinished
 from sparkmirror.offsets.pieces import Pieces
-from sparkmirror.offsets.records import Progress
-from sparkmirror.offsets.segments import MapKey, MapRecord, Moved, MovedKey, Parted, PartedKey, SegmentsKey
+from sparkmirror.offsets.records import Progress, closing
+from sparkmirror.offsets.segments import MapKey, MapRecord, Moved, MovedKey, Parted, PartedKey, SegmentsKey, Targets
 from sparkmirror.offsets.track import FAR, Track
 
 
@@ -56,9 +56,10 @@ class Part(NamedTuple):
 class PartitionMap:
     """What is on record of one partition, by writer epoch."""
 
-    __slots__ = ("_moved", "_parted", "_pieces")
+    __slots__ = ("_ended", "_moved", "_parted", "_pieces")
 
     def __init__(self) -> None:
+        self._ended: dict[Writer, Progress] = {}
         self._pieces: dict[tuple[int, int], Pieces] = {}
         self._parted: dict[Writer, int] = {}
         self._moved: set[Writer] = set()
@@ -92,6 +93,16 @@ class PartitionMap:
             pieces.forget_segments(key.sequence)
         else:
             pieces.forget_targets(key.sequence)
+
+    def end(self, progress: Progress) -> None:
+        """Takes the progress of an epoch that is over: if that ended in order, nothing else tells with which record."""
+        if progress.settled and progress.sequence != NO_OFFSET:
+            self._ended[progress.writer] = progress
+
+    def ending(self, writer: Writer) -> tuple[Targets, ...]:
+        """What ends an epoch that is over, to be put on record in the place of its progress; empty where that is."""
+        progress, pieces = self._ended.get(writer), self.pieces(writer)
+        return () if progress is None or pieces is None or pieces.ends else closing(progress)
 
     def pieces(self, writer: Writer) -> Pieces | None:
         """What is on record of a writer epoch, or None if it has no segments."""
@@ -176,10 +187,33 @@ class PartitionMap:
             points: as for `OffsetMap`.
             parted: whether what the source's log has other records for by now is left out.
         """
+        passed = passed_over(self._turns(ids)) if parted else frozenset()
+        return self._in_line(progress, ids, passed, points, parted=parted)
+
+    def lost_from(self, target: int, ids: Sequence[int]) -> int | None:
+        """The first source offset at a target offset or behind it, by what lay there before orders that copied nothing.
+
+        Where the map is thinned it may lie further on. None where nothing lies there, as far as the map tells.
+        """
+        turns = self._turns(ids)
+        offsets = self._in_line(None, ids, passed_over(turns) | {*idle(turns)}, None, parted=True)
+        if offsets.is_exact_back(target):
+            found = offsets.target_to_source(target)
+            return None if found == NO_OFFSET else found
+        return next((some.source for some in offsets.settled() if some.target >= target), None)
+
+    def _in_line(
+        self,
+        progress: Progress | None,
+        ids: Sequence[int],
+        passed: Set[Writer],
+        points: Mapping[tuple[int, Writer], int] | None,
+        *,
+        parted: bool,
+    ) -> OffsetMap:
         parts: list[Part] = []
         writers = self.writers(ids)
         closed = progress is not None and _newer(progress.writer, writers, ids)
-        passed = passed_over(self._turns(ids)) if parted else ()
         position = NO_OFFSET if progress is None else progress.position
         if progress is not None and writers and not closed and progress.writer != writers[-1]:
             # The newest epoch has no progress yet: an older one's says nothing of what lies behind where it begins.
@@ -195,6 +229,7 @@ class PartitionMap:
                 source_cut = min([source_cut, *self._parted_behind(writer, ids)])
             newest = writer == writers[-1] and not closed
             last = progress if progress is not None and (progress.writer == writer or closed) else None
+            last = self._ended.get(writer) if last is None and not newest else last
             stop = min(_end(pieces, last, newest=newest), _cut(pieces.sources, source_cut))
             parts += reversed(_parts(writer, pieces, stop, target_cut, newest=newest))
             if newest or pieces.supersedes:

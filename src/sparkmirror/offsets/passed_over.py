@@ -77,7 +77,7 @@ def turns_of(
         end = _end(pieces)
         first = pieces.first.offset
         if not turns or pieces.anew:
-            idle = turns[-1].moved and turns[-1].end == turns[-1].first == first if turns else False
+            idle = turns[-1].moved and turns[-1].end == turns[-1].first <= first if turns else False
             turns.append(Turn((writer,), first, end, idle or writer in moved))
         else:
             before = turns[-1]

@@ -80,7 +80,7 @@ class JournalState:
         progress: the newest of each partition. Where its writer epoch has nothing acknowledged yet, it has the source
             and target offset of the last record of an earlier epoch; its sequence number stays -1.
         acknowledged: the progress from which these come.
-        outdated: keys of progress records that nothing is needed of any more.
+        outdated: keys of progress records that nothing is needed of any more, but for what `endings` tells.
         maps: the segments of each partition.
         source_epochs: where the leader epochs of the source begin of which something may have been copied.
         events: the newest of each kind in each partition, by key.
@@ -150,6 +150,15 @@ class JournalState:
         """The same of a flow that runs: those that its run has not put on record."""
         before = 0 if self.flow is None else self.flow.exact_after
         return [place for place, one in self.progress.items() if one.generation <= before]
+
+    def endings(self) -> list[Targets]:
+        """The ends of epochs that only outdated progress tells."""
+        return [
+            end
+            for key in sorted(self.outdated)
+            if isinstance(part := part_of(key), ProgressKey)
+            for end in self.map_of(part.partition).ending(part.writer)
+        ]
 
     def take(self, record: Record | Later) -> None:
         """Adds one record."""
@@ -253,6 +262,9 @@ class JournalState:
                 rest.remove(last)
         self.progress[record.partition] = newest
         self.outdated.update(progress.key for progress in rest)
+        for progress in (*rest, self.acknowledged.get(record.partition)):
+            if progress is not None:
+                self.map_of(progress.partition).end(progress)
 
 
 def _goes_on_behind(newest: Progress, last: Progress) -> bool:

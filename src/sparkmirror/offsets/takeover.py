@@ -34,11 +34,12 @@ from sparkmirror.offsets.map import PartitionMap, Stretch
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.placing import Known, Placed, Unseen, end_of, place
 from sparkmirror.offsets.records import Progress
-from sparkmirror.offsets.segments import SEQUENCES, Targets
+from sparkmirror.offsets.segments import SEQUENCES, Targets, TargetsKey
 from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.track import FAR
 from sparkmirror.offsets.truncation import (
+    Copied,
     has_record,
     is_missing,
     last_acknowledged,
@@ -261,24 +262,23 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
     return Resume(
         position=position,
         last=last,
-        targets=placed.targets if event is None else _with_cleaned(placed.targets, pieces, last, position),
+        targets=placed.targets if event is None else _with_cleaned(observed, placed.targets, last, position),
         void=(*placed.void, *observed.lineage.void(observed.partition, writer)),
         event=event,
         anew=observed.lineage.began_anew((*observed.lineage.newer(writer), *observed.lineage.sent_nothing(writer))),
     )
 
 
-def _with_cleaned(targets: tuple[Targets, ...], pieces: Pieces, last: Last, position: int) -> tuple[Targets, ...]:
+def _with_cleaned(observed: Observed, targets: tuple[Targets, ...], last: Last, position: int) -> tuple[Targets, ...]:
     """The same, but what the cleaner has removed between the last record and the position is known to have been there.
 
     A later loss that takes its place too has to see that.
     """
-    lost = pieces.count_at(position) if position > last.source + 1 else None
-    if lost is None:
-        return targets
+    mapped = observed.map.offsets(observed.progress, observed.ids, parted=False)
+    cleaned = mapped.count(last.source + 1, position)
     end = (last.sequence + 1) % SEQUENCES
     return tuple(
-        replace(one, sequence=lost % SEQUENCES) if (one.sequence, one.target) == (end, NO_OFFSET) else one
+        replace(one, sequence=(end + cleaned) % SEQUENCES) if (one.sequence, one.target) == (end, NO_OFFSET) else one
         for one in targets
     )
 
@@ -300,23 +300,53 @@ def _unsound(observed: Observed, pieces: Pieces, found: list[TailBatch], near: i
         return None
     counted = [(pieces.count_of(b.sequence, near), b) for b in found]
     gap = find_gap(counted, Known(near, progress.target))
-    return None if gap is None else _before_the_gap(observed, pieces, gap)
+    return None if gap is None else _before_the_gap(observed, writer, pieces, gap)
 
 
-def _before_the_gap(observed: Observed, pieces: Pieces, gap: Gap) -> Decision:
-    """The log lost its end, and then took more of the same epoch: all from the gap on is copied again."""
-    if gap.sound is None and observed.tail.since > observed.tail.start:
-        return ReadFrom(offset=_further(observed, NO_OFFSET))
+def _before_the_gap(observed: Observed, writer: Writer, pieces: Pieces, gap: Gap) -> Decision:
+    """The log lost its end, and then took more of the same epoch: all from the gap on is copied again.
+
+    Where nothing of the epoch lies before the gap, what older epochs had may be gone too.
+    """
     sound = None if gap.sound is None else pieces.source_of(gap.sound)
-    position = pieces.first.offset if sound is None else sound + 1
+    if sound is None:
+        return _before_the_first(observed, writer, gap.first)
+    position = sound + 1
     last = observed.tail.high_watermark - 1
     text = (
         f"the target lost the end of its log, offsets from {gap.first} on that it had acknowledged, and has taken more "
         f"since: all from source offset {position} on is copied again; what lies from target offset {gap.first} to "
         f"{last} will be there twice"
     )
+    assert gap.sound is not None  # or it has no source offset
+    last_sound = Copied(writer=writer, sequence=gap.sound % SEQUENCES, source=sound, target=gap.first - 1)
     event = Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=gap.first, last=last)
-    return Resume(position=position, last=None, event=event, anew=True)
+    return _copied_again(observed, position, event, last_sound)
+
+
+def _copied_again(observed: Observed, position: int, event: Event, sound: Copied | None) -> Resume:
+    """All is copied again that was lost, and what has come in its place; the map ends with the last sound record.
+
+    What it had behind that, and what came in its place, would be two lines that cross.
+    """
+    pieces = None if sound is None else observed.map.pieces(sound.writer)
+    ends: tuple[Targets, ...] = ()
+    if sound is not None and pieces is not None:
+        ends = end_of(observed.partition, sound.writer, pieces, pieces.count_of(sound.sequence))
+    void = _void_from(observed, event.first)
+    return Resume(position=position, last=None, targets=ends, void=void, event=event, anew=True)
+
+
+def _void_from(observed: Observed, target: int) -> tuple[str, ...]:
+    """The keys of what the map has from a target offset on."""
+    known = observed.map
+    return tuple(
+        TargetsKey(observed.partition, writer, block.sequence).text
+        for writer in known.writers(observed.ids)
+        if (pieces := known.pieces(writer)) is not None
+        for _, block in pieces.targets.stored()
+        if block.offset >= target
+    )
 
 
 def _torn(observed: Observed, writer: Writer, found: list[TailBatch]) -> Decision | None:
@@ -370,7 +400,7 @@ def _cut_off(observed: Observed) -> Decision | None:
         f"{behind[0].base_offset} to {last} will be there twice"
     )
     event = Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=cut, last=last)
-    return Resume(position=position, last=None, event=event, anew=True)
+    return _copied_again(observed, position, event, sound)
 
 
 def _lies_below(progress: Progress | None, first: int) -> bool:
@@ -398,7 +428,7 @@ def _before_the_first(observed: Observed, writer: Writer, first: int) -> Decisio
         f"to {last} will be there twice"
     )
     event = Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=lost, last=last)
-    return Resume(position=position, last=None, event=event, anew=True)
+    return _copied_again(observed, position, event, sound)
 
 
 def _gone_from_the_source(pieces: Pieces, batch: TailBatch, began: tuple[int, ...]) -> Resume:
@@ -597,7 +627,32 @@ def _nothing_of_ours(observed: Observed) -> Decision:
         torn = min(torn, max(observed.cut, observed.tail.start))
     if had is not None and torn <= had.target:
         return _lost_all(observed, had, torn)
-    return _by_what_is_known(observed, had)
+    decision = _by_what_is_known(observed, had)
+    lost = _lost_before(observed, decision.position, torn) if isinstance(decision, Resume | Begin) else None
+    if lost is None or not isinstance(decision, Resume | Begin):
+        return decision
+    text = lost.text if decision.event is None else f"{lost.text}; {decision.event.text}"
+    return replace(decision, event=replace(lost, text=text))
+
+
+def _lost_before(observed: Observed, position: int, torn: int) -> Event | None:
+    """What the target had behind the place at which its log was torn, of which no epoch that holds knows any more.
+
+    An order, or another source topic, had the copy begin at ``position`` since, and nothing has come of that yet.
+    """
+    progress = observed.progress
+    if progress is None or observed.is_another_topic:
+        return None
+    before = last_acknowledged(observed.map, progress, observed.map.writers(observed.ids), FAR)
+    if observed.cut != NO_OFFSET:  # others may have filled what is missing
+        torn = min(torn, max(observed.cut, observed.tail.start))
+    if before is None or before.target < torn or observed.may_be_cleaned(before.target):
+        return None
+    text = (
+        f"the target lost the end of its log, offsets {torn} to {before.target}, that it had acknowledged: everything "
+        f"from source offset {position} on is copied again; what the source no longer has is lost"
+    )
+    return Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=torn, last=before.target)
 
 
 def _by_what_is_known(observed: Observed, had: Stretch | None) -> Decision:
@@ -705,7 +760,8 @@ def _lost_all(observed: Observed, had: Stretch, end: int) -> Resume:
     position = mapped.target_to_source(end)
     if position is None:
         position = next(iter(mapped)).source
-    return Resume(position=position, last=None, event=_lost(observed, position, end, had))
+    event = _lost(observed, position, end, had)
+    return Resume(position=position, last=None, void=_void_from(observed, end), event=event)
 
 
 def _by_the_logs_end(observed: Observed, writer: Writer, last: Last, count: int, missing: int) -> Decision:

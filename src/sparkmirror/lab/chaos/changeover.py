@@ -42,8 +42,8 @@ REFUSED_S, REFUSED_PAUSE_S = 90.0, 3.0
 SILENT = "against it: the flow is silent"
 """What an operator is told who comes while the driver is being started again, and tries it once more."""
 
-COPYING_S = 180.0
-"""The first time kernels are compiled, which takes long on a busy machine."""
+COPYING_S = 420.0
+"""The first time kernels are compiled, which takes minutes on a busy machine."""
 
 
 class Changeover:

@@ -1,0 +1,267 @@
+"""What goes on record when partitions are taken over, begin, or go on elsewhere: pure.
+
+`takeover` and `planning` ask the clusters and write; what they write is decided here, so that a model without brokers
+writes the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sparkmirror.copy.plan import PartitionPlan
+from sparkmirror.copy.tally import EVENTS_KEPT
+from sparkmirror.events import Kind, now_ms
+from sparkmirror.flow.positions import Resumed, Start, is_dead
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.orders import MoveOrder
+from sparkmirror.offsets.records import Happened, Progress, SourceEpoch, closing
+from sparkmirror.offsets.recovery import UNKNOWN_MS
+from sparkmirror.offsets.segments import MapRecord, Moved, Parted, Segments, Targets
+from sparkmirror.offsets.source_history import Begun
+from sparkmirror.offsets.state import JournalState
+from sparkmirror.offsets.takeover import Resume
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Who writes.
+
+    Attributes:
+        ids: the flow's producer ids in the order in which they were registered.
+        generation: of the flow record now.
+        first_generation: with which this run began.
+    """
+
+    ids: tuple[int, ...]
+    generation: int
+    first_generation: int
+
+    def is_mine(self, progress: Progress) -> bool:
+        """Whether this run wrote it."""
+        return progress.generation >= self.first_generation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenOver:
+    """What a takeover writes.
+
+    Attributes:
+        first: what happened, from where on older epochs hold no more, and progress of partitions that go back: on
+            record before what was lost leaves it.
+        targets: where records came to lie.
+        tombstones: keys of what holds no more.
+    """
+
+    first: tuple[Happened | Parted | Progress, ...]
+    targets: tuple[Targets, ...]
+    tombstones: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoingOn:
+    """What is written in one batch where partitions go on elsewhere; nothing where there is no record of it."""
+
+    records: tuple[MapRecord | Progress | SourceEpoch, ...] = ()
+    tombstones: tuple[str, ...] = ()
+
+
+NOTHING_CHANGES = GoingOn()
+
+
+def taken_over(
+    state: JournalState, run: Run, resumed: Mapping[TopicPartition, Resumed], found: Collection[Resume]
+) -> TakenOver:
+    """What goes on record of partitions that were taken over.
+
+    Args:
+        state: before.
+        run: who takes them over.
+        resumed: where each goes on.
+        found: what was decided of those of which the target has something.
+    """
+    happened = [Happened(partition=here, event=where.event) for here, where in resumed.items() if where.event]
+    back = [
+        progress_at(here, where, state, run)
+        for here, where in resumed.items()
+        if where.position != NO_OFFSET and here in state.progress and where.position < state.progress[here].position
+    ]
+    return TakenOver(
+        first=(*happened, *_parted(state, run, resumed), *back),
+        targets=tuple(each for decision in found for each in decision.targets),
+        tombstones=tuple(key for decision in found for key in decision.void),
+    )
+
+
+def _parted(state: JournalState, run: Run, resumed: Mapping[TopicPartition, Resumed]) -> Iterator[Parted]:
+    """Where older epochs hold no more, since the target has lost records, though an order had gone back before.
+
+    What begins then would pass for what was ordered, and the map go by what is lost.
+    """
+    for here, where in resumed.items():
+        known, event = state.maps.get(here), where.event
+        if known is None or event is None or event.kind is not Kind.TARGET_TAIL_LOST or where.position == NO_OFFSET:
+            continue
+        if known.idle_orders(here, run.ids):
+            source = known.lost_from(event.first, run.ids)
+            yield Parted(partition=here, writer=where.writer, source=max(where.position, source or where.position))
+
+
+def progress_at(partition: TopicPartition, where: Resumed, state: JournalState, run: Run) -> Progress:
+    """The progress of a partition that was taken over, whose new writer epoch has sent nothing yet.
+
+    The source was not asked: what is known of it stays as it is, but for what a position further back does not bear
+    out.
+    """
+    fresh = Progress(
+        partition=partition,
+        writer=where.writer,
+        generation=run.generation,
+        position=where.position,
+        next_sequence=0,
+        settled=True,
+        anew=where.anew,
+        reached=where.reached,
+        events=() if where.event is None else (where.event,),
+        time_ms=now_ms(),
+    )
+    before = state.progress.get(partition)
+    if before is None:
+        return fresh
+    back = where.position < before.position
+    copied = (before.records, before.bytes, before.dead_letters) if run.is_mine(before) else (0, 0, 0)
+    return replace(
+        fresh,
+        end=before.end,
+        events=(*before.events, *fresh.events)[-EVENTS_KEPT:],
+        leader_epoch=state.source_epoch(partition, where.position),
+        topic_id=before.topic_id,
+        target_id=before.target_id,
+        newest_ms=-1 if back else before.newest_ms,
+        recovery_ms=UNKNOWN_MS if back else before.recovery_ms,
+        time_ms=before.time_ms,
+        records=copied[0],
+        bytes=copied[1],
+        dead_letters=copied[2],
+    )
+
+
+def first_begins(run: Run, starts: Sequence[Start], plans: Sequence[PartitionPlan]) -> tuple[Progress, ...]:
+    """Where partitions begin that had no position; whoever decides again goes on there."""
+    return tuple(
+        replace(_begins(plan, run), end=start.end, reached=plan.reached, recovery_ms=plan.recovery_ms)
+        for start, plan in zip(starts, plans, strict=True)
+        if start.first
+    )
+
+
+def going_on(
+    state: JournalState,
+    run: Run,
+    *,
+    starts: Sequence[Start],
+    plans: Sequence[PartitionPlan],
+    orders: Mapping[TopicPartition, MoveOrder],
+    took_over: Collection[TopicPartition],
+    passed: Mapping[TopicPartition, Sequence[SourceEpoch]],
+) -> GoingOn:
+    """What goes on record where partitions go on elsewhere, or are of another topic by now; it ends their orders.
+
+    An order that concerns another topic of the name ends here too; one that has come since stays.
+
+    Args:
+        state: read to its end.
+        run: who writes.
+        starts: as they were decided.
+        plans: of these, in the same order.
+        orders: as they were when the starts were decided.
+        took_over: partitions that were taken over just now.
+        passed: leader epochs of the source in what is left out.
+    """
+    begun = [orders[plan.source] for plan in plans if plan.source in orders]
+    dead = [key for start, plan in zip(starts, plans, strict=True) for key in _dead_epochs(state, start, plan)]
+    for start in starts:
+        here = start.plan.source
+        if start.anew and _is_of_another_topic(state, start) and here in state.maps:
+            dead += state.maps[here].idle_orders(here, run.ids)
+    if not begun and not dead and not any(start.anew or start.parted != NO_OFFSET for start in starts):
+        return NOTHING_CHANGES
+    records: list[MapRecord | Progress | SourceEpoch] = [one for some in passed.values() for one in some]
+    for start, plan in zip(starts, plans, strict=True):
+        parted = _parts_at(state, run, start)
+        if parted != NO_OFFSET:
+            records.append(Parted(partition=plan.source, writer=plan.writer, source=parted))
+        if start.only_moved:
+            records.append(Moved(partition=plan.source, writer=plan.writer))
+        if start.anew:
+            opening = Segments(partition=plan.source, writer=plan.writer, sequence=0, source=plan.position, anew=True)
+            last = state.last(plan.source)
+            ending = () if last is None or plan.source in took_over else closing(last)
+            records += [*ending, opening, _goes_on_elsewhere(state, run, start, plan)]
+    ended = [each.key for each in begun if state.moves.get(each.key) == each]
+    begun_again = {one.key for one in records}
+    return GoingOn(records=tuple(records), tombstones=(*ended, *(key for key in dead if key not in begun_again)))
+
+
+def _is_of_another_topic(state: JournalState, start: Start) -> bool:
+    """Whether the source or the target topic is not the one of which the progress is."""
+    known, plan = state.progress.get(start.plan.source), start.plan
+    if known is None:
+        return False
+    pairs = ((known.topic_id, plan.topic_id), (known.target_id, plan.target_id))
+    return any(before and now and before != now for before, now in pairs)
+
+
+def _parts_at(state: JournalState, run: Run, start: Start) -> int:
+    """From where on older epochs hold no more, where that is not where the new one begins; or `NO_OFFSET`.
+
+    What was lost on either side and an order leaves out is not copied again, and no epoch begins there that would hide
+    it on the map. What an order had copied once more, and another one has passed over, is not lost: there the older
+    copies count on. What begins after a loss, in the place of an order by which nothing was copied, is no order. Of
+    another topic of the name, on either side, older epochs know nothing.
+    """
+    known, here = state.maps.get(start.plan.source), start.plan.source
+    if known is not None and start.anew and _is_of_another_topic(state, start):
+        return 0
+    if start.parted != NO_OFFSET or known is None or not start.anew:
+        return start.parted
+    if not start.only_moved:
+        return start.plan.position if known.idle_orders(here, run.ids) else NO_OFFSET
+    forward = NO_OFFSET < start.instead_of < start.plan.position
+    return start.instead_of if forward and not known.going_back(run.ids) else NO_OFFSET
+
+
+def _dead_epochs(state: JournalState, start: Start, plan: PartitionPlan) -> Iterator[str]:
+    """The keys of leader epochs that the source's log does not have, or that a lane puts on record again."""
+    for known in state.source_epochs.get(plan.source, {}).values():
+        another = plan.topic_id and known.topic_id and plan.topic_id != known.topic_id
+        begun = Begun(known.epoch, known.offset)
+        if another or is_dead(begun, start.kept, plan.leader_epoch, anew=start.anew):
+            yield known.key
+
+
+def _goes_on_elsewhere(state: JournalState, run: Run, start: Start, plan: PartitionPlan) -> Progress:
+    before = state.progress.get(plan.source)
+    begins = replace(_begins(plan, run), anew=True, end=start.end, reached=plan.reached, recovery_ms=plan.recovery_ms)
+    if before is None or (plan.topic_id and before.topic_id and before.topic_id != plan.topic_id):
+        return begins
+    return replace(begins, end=before.end if start.end == NO_OFFSET else start.end, newest_ms=before.newest_ms)
+
+
+def _begins(plan: PartitionPlan, run: Run) -> Progress:
+    """The progress of a partition of which the plan's writer has sent nothing yet."""
+    return Progress(
+        partition=plan.source,
+        writer=plan.writer,
+        generation=run.generation,
+        position=plan.position,
+        next_sequence=0,
+        leader_epoch=plan.leader_epoch,
+        topic_id=plan.topic_id,
+        target_id=plan.target_id,
+        settled=True,
+        records=plan.copied.records,
+        bytes=plan.copied.bytes,
+        dead_letters=plan.copied.dead_letters,
+        time_ms=now_ms(),
+    )

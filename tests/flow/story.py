@@ -1,0 +1,525 @@
+"""A model of one partition over its whole life: what `tests.offsets.world` has, and what a driver and operators do.
+
+Drivers start, die and take over; operators order positions; source and target topics are created again; the target
+loses its tail; retention and condensing pass over the offset map. What goes on record comes from the product's own pure
+functions (`decide`, `decide_start`, `taken_over`, `going_on`), so a story needs no brokers and takes a millisecond.
+
+What is promised is checked against plain lists of what lies where: see `Story.problems`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import NamedTuple
+
+from sparkmirror.config import Policies
+from sparkmirror.copy.plan import PartitionPlan
+from sparkmirror.copy.target_facts import TargetFacts
+from sparkmirror.events import Event, Kind
+from sparkmirror.flow.on_record import Run, first_begins, going_on, taken_over
+from sparkmirror.flow.positions import Known, Resumed, Stand, decide_start
+from sparkmirror.flow.trust import Seen, distrust
+from sparkmirror.model import NO_OFFSET, UNKNOWN, LastRecord, Reached
+from sparkmirror.offsets.bounds import bound
+from sparkmirror.offsets.condensing import condense
+from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.orders import MoveOrder
+from sparkmirror.offsets.segments import Parted
+from sparkmirror.offsets.takeover import Begin, ReadFrom, Resume, Stuck, decide
+from tests.offsets.world import PLACE, Entry, World
+
+_FACTS = TargetFacts(max_message_bytes=1 << 20, log_append_time=False)
+_AGAIN = ("there twice", "copied again")
+_GROUP = 0
+
+
+class Step(NamedTuple):
+    """Something that happens, and the seed of its chances."""
+
+    name: str
+    seed: int
+
+
+class Lost(NamedTuple):
+    """A record that the target had acknowledged, as was on record, and lost; and how many events there were before."""
+
+    topic_id: str
+    source: int
+    target: int
+    target_id: str
+    told: int
+
+
+@dataclass(slots=True)
+class Story(World):
+    """One partition and all that happens to it.
+
+    Attributes:
+        running: whether a lane has the partition.
+        rest: where it came to rest within a run, or None.
+        clean: whether it rests since a run ended in order.
+        runs: of drivers.
+        on: what is done where topics were created again.
+        events: that were told.
+        skipped: source offsets of the present source that an order or a setting left out.
+        again: those that an order or a setting had copied once more.
+        hidden: those that an order left out behind a loss: groups there skip them, older copies or not.
+        left_out: those that an order ever left out: where one lies that another order had copied then is not promised
+            to the record.
+        lost: acknowledged records that the target lost.
+        repeats: whether events said that records may be there twice.
+        thinned: whether the offset map was.
+    """
+
+    running: bool = False
+    rest: Resumed | None = None
+    clean: bool = True
+    fresh: bool = True
+    runs: int = 1
+    first_run: int = 1
+    on: Policies = field(default_factory=Policies)
+    events: list[Event] = field(default_factory=list)
+    skipped: set[int] = field(default_factory=set)
+    again: set[int] = field(default_factory=set)
+    hidden: set[int] = field(default_factory=set)
+    left_out: set[int] = field(default_factory=set)
+    lost: list[Lost] = field(default_factory=list)
+    thinned: bool = False
+    reads: int = 0
+
+    @property
+    def generation(self) -> int:
+        return len(self.ids) + self.runs
+
+    @property
+    def run(self) -> Run:
+        return Run(ids=tuple(self.ids), generation=self.generation, first_generation=self.first_run)
+
+    # ------------------------------------------------------------------------------------------------------- the steps
+
+    def do(self, step: Step) -> None:
+        """Has a step happen."""
+        self.chance = Random(step.seed)
+        getattr(self, f"do_{step.name}")()
+
+    def do_copy(self) -> None:
+        self._start_if_at_rest()
+        if self.running and not self.copy_some(self.chance.randint(0, 3)):
+            self._die()
+
+    def do_finish(self) -> None:
+        self._start_if_at_rest()
+        if self.running and self.torn and (self.asks or self.position == len(self.kept)):
+            self.ask_again()
+            self._die()
+        elif self.running and not self.copy(-1):
+            self._die()
+
+    def do_crash(self) -> None:
+        """The lane dies somewhere."""
+        self._start_if_at_rest()
+        if self.running and self.torn and self.asks:
+            self.ask_again()
+            self._die()
+        elif self.running:
+            self.copy(self.chance.randint(0, 25))
+            self._die()
+
+    def do_kill(self) -> None:
+        """Driver and lane die, at rest or not."""
+        if self.running:
+            self._die()
+        self._begin_run()
+        self.clean = False
+
+    def do_drain(self) -> None:
+        """The lane gives the partition back."""
+        if self.running:
+            self._drain()
+
+    def do_restart(self) -> None:
+        """A clean end, where it is one, and another run."""
+        if self.running:
+            self._drain()
+        if self.rest is not None:
+            self.clean = True
+        if self.clean:
+            self.rest = None
+        self._begin_run()
+
+    def do_order(self) -> None:
+        """An operator orders a position; a flow that runs obeys it within seconds."""
+        to = self.chance.choice(
+            [self.source_start, len(self.kept), self.chance.randint(self.source_start, len(self.kept)), self.position]
+        )
+        to = min(max(to, self.source_start), len(self.kept))
+        self.state.take(MoveOrder(partition=PLACE, to=to, topic_id=self.topic_id, time_ms=1, by="me"))
+        if self.running and self.chance.random() < 0.8:
+            self._drain()
+
+    def do_order_stopped(self) -> None:
+        """The same of a flow that was stopped, which the command carries out itself."""
+        self.do_restart()
+        self.do_order()
+        if self.clean:
+            self._plan(begin=False)
+            self._begin_run()
+
+    def do_grow(self) -> None:
+        self.kept += [self.chance.random() < 0.8 for _ in range(self.chance.randint(1, 15))] + [True]
+
+    def do_recreate_source(self) -> None:
+        if self.running:
+            self._drain()
+        self.topic_id = f"s{int(self.topic_id[1:]) + 1}"
+        self.kept = [self.chance.random() < 0.8 for _ in range(self.chance.randint(0, 30))] + [True]
+        self.source_start = 0
+        self.skipped, self.again, self.hidden, self.left_out = set(), set(), set(), set()
+
+    def do_recreate_target(self) -> None:
+        if self.running:
+            self._drain()
+        self.target_id = f"t{int(self.target_id[1:]) + 1}"
+        self.log, self.start, self.leader_epoch = [], 0, 0
+        self.reached, self.reached_in, self.torn, self.cut = NO_OFFSET, UNKNOWN.leader_epoch, False, NO_OFFSET
+
+    def do_lose_tail(self) -> None:
+        before, progress = list(self.log), self.state.progress.get(PLACE)
+        self.lose_tail(self.chance.randint(1, 8))
+        known = NO_OFFSET
+        if progress is not None and progress.target_id == self.target_id:
+            known = max(progress.target + 1, progress.reached.end)
+        for entry in before[len(self.log) :]:
+            for number, source in enumerate(entry.sources):
+                target = entry.header.base_offset + number
+                if target < known:
+                    self.lost.append(Lost(entry.topic_id, source, target, self.target_id, len(self.events)))
+        if self.running and self.torn and (self.shared or self.chance.random() < 0.5):
+            self.ask_again()
+            self._die()
+
+    def do_retain(self) -> None:
+        """Not where a lane has written over a loss that no takeover has seen: nobody can tell what lay there."""
+        if not self.torn:
+            self.retain(self.chance.choice([0.0, 0.3, 0.7, 1.0]))
+
+    def do_source_retention(self) -> None:
+        most = min(self.position, len(self.kept))
+        self.source_start = self.chance.randint(self.source_start, max(self.source_start, most))
+
+    def do_bound(self) -> None:
+        """The upkeep of the offset map, whose driver may die over it."""
+        for key in bound(self.state, {PLACE: self.source_start}, self.ids):
+            self.state.forget(key)
+        joined = condense(self.state, self.ids, 1 << 20, neighbours=2)
+        for record in joined.records:
+            self.state.take(record)
+        for key in joined.void[: self.chance.randint(0, len(joined.void))]:
+            self.state.forget(key)
+
+    def do_thin(self) -> None:
+        thin = condense(self.state, self.ids, 0, least=1)
+        self.thinned = self.thinned or bool(thin.records)
+        for record in thin.records:
+            self.state.take(record)
+        for key in thin.void:
+            self.state.forget(key)
+
+    def do_others(self) -> None:
+        if self.shared:
+            self.others_write(self.chance.randint(1, 4))
+
+    def do_late(self) -> None:
+        """What a dead writer had sent to the internal topic arrives, if a fence does not keep it out."""
+        self.speak_late()
+
+    # ------------------------------------------------------------------------------------------------------ the driver
+
+    def _begin_run(self) -> None:
+        self.runs += 1
+        self.first_run = self.generation
+        self.writer = replace(self.writer, epoch=self.writer.epoch + 1)
+        self.fenced = None
+        outdated = sorted(self.state.outdated)
+        for end in self.state.endings():
+            self.state.take(end)
+        for key in outdated:
+            self.state.forget(key)
+
+    def _die(self) -> None:
+        self.running, self.rest, self.clean = False, None, False
+
+    def _drain(self) -> None:
+        """Everything is acknowledged and published."""
+        self.budget = -1
+        if self.torn and self.end < self.reached:
+            self.ask_again()
+            self._die()
+            return
+        self._publish(settled=True)
+        self.running = False
+        sequence, source, target = self.last
+        self.rest = Resumed(
+            position=self.position,
+            writer=self.writer,
+            sequence=self.sequence,
+            opened=self.continues_at != NO_OFFSET,
+            anew=self.anew,
+            reached=UNKNOWN if self.reached == NO_OFFSET else Reached(self.reached_in, self.reached),
+            last=LastRecord(sequence, source, target),
+        )
+
+    def _start_if_at_rest(self) -> None:
+        if not self.running:
+            self._plan(begin=True)
+
+    def _must_be_taken_over(self) -> bool:
+        if self.rest is not None:
+            return False
+        if self.fresh and self.clean:
+            return False
+        progress = self.state.progress.get(PLACE)
+        seen = Seen(
+            progress=progress,
+            mapped=len(self.state.map_of(PLACE)) > 0,
+            exact_after=0 if self.clean or progress is None else progress.generation,
+            end=self.end,
+            target_id=self.target_id,
+            sole_writer=not self.shared,
+        )
+        return bool(distrust(seen))
+
+    def _plan(self, *, begin: bool) -> None:
+        """What `Planning.plan` does for one partition."""
+        taken = None
+        if self._must_be_taken_over():
+            taken = self._take_over()
+            if taken is None:
+                return
+        resumed = taken or self.rest
+        progress, order = self.state.progress.get(PLACE), next(iter(self.state.moves.values()), None)
+        known = Known(
+            progress={} if progress is None else {PLACE: progress},
+            topic_ids={PLACE.topic: self.topic_id},
+            target_ids={PLACE.topic: self.target_id},
+            starts={PLACE: self.source_start},
+            oldest={PLACE: self.source_start},
+            ends={},
+            targets={PLACE.topic: _FACTS},
+            writers=[self.writer],
+            copied={},
+            resumed={} if resumed is None else {PLACE: resumed},
+            on=self.on,
+            moves={} if order is None else {PLACE: order},
+        )
+        start = decide_start(PLACE, PLACE, known)
+        assert not isinstance(start, Stand)
+        plan = start.plan
+        if self.rest is not None and self.rest.opened and not plan.opened:
+            self.writer = replace(self.writer, epoch=self.writer.epoch + 1)
+            plan = plan.with_writer(self.writer)
+        if start.event is not None and start.event not in self.events[-1:]:
+            self.events.append(start.event)
+        for record in first_begins(self.run, [start], [plan]):
+            self.state.take(record)
+        going = going_on(
+            self.state,
+            self.run,
+            starts=[start],
+            plans=[plan],
+            orders={} if order is None else {PLACE: order},
+            took_over=[] if taken is None else [PLACE],
+            passed={},
+        )
+        for going_record in going.records:
+            self.state.take(going_record)
+        for key in going.tombstones:
+            self.state.forget(key)
+        left_out = start.moved and not self.state.map_of(PLACE).going_back(self.ids)
+        parted = next((one.source for one in going.records if isinstance(one, Parted)), NO_OFFSET)
+        parted = start.instead_of if left_out and parted == NO_OFFSET else parted
+        self._account(plan, parted, anew=start.anew)
+        self.position = plan.position
+        if begin:
+            self._begin(plan)
+        else:
+            self.rest = None
+            self.clean, self.fresh = True, False
+
+    def _account(self, plan: PartitionPlan, parted: int, *, anew: bool) -> None:
+        """What is not to be copied, and what once more, by an order or a setting."""
+        self.hidden -= set(range(plan.position, len(self.kept)))
+        if parted != NO_OFFSET:
+            self.hidden |= set(range(parted, plan.position))
+        if anew:
+            self.left_out |= set(range(self.position, plan.position))
+            there = {source for entry in self._mine() for source in entry.sources}
+            self.skipped |= {each for each in range(plan.position) if each not in there}
+            self.again |= {each for each in there if each >= plan.position}
+        self.skipped -= set(range(plan.position, len(self.kept)))
+
+    def _begin(self, plan: PartitionPlan) -> None:
+        goes_on = plan.opened and self.rest is not None
+        self.running, self.rest, self.clean, self.fresh = True, None, False, False
+        self.writer, self.anew = plan.writer, plan.anew
+        if not goes_on:
+            self.begin(plan.position, anew=plan.anew)
+            self.sequence = 0 if plan.anew else self.first_sequence
+        self.reached_in, self.reached = plan.reached
+
+    def _take_over(self) -> Resumed | None:
+        """What `Takeover.take_over` does for one partition; None where its driver dies over it."""
+        self.fence(other_id=self.chance.random() < 0.1)
+        tail = self._tail(self.end - 2)
+        for _ in range(64):
+            decision = decide(self.observed(tail))
+            if not isinstance(decision, ReadFrom):
+                break
+            assert self.start <= decision.offset < tail.since, "nothing new would be read"
+            tail = self._tail(decision.offset)
+        assert not isinstance(decision, Stuck | ReadFrom), decision
+        progress = self.state.progress.get(PLACE)
+        position, event = decision.position, decision.event
+        if isinstance(decision, Begin) and progress is not None and progress.target_id not in ("", self.target_id):
+            position, event = progress.position, None
+        resumed = Resumed(position=position, writer=self.writer, event=event, anew=decision.anew, reached=tail.reached)
+        dies = self.chance.random()
+        written = taken_over(self.state, self.run, {PLACE: resumed}, [decision] if isinstance(decision, Resume) else [])
+        self.clean = self.clean and dies >= 0.15
+        if dies < 0.05:
+            return None
+        for record in written.first:
+            self.state.take(record)
+        self.events += [event] if event is not None else []
+        if dies < 0.1:
+            return None
+        for targets in written.targets:
+            self.state.take(targets)
+        for key in written.tombstones:
+            self.state.forget(key)
+        if dies < 0.15:
+            return None
+        self.writer = resumed.writer
+        self.torn, self.cut = False, NO_OFFSET
+        return resumed
+
+    # ------------------------------------------------------------------------------------------------ what is promised
+
+    def _mine(self) -> Iterable[Entry]:
+        return (entry for entry in self.log if entry.topic_id == self.topic_id)
+
+    def copies(self, since: int = 0) -> dict[int, list[int]]:
+        """Target offsets of the records of the present source topic, by source offset; those from an offset on."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for entry in self._mine():
+            if entry.header.base_offset < since:
+                continue
+            for number, source in enumerate(entry.sources):
+                found[source].append(entry.header.base_offset + number)
+        return dict(found)
+
+    def problems(self, *, ended: bool) -> list[str]:
+        """What is not as promised.
+
+        Args:
+            ended: whether everything that the source has is to be on the target by now.
+        """
+        copies = self.copies()
+        found = list(self._translations(self.copies(self.start)))
+        said_twice = any(words in event.text for event in self.events for words in ("there twice",))
+        twice = sorted(source for source, targets in copies.items() if len(targets) > 1)
+        unordered = [source for source in twice if source not in self.again]
+        if unordered and not said_twice:
+            found.append(f"source offsets {unordered} are there twice")
+        if ended:
+            missing = [
+                source
+                for source in range(self.source_start, len(self.kept))
+                if self.kept[source] and source not in copies and source not in self.skipped
+            ]
+            if missing:
+                found.append(f"source offsets {missing} are missing")
+            found += self._untold()
+        return found
+
+    def _untold(self) -> list[str]:
+        untold = []
+        for lost in self.lost:
+            known = any(event.kind is Kind.TARGET_TAIL_LOST for event in self.events[: lost.told])
+            if lost.target_id != self.target_id or (known and self.copies().get(lost.source)):
+                continue  # it was to be copied again anyway
+            tells = any(
+                event.kind is Kind.TARGET_TAIL_LOST and event.first <= lost.target for event in self.events[lost.told :]
+            )
+            if not tells:
+                untold.append(f"the loss of source offset {lost.source} of {lost.topic_id} is not told: {lost}")
+        return untold
+
+    def _translations(self, copies: dict[int, list[int]]) -> Iterable[str]:
+        """A group at a source offset must find, from where it is put, all behind that; and no other record first."""
+        progress = self.state.progress.get(PLACE)
+        if progress is None or progress.topic_id != self.topic_id or progress.target_id != self.target_id:
+            return
+        offsets = self.state.map_of(PLACE).offsets(progress, self.ids)
+        copies = {source: targets for source, targets in copies.items() if source not in self.hidden}
+        newest = {source: max(targets) for source, targets in copies.items()}
+        least, behind = 1 << 60, {}
+        for source in sorted(newest, reverse=True):
+            least = min(least, newest[source])
+            behind[source] = least
+        following = None
+        for source in range(max(len(self.kept), 1), -1, -1):
+            following = behind.get(source, following)
+            if source < self.source_start:
+                continue
+            target = offsets.source_to_target(source)
+            if target is None:
+                continue
+            if following is not None and target > following:
+                yield f"a group at source offset {source} is put to {target} and misses what lies at {following}"
+            exact = source not in self.left_out and (not self.thinned or offsets.is_exact(source))
+            if exact and source in copies and target >= self.start and target not in copies[source]:
+                yield f"a group at source offset {source} is put to {target}, and its record is at {copies[source]}"
+        yield from self._claims(offsets)
+
+    def _claims(self, offsets: OffsetMap) -> Iterable[str]:
+        """What the map says that the flow has put somewhere must be there, and lead back to itself."""
+        there = {
+            entry.header.base_offset + number: (entry, number)
+            for entry in self.log
+            for number in range(entry.header.last_offset - entry.header.base_offset + 1)
+        }
+        for target in range(self.start, self.end):
+            if not offsets.has(target, target) or (self.thinned and not offsets.is_exact_back(target)):
+                continue
+            entry, number = there[target]
+            if not entry.sources:
+                yield f"the map has a record at target offset {target}, where somebody else's lies"
+            elif entry.topic_id == self.topic_id and offsets.target_to_source(target) != entry.sources[number]:
+                yield f"target offset {target} leads to {offsets.target_to_source(target)}, not {entry.sources[number]}"
+
+
+def steps(chance: Random, count: int, weights: dict[str, float]) -> list[Step]:
+    """A story of chance."""
+    names = chance.choices(list(weights), list(weights.values()), k=count)
+    return [Step(name, chance.randrange(1 << 32)) for name in names]
+
+
+def tell(story: Story, plot: Iterable[Step]) -> list[str]:
+    """Has a story happen, to its end; gives what is not as promised, with the step after which that was seen."""
+    for number, step in enumerate(plot):
+        story.do(step)
+        if story.running and story.budget == -1:
+            problems = story.problems(ended=False)
+            if problems:
+                return [f"after step {number}, {step}: {problems[0]}"]
+    for seed in range(20):
+        story.do(Step("finish", seed))
+        if story.running and story.position == len(story.kept) and not story.torn:
+            break
+    else:
+        return ["the copy does not come to its end"]
+    return story.problems(ended=True)

@@ -1,0 +1,121 @@
+"""Whole lives of a partition by chance: takeovers, orders, losses and topics created again, in any order."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from sparkmirror.config import Policies, Refill
+from tests.flow.story import Step, Story, steps, tell
+
+WEIGHTS = {
+    "copy": 6,
+    "finish": 2,
+    "crash": 3,
+    "kill": 1,
+    "drain": 1,
+    "restart": 2,
+    "order": 2,
+    "order_stopped": 1,
+    "grow": 3,
+    "recreate_source": 1,
+    "recreate_target": 0.5,
+    "lose_tail": 3,
+    "retain": 1,
+    "source_retention": 1,
+    "bound": 2,
+    "thin": 0.3,
+    "others": 1,
+    "late": 0.3,
+}
+STORIES = 1_500
+WORKERS = 4
+
+
+def story(seed: int) -> Story:
+    chance = Random(seed)
+    kept = [chance.random() < 0.8 for _ in range(chance.randint(0, 40))] + [True]
+    shared = chance.random() < 0.3
+    on = Policies(target_recreated=chance.choice([Refill.OLDEST, Refill.POSITION]))
+    begun = Story(kept=kept, chance=chance, shared=shared, topic_id="s1", target_id="t1", on=on)
+    begun.asks = shared or chance.random() < 0.5
+    return begun
+
+
+@pytest.mark.parametrize("part", range(WORKERS))
+def test_nothing_is_lost_repeated_or_mistranslated_whatever_happens(part):
+    for seed in range(part * STORIES, (part + 1) * STORIES):
+        chance = Random(seed * 7 + 1)
+        plot = steps(chance, chance.randint(2, 14), WEIGHTS)
+        problems = tell(story(seed), plot)
+        assert not problems, f"seed {seed}, {plot}: {problems[0]}"
+
+
+FOUND = {
+    "an order that was begun again behind a hole, and corrected": (
+        1118,
+        [("finish", 720887242), ("order_stopped", 3907496919), ("copy", 1367593596), ("order", 3741284521)],
+    ),
+    "orders by which nothing was copied, and a loss above them": (
+        1933,
+        [
+            ("finish", 3884529311),
+            ("order_stopped", 1941921549),
+            ("order", 2755130392),
+            ("crash", 2132109967),
+            ("lose_tail", 176292272),
+        ],
+    ),
+    "an order that leads over what a deceived lane wrote": (
+        3256,
+        [
+            ("copy", 4097404874),
+            ("drain", 4086117716),
+            ("lose_tail", 869098669),
+            ("crash", 2433187190),
+            ("order_stopped", 622399988),
+        ],
+    ),
+    "a loss that reaches into the epoch before, and a deceived lane": (
+        3670,
+        [
+            ("recreate_source", 3145575835),
+            ("copy", 1399505946),
+            ("restart", 1253378206),
+            ("copy", 3273664212),
+            ("lose_tail", 3488497363),
+        ],
+    ),
+    "a deceived lane, and the map's records joined": (
+        554,
+        [
+            ("copy", 150720639),
+            ("drain", 98477521),
+            ("lose_tail", 1620941140),
+            ("crash", 1758193065),
+            ("copy", 2674044539),
+            ("finish", 3470027772),
+            ("bound", 2359516992),
+        ],
+    ),
+    "an epoch that ended in order, and a hole behind it": (
+        7044,
+        [
+            ("recreate_source", 4049570305),
+            ("copy", 3037443186),
+            ("restart", 2799035718),
+            ("crash", 3520118447),
+        ],
+    ),
+    "a loss of what an order has had copied again": (
+        1253,
+        [("copy", 3112184876), ("order", 1584353860), ("lose_tail", 3879786925)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_story_that_once_went_wrong_goes_well(name):
+    seed, plot = FOUND[name]
+    assert tell(story(seed), [Step(*each) for each in plot]) == []
