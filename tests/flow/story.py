@@ -32,8 +32,6 @@ from sparkmirror.offsets.takeover import Begin, ReadFrom, Resume, Stuck, decide
 from tests.offsets.world import PLACE, Entry, World
 
 _FACTS = TargetFacts(max_message_bytes=1 << 20, log_append_time=False)
-_AGAIN = ("there twice", "copied again")
-_GROUP = 0
 
 
 class Step(NamedTuple):
@@ -438,7 +436,7 @@ class Story(World):
             missing = [
                 source
                 for source in range(self.source_start, len(self.kept))
-                if self.kept[source] and source not in copies and source not in self.skipped
+                if self.kept[source] and source not in {*copies, *self.skipped, *self.hidden}
             ]
             if missing:
                 found.append(f"source offsets {missing} are missing")
@@ -464,7 +462,9 @@ class Story(World):
         if progress is None or progress.topic_id != self.topic_id or progress.target_id != self.target_id:
             return
         offsets = self.state.map_of(PLACE).offsets(progress, self.ids)
-        copies = {source: targets for source, targets in copies.items() if source not in self.hidden}
+        lost = any(event.kind is Kind.TARGET_TAIL_LOST for event in self.events)
+        left_out = self.hidden | self.left_out if lost else self.hidden
+        copies = {source: targets for source, targets in copies.items() if source not in left_out}
         newest = {source: max(targets) for source, targets in copies.items()}
         least, behind = 1 << 60, {}
         for source in sorted(newest, reverse=True):

@@ -204,11 +204,16 @@ def _behind_copies(offsets: OffsetMap | None, position: int) -> int:
 
 
 def _copied_behind(offsets: OffsetMap | None, until: int, committed: int) -> int:
-    """How many records from before the committed offset the flow has put at ``until`` over there or behind."""
+    """How many records from before the committed offset the flow has put at ``until`` over there or behind.
+
+    Where the map is thinned there may be one, though none is counted.
+    """
     if offsets is None:
         return 0
     source = offsets.target_to_source(until)
     first = offsets.first()
     if source is None:
         source = NO_OFFSET if first is None else first.source
-    return offsets.count(source, committed)
+    counted = offsets.count(source, committed)
+    sure = offsets.is_exact_back(until) and offsets.is_exact(committed)
+    return counted if sure else max(counted, int(source < committed))

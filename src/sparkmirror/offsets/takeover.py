@@ -173,6 +173,14 @@ Decision: TypeAlias = Resume | ReadFrom | Begin | Stuck
 
 def decide(observed: Observed) -> Decision:
     """Decides where the copy of a partition goes on."""
+    decision = _decide(observed)
+    if isinstance(decision, Resume):  # an end may have the key of what is void
+        written = {targets.key for targets in decision.targets}
+        return replace(decision, void=tuple(key for key in decision.void if key not in written))
+    return decision
+
+
+def _decide(observed: Observed) -> Decision:
     tail, fence = observed.tail, observed.fence
     if fence is not None:
         if any(b.producer_id == fence.producer_id and b.epoch > fence.epoch and not b.control for b in tail.batches):
@@ -263,10 +271,14 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
         position=position,
         last=last,
         targets=placed.targets if event is None else _with_cleaned(observed, placed.targets, last, position),
-        void=(*placed.void, *observed.lineage.void(observed.partition, writer)),
+        void=(*placed.void, *observed.lineage.void(observed.partition, writer), *_lost_places(observed, event)),
         event=event,
         anew=observed.lineage.began_anew((*observed.lineage.newer(writer), *observed.lineage.sent_nothing(writer))),
     )
+
+
+def _lost_places(observed: Observed, event: Event | None) -> tuple[str, ...]:
+    return () if event is None or event.kind is not Kind.TARGET_TAIL_LOST else _void_from(observed, event.first)
 
 
 def _with_cleaned(observed: Observed, targets: tuple[Targets, ...], last: Last, position: int) -> tuple[Targets, ...]:
@@ -604,7 +616,7 @@ def _lost(observed: Observed, position: int, end: int, had: Stretch) -> Event:
     count = observed.map.offsets(observed.progress, observed.ids).count(position, had.source + 1)
     text = (
         f"the target lost the end of its log, offsets {end} to {had.target}: {count} records that it had acknowledged, "
-        f"source offsets {position} to {had.source}, are copied again"
+        f"source offsets {position} to {had.source}; those that the source still has are copied again"
     )
     return Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=end, last=had.target)
 

@@ -200,7 +200,8 @@ def mirrored_from(known: PartitionMap, older: Sequence[Writer], target: int) -> 
         pieces = known.pieces(writer)
         for part in () if pieces is None else pieces.known():
             assert pieces is not None
-            count = max(part.first, pieces.targets.count_at(target) or part.first)
+            # Segments of what the source no longer has may be gone, where target offsets of it are still on record.
+            count = max(part.first, pieces.first.count, pieces.targets.count_at(target) or part.first)
             source = pieces.source_of(count) if count < part.stop else None
             if source is not None:
                 found.append(source)
