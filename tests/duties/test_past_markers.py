@@ -8,7 +8,7 @@ import pytest
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.flow_back import Back
-from sparkmirror.duties.past_markers import TURNS, PastMarkers
+from sparkmirror.duties.past_markers import TURNS, TURNS_AT_LAST, PastMarkers, at_last
 from sparkmirror.flow.sides import connected
 from sparkmirror.kafka.spots import Spot
 from sparkmirror.model import NO_OFFSET
@@ -101,3 +101,28 @@ def test_what_was_passed_is_forgotten_when_the_flow_back_has_gone_back():
         for position, passed_by in ((100, 135), (95, 95), (95, 95)):
             back = Back(copies={HERE: FlowBack(offsets=offset_map([], position))})
             assert markers.of(back, {HERE: COPIES}).copies[HERE].passed == passed_by
+
+
+@pytest.mark.parametrize(
+    ("records", "position", "expected"),
+    [
+        pytest.param((range(100, 110), range(111, 121), range(125, 135)), 99, 135, id="a marker before all of it"),
+        pytest.param((range(99, 110), range(111, 121), range(125, 135)), 99, 99, id="a record of others before it"),
+        pytest.param((range(100, 110), range(111, 135)), 100, 121, id="others wrote in between"),
+        pytest.param((range(100, 135),), 140, 140, id="behind all of it"),
+    ],
+)
+def test_an_operation_passes_what_lies_behind_the_position_on_record_with_one_look(records, position, expected):
+    """A driver that has just taken over leaves a marker before its first copy, and may die before it looks itself."""
+    with connected(FLOW, role="test", started=False) as sides:
+        found = at_last(sides, {HERE: COPIES}, [(HERE, position)], TargetLog(*records).first)
+    assert found == {(HERE, position): expected}
+
+
+def test_an_operation_ends_its_look_where_there_are_very_many_markers():
+    many = TURNS_AT_LAST + 10
+    own = offset_map([(number, 2 * number + 1, 1) for number in range(many)], many)
+    log = TargetLog(*(range(2 * number + 1, 2 * number + 2) for number in range(many)))
+    with connected(FLOW, role="test", started=False) as sides:
+        found = at_last(sides, {HERE: own}, [(HERE, 0)], log.first)
+    assert found[HERE, 0] == 2 * TURNS_AT_LAST

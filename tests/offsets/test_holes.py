@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.offsets.holes import NO_HOLES, Holes, join, pack, thin, unpack
+from sparkmirror.offsets.holes import NO_HOLES, Holes, cut, join, pack, thin, unpack
 from tests.offsets.segments import rows
 
 _numbers = st.one_of(st.integers(1, 40), st.integers(1, 2**13), st.integers(1, 2**40))
@@ -27,6 +27,16 @@ def line(steps: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
 
 def packed(points: Sequence[tuple[int, int]]) -> Holes:
     return pack([count for count, _ in points], [offset for _, offset in points])
+
+
+@given(_steps, st.data())
+def test_what_is_cut_off_leaves_the_points_before(steps, data):
+    points = line(steps)
+    offsets = data.draw(st.sampled_from([offset for _, offset in points]) | st.integers(1, points[-1][1] + 1))
+    left = [point for point in points if point[1] < offsets] or points[:1]
+    holes = cut(packed(points), offsets)
+    assert line(rows(holes.packed)) == left
+    assert (holes.records, holes.offsets) == left[-1]
 
 
 @given(_steps, st.integers(0, 2**40), st.integers(0, 2**40))

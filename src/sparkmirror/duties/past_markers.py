@@ -12,18 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sparkmirror.batches import columns
-from sparkmirror.config import Isolation
+from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.flow_back import Back, other_side
 from sparkmirror.kafka.spots import Spot, read_spots
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.map import OffsetMap
 
-TURNS = 4
-"""So many markers of a partition are passed in one look; the next one goes on behind them."""
+TURNS, TURNS_AT_LAST = 4, 32
+"""So many markers of a partition are passed in one look; the next one goes on behind them, if there is one."""
 
 READ_MS = 10_000
 """A partition without a leader has no readers either, and is not waited for longer."""
@@ -31,6 +32,7 @@ READ_MS = 10_000
 UNCOMMITTED = Isolation.READ_UNCOMMITTED
 """A record of an open transaction may still come to be read."""
 
+Start = tuple[TopicPartition, int]
 First = Callable[[Iterable[Spot]], Mapping[Spot, int | None]]
 """The offset of the first record at each place or behind it."""
 
@@ -84,16 +86,51 @@ class PastMarkers:
     def _over(
         self, places: Mapping[TopicPartition, int], own: Mapping[TopicPartition, OffsetMap]
     ) -> dict[TopicPartition, int]:
-        """Where one marker and the copies behind it are passed: those of the offsets that go on."""
-        flow = self._sides.flow
-        spots = {place: Spot(other_side(flow, place), at) for place, at in places.items() if at <= _end(own[place])}
-        found = self._first(spots.values()) if spots else {}
-        firsts = {place: first for place, spot in spots.items() if (first := found.get(spot)) is not None}
-        return {place: own[place].first_without_copy(at) for place, at in firsts.items() if own[place].has(at, at)}
+        moved = _over(self._sides.flow, {(place, at): at for place, at in places.items()}, own, self._first)
+        return {place: at for (place, _), at in moved.items()}
 
     def _read(self, spots: Iterable[Spot]) -> Mapping[Spot, int | None]:
-        timeout_ms = min(READ_MS, self._sides.flow.admin_timeout_ms)
-        return read_spots(self._sides.target, list(spots), _offset, timeout_ms, UNCOMMITTED).found
+        return _read(self._sides, spots)
+
+
+def at_last(
+    sides: Sides, own: Mapping[TopicPartition, OffsetMap], positions: Iterable[Start], first: First | None = None
+) -> dict[Start, int]:
+    """How far nothing but copies and markers lies behind positions of the flow back, which is held: by one look.
+
+    Args:
+        sides: the flow and its clusters; the target is read.
+        own: the flow's own maps, settled.
+        positions: source partitions with the position that is on record of each.
+        first: reads; by default the target's logs.
+
+    Raises:
+        SparkmirrorError: the target cannot be asked at all.
+    """
+    read = partial(_read, sides) if first is None else first
+    passed = {start: own[start[0]].first_without_copy(start[1]) for start in positions if start[0] in own}
+    standing = dict(passed)
+    for _ in range(TURNS_AT_LAST):
+        standing = _over(sides.flow, standing, own, read)
+        if not standing:
+            break
+        passed |= standing
+    return passed
+
+
+def _over(
+    flow: FlowConfig, places: Mapping[Start, int], own: Mapping[TopicPartition, OffsetMap], read: First
+) -> dict[Start, int]:
+    """Where one marker and the copies behind it are passed: those of the offsets that go on."""
+    spots = {start: Spot(other_side(flow, start[0]), at) for start, at in places.items() if at <= _end(own[start[0]])}
+    found = read(spots.values()) if spots else {}
+    firsts = {start: first for start, spot in spots.items() if (first := found.get(spot)) is not None}
+    return {start: own[start[0]].first_without_copy(at) for start, at in firsts.items() if own[start[0]].has(at, at)}
+
+
+def _read(sides: Sides, spots: Iterable[Spot]) -> Mapping[Spot, int | None]:
+    timeout_ms = min(READ_MS, sides.flow.admin_timeout_ms)
+    return read_spots(sides.target, list(spots), _offset, timeout_ms, UNCOMMITTED).found
 
 
 def _behind(positions: Mapping[TopicPartition, int], own: Mapping[TopicPartition, OffsetMap]) -> list[TopicPartition]:

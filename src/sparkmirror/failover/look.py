@@ -17,6 +17,7 @@ from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
 from sparkmirror.duties.groups import refusal
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import recreated_copies
+from sparkmirror.duties.past_markers import at_last
 from sparkmirror.duties.upstream_offsets import upstream_on_record
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
@@ -30,12 +31,14 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.group_commits import landed, merged
-from sparkmirror.offsets.group_records import commits_of, tried_of
+from sparkmirror.offsets.group_records import UpstreamOffset, commits_of, tried_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.left_offsets import Moved, left_of, moved_at
+from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.state import JournalState
+from sparkmirror.offsets.translation import Place
 
 REACH_MS = 3_000
 """A source that does not answer for so long is taken for gone, as far as a plan is concerned."""
@@ -356,7 +359,7 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         there=standing,
         empty=ends_of_empty(target, copies - absent, timeout_ms),
         originals=originals,
-        upstream=upstream_on_record(state.groups, offsets),
+        upstream=_passed(sides, found, upstream_on_record(state.groups, offsets)),
         back=str(flow.name.back),
         commits=merged(commits_of(committed), landed(tried_of(committed), standing.offsets)),
         left=left_of(state.left, back or {}),
@@ -366,6 +369,28 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         parted={place: one.offset for place, one in changed.parted.items()},
         outdated=_outdated(state),
     )
+
+
+def _passed(
+    sides: Sides, maps: Mapping[TopicPartition, OffsetMap], upstream: dict[str, dict[TopicPartition, UpstreamOffset]]
+) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
+    """The same, but behind the markers and copies that lie behind the position of the flow back, which brings none."""
+    ends = {
+        (place, one.offset)
+        for own in upstream.values()
+        for place, one in own.items()
+        if one.name == Place.END.name and one.offset != NO_OFFSET
+    }
+    passed = at_last(sides, maps, ends) if ends else {}
+    return {
+        group: {
+            place: replace(one, offset=passed.get((place, one.offset), one.offset))
+            if one.name == Place.END.name
+            else one
+            for place, one in own.items()
+        }
+        for group, own in upstream.items()
+    }
 
 
 def _of_topics(state: JournalState, names: Collection[str]) -> dict[TopicPartition, Progress]:

@@ -123,6 +123,18 @@ def join(blocks: Sequence[tuple[int, int, Holes]], *, thinned: bool = False) -> 
     return Holes(*reach, _encode_rows(records_, gaps, repeats), thinned)
 
 
+def cut(holes: Holes, offsets: int) -> Holes:
+    """The points that lie less than so many offsets behind the first one."""
+    if not holes.packed or holes.offsets < offsets:
+        return holes
+    rows = unpack(holes.packed)
+    records = np.repeat(rows.records, rows.repeats)
+    counts = np.concatenate([np.zeros(1, np.int64), np.cumsum(records)])
+    reached = np.concatenate([np.zeros(1, np.int64), np.cumsum(records + np.repeat(rows.holes, rows.repeats))])
+    stay = reached < offsets
+    return pack(counts[stay], reached[stay], thinned=holes.thinned)
+
+
 def thin(holes: Holes, less: int) -> Holes:
     """Leaves one of so many points, evenly; the first one and the last one stay."""
     rows = unpack(holes.packed)

@@ -29,12 +29,13 @@ from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets import thinned
 from sparkmirror.offsets.gaps import Gap, find_gap
+from sparkmirror.offsets.holes import cut
 from sparkmirror.offsets.lineage import Lineage
 from sparkmirror.offsets.map import PartitionMap, Stretch
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.placing import Known, Placed, Unseen, end_of, place
 from sparkmirror.offsets.records import Progress
-from sparkmirror.offsets.segments import SEQUENCES, Targets, TargetsKey
+from sparkmirror.offsets.segments import SEQUENCES, Targets
 from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.track import FAR
@@ -174,10 +175,13 @@ Decision: TypeAlias = Resume | ReadFrom | Begin | Stuck
 def decide(observed: Observed) -> Decision:
     """Decides where the copy of a partition goes on."""
     decision = _decide(observed)
-    if isinstance(decision, Resume):  # an end may have the key of what is void
-        written = {targets.key for targets in decision.targets}
-        return replace(decision, void=tuple(key for key in decision.void if key not in written))
-    return decision
+    event = decision.event if isinstance(decision, Resume) else None
+    if not isinstance(decision, Resume) or event is None or event.kind is not Kind.TARGET_TAIL_LOST:
+        return decision
+    shorter, void = _lost_places(observed, event.first)
+    written = {one.key: one for one in (*shorter, *decision.targets)}
+    gone = dict.fromkeys((*decision.void, *void))
+    return replace(decision, targets=tuple(written.values()), void=tuple(key for key in gone if key not in written))
 
 
 def _decide(observed: Observed) -> Decision:
@@ -271,14 +275,31 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
         position=position,
         last=last,
         targets=placed.targets if event is None else _with_cleaned(observed, placed.targets, last, position),
-        void=(*placed.void, *observed.lineage.void(observed.partition, writer), *_lost_places(observed, event)),
+        void=(*placed.void, *observed.lineage.void(observed.partition, writer)),
         event=event,
         anew=observed.lineage.began_anew((*observed.lineage.newer(writer), *observed.lineage.sent_nothing(writer))),
     )
 
 
-def _lost_places(observed: Observed, event: Event | None) -> tuple[str, ...]:
-    return () if event is None or event.kind is not Kind.TARGET_TAIL_LOST else _void_from(observed, event.first)
+def _lost_places(observed: Observed, target: int) -> tuple[tuple[Targets, ...], tuple[str, ...]]:
+    """What leaves the map where the log is lost from a target offset on: blocks to be shortened, and keys of others.
+
+    Or what comes in the place of that would be a line that crosses the old one.
+    """
+    shorter, void = [], []
+    for writer in observed.map.writers(observed.ids):
+        pieces = observed.map.pieces(writer)
+        assert pieces is not None  # a writer has segments
+        for _, block in pieces.targets.stored():
+            left = cut(block.holes, target - block.offset)
+            one = Targets(
+                partition=observed.partition, writer=writer, sequence=block.sequence, target=block.offset, holes=left
+            )
+            if block.offset >= target:
+                void.append(one.key)
+            elif left != block.holes:
+                shorter.append(one)
+    return tuple(shorter), tuple(void)
 
 
 def _with_cleaned(observed: Observed, targets: tuple[Targets, ...], last: Last, position: int) -> tuple[Targets, ...]:
@@ -337,28 +358,12 @@ def _before_the_gap(observed: Observed, writer: Writer, pieces: Pieces, gap: Gap
 
 
 def _copied_again(observed: Observed, position: int, event: Event, sound: Copied | None) -> Resume:
-    """All is copied again that was lost, and what has come in its place; the map ends with the last sound record.
-
-    What it had behind that, and what came in its place, would be two lines that cross.
-    """
+    """All is copied again that was lost, and what has come in its place; the map ends with the last sound record."""
     pieces = None if sound is None else observed.map.pieces(sound.writer)
     ends: tuple[Targets, ...] = ()
     if sound is not None and pieces is not None:
         ends = end_of(observed.partition, sound.writer, pieces, pieces.count_of(sound.sequence))
-    void = _void_from(observed, event.first)
-    return Resume(position=position, last=None, targets=ends, void=void, event=event, anew=True)
-
-
-def _void_from(observed: Observed, target: int) -> tuple[str, ...]:
-    """The keys of what the map has from a target offset on."""
-    known = observed.map
-    return tuple(
-        TargetsKey(observed.partition, writer, block.sequence).text
-        for writer in known.writers(observed.ids)
-        if (pieces := known.pieces(writer)) is not None
-        for _, block in pieces.targets.stored()
-        if block.offset >= target
-    )
+    return Resume(position=position, last=None, targets=ends, event=event, anew=True)
 
 
 def _torn(observed: Observed, writer: Writer, found: list[TailBatch]) -> Decision | None:
@@ -772,8 +777,7 @@ def _lost_all(observed: Observed, had: Stretch, end: int) -> Resume:
     position = mapped.target_to_source(end)
     if position is None:
         position = next(iter(mapped)).source
-    event = _lost(observed, position, end, had)
-    return Resume(position=position, last=None, void=_void_from(observed, end), event=event)
+    return Resume(position=position, last=None, event=_lost(observed, position, end, had))
 
 
 def _by_the_logs_end(observed: Observed, writer: Writer, last: Last, count: int, missing: int) -> Decision:
