@@ -61,6 +61,8 @@ def _in_offsets(name: str, file: str, before: str, after: str) -> Mutant:
     return Mutant(name, f"offsets/{file}", before, after, ("tests/offsets",))
 
 
+STORIES = ("tests/flow/test_story.py",)
+
 MUTANTS = (
     # A partition has one holder at a time.
     _in_copy(
@@ -277,6 +279,82 @@ MUTANTS = (
         "bounds.py",
         "        if (age == 0 or pieces.supersedes) and writer not in back:\n",
         "        if age == 0 or pieces.supersedes:\n",
+    ),
+    Mutant(
+        "an epoch that ended in order goes on",
+        "offsets/map.py",
+        "            last = self._ended.get(writer) if last is None and not newest else last\n",
+        "",
+        STORIES,
+    ),
+    Mutant(
+        "a loss above an order is not known",
+        "flow/on_record.py",
+        "        if known.idle_orders(here, run.ids):\n            source = known.lost_from",
+        "        if False:\n            source = known.lost_from",
+        STORIES,
+    ),
+    Mutant(
+        "an order over a loss leaves what is lost on the map",
+        "flow/on_record.py",
+        "    return start.instead_of if forward and not known.going_back(run.ids) else NO_OFFSET\n",
+        "    return NO_OFFSET\n",
+        STORIES,
+    ),
+    Mutant(
+        "what was in another target topic counts",
+        "flow/on_record.py",
+        "    if known is not None and start.anew and _is_of_another_topic(state, start):\n",
+        "    if False:\n",
+        STORIES,
+    ),
+    Mutant(
+        "a gap is looked for in one epoch alone",
+        "offsets/takeover.py",
+        "    if sound is None:\n        return _before_the_first(observed, writer, gap.first)\n",
+        "    if sound is None:\n        sound, gap = pieces.first.offset - 1, gap._replace(sound=0)\n",
+        STORIES,
+    ),
+    Mutant(
+        "what the target has lost stays on the map",
+        "offsets/takeover.py",
+        "    shorter, void = _lost_places(observed, event.first)\n",
+        "    shorter, void = (), ()\n",
+        STORIES,
+    ),
+    Mutant(
+        "a loss of what an order has copied again is not told",
+        "offsets/takeover.py",
+        "    if lost is None or not isinstance(decision, Resume | Begin):\n",
+        "    if True:\n",
+        STORIES,
+    ),
+    Mutant(
+        "an order that was begun again behind a hole is none",
+        "offsets/passed_over.py",
+        "turns[-1].end == turns[-1].first <= first",
+        "turns[-1].end == turns[-1].first == first",
+        STORIES,
+    ),
+    Mutant(
+        "those who wait for a turn are forgotten",
+        "kafka/signal.py",
+        "                self._queue.popleft().success(None)\n",
+        "                self._queue.popleft()\n",
+        ("tests/kafka",),
+    ),
+    Mutant(
+        "an operation stops at a marker",
+        "duties/past_markers.py",
+        "        passed |= standing\n    return passed\n",
+        "        break\n    return passed\n",
+        ("tests/duties",),
+    ),
+    _in_offsets(
+        "thinned places between two flows are exact",
+        "interleaved.py",
+        "    return counted if sure else max(counted, int(source < committed))\n",
+        "    return counted\n",
     ),
     Mutant(
         "leader epochs of what is left out are unknown",

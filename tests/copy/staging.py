@@ -169,7 +169,7 @@ class Stage:
         progress: dict[TopicPartition, Progress] = {}
         segments: dict[TopicPartition, list[Segments | Targets]] = {}
         for entry in entries.values():
-            record = parse(entry.key, entry.value)
+            record = parse(entry.key, entry.value or "")  # tombstones are left out
             if isinstance(record, Progress):
                 progress[record.partition] = record
             elif isinstance(record, Segments | Targets):

@@ -58,7 +58,7 @@ class Story(World):
     Attributes:
         running: whether a lane has the partition.
         rest: where it came to rest within a run, or None.
-        clean: whether it rests since a run ended in order.
+        in_order: whether it rests since a run ended in order.
         runs: of drivers.
         on: what is done where topics were created again.
         events: that were told.
@@ -74,7 +74,7 @@ class Story(World):
 
     running: bool = False
     rest: Resumed | None = None
-    clean: bool = True
+    in_order: bool = True
     fresh: bool = True
     runs: int = 1
     first_run: int = 1
@@ -131,7 +131,7 @@ class Story(World):
         if self.running:
             self._die()
         self._begin_run()
-        self.clean = False
+        self.in_order = False
 
     def do_drain(self) -> None:
         """The lane gives the partition back."""
@@ -143,8 +143,8 @@ class Story(World):
         if self.running:
             self._drain()
         if self.rest is not None:
-            self.clean = True
-        if self.clean:
+            self.in_order = True
+        if self.in_order:
             self.rest = None
         self._begin_run()
 
@@ -162,7 +162,7 @@ class Story(World):
         """The same of a flow that was stopped, which the command carries out itself."""
         self.do_restart()
         self.do_order()
-        if self.clean:
+        if self.in_order:
             self._plan(begin=False)
             self._begin_run()
 
@@ -248,7 +248,7 @@ class Story(World):
             self.state.forget(key)
 
     def _die(self) -> None:
-        self.running, self.rest, self.clean = False, None, False
+        self.running, self.rest, self.in_order = False, None, False
 
     def _drain(self) -> None:
         """Everything is acknowledged and published."""
@@ -277,13 +277,13 @@ class Story(World):
     def _must_be_taken_over(self) -> bool:
         if self.rest is not None:
             return False
-        if self.fresh and self.clean:
+        if self.fresh and self.in_order:
             return False
         progress = self.state.progress.get(PLACE)
         seen = Seen(
             progress=progress,
             mapped=len(self.state.map_of(PLACE)) > 0,
-            exact_after=0 if self.clean or progress is None else progress.generation,
+            exact_after=0 if self.in_order or progress is None else progress.generation,
             end=self.end,
             target_id=self.target_id,
             sole_writer=not self.shared,
@@ -345,7 +345,7 @@ class Story(World):
             self._begin(plan)
         else:
             self.rest = None
-            self.clean, self.fresh = True, False
+            self.in_order, self.fresh = True, False
 
     def _account(self, plan: PartitionPlan, parted: int, *, anew: bool) -> None:
         """What is not to be copied, and what once more, by an order or a setting."""
@@ -361,7 +361,7 @@ class Story(World):
 
     def _begin(self, plan: PartitionPlan) -> None:
         goes_on = plan.opened and self.rest is not None
-        self.running, self.rest, self.clean, self.fresh = True, None, False, False
+        self.running, self.rest, self.in_order, self.fresh = True, None, False, False
         self.writer, self.anew = plan.writer, plan.anew
         if not goes_on:
             self.begin(plan.position, anew=plan.anew)
@@ -386,7 +386,7 @@ class Story(World):
         resumed = Resumed(position=position, writer=self.writer, event=event, anew=decision.anew, reached=tail.reached)
         dies = self.chance.random()
         written = taken_over(self.state, self.run, {PLACE: resumed}, [decision] if isinstance(decision, Resume) else [])
-        self.clean = self.clean and dies >= 0.15
+        self.in_order = self.in_order and dies >= 0.15
         if dies < 0.05:
             return None
         for record in written.first:

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkmirror.model import NO_OFFSET
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.group_records import UpstreamOffset
+from sparkmirror.offsets.holes import pack
 from sparkmirror.offsets.interleaved import FlowBack, left_out, meet, meet_at_the_end, upstream_of
-from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.map import OffsetMap, Part
+from sparkmirror.offsets.pieces import Pieces
+from sparkmirror.offsets.segments import Segments, Targets
 from sparkmirror.offsets.translation import NotYet, Place, Reason, Translated, Translation, translate
 from tests.offsets.segments import offset_map
 
@@ -259,3 +262,18 @@ def test_where_nothing_of_the_flow_back_is_lost_its_end_is_the_end():
     """The log has lost others' records only."""
     back = FlowBack(offsets=offset_map([(0, 0, 10)], 10), lost=10, ended=True)
     assert meet_at_the_end(NOTHING, back, None, 12) == Translated(10, Place.END)
+
+
+def test_where_the_map_is_thinned_a_place_before_it_is_not_told_as_exact():
+    """Of the records before the committed offset one at least lies behind that place, whichever it is."""
+    place, writer = TopicPartition("t", 0), Writer(producer_id=7, epoch=0)
+    pieces = Pieces()
+    pieces.take(
+        Segments(partition=place, writer=writer, sequence=0, source=0, holes=pack([0, 10], [0, 20], thinned=True))
+    )
+    pieces.take(Targets(partition=place, writer=writer, sequence=0, target=100))
+    offsets = OffsetMap([Part(pieces, 0, 20, known=True, writer=writer)], 30)
+    upstream = UpstreamOffset(99, Place.NEXT.name, exact=True, left_out=0)
+    found = translate(offsets, 8)
+    assert found == Translated(100, Place.THINNED)
+    assert meet(found, upstream, offsets, 8) == Translated(99, Place.INTERLEAVED)
