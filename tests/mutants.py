@@ -288,13 +288,6 @@ MUTANTS = (
         STORIES,
     ),
     Mutant(
-        "a loss above an order is not known",
-        "flow/on_record.py",
-        "        if known.idle_orders(here, run.ids):\n            source = known.lost_from",
-        "        if False:\n            source = known.lost_from",
-        STORIES,
-    ),
-    Mutant(
         "an order over a loss leaves what is lost on the map",
         "flow/on_record.py",
         "    return start.instead_of if forward and not known.going_back(run.ids) else NO_OFFSET\n",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.tally import EVENTS_KEPT
-from sparkmirror.events import Kind, now_ms
+from sparkmirror.events import now_ms
 from sparkmirror.flow.positions import Resumed, Start, is_dead
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.orders import MoveOrder
@@ -47,13 +47,12 @@ class TakenOver:
     """What a takeover writes.
 
     Attributes:
-        first: what happened, from where on older epochs hold no more, and progress of partitions that go back: on
-            record before what was lost leaves it.
+        first: what happened, and progress of partitions that go back: on record before what was lost leaves it.
         targets: where records came to lie.
         tombstones: keys of what holds no more.
     """
 
-    first: tuple[Happened | Parted | Progress, ...]
+    first: tuple[Happened | Progress, ...]
     targets: tuple[Targets, ...]
     tombstones: tuple[str, ...]
 
@@ -87,24 +86,10 @@ def taken_over(
         if where.position != NO_OFFSET and here in state.progress and where.position < state.progress[here].position
     ]
     return TakenOver(
-        first=(*happened, *_parted(state, run, resumed), *back),
+        first=(*happened, *back),
         targets=tuple(each for decision in found for each in decision.targets),
         tombstones=tuple(key for decision in found for key in decision.void),
     )
-
-
-def _parted(state: JournalState, run: Run, resumed: Mapping[TopicPartition, Resumed]) -> Iterator[Parted]:
-    """Where older epochs hold no more, since the target has lost records, though an order had gone back before.
-
-    What begins then would pass for what was ordered, and the map go by what is lost.
-    """
-    for here, where in resumed.items():
-        known, event = state.maps.get(here), where.event
-        if known is None or event is None or event.kind is not Kind.TARGET_TAIL_LOST or where.position == NO_OFFSET:
-            continue
-        if known.idle_orders(here, run.ids):
-            source = known.lost_from(event.first, run.ids)
-            yield Parted(partition=here, writer=where.writer, source=max(where.position, source or where.position))
 
 
 def progress_at(partition: TopicPartition, where: Resumed, state: JournalState, run: Run) -> Progress:

@@ -17,7 +17,7 @@ Invariants:
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
@@ -156,7 +156,14 @@ class PartitionMap:
         return tuple(MovedKey(partition, writer).text for writer in writers if writer in self._moved)
 
     def _turns(self, ids: Sequence[int]) -> tuple[Turn, ...]:
-        return turns_of(self.writers(ids), self.pieces, self._moved) if self._moved else ()
+        if not self._moved:
+            return ()
+        return turns_of(
+            self.writers(ids),
+            self.pieces,
+            self._moved,
+            lambda writer: min(self._parted_behind(writer, ids), default=FAR),
+        )
 
     @property
     def first(self) -> int | None:
@@ -187,33 +194,10 @@ class PartitionMap:
             points: as for `OffsetMap`.
             parted: whether what the source's log has other records for by now is left out.
         """
-        passed = passed_over(self._turns(ids)) if parted else frozenset()
-        return self._in_line(progress, ids, passed, points, parted=parted)
-
-    def lost_from(self, target: int, ids: Sequence[int]) -> int | None:
-        """The first source offset at a target offset or behind it, by what lay there before orders that copied nothing.
-
-        Where the map is thinned it may lie further on. None where nothing lies there, as far as the map tells.
-        """
-        turns = self._turns(ids)
-        offsets = self._in_line(None, ids, passed_over(turns) | {*idle(turns)}, None, parted=True)
-        if offsets.is_exact_back(target):
-            found = offsets.target_to_source(target)
-            return None if found == NO_OFFSET else found
-        return next((some.source for some in offsets.settled() if some.target >= target), None)
-
-    def _in_line(
-        self,
-        progress: Progress | None,
-        ids: Sequence[int],
-        passed: Set[Writer],
-        points: Mapping[tuple[int, Writer], int] | None,
-        *,
-        parted: bool,
-    ) -> OffsetMap:
         parts: list[Part] = []
         writers = self.writers(ids)
         closed = progress is not None and _newer(progress.writer, writers, ids)
+        passed = passed_over(self._turns(ids)) if parted else ()
         position = NO_OFFSET if progress is None else progress.position
         if progress is not None and writers and not closed and progress.writer != writers[-1]:
             # The newest epoch has no progress yet: an older one's says nothing of what lies behind where it begins.

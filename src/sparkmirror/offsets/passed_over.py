@@ -25,12 +25,14 @@ class Turn(NamedTuple):
         first: the source offset at which they begin.
         end: before which source offset they end; `first` where nothing was acknowledged, `FAR` where that is not known.
         moved: whether they began by an order alone.
+        holds: before which source offset they hold: where they end, or where the source's log parts from it.
     """
 
     writers: tuple[Writer, ...]
     first: int
     end: int
     moved: bool
+    holds: int
 
 
 def unfinished(turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -38,7 +40,7 @@ def unfinished(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     return tuple(
         turn
         for number, turn in enumerate(turns)
-        if turn.moved and any(turn.end < older.end < FAR for older in turns[:number])
+        if turn.moved and any(turn.end < older.holds < FAR for older in turns[:number])
     )
 
 
@@ -66,9 +68,19 @@ def idle(turns: Sequence[Turn]) -> tuple[Writer, ...]:
 
 
 def turns_of(
-    writers: Sequence[Writer], pieces_of: Callable[[Writer], Pieces | None], moved: Collection[Writer]
+    writers: Sequence[Writer],
+    pieces_of: Callable[[Writer], Pieces | None],
+    moved: Collection[Writer],
+    parted: Callable[[Writer], int],
 ) -> tuple[Turn, ...]:
-    """Epochs with segments, oldest first, by where the copy began anew."""
+    """Epochs with segments, oldest first, by where the copy began anew.
+
+    Args:
+        writers: of the epochs, oldest first.
+        pieces_of: what is on record of an epoch.
+        moved: those that began by an order alone.
+        parted: from which source offset on an epoch holds no more, or `FAR`.
+    """
     turns: list[Turn] = []
     for writer in writers:
         pieces = pieces_of(writer)
@@ -78,10 +90,14 @@ def turns_of(
         first = pieces.first.offset
         if not turns or pieces.anew:
             idle = turns[-1].moved and turns[-1].end == turns[-1].first <= first if turns else False
-            turns.append(Turn((writer,), first, end, idle or writer in moved))
+            turns.append(Turn((writer,), first, end, idle or writer in moved, min(end, parted(writer))))
         else:
             before = turns[-1]
-            turns[-1] = before._replace(writers=(*before.writers, writer), end=max(before.end, end))
+            turns[-1] = before._replace(
+                writers=(*before.writers, writer),
+                end=max(before.end, end),
+                holds=max(before.holds, min(end, parted(writer))),
+            )
     return tuple(turns)
 
 
