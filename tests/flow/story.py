@@ -19,15 +19,30 @@ from sparkmirror.config import Policies
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.events import Event, Kind
+from sparkmirror.flow.left_out import LeftOut, not_on_record
 from sparkmirror.flow.on_record import Run, first_begins, going_on, taken_over
-from sparkmirror.flow.positions import Known, Resumed, Stand, decide_start
+from sparkmirror.flow.planner import copied_log
+from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start
 from sparkmirror.flow.trust import Seen, distrust
 from sparkmirror.model import NO_OFFSET, UNKNOWN, LastRecord, Reached
 from sparkmirror.offsets.bounds import bound
 from sparkmirror.offsets.condensing import condense
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.orders import MoveOrder
+from sparkmirror.offsets.records import Progress, SourceEpoch
 from sparkmirror.offsets.segments import Parted
+from sparkmirror.offsets.source_history import (
+    NOBODY_KNOWS,
+    UNDEFINED,
+    Alike,
+    Ask,
+    Begun,
+    Compared,
+    EpochEnd,
+    Look,
+    Looked,
+    compare,
+)
 from sparkmirror.offsets.takeover import Begin, ReadFrom, Resume, Stuck, decide
 from tests.offsets.world import PLACE, Entry, World
 
@@ -70,6 +85,10 @@ class Story(World):
         lost: acknowledged records that the target lost.
         repeats: whether events said that records may be there twice.
         thinned: whether the offset map was.
+        born: the leader epoch in which the source got what it has at each offset, and which record that is.
+        births: of records so far.
+        source_epoch: of the source's leader.
+        read_epoch, epoch_met: what the lane has read last, and the newest leader epoch that is on record.
     """
 
     running: bool = False
@@ -86,15 +105,124 @@ class Story(World):
     left_out: set[int] = field(default_factory=set)
     lost: list[Lost] = field(default_factory=list)
     thinned: bool = False
-    reads: int = 0
+    born: list[tuple[int, int]] = field(default_factory=list)
+    births: int = 0
+    source_epoch: int = 0
+    read_epoch: int = -1
+    epoch_met: int = -1
+    passed_epoch: int = -1
+
+    def __post_init__(self) -> None:
+        self._bear()
 
     @property
     def generation(self) -> int:
         return len(self.ids) + self.runs
 
     @property
+    def leader_epoch_left(self) -> int:
+        return self.read_epoch
+
+    @property
     def run(self) -> Run:
         return Run(ids=tuple(self.ids), generation=self.generation, first_generation=self.first_run)
+
+    # ------------------------------------------------------------------------------------------------------ the source
+
+    def _bear(self) -> None:
+        """Gives each offset that is new the source's leader epoch, and its record a number of its own."""
+        while len(self.born) < len(self.kept):
+            self.births += 1
+            self.born.append((self.source_epoch, self.births))
+
+    def births_of(self, sources: list[int]) -> list[int]:
+        return [self.born[source][1] for source in sources]
+
+    def begun_up_to(self, stop: int) -> list[SourceEpoch]:
+        begun = []
+        for offset in range(self.position, stop):
+            epoch = self.born[offset][0]
+            if epoch > self.epoch_met:
+                self.epoch_met = epoch
+                begun.append(SourceEpoch(partition=PLACE, epoch=epoch, offset=offset, topic_id=self.topic_id))
+        if stop > self.position:
+            self.read_epoch = self.born[stop - 1][0]
+        return begun
+
+    def _sources_answer(self, epoch: int) -> EpochEnd:
+        """Where a leader epoch ends in the source's log, as its leader says."""
+        starts: dict[int, int] = {}
+        for offset in range(self.source_start, len(self.born)):
+            starts.setdefault(self.born[offset][0], offset)
+        starts.setdefault(self.source_epoch, len(self.born))
+        if epoch > max(starts):
+            return NOBODY_KNOWS
+        if epoch < min(starts):
+            return EpochEnd(epoch, starts[min(starts)])
+        at_most = max(each for each in starts if each <= epoch)
+        return EpochEnd(at_most, min([starts[each] for each in starts if each > at_most], default=len(self.born)))
+
+    def _parts(self, known: Progress, position: int) -> EpochEnd:
+        """Up to where the source's log is what was copied of it: what `meeting_points` finds out."""
+        copied = copied_log(known, position, self.state.source_epoch(PLACE, position), self.state.history)
+        if copied.epoch < 0:
+            return EpochEnd(UNDEFINED, UNDEFINED)
+        answers: dict[int, EpochEnd] = {}
+        looked: dict[int, Looked] = {}
+        for _ in range(64):
+            found = compare(
+                Compared(
+                    history=copied.history,
+                    epoch=copied.epoch,
+                    position=position,
+                    certain=copied.certain,
+                    restored=copied.restored or bool(self.state.moves),
+                    newest=self.source_epoch,
+                    answers=answers,
+                    looked=looked,
+                )
+            )
+            match found:
+                case EpochEnd():
+                    return found
+                case Ask(epoch):
+                    answers[epoch] = self._sources_answer(epoch)
+                case Look(epoch, first, end):
+                    looked[epoch] = self._looked(first, end)
+        raise AssertionError("the comparison does not end")
+
+    def _looked(self, first: int, end: int) -> Looked:
+        there = {birth for entry in self._mine() for birth in entry.births}
+        known = {source for entry in self._mine() for source in entry.sources}
+        alike = Alike.UNKNOWN
+        for offset in range(max(first, self.source_start), min(end, len(self.kept))):
+            if not self.kept[offset] or offset not in known:
+                continue
+            if self.born[offset][1] not in there:
+                return Looked(Alike.OTHER if alike is Alike.UNKNOWN else Alike.SAME, offset, differs=True)
+            alike = Alike.SAME
+        return Looked(alike, end)
+
+    def do_lose_source(self) -> None:
+        """An unclean election on the source: its last records are gone, and others come in their place."""
+        left = max(self.source_start, len(self.kept) - self.chance.randint(1, 8))
+        self.kept, self.born = self.kept[:left], self.born[:left]
+        self.source_epoch += 1
+        for some in (self.skipped, self.again, self.hidden, self.left_out):
+            some -= set(range(left, 1 << 10))
+        if self.chance.random() < 0.7:
+            self.do_grow()
+
+    def do_elect_source(self) -> None:
+        """A clean election on the source."""
+        self.source_epoch += 1
+
+    def _sees_the_source(self) -> bool:
+        """Whether the source's log is the one that the lane has read; each Fetch tells."""
+        if self.read_epoch < 0:
+            return self.position <= len(self.kept)
+        answer = self._sources_answer(self.read_epoch)
+        return answer.end >= self.position or answer.end == UNDEFINED
 
     # ------------------------------------------------------------------------------------------------------- the steps
 
@@ -154,7 +282,11 @@ class Story(World):
             [self.source_start, len(self.kept), self.chance.randint(self.source_start, len(self.kept)), self.position]
         )
         to = min(max(to, self.source_start), len(self.kept))
-        self.state.take(MoveOrder(partition=PLACE, to=to, topic_id=self.topic_id, time_ms=1, by="me"))
+        self.state.take(
+            MoveOrder(
+                partition=PLACE, to=to, topic_id=self.topic_id, time_ms=1, by="me", leader_epoch=self.source_epoch
+            )
+        )
         if self.running and self.chance.random() < 0.8:
             self._drain()
 
@@ -168,6 +300,7 @@ class Story(World):
 
     def do_grow(self) -> None:
         self.kept += [self.chance.random() < 0.8 for _ in range(self.chance.randint(1, 15))] + [True]
+        self._bear()
 
     def do_recreate_source(self) -> None:
         if self.running:
@@ -175,6 +308,8 @@ class Story(World):
         self.topic_id = f"s{int(self.topic_id[1:]) + 1}"
         self.kept = [self.chance.random() < 0.8 for _ in range(self.chance.randint(0, 30))] + [True]
         self.source_start = 0
+        self.born, self.source_epoch = [], 0
+        self._bear()
         self.skipped, self.again, self.hidden, self.left_out = set(), set(), set(), set()
 
     def do_recreate_target(self) -> None:
@@ -185,7 +320,7 @@ class Story(World):
         self.reached, self.reached_in, self.torn, self.cut = NO_OFFSET, UNKNOWN.leader_epoch, False, NO_OFFSET
 
     def do_lose_tail(self) -> None:
-        before, progress = list(self.log), self.state.progress.get(PLACE)
+        before, progress, torn = list(self.log), self.state.progress.get(PLACE), self.torn
         self.lose_tail(self.chance.randint(1, 8))
         known = NO_OFFSET
         if progress is not None and progress.target_id == self.target_id:
@@ -193,7 +328,7 @@ class Story(World):
         for entry in before[len(self.log) :]:
             for number, source in enumerate(entry.sources):
                 target = entry.header.base_offset + number
-                if target < known:
+                if target < known and not torn:
                     self.lost.append(Lost(entry.topic_id, source, target, self.target_id, len(self.events)))
         if self.running and self.torn and (self.shared or self.chance.random() < 0.5):
             self.ask_again()
@@ -271,6 +406,8 @@ class Story(World):
         )
 
     def _start_if_at_rest(self) -> None:
+        if self.running and not self._sees_the_source():
+            self._drain()
         if not self.running:
             self._plan(begin=True)
 
@@ -298,9 +435,10 @@ class Story(World):
             if taken is None:
                 return
         resumed = taken or self.rest
-        progress, order = self.state.progress.get(PLACE), next(iter(self.state.moves.values()), None)
-        known = Known(
-            progress={} if progress is None else {PLACE: progress},
+        known, order = self.state.progress.get(PLACE), next(iter(self.state.moves.values()), None)
+        at = NO_OFFSET if known is None else known.position if resumed is None else resumed.position
+        facts = Known(
+            progress={} if known is None else {PLACE: known},
             topic_ids={PLACE.topic: self.topic_id},
             target_ids={PLACE.topic: self.target_id},
             starts={PLACE: self.source_start},
@@ -310,10 +448,16 @@ class Story(World):
             writers=[self.writer],
             copied={},
             resumed={} if resumed is None else {PLACE: resumed},
+            left_of={} if known is None else {PLACE: self.state.source_epoch(PLACE, at)},
+            histories={PLACE: self.state.history(PLACE, self.topic_id)},
+            epochs={} if known is None or known.topic_id != self.topic_id else {PLACE: self._parts(known, at)},
+            log_ends={PLACE: len(self.kept)},
+            newest={PLACE: self.source_epoch},
+            ordered={} if order is None else {PLACE: self._sources_answer(order.leader_epoch)},
             on=self.on,
             moves={} if order is None else {PLACE: order},
         )
-        start = decide_start(PLACE, PLACE, known)
+        start = decide_start(PLACE, PLACE, facts)
         assert not isinstance(start, Stand)
         plan = start.plan
         if self.rest is not None and self.rest.opened and not plan.opened:
@@ -330,7 +474,7 @@ class Story(World):
             plans=[plan],
             orders={} if order is None else {PLACE: order},
             took_over=[] if taken is None else [PLACE],
-            passed={},
+            passed={PLACE: self._passed_over(known, start)},
         )
         for going_record in going.records:
             self.state.take(going_record)
@@ -347,6 +491,28 @@ class Story(World):
             self.rest = None
             self.in_order, self.fresh = True, False
 
+    def _passed_over(self, known: Progress | None, start: Start) -> tuple[SourceEpoch, ...]:
+        """What `Planning._passed_over` puts on record."""
+        plan, self.passed_epoch = start.plan, -1
+        if known is None or not start.anew or known.topic_id not in ("", plan.topic_id):
+            return ()
+        one = LeftOut(
+            kept=min(known.position, start.kept),
+            to=plan.position,
+            leader_epoch=plan.leader_epoch,
+            topic_id=plan.topic_id,
+        )
+        if not NO_OFFSET < one.kept < one.to:
+            return ()
+        begun: dict[int, int] = {}
+        for offset in range(max(one.kept, self.source_start), min(one.to, len(self.born))):
+            begun.setdefault(self.born[offset][0], max(one.kept, offset))
+        found = not_on_record(
+            PLACE, one, [Begun(*each) for each in begun.items()], self.state.history(PLACE, one.topic_id)
+        )
+        self.passed_epoch = max([-1, *(each.epoch for each in found)])
+        return found
+
     def _account(self, plan: PartitionPlan, parted: int, *, anew: bool) -> None:
         """What is not to be copied, and what once more, by an order or a setting."""
         self.hidden -= set(range(plan.position, len(self.kept)))
@@ -354,7 +520,7 @@ class Story(World):
             self.hidden |= set(range(parted, plan.position))
         if anew:
             self.left_out |= set(range(self.position, plan.position))
-            there = {source for entry in self._mine() for source in entry.sources}
+            there = set(self.copies())
             self.skipped |= {each for each in range(plan.position) if each not in there}
             self.again |= {each for each in there if each >= plan.position}
         self.skipped -= set(range(plan.position, len(self.kept)))
@@ -363,6 +529,8 @@ class Story(World):
         goes_on = plan.opened and self.rest is not None
         self.running, self.rest, self.in_order, self.fresh = True, None, False, False
         self.writer, self.anew = plan.writer, plan.anew
+        self.read_epoch = plan.leader_epoch
+        self.epoch_met = max(plan.epoch_on_record, self.passed_epoch)
         if not goes_on:
             self.begin(plan.position, anew=plan.anew)
             self.sequence = 0 if plan.anew else self.first_sequence
@@ -409,6 +577,11 @@ class Story(World):
     def _mine(self) -> Iterable[Entry]:
         return (entry for entry in self.log if entry.topic_id == self.topic_id)
 
+    def _is_there(self, entry: Entry, number: int) -> bool:
+        """Whether the source still has what was copied."""
+        source = entry.sources[number]
+        return source < len(self.born) and entry.births[number] == self.born[source][1]
+
     def copies(self, since: int = 0) -> dict[int, list[int]]:
         """Target offsets of the records of the present source topic, by source offset; those from an offset on."""
         found: dict[int, list[int]] = defaultdict(list)
@@ -416,7 +589,8 @@ class Story(World):
             if entry.header.base_offset < since:
                 continue
             for number, source in enumerate(entry.sources):
-                found[source].append(entry.header.base_offset + number)
+                if self._is_there(entry, number):
+                    found[source].append(entry.header.base_offset + number)
         return dict(found)
 
     def problems(self, *, ended: bool) -> list[str]:
@@ -447,7 +621,9 @@ class Story(World):
         untold = []
         for lost in self.lost:
             known = any(event.kind is Kind.TARGET_TAIL_LOST for event in self.events[: lost.told])
-            if lost.target_id != self.target_id or (known and self.copies().get(lost.source)):
+            if lost.target_id != self.target_id or (known and self.topic_id != lost.topic_id):
+                continue  # what came in the place of a loss is superseded already
+            if known and self.copies().get(lost.source):
                 continue  # it was to be copied again anyway
             tells = any(
                 event.kind is Kind.TARGET_TAIL_LOST and event.first <= lost.target for event in self.events[lost.told :]
@@ -498,7 +674,11 @@ class Story(World):
             entry, number = there[target]
             if not entry.sources:
                 yield f"the map has a record at target offset {target}, where somebody else's lies"
-            elif entry.topic_id == self.topic_id and offsets.target_to_source(target) != entry.sources[number]:
+            elif (
+                entry.topic_id == self.topic_id
+                and self._is_there(entry, number)
+                and offsets.target_to_source(target) != entry.sources[number]
+            ):
                 yield f"target offset {target} leads to {offsets.target_to_source(target)}, not {entry.sources[number]}"
 
 

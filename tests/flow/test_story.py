@@ -28,6 +28,8 @@ WEIGHTS = {
     "thin": 0.3,
     "others": 1,
     "late": 0.3,
+    "lose_source": 1.5,
+    "elect_source": 1,
 }
 STORIES = 1_500
 WORKERS = 4

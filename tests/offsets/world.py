@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
-from sparkmirror.offsets.records import Progress, part_of
+from sparkmirror.offsets.records import Progress, SourceEpoch, part_of
 from sparkmirror.offsets.segments import SEQUENCES, Opening, Segments, Targets, segments_of, targets_of
 from sparkmirror.offsets.source_history import UNDEFINED, EpochEnd
 from sparkmirror.offsets.state import JournalState
@@ -36,6 +36,7 @@ class Entry:
     sources: list[int] = field(default_factory=list)
     cleaned: bool = False
     topic_id: str = ""
+    births: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -82,7 +83,7 @@ class World:
     cut: int = NO_OFFSET
     settled: list[Opening] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
-    on_its_way: list[Segments | Targets | Progress] = field(default_factory=list)
+    on_its_way: list[Segments | Targets | Progress | SourceEpoch] = field(default_factory=list)
     budget: int = 0
     readings: int = 0
 
@@ -90,6 +91,11 @@ class World:
     def end(self) -> int:
         """The target log's end."""
         return self.log[-1].header.last_offset + 1 if self.log else 0
+
+    @property
+    def leader_epoch_left(self) -> int:
+        """Of the source's batch left of the position, or -1."""
+        return -1
 
     @property
     def generation(self) -> int:
@@ -171,6 +177,8 @@ class World:
             if source != self.continues_at:
                 openings.append(Opening((self.sequence + number) % SEQUENCES, source))
             self.continues_at = source + 1
+        for begun in self.begun_up_to(stop):
+            self._put(begun)
         if openings:
             self._put(segments_of(PLACE, self.writer, openings, unguarded=False, anew=self.anew))
         unacknowledged: list[tuple[int, list[int], int]] = []
@@ -190,7 +198,15 @@ class World:
         if self.chance.random() < 0.5:
             self._publish()
 
-    def _put(self, record: Segments | Targets | Progress) -> None:
+    def begun_up_to(self, _stop: int) -> list[SourceEpoch]:
+        """Leader epochs of the source that an answer brings for the first time."""
+        return []
+
+    def births_of(self, _sources: list[int]) -> list[int]:
+        """Which records these are, where a source may have others at its offsets later."""
+        return []
+
+    def _put(self, record: Segments | Targets | Progress | SourceEpoch) -> None:
         """Puts a record on record; one that was on its way when the writer died may still arrive."""
         try:
             self._spend()
@@ -220,7 +236,7 @@ class World:
             newest_ms=1,
             leader_epoch=self.leader_epoch,
         )
-        self.log.append(Entry(header, sources, topic_id=self.topic_id))
+        self.log.append(Entry(header, sources, topic_id=self.topic_id, births=self.births_of(sources)))
         return base
 
     def _acknowledge(self, base: int, sources: list[int], sequence: int) -> None:
@@ -250,6 +266,7 @@ class World:
                 topic_id=self.topic_id,
                 target_id=self.target_id,
                 settled=settled,
+                leader_epoch=self.leader_epoch_left,
                 sequence=sequence,
                 source=source,
                 target=target,

@@ -175,7 +175,9 @@ def going_on(
     for start, plan in zip(starts, plans, strict=True):
         parted = _parts_at(state, run, start)
         if parted != NO_OFFSET:
-            records.append(Parted(partition=plan.source, writer=plan.writer, source=parted))
+            # An epoch that has sent nothing may begin twice, as after an order: what it had parted before holds.
+            known = state.map_of(plan.source).parted_at(plan.writer)
+            records.append(Parted(partition=plan.source, writer=plan.writer, source=min(parted, known)))
         if start.only_moved:
             records.append(Moved(partition=plan.source, writer=plan.writer))
         if start.anew:

@@ -141,6 +141,10 @@ class PartitionMap:
             source for newer, source in self._parted.items() if (order.get(newer.producer_id, -1), newer.epoch) > here
         )
 
+    def parted_at(self, writer: Writer) -> int:
+        """From which source offset on epochs before that of ``writer`` hold no more, or `FAR`."""
+        return self._parted.get(writer, FAR)
+
     def going_back(self, ids: Sequence[int]) -> frozenset[Writer]:
         """The epochs that went back by an order, and have not copied again all that older ones had: these count on."""
         turns = self._turns(ids)

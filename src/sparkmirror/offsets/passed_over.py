@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from sparkmirror.model import Writer
+from sparkmirror.model import NO_OFFSET, Writer
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.track import FAR
 
@@ -25,7 +25,8 @@ class Turn(NamedTuple):
         first: the source offset at which they begin.
         end: before which source offset they end; `first` where nothing was acknowledged, `FAR` where that is not known.
         moved: whether they began by an order alone.
-        holds: before which source offset they hold: where they end, or where the source's log parts from it.
+        holds: before which source offset they hold: where they end, or where the source's log parts from it;
+            `NO_OFFSET` where nothing was acknowledged.
     """
 
     writers: tuple[Writer, ...]
@@ -90,15 +91,19 @@ def turns_of(
         first = pieces.first.offset
         if not turns or pieces.anew:
             idle = turns[-1].moved and turns[-1].end == turns[-1].first <= first if turns else False
-            turns.append(Turn((writer,), first, end, idle or writer in moved, min(end, parted(writer))))
+            turns.append(Turn((writer,), first, end, idle or writer in moved, _holds(first, end, parted(writer))))
         else:
             before = turns[-1]
             turns[-1] = before._replace(
                 writers=(*before.writers, writer),
                 end=max(before.end, end),
-                holds=max(before.holds, min(end, parted(writer))),
+                holds=max(before.holds, _holds(first, end, parted(writer))),
             )
     return tuple(turns)
+
+
+def _holds(first: int, end: int, parted: int) -> int:
+    return NO_OFFSET if end == first else min(end, parted)
 
 
 def _end(pieces: Pieces) -> int:
