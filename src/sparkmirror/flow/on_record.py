@@ -212,8 +212,8 @@ def _parts_at(state: JournalState, run: Run, start: Start) -> int:
         return 0
     if start.parted != NO_OFFSET or known is None or not start.anew:
         return start.parted
-    if not start.only_moved:
-        return start.plan.position if known.idle_orders(here, run.ids) else NO_OFFSET
+    if not start.only_moved and known.idle_orders(here, run.ids):
+        return start.plan.position if start.instead_of == NO_OFFSET else min(start.instead_of, start.plan.position)
     forward = NO_OFFSET < start.instead_of < start.plan.position
     return start.instead_of if forward and not known.going_back(run.ids) else NO_OFFSET
 
