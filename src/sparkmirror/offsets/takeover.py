@@ -649,7 +649,10 @@ def _nothing_of_ours(observed: Observed) -> Decision:
     if lost is None or not isinstance(decision, Resume | Begin):
         return decision
     text = lost.text if decision.event is None else f"{lost.text}; {decision.event.text}"
-    return replace(decision, event=replace(lost, text=text))
+    event = replace(lost, text=text)
+    if isinstance(decision, Begin):
+        return Resume(position=decision.position, last=None, event=event)
+    return replace(decision, event=event)
 
 
 def _lost_before(observed: Observed, position: int, torn: int) -> Event | None:
