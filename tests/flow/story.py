@@ -437,26 +437,7 @@ class Story(World):
         resumed = taken or self.rest
         known, order = self.state.progress.get(PLACE), next(iter(self.state.moves.values()), None)
         at = NO_OFFSET if known is None else known.position if resumed is None else resumed.position
-        facts = Known(
-            progress={} if known is None else {PLACE: known},
-            topic_ids={PLACE.topic: self.topic_id},
-            target_ids={PLACE.topic: self.target_id},
-            starts={PLACE: self.source_start},
-            oldest={PLACE: self.source_start},
-            ends={},
-            targets={PLACE.topic: _FACTS},
-            writers=[self.writer],
-            copied={},
-            resumed={} if resumed is None else {PLACE: resumed},
-            left_of={} if known is None else {PLACE: self.state.source_epoch(PLACE, at)},
-            histories={PLACE: self.state.history(PLACE, self.topic_id)},
-            epochs={} if known is None or known.topic_id != self.topic_id else {PLACE: self._parts(known, at)},
-            log_ends={PLACE: len(self.kept)},
-            newest={PLACE: self.source_epoch},
-            ordered={} if order is None else {PLACE: self._sources_answer(order.leader_epoch)},
-            on=self.on,
-            moves={} if order is None else {PLACE: order},
-        )
+        facts = self._facts(known, at, resumed, order)
         start = decide_start(PLACE, PLACE, facts)
         assert not isinstance(start, Stand)
         plan = start.plan
@@ -490,6 +471,29 @@ class Story(World):
         else:
             self.rest = None
             self.in_order, self.fresh = True, False
+
+    def _facts(self, known: Progress | None, at: int, resumed: Resumed | None, order: MoveOrder | None) -> Known:
+        """What is asked for before positions are decided; ``at`` is the position so far."""
+        return Known(
+            progress={} if known is None else {PLACE: known},
+            topic_ids={PLACE.topic: self.topic_id},
+            target_ids={PLACE.topic: self.target_id},
+            starts={PLACE: self.source_start},
+            oldest={PLACE: self.source_start},
+            ends={},
+            targets={PLACE.topic: _FACTS},
+            writers=[self.writer],
+            copied={},
+            resumed={} if resumed is None else {PLACE: resumed},
+            left_of={} if known is None else {PLACE: self.state.source_epoch(PLACE, at)},
+            histories={PLACE: self.state.history(PLACE, self.topic_id)},
+            epochs={} if known is None or known.topic_id != self.topic_id else {PLACE: self._parts(known, at)},
+            log_ends={PLACE: len(self.kept)},
+            newest={PLACE: self.source_epoch},
+            ordered={} if order is None else {PLACE: self._sources_answer(order.leader_epoch)},
+            on=self.on,
+            moves={} if order is None else {PLACE: order},
+        )
 
     def _passed_over(self, known: Progress | None, start: Start) -> tuple[SourceEpoch, ...]:
         """What `Planning._passed_over` puts on record."""
