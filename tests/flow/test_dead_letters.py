@@ -169,26 +169,28 @@ def test_a_dead_letter_that_is_the_first_record_of_a_leader_epoch_holds_nothing_
     with start("rolled") as source:
         for_ever = {"retention.ms": "-1"}
         create_topic(source, name, 1, {"max.message.bytes": "3000000", **for_ever})
-        create_topic(cluster_b, f"a.{name}", 1, {"max.message.bytes": str(LIMIT), **for_ever})
+        create_topic(cluster_b, f"rolled.{name}", 1, {"max.message.bytes": str(LIMIT), **for_ever})
         settings = {
             "errors.tolerance": "all",
             "errors.deadletterqueue.topic.name": letters,
             "errors.deadletterqueue.topic.replication.factor": "1",
         }
-        file = write_file(tmp_path / "mm2.properties", {"a": source, "b": cluster_b}, {"a->b": name}, settings)
+        file = write_file(
+            tmp_path / "mm2.properties", {"rolled": source, "b": cluster_b}, {"rolled->b": name}, settings
+        )
         own = ClientSettings(bootstrap_servers=tuple(source.bootstrap_servers.split(",")))
-        with closing(Cluster("a", own, role="test")) as before:
+        with closing(Cluster("rolled", own, role="test")) as before:
             append(before, name, 0, [together(small(0)), together(small(0))])
         with Running(file, log=tmp_path / "run.log") as mirror:
-            reaches(cluster_b, f"a.{name}", 2)
+            reaches(cluster_b, f"rolled.{name}", 2)
             source.brokers[0].stop()
             source.brokers[0].start()
             until(lambda: ends(source, name), "it is led again")
-            with closing(Cluster("a", own, role="test")) as after:
+            with closing(Cluster("rolled", own, role="test")) as after:
                 append(after, name, 0, [together(large(0)), together(small(0)), together(small(0))])
-            reaches(cluster_b, f"a.{name}", 4)
+            reaches(cluster_b, f"rolled.{name}", 4)
             mirror.stop_in_time()
             output = mirror.output
-        assert [one.offset for one in read(cluster_b, f"a.{name}")[0]] == [0, 1, 2, 3]
+        assert [one.offset for one in read(cluster_b, f"rolled.{name}")[0]] == [0, 1, 2, 3]
         assert len(read(cluster_b, letters)[0]) == 1
         assert "lost" not in output
