@@ -316,7 +316,7 @@ MUTANTS = (
         STORIES,
     ),
     Mutant(
-        "a loss of what an order has copied again is not told",
+        "a loss of what an order has copied again is not reported",
         "offsets/takeover.py",
         "    if lost is None or not isinstance(decision, Resume | Begin):\n",
         "    if True:\n",

@@ -25,7 +25,6 @@ from sparkmirror.flow.planner import copied_log
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start
 from sparkmirror.flow.trust import Seen, distrust
 from sparkmirror.model import NO_OFFSET, UNKNOWN, LastRecord, Reached
-from sparkmirror.offsets.bounds import bound
 from sparkmirror.offsets.condensing import condense
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.orders import MoveOrder
@@ -43,7 +42,7 @@ from sparkmirror.offsets.source_history import (
     Looked,
     compare,
 )
-from sparkmirror.offsets.takeover import Begin, ReadFrom, Resume, Stuck, decide
+from sparkmirror.offsets.takeover import Begin, ReadFrom, Resume, Stuck
 from tests.offsets.world import PLACE, Entry, World
 
 _FACTS = TargetFacts(max_message_bytes=1 << 20, log_append_time=False)
@@ -63,7 +62,7 @@ class Lost(NamedTuple):
     source: int
     target: int
     target_id: str
-    told: int
+    events: int
 
 
 @dataclass(slots=True)
@@ -74,21 +73,22 @@ class Story(World):
         running: whether a lane has the partition.
         rest: where it came to rest within a run, or None.
         in_order: whether it rests since a run ended in order.
-        runs: of drivers.
+        fresh: whether no driver has ever planned the partition.
+        runs, first_run: of drivers, and the generation with which the present one began.
         on: what is done where topics were created again.
-        events: that were told.
+        events: all so far.
         skipped: source offsets of the present source that an order or a setting left out.
         again: those that an order or a setting had copied once more.
         hidden: those that an order left out behind a loss: groups there skip them, older copies or not.
         left_out: those that an order ever left out: where one lies that another order had copied then is not promised
             to the record.
         lost: acknowledged records that the target lost.
-        repeats: whether events said that records may be there twice.
         thinned: whether the offset map was.
         born: the leader epoch in which the source got what it has at each offset, and which record that is.
         births: of records so far.
         source_epoch: of the source's leader.
         read_epoch, epoch_met: what the lane has read last, and the newest leader epoch that is on record.
+        passed_epoch: the newest leader epoch of what the last start left out, or -1.
     """
 
     running: bool = False
@@ -344,14 +344,7 @@ class Story(World):
         self.source_start = self.chance.randint(self.source_start, max(self.source_start, most))
 
     def do_bound(self) -> None:
-        """The upkeep of the offset map, whose driver may die over it."""
-        for key in bound(self.state, {PLACE: self.source_start}, self.ids):
-            self.state.forget(key)
-        joined = condense(self.state, self.ids, 1 << 20, neighbours=2)
-        for record in joined.records:
-            self.state.take(record)
-        for key in joined.void[: self.chance.randint(0, len(joined.void))]:
-            self.state.forget(key)
+        self.bound_map()
 
     def do_thin(self) -> None:
         thin = condense(self.state, self.ids, 0, least=1)
@@ -543,13 +536,7 @@ class Story(World):
     def _take_over(self) -> Resumed | None:
         """What `Takeover.take_over` does for one partition; None where its driver dies over it."""
         self.fence(other_id=self.chance.random() < 0.1)
-        tail = self._tail(self.end - 2)
-        for _ in range(64):
-            decision = decide(self.observed(tail))
-            if not isinstance(decision, ReadFrom):
-                break
-            assert self.start <= decision.offset < tail.since, "nothing new would be read"
-            tail = self._tail(decision.offset)
+        decision, tail = self.decided()
         assert not isinstance(decision, Stuck | ReadFrom), decision
         progress = self.state.progress.get(PLACE)
         position, event = decision.position, decision.event
@@ -605,7 +592,7 @@ class Story(World):
         """
         copies = self.copies()
         found = list(self._translations(self.copies(self.start)))
-        said_twice = any(words in event.text for event in self.events for words in ("there twice",))
+        said_twice = any("there twice" in event.text for event in self.events)
         twice = sorted(source for source, targets in copies.items() if len(targets) > 1)
         unordered = [source for source in twice if source not in self.again]
         if unordered and not said_twice:
@@ -624,16 +611,14 @@ class Story(World):
     def _untold(self) -> list[str]:
         untold = []
         for lost in self.lost:
-            known = any(event.kind is Kind.TARGET_TAIL_LOST for event in self.events[: lost.told])
+            known = any(event.kind is Kind.TARGET_TAIL_LOST for event in self.events[: lost.events])
             if lost.target_id != self.target_id or (known and self.topic_id != lost.topic_id):
                 continue  # what came in the place of a loss is superseded already
             if known and self.copies().get(lost.source):
                 continue  # it was to be copied again anyway
-            tells = any(
-                event.kind is Kind.TARGET_TAIL_LOST and event.first <= lost.target for event in self.events[lost.told :]
-            )
-            if not tells:
-                untold.append(f"the loss of source offset {lost.source} of {lost.topic_id} is not told: {lost}")
+            later = self.events[lost.events :]
+            if not any(event.kind is Kind.TARGET_TAIL_LOST and event.first <= lost.target for event in later):
+                untold.append(f"the loss of source offset {lost.source} of {lost.topic_id} is not reported: {lost}")
         return untold
 
     def _translations(self, copies: dict[int, list[int]]) -> Iterable[str]:

@@ -73,7 +73,7 @@ def test_a_broker_that_hangs_is_not_the_one_that_any_question_waits_for(monkeypa
 
 
 def test_a_cluster_that_is_away_reads_the_same_however_late_the_loop_comes_to_it():
-    """What is told once must not be told again since a busy machine had a second less for it."""
+    """A duty reports a failure again when its text changes, as a remaining time would on a busy machine."""
     cluster = Cluster("away", ClientSettings(bootstrap_servers=(f"{HOST}:9",)), role="test")
     try:
         with pytest.raises(LinkError, match=r"no connection within 1\.4 s"):

@@ -7,8 +7,6 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkmirror.offsets.bounds import bound
-from sparkmirror.offsets.condensing import condense
 from sparkmirror.offsets.segments import SEQUENCES
 from sparkmirror.offsets.tail import TailBatch
 from tests.offsets.world import PLACE, Begin, Entry, Resume, Stuck, World
@@ -60,15 +58,9 @@ def check_newest(world: World) -> None:
 
 
 def bound_map(world: World, log_start: int) -> None:
-    """The source's log moves on: what nobody needs leaves the map; the rest is joined by one who may die over it."""
+    """The source's log moves on."""
     world.source_start = max(world.source_start, log_start)
-    for key in bound(world.state, {PLACE: world.source_start}, world.ids):
-        world.state.forget(key)
-    joined = condense(world.state, world.ids, 1 << 20, neighbours=2)
-    for record in joined.records:
-        world.state.take(record)
-    for key in joined.void[: world.chance.randint(0, len(joined.void))]:
-        world.state.forget(key)
+    world.bound_map()
 
 
 @MANY

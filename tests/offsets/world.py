@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
+from sparkmirror.offsets.bounds import bound
+from sparkmirror.offsets.condensing import condense
 from sparkmirror.offsets.records import Progress, SourceEpoch, part_of
 from sparkmirror.offsets.segments import SEQUENCES, Opening, Segments, Targets, segments_of, targets_of
 from sparkmirror.offsets.source_history import UNDEFINED, EpochEnd
@@ -361,14 +363,7 @@ class World:
 
     def take_over(self) -> Decision:
         """Decides, reading headers as often as it is asked to, and puts on record what became known."""
-        tail = self._tail(self.end - 2)
-        for _ in range(64):
-            decision = decide(self.observed(tail))
-            if not isinstance(decision, ReadFrom):
-                break
-            assert self.start <= decision.offset < tail.since, "nothing new would be read"
-            self.readings += 1
-            tail = self._tail(decision.offset)
+        decision, tail = self.decided()
         before = self.state.progress.get(PLACE)
         if isinstance(decision, Resume | Begin) and before is not None and decision.position < before.position:
             self.state.take(self._gone_back(before, decision, tail))
@@ -383,6 +378,28 @@ class World:
             (self.reached_in, self.reached), self.torn, self.cut = tail.reached, False, NO_OFFSET
             self.told += [str(decision.event)] if decision.event else []
         return decision
+
+    def decided(self) -> tuple[Decision, Tail]:
+        """Decides, reading headers as often as it is asked to."""
+        tail = self._tail(self.end - 2)
+        for _ in range(64):
+            decision = decide(self.observed(tail))
+            if not isinstance(decision, ReadFrom):
+                break
+            assert self.start <= decision.offset < tail.since, "nothing new would be read"
+            self.readings += 1
+            tail = self._tail(decision.offset)
+        return decision, tail
+
+    def bound_map(self) -> None:
+        """What nobody needs leaves the offset map; the rest is joined by a driver that may die over it."""
+        for key in bound(self.state, {PLACE: self.source_start}, self.ids):
+            self.state.forget(key)
+        joined = condense(self.state, self.ids, 1 << 20, neighbours=2)
+        for record in joined.records:
+            self.state.take(record)
+        for key in joined.void[: self.chance.randint(0, len(joined.void))]:
+            self.state.forget(key)
 
     def _gone_back(self, before: Progress, decision: Resume | Begin, tail: Tail) -> Progress:
         return replace(

@@ -132,7 +132,7 @@ def progress_at(partition: TopicPartition, where: Resumed, state: JournalState, 
 
 
 def first_begins(run: Run, starts: Sequence[Start], plans: Sequence[PartitionPlan]) -> tuple[Progress, ...]:
-    """Where partitions begin that had no position; whoever decides again goes on there."""
+    """The first position of partitions that had none; a later driver goes on from it."""
     return tuple(
         replace(_begins(plan, run), end=start.end, reached=plan.reached, recovery_ms=plan.recovery_ms)
         for start, plan in zip(starts, plans, strict=True)

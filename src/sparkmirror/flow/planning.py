@@ -242,7 +242,7 @@ class Planning:
     ) -> None:
         """Puts on record that partitions go on elsewhere, and ends the orders.
 
-        That is one batch, so whoever goes on with a partition, after a clean end or not, finds all of it or nothing.
+        That is one batch, so the next driver, after a clean end or not, finds all of it or nothing.
         """
         store = self._opened.store
         decide = partial(going_on, starts=starts, plans=plans, orders=orders, took_over=taken_over, passed=passed)

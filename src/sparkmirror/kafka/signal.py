@@ -52,7 +52,7 @@ class Turn:
         if self._taken:
             mine = Future()
             self._queue.append(mine)
-            await mine  # whoever had the turn hands it over
+            await mine  # the coroutine before hands the turn over
         self._taken = True
         try:
             yield

@@ -74,7 +74,7 @@ def turns_of(
     moved: Collection[Writer],
     parted: Callable[[Writer], int],
 ) -> tuple[Turn, ...]:
-    """Epochs with segments, oldest first, by where the copy began anew.
+    """Epochs with segments, oldest first, by where the position of the copy was reset.
 
     Args:
         writers: of the epochs, oldest first.
