@@ -97,7 +97,7 @@ def test_a_second_failover_that_is_taken_back_leaves_the_flow_held_by_the_first(
         until(lambda: marked("away", 5)[-1] in mirrored(cluster_a, name), "mirrored back")
         words = ("--from", name, "--to", "b", "--yes", "--report", str(tmp_path), "--force")
         died(begun(home.file, "failover", *words, dies_in=Step.STOPPING))
-        done = sparkmirror("failover", home.file, *words[:4], "--abandon", "--yes")
+        done = sparkmirror("failover", home.file, *words[:4], "--abandon", "--yes", "--report", str(tmp_path))
         assert done.returncode == 0, done.stdout + done.stderr
         assert "stays held, by failover to b" in done.stdout
         report = home.go_back()
