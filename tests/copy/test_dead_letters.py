@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -183,20 +184,23 @@ def test_large_records_are_put_aside_however_often_the_shift_ends(
     for _ in range(10):
         stage.produce(100)
         stage.produce(3, size=50_000)
+    stage.produce(3)
     consumer = replace(stage.config.source.consumer, fetch_max_bytes=100_000)
     config = replace(stage.config, source=replace(stage.config.source, consumer=consumer), dead_letters=dead)
     ends, plans, counts = stage.ends(), stage.plans(), list[int]()
 
-    def target() -> object:
+    def all_of_target() -> object:
         put_aside = [TopicPartition(dead.topic, 0)]
         return stage.target_ends(), admin.list_offsets(stage.clusters("B"), put_aside, OffsetSpec.LATEST)
 
     while any(plan.position < ends[plan.source] for plan in plans):
         name = f"lane-0.{len(counts)}"
         shift = stage.shift(name, tuple(replace(plan, max_message_bytes=20_000) for plan in plans))
-        before = target()
+        # A shift that ends at its first dead letter may copy nothing: every second one ends at the first copy.
+        look: Callable[[], object] = stage.target_ends if len(counts) % 2 else all_of_target
+        before = look()
         job = threads.submit(stage.run, shift, config)
-        wait_until(lambda: job.done() or target() != before)  # noqa: B023  # called in this turn
+        wait_until(lambda: job.done() or look() != before)  # noqa: B023  # called in this turn
         stage.drain(name)
         receipts = job.result(WAIT_SECONDS)
         assert {receipt.outcome for receipt in receipts} == {Outcome.HANDED_ON}
