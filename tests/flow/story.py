@@ -89,6 +89,7 @@ class Story(World):
         source_epoch: of the source's leader.
         read_epoch, epoch_met: what the lane has read last, and the newest leader epoch that is on record.
         passed_epoch: the newest leader epoch of what the last start left out, or -1.
+        every: each offset of the source that is a multiple of it has a marker; 0 where holes lie by chance.
     """
 
     running: bool = False
@@ -111,6 +112,7 @@ class Story(World):
     read_epoch: int = -1
     epoch_met: int = -1
     passed_epoch: int = -1
+    every: int = 0
 
     def __post_init__(self) -> None:
         self._bear()
@@ -299,14 +301,14 @@ class Story(World):
             self._begin_run()
 
     def do_grow(self) -> None:
-        self.kept += [self.chance.random() < 0.8 for _ in range(self.chance.randint(1, 15))] + [True]
+        self.kept += [*holes(self.chance, self.chance.randint(1, 15), len(self.kept), self.every), True]
         self._bear()
 
     def do_recreate_source(self) -> None:
         if self.running:
             self._drain()
         self.topic_id = f"s{int(self.topic_id[1:]) + 1}"
-        self.kept = [self.chance.random() < 0.8 for _ in range(self.chance.randint(0, 30))] + [True]
+        self.kept = [*holes(self.chance, self.chance.randint(0, 30), 0, self.every), True]
         self.source_start = 0
         self.born, self.source_epoch = [], 0
         self._bear()
@@ -326,6 +328,8 @@ class Story(World):
         if progress is not None and progress.target_id == self.target_id:
             known = max(progress.target + 1, progress.reached.end)
         for entry in before[len(self.log) :]:
+            if entry.cleaned:
+                continue
             for number, source in enumerate(entry.sources):
                 target = entry.header.base_offset + number
                 if target < known and not torn:
@@ -338,6 +342,17 @@ class Story(World):
         """Not where a lane has written over a loss that no takeover has seen: nobody can tell what lay there."""
         if not self.torn:
             self.retain(self.chance.choice([0.0, 0.3, 0.7, 1.0]))
+
+    def do_clean(self) -> None:
+        """The log cleaner of the target: where a record lies twice, it removes the first copy first."""
+        before = {entry.header.base_offset for entry in self.log if entry.cleaned}
+        self.clean(self.chance.choice([0.2, 0.5, 1.0]))
+        left: set[int] = set()
+        for entry in self.log:
+            if not left.isdisjoint(entry.births):
+                entry.cleaned = entry.header.base_offset in before
+            if not entry.cleaned:
+                left.update(entry.births)
 
     def do_source_retention(self) -> None:
         most = min(self.position, len(self.kept))
@@ -546,17 +561,13 @@ class Story(World):
         dies = self.chance.random()
         written = taken_over(self.state, self.run, {PLACE: resumed}, [decision] if isinstance(decision, Resume) else [])
         self.in_order = self.in_order and dies >= 0.15
-        if dies < 0.05:
+        if dies < 0.07:
             return None
-        for record in written.first:
+        for record in written.records:
             self.state.take(record)
-        self.events += [event] if event is not None else []
-        if dies < 0.1:
-            return None
-        for targets in written.targets:
-            self.state.take(targets)
         for key in written.tombstones:
             self.state.forget(key)
+        self.events += [event] if event is not None else []
         if dies < 0.15:
             return None
         self.writer = resumed.writer
@@ -573,11 +584,16 @@ class Story(World):
         source = entry.sources[number]
         return source < len(self.born) and entry.births[number] == self.born[source][1]
 
-    def copies(self, since: int = 0) -> dict[int, list[int]]:
-        """Target offsets of the records of the present source topic, by source offset; those from an offset on."""
+    def copies(self, since: int = 0, *, cleaned: bool = True) -> dict[int, list[int]]:
+        """Target offsets of the records of the present source topic, by source offset.
+
+        Args:
+            since: the first target offset that counts.
+            cleaned: whether those count that the log cleaner has removed.
+        """
         found: dict[int, list[int]] = defaultdict(list)
         for entry in self._mine():
-            if entry.header.base_offset < since:
+            if entry.header.base_offset < since or (entry.cleaned and not cleaned):
                 continue
             for number, source in enumerate(entry.sources):
                 if self._is_there(entry, number):
@@ -591,9 +607,10 @@ class Story(World):
             ended: whether everything that the source has is to be on the target by now.
         """
         copies = self.copies()
-        found = list(self._translations(self.copies(self.start)))
+        found = list(self._translations(self.copies(self.start, cleaned=False)))
         said_twice = any("there twice" in event.text for event in self.events)
-        twice = sorted(source for source, targets in copies.items() if len(targets) > 1)
+        left = self.copies(cleaned=False)
+        twice = sorted(source for source, targets in left.items() if len(targets) > 1)
         unordered = [source for source in twice if source not in self.again]
         if unordered and not said_twice:
             found.append(f"source offsets {unordered} are there twice")
@@ -669,6 +686,13 @@ class Story(World):
                 and offsets.target_to_source(target) != entry.sources[number]
             ):
                 yield f"target offset {target} leads to {offsets.target_to_source(target)}, not {entry.sources[number]}"
+
+
+def holes(chance: Random, count: int, first: int, every: int) -> list[bool]:
+    """Which offsets have records: those but each n-th, as with transactions of one size, or some by chance."""
+    if every:
+        return [(first + number) % every > 0 for number in range(count)]
+    return [chance.random() < 0.8 for _ in range(count)]
 
 
 def steps(chance: Random, count: int, weights: dict[str, float]) -> list[Step]:

@@ -17,7 +17,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Happened, Progress, SourceEpoch, closing
 from sparkmirror.offsets.recovery import UNKNOWN_MS
-from sparkmirror.offsets.segments import MapRecord, Moved, Parted, Segments, Targets
+from sparkmirror.offsets.segments import MapRecord, Moved, Parted, Segments
 from sparkmirror.offsets.source_history import Begun
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.takeover import Resume
@@ -43,34 +43,24 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakenOver:
-    """What a takeover writes.
+class Written:
+    """What is written where partitions were taken over or go on elsewhere: one batch for all of a partition.
 
     Attributes:
-        first: what happened, and progress of partitions that go back: on record before what was lost leaves it.
-        targets: where records came to lie.
+        records: in their order.
         tombstones: keys of what holds no more.
     """
 
-    first: tuple[Happened | Progress, ...]
-    targets: tuple[Targets, ...]
-    tombstones: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoingOn:
-    """What is written in one batch where partitions go on elsewhere; nothing where there is no record of it."""
-
-    records: tuple[MapRecord | Progress | SourceEpoch, ...] = ()
+    records: tuple[Happened | MapRecord | Progress | SourceEpoch, ...] = ()
     tombstones: tuple[str, ...] = ()
 
 
-NOTHING_CHANGES = GoingOn()
+NOTHING_CHANGES = Written()
 
 
 def taken_over(
     state: JournalState, run: Run, resumed: Mapping[TopicPartition, Resumed], found: Collection[Resume]
-) -> TakenOver:
+) -> Written:
     """What goes on record of partitions that were taken over.
 
     Args:
@@ -85,9 +75,9 @@ def taken_over(
         for here, where in resumed.items()
         if where.position != NO_OFFSET and here in state.progress and where.position < state.progress[here].position
     ]
-    return TakenOver(
-        first=(*happened, *back),
-        targets=tuple(each for decision in found for each in decision.targets),
+    targets = (each for decision in found for each in decision.targets)
+    return Written(
+        records=(*happened, *back, *targets),
         tombstones=tuple(key for decision in found for key in decision.void),
     )
 
@@ -149,7 +139,7 @@ def going_on(
     orders: Mapping[TopicPartition, MoveOrder],
     took_over: Collection[TopicPartition],
     passed: Mapping[TopicPartition, Sequence[SourceEpoch]],
-) -> GoingOn:
+) -> Written:
     """What goes on record where partitions go on elsewhere, or are of another topic by now; it ends their orders.
 
     An order that concerns another topic of the name ends here too; one that has come since stays.
@@ -187,7 +177,7 @@ def going_on(
             records += [*ending, opening, _goes_on_elsewhere(state, run, start, plan)]
     ended = [each.key for each in begun if state.moves.get(each.key) == each]
     begun_again = {one.key for one in records}
-    return GoingOn(records=tuple(records), tombstones=(*ended, *(key for key in dead if key not in begun_again)))
+    return Written(records=tuple(records), tombstones=(*ended, *(key for key in dead if key not in begun_again)))
 
 
 def _is_of_another_topic(state: JournalState, start: Start) -> bool:

@@ -242,7 +242,7 @@ class Planning:
     ) -> None:
         """Puts on record that partitions go on elsewhere, and ends the orders.
 
-        That is one batch, so the next driver, after a clean end or not, finds all of it or nothing.
+        That is one batch for each of them, so the next driver, after a clean end or not, finds all of it or nothing.
         """
         store = self._opened.store
         decide = partial(going_on, starts=starts, plans=plans, orders=orders, took_over=taken_over, passed=passed)
@@ -250,7 +250,7 @@ class Planning:
             return
         store.follow()
         going = decide(store.state, self._opened.run)
-        store.write(going.records, tombstones=going.tombstones)
+        store.write_by_partition(going.records, going.tombstones)
         store.follow()  # what lanes are told next no longer holds the orders
 
     def _passed_over(self, starts: Sequence[Start]) -> dict[TopicPartition, tuple[SourceEpoch, ...]]:

@@ -160,8 +160,8 @@ class Takeover:
             taking.waiting[here] = Waiting(
                 "its producer id cannot be fenced any more: it waits for old lanes to end", LEASE_SECONDS
             )
-        records = taken_over(self._store.state, self._opened.run, resumed, known)
-        self._store.write([*records.first, *records.targets], tombstones=records.tombstones)
+        written = taken_over(self._store.state, self._opened.run, resumed, known)
+        self._store.write_by_partition(written.records, written.tombstones)
         return Resumption(resumed=resumed, waiting=taking.waiting)
 
     def _fence(self, pairs: Pairs) -> _Taking:

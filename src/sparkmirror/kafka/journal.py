@@ -230,14 +230,15 @@ def split(entries: Sequence[Pair]) -> list[Sequence[Pair]]:
     while start < len(entries):
         size, stop = 0, start
         while stop < len(entries) and (stop == start or size < BATCH_BYTES):
-            size += _size(entries[stop])
+            size += size_of(entries[stop])
             stop += 1
         done.append(entries[start:stop])
         start = stop
     return done
 
 
-def _size(pair: Pair) -> int:
+def size_of(pair: Pair) -> int:
+    """About how many bytes it takes in a batch."""
     key, value = pair
     return len(key) + (len(value) if value else 0) + 32
 
@@ -246,7 +247,7 @@ def encode(entries: Sequence[Pair], writer: Writer = NOBODY, sequence: int = -1)
     """The pairs as one record batch, plain or of an idempotent writer."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
-        compression_type=GZIP if sum(_size(each) for each in entries) > PLAIN_BYTES else 0,
+        compression_type=GZIP if sum(size_of(each) for each in entries) > PLAIN_BYTES else 0,
         is_transactional=False,
         producer_id=writer.producer_id,
         producer_epoch=writer.epoch,

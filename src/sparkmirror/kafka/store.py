@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
-from sparkmirror.kafka.journal import Entry
+from sparkmirror.kafka.journal import BATCH_BYTES, Entry, Pair, size_of
 from sparkmirror.kafka.ownership import Ownership
 from sparkmirror.offsets import json_text
-from sparkmirror.offsets.records import Record, parse
+from sparkmirror.offsets.records import Record, parse, partition_of
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.writers import KEEP_ALIVE_SECONDS
 
@@ -118,10 +118,20 @@ class Store:
             BrokerError: the target refuses.
             LinkError: the target does not answer.
         """
-        entries: list[tuple[str, str | None]] = [(record.key, record.value()) for record in records]
-        self.append(entries + [(key, None) for key in tombstones])
+        self.append(_pairs(records, tombstones))
 
-    def append(self, entries: Sequence[tuple[str, str | None]]) -> None:
+    def write_by_partition(self, records: Sequence[Record], tombstones: Sequence[str] = ()) -> None:
+        """Does so with one batch for all of a partition, which is there as a whole then or not at all.
+
+        Raises:
+            FencedError: another one owns the topic now; what was written before is of other partitions.
+            BrokerError: the target refuses.
+            LinkError: the target does not answer.
+        """
+        for some in batches_by_partition(_pairs(records, tombstones)):
+            self.append(some)
+
+    def append(self, entries: Sequence[Pair]) -> None:
         """Writes keys and values as they are."""
         if not entries:
             return
@@ -148,6 +158,31 @@ class Store:
             ) from failure
         if record is not None:
             self.state.take(record)
+
+
+def _pairs(records: Sequence[Record], tombstones: Sequence[str]) -> list[Pair]:
+    return [(record.key, record.value()) for record in records] + [(key, None) for key in tombstones]
+
+
+def batches_by_partition(entries: Sequence[Pair]) -> Iterator[list[Pair]]:
+    """Brings the pairs of each partition together, in their order, and as many partitions as fit into each batch.
+
+    What a partition has beyond the size of a batch goes into further ones.
+    """
+    by_partition: dict[object, list[Pair]] = {}
+    for pair in entries:
+        by_partition.setdefault(partition_of(pair[0]), []).append(pair)
+    batch: list[Pair] = []
+    size = 0
+    for some in by_partition.values():
+        more = sum(map(size_of, some))
+        if batch and size + more > BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch += some
+        size += more
+    if batch:
+        yield batch
 
 
 @contextmanager

@@ -398,6 +398,17 @@ def part_of(key: str) -> MapKey | ProgressKey | SourceEpochKey | None:
     return None
 
 
+def partition_of(key: str | bytes) -> TopicPartition | None:
+    """The partition that a record with this key is about, if it is about one."""
+    try:
+        match json.loads(key):
+            case [str(), str(topic), int(partition), *_]:
+                return TopicPartition(topic, partition)
+    except ValueError:
+        pass
+    return None
+
+
 def event_key(partition: TopicPartition, kind: Kind) -> str:
     """The key of a `Happened`."""
     return json_text.write(["event", *partition, kind.value])
