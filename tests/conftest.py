@@ -24,6 +24,7 @@ from sparkmirror.lab import ports
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.model import Alias, FlowName
 from tests.flow.running import create_topic
+from tests.forking import SERVER
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")  # no test asserts a time, and the first example of a test pays for its imports
@@ -129,6 +130,13 @@ def clusters(request: pytest.FixtureRequest) -> Iterator[Clusters]:
     clusters = Clusters(frozenset(names & set(CLUSTERS)))
     yield clusters
     clusters.stop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _drivers() -> Iterator[None]:
+    """Whatever drivers were left by tests end with the process that they were forked from."""
+    yield
+    SERVER.close()
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,8 @@ from confluent_kafka.admin import (
 from sparkmirror.lab.broker import Broker
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.mirror import Mirror
-from sparkmirror.lab.processes import is_there, lane_workers, send
+from sparkmirror.lab.processes import descendants, is_there, lane_workers, parent, send
+from tests.forking import SERVER, Forked
 
 T = TypeVar("T")
 
@@ -37,7 +38,22 @@ ANSWER_SECONDS = 60.0
 
 
 class Running(Mirror):
-    """A mirror that can also be waited for and killed."""
+    """A mirror that can also be waited for and killed.
+
+    Args:
+        file: the configuration.
+        log: where its output goes.
+        options: of ``sparkmirror run``.
+        spark: whether lanes run in Spark; otherwise they are processes of `tests.forking`.
+    """
+
+    def __init__(self, file: Path, *, log: Path, options: tuple[str, ...] = (), spark: bool = False) -> None:
+        if spark:
+            super().__init__(file, log=log, options=options)
+        else:
+            self.log = log
+            self._watch = SERVER.start(["run", str(file), *options], log)
+            self.pid = self._watch.pid
 
     def __enter__(self) -> Self:
         return self
@@ -87,8 +103,11 @@ class Running(Mirror):
         return self.log.read_text(errors="replace")
 
     def lane_workers(self) -> list[int]:
-        """The Python processes that copy: workers that Spark's daemon has forked, with connections open."""
-        return lane_workers(self.pid)
+        """The Python processes that copy: a daemon has forked them."""
+        if not isinstance(self._watch, Forked):
+            return lane_workers(self.pid)
+        children = [each for each in descendants(self.pid) if parent(each) == self.pid]
+        return [each for each in descendants(self.pid) if parent(each) in children]
 
 
 def patience() -> float:

@@ -53,7 +53,7 @@ def test_workers_brokers_and_drivers_are_killed_and_nothing_is_lost_or_repeated(
     with ExitStack() as stack:
         stack.enter_context(writers[0].small(per_turn=4))
         stack.enter_context(writers[1].large(per_turn=60))
-        mirror = stack.enter_context(Running(file, log=tmp_path / "killed.log"))
+        mirror = stack.enter_context(Running(file, log=tmp_path / "killed.log", spark=True))
         until(lambda: count(cluster_b, *copies) > 200, "the copy runs")
 
         until(lambda: len(mirror.lane_workers()) >= 2, "two lanes, two workers")
@@ -81,7 +81,7 @@ def test_workers_brokers_and_drivers_are_killed_and_nothing_is_lost_or_repeated(
         children = descendants(mirror.pid)
         mirror.kill()
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "no child outlives the driver")
-        following = stack.enter_context(Running(file, log=tmp_path / "following.log"))
+        following = stack.enter_context(Running(file, log=tmp_path / "following.log", spark=True))
         grows(cluster_b, *copies)
         until(
             lambda: any(old.get(writer, epoch) < epoch for writer, epoch in epochs(cluster_b, INTERNAL).items()),

@@ -51,7 +51,7 @@ def test_three_flows_in_one_process_stay_exact_over_many_shifts_and_pick_up_what
     )
     new = f"{stem}-new"
     writers = [Traffic(cluster_a, there, 3), Traffic(cluster_b, back, 2), Traffic(cluster_a, new, 2, nulls=False)]
-    with Running(file, log=tmp_path / "run.log") as mirror:
+    with Running(file, log=tmp_path / "run.log", spark=True) as mirror:
         with ExitStack() as writing:
             writing.enter_context(writers[0].large())
             writing.enter_context(writers[1].transactions())

@@ -37,7 +37,7 @@ def test_lanes_log_in_from_executors_again_and_again(
     source = client_properties(kerberized, f'useKeyTab=true keyTab="{keytab}" principal=mirror')
     file = write_file(tmp_path / "mm2.properties", {"k": source, "b": cluster_b}, {"k->b": name}, {"tasks.max": "2"})
     options = ("--master", spark.url, "--conf", f"spark.executorEnv.KRB5_CONFIG={realm.place}/krb5.conf")
-    with Running(file, log=tmp_path / "run.log", options=options) as mirror:
+    with Running(file, log=tmp_path / "run.log", options=options, spark=True) as mirror:
         with Traffic(kerberized, name, 4, nulls=False).small(per_turn=4):
             until(lambda: count(cluster_b, f"k.{name}") > 100, "the copy runs", 240)
             keytab.unlink()  # only the driver has read it

@@ -113,7 +113,7 @@ def matrix(cluster_a: LabCluster, cluster_b: LabCluster, tmp_path_factory: pytes
     )
     with Gateway(jars(), options=("-Xmx256m",)) as gateway:
         fill(matrix, gateway)
-        with Running(file, log=directory / "run.log", options=("--once",)) as mirror:
+        with Running(file, log=directory / "run.log", options=("--once",), spark=True) as mirror:
             assert mirror.wait(4 * COPY_SECONDS) == 0, mirror.tail()
         read(matrix, gateway)
     return matrix

@@ -34,13 +34,13 @@ def test_every_line_is_ours_and_a_killed_runs_files_go_at_the_next_start(
     create_topic(cluster_a, name)
     file = write_file(tmp_path / "mm2.properties", {name: cluster_a, "b": cluster_b}, {f"{name}->b": name})
     produce(cluster_a, name, records=50)
-    with Running(file, log=tmp_path / "killed.log") as mirror:
+    with Running(file, log=tmp_path / "killed.log", spark=True) as mirror:
         reaches(cluster_b, f"{name}.{name}", 50)
         mirror.kill()
     (left,) = folders(files)
     assert any(left.glob("spark-*"))
     assert any(left.glob("blockmgr-*"))
-    with Running(file, log=tmp_path / "json.log", options=("--log-format", "json")) as mirror:
+    with Running(file, log=tmp_path / "json.log", options=("--log-format", "json"), spark=True) as mirror:
         until(lambda: "running" in mirror.output, "it runs")
         (mine,) = folders(files)
         assert mine != left

@@ -74,7 +74,7 @@ def test_every_listener_works_on_both_sides_and_no_secret_is_seen_anywhere(guard
         tmp_path / "mm2.properties", clusters, flows, {"tasks.max": "1", "several.aliases.per.cluster": "true"}
     )
     file.chmod(0o600)
-    with Running(file, log=tmp_path / "run.log") as mirror:
+    with Running(file, log=tmp_path / "run.log", spark=True) as mirror:
         until(lambda: count(target, *copies.values()) >= written, "all is copied")
         seen = shown_by(mirror)
         mirror.stop(seconds=60)  # on a slow machine six flows may not be drained in time, which is no secret

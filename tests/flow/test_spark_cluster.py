@@ -34,7 +34,7 @@ def test_a_flow_survives_its_executors_and_spreads_over_a_worker_that_joins(
     try:
         with (
             Traffic(cluster_a, name, 8, nulls=False).small(per_turn=4),
-            Running(file, log=tmp_path / "run.log", options=options) as mirror,
+            Running(file, log=tmp_path / "run.log", options=options, spark=True) as mirror,
         ):
             until(lambda: count(cluster_b, copy) > 100, "the copy runs")
             until(lambda: sum(len(lanes(worker.pid)) for worker in spark.workers) == 3, "a lane less than slots")
@@ -60,7 +60,7 @@ def test_a_flow_survives_its_executors_and_spreads_over_a_worker_that_joins(
         if joined is not None:
             joined.end(signal.SIGTERM, 60)
             spark.workers.remove(joined)
-    with Running(file, log=tmp_path / "last.log", options=("--once",)) as last:
+    with Running(file, log=tmp_path / "last.log", options=("--once",), spark=True) as last:
         assert last.wait() == 0, last.tail()
     assert repeats(cluster_a, cluster_b, name, copy) == 0
 
@@ -85,7 +85,7 @@ def test_executors_get_a_packed_environment_and_compile_for_their_machine_and_no
     )
     with (
         Traffic(cluster_a, name, 2, nulls=False).small(per_turn=4),
-        Running(file, log=tmp_path / "run.log", options=options) as mirror,
+        Running(file, log=tmp_path / "run.log", options=options, spark=True) as mirror,
     ):
         until(lambda: count(cluster_b, f"a.{name}") > 100, "the copy runs", 240)
         copying = [pid for worker in spark.workers for pid in lanes(worker.pid)]

@@ -105,7 +105,7 @@ def test_a_lane_that_sleeps_is_replaced_and_sends_nothing_when_it_wakes(cluster_
         writing = stack.enter_context(ExitStack())
         writing.enter_context(Traffic(cluster_a, names[0], 2, nulls=False).small())
         writing.enter_context(Traffic(cluster_a, names[1], 2, nulls=False, age_s=OLD_SECONDS).large(per_turn=20))
-        mirror = stack.enter_context(Running(file, log=tmp_path / "run.log"))
+        mirror = stack.enter_context(Running(file, log=tmp_path / "run.log", spark=True))
         until(lambda: all(count(cluster_b, copy) > 100 for copy in copies), "both topics are copied")
         until(lambda: len(mirror.lane_workers()) >= 2, "two lanes, two workers")
         sleepers = mirror.lane_workers()
@@ -142,7 +142,7 @@ def test_a_backfill_of_old_records_survives_killed_workers_and_a_restart_of_the_
     with ExitStack() as stack:
         writing = stack.enter_context(ExitStack())
         writing.enter_context(Traffic(cluster_a, name, 4, nulls=False, mark="more-", age_s=OLD_SECONDS).large())
-        mirror = stack.enter_context(Running(file, log=tmp_path / "run.log"))
+        mirror = stack.enter_context(Running(file, log=tmp_path / "run.log", spark=True))
         until(lambda: count(cluster_b, f"a.{name}") > 100, "the copy runs")
         os.kill(mirror.lane_workers()[0], signal.SIGKILL)
         cluster_b.brokers[0].stop()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from sparkmirror.errors import LabError
 from sparkmirror.lab.processes import lane_workers
@@ -20,6 +21,16 @@ KILL_SECONDS = 20.0
 LOG_LINES = 30
 
 _WATCH = Path(__file__).with_name("watch.py")
+
+
+class Process(Protocol):
+    """What a mirror needs of the process that runs it, as `subprocess.Popen` has it."""
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end; raises `subprocess.TimeoutExpired`."""
 
 
 class Mirror:
@@ -36,15 +47,16 @@ class Mirror:
         command = [sys.executable, "-I", "-S", str(_WATCH), str(os.getpid()), ""]
         command += [sys.executable, "-m", "sparkmirror", "run", str(file), *options]
         with log.open("wb") as out:
-            self._watch = subprocess.Popen(
+            watch = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=out,
                 start_new_session=True,  # Ctrl-C is for the owner, which then stops the mirror
             )
-        assert self._watch.stdout is not None
-        with self._watch.stdout as answer:
+        self._watch: Process = watch
+        assert watch.stdout is not None
+        with watch.stdout as answer:
             line = answer.readline()
         if not line.strip().isdigit():
             raise LabError(f"sparkmirror run did not start: {self.tail()}")

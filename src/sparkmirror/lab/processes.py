@@ -17,7 +17,7 @@ def descendants(pid: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            children.setdefault(_parent(int(entry.name)), []).append(int(entry.name))
+            children.setdefault(parent(int(entry.name)), []).append(int(entry.name))
     found, open_ends = [], [pid]
     while open_ends:
         following = children.get(open_ends.pop(), [])
@@ -37,7 +37,7 @@ def command_line(pid: int) -> str:
 def lane_workers(pid: int) -> list[int]:
     """The Python processes below this one that copy: a worker has Spark's daemon as its parent and its command line."""
     return [
-        each for each in descendants(pid) if _DAEMON in command_line(each) and _DAEMON in command_line(_parent(each))
+        each for each in descendants(pid) if _DAEMON in command_line(each) and _DAEMON in command_line(parent(each))
     ]
 
 
@@ -73,8 +73,8 @@ def send(pid: int, number: int) -> bool:
     return True
 
 
-def _parent(pid: int) -> int:
-    """0 when it is gone."""
+def parent(pid: int) -> int:
+    """The process that it is a child of; 0 when it is gone."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
