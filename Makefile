@@ -54,7 +54,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## two real clusters, real records, a mirror, and the proof
 	@$(BIN)/sparkmirror demo $(ARGS)
 
-# Three processes: two have the tests that start Spark, the third the rest (tests/conftest.py).
+# Three processes, of which two at a time start Spark (tests/conftest.py).
 test: kerberos ## every test, on real brokers
 	@$(MAKE) --no-print-directory $(STAMP)
 	@$(BIN)/python -m pytest -n 3 $(ARGS)

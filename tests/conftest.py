@@ -8,7 +8,6 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from enum import Enum, auto
 from functools import cached_property
 from pathlib import Path
 
@@ -43,41 +42,37 @@ def pytest_configure() -> None:
     ports.RANGE = ports.RANGE[number * share : (number + 1) * share]
 
 
-class _Sharing(Enum):
-    NOTHING = auto()
-    FIXTURES = auto()
-
-
 class _Dealing(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist is not typed
-    """Deals the tests out to three processes: two mirrors at a time are what a small machine can bear.
+    """Deals the tests out to three processes, of which two at a time start Spark: a small machine bears no more.
 
-    The first two take tests that start Spark while there are any, the third only others. Tests are dealt file by file;
-    those that start Spark one by one, where they share nothing that their file makes.
+    Tests are dealt file by file; those that run mirrors one by one, where they share nothing that their file makes.
     """
 
     @cached_property
-    def _mirrors(self) -> dict[str, _Sharing]:
-        """The files with tests that start Spark, and what the tests of each share."""
+    def _texts(self) -> dict[str, str]:
         root: Path = self.config.rootpath
-        texts = {path: path.read_text("utf-8") for path in (root / "tests").rglob("test_*.py")}
         return {
-            path.relative_to(root).as_posix(): _Sharing.FIXTURES if 'scope="module"' in text else _Sharing.NOTHING
-            for path, text in texts.items()
-            if "mark.spark" in text
+            path.relative_to(root).as_posix(): path.read_text("utf-8") for path in (root / "tests").rglob("test_*.py")
         }
 
+    def _starts_spark(self, scope: str) -> bool:
+        return "mark.spark" in self._texts[scope.partition("::")[0]]
+
     def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        return nodeid if self._mirrors.get(file) is _Sharing.NOTHING else file
+        file: str = super()._split_scope(nodeid)
+        text = self._texts[file]
+        alone = ("mark.spark" in text or "Running(" in text) and 'scope="module"' not in text
+        return nodeid if alone else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        runs_mirrors = node in self.nodes[:2]
-        fit = [scope for scope in self.workqueue if (scope.partition("::")[0] in self._mirrors) == runs_mirrors]
-        if fit:  # what takes minutes first, so that nobody waits for it at the end
-            self.workqueue.move_to_end(min(fit, key=lambda scope: "chaos" not in scope), last=False)
-        elif not runs_mirrors:
+        """Spark's first and elsewhere none of them; of those what takes minutes, so that nobody waits at the end."""
+        others = [scope for scope in self.workqueue if not self._starts_spark(scope)]
+        sparks = [scope for scope in self.workqueue if scope not in others] if node in self.nodes[:2] else []
+        if not others and not sparks:
             node.shutdown()
             return
+        first = min(sparks, key=lambda scope: "chaos" not in scope) if sparks else others[0]
+        self.workqueue.move_to_end(first, last=False)
         super()._assign_work_unit(node)
 
 

@@ -243,7 +243,6 @@ def expected(file: Path, side: Side) -> set[tuple[int, str, int, str, int]]:
 
 
 @pytest.mark.kafka
-@pytest.mark.spark
 @pytest.mark.slow
 def test_a_mirror_with_exactly_these_rights_copies_and_copies_acls(
     guarded: tuple[LabCluster, LabCluster],

@@ -12,7 +12,7 @@ from tests.flow.test_events import delete_topic
 from tests.flow.test_torn_while_idle import mirrored, write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def test_a_topic_that_was_deleted_at_home_keeps_no_failback_from_its_end(cluster_a, cluster_b, topic, tmp_path):

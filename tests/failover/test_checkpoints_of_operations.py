@@ -11,7 +11,7 @@ from tests.flow.test_groups import as_java_tells
 from tests.flow.test_torn_while_idle import mirrored, write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("interval_s", [1, 60])

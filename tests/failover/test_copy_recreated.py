@@ -15,7 +15,7 @@ from tests.flow.test_events import delete_topic
 from tests.flow.test_torn_while_idle import IDENTITY, mirrored, write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 NAME, GROUP = "orders", "reader"
 OLD, NEW = [[b"%s-%d" % (mark, number) for number in range(8)] for mark in (b"old", b"new")]

@@ -28,7 +28,7 @@ from tests.flow.logs import read
 from tests.flow.running import Running, commit, create_topic, reaches, until, write_file
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PARTITIONS, GROUPS, RECORDS = 3, 12, 60
 METADATA = "m" * 3_000

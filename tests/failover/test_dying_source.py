@@ -18,7 +18,7 @@ from tests.flow.test_events import records
 from tests.flow.test_torn_while_idle import mirrored, write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 OFFSETS, PARTITIONS, NO_LEADER = "__consumer_offsets", 3, -1
 FEW = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": str(PARTITIONS)}

@@ -78,7 +78,6 @@ def kill_in_every_step(scene: Scene, words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.spark
 @pytest.mark.slow
 def test_groups_go_home_and_what_nobody_else_has_is_put_aside(cluster_a, cluster_b, topic, tmp_path):
     scene = Scene(cluster_a, cluster_b, topic("home"), tmp_path)
@@ -216,7 +215,6 @@ def check_in_originals(scene: Scene, group: str, local: str, committed: dict[int
 
 
 @pytest.mark.kafka
-@pytest.mark.spark
 @pytest.mark.slow
 def test_where_names_are_kept_both_maps_lead_groups_home(cluster_a, cluster_b, topic, tmp_path):
     stem = topic("same")

@@ -31,7 +31,7 @@ from tests.flow.running import Running, admin_of, commit, committed, create_topi
 from tests.invoking import sparkmirror
 from tests.lab.test_cluster import client_of
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PARTITIONS = 2
 NAMES_KEPT = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"

@@ -18,7 +18,7 @@ from tests.flow.running import Running, commit, committed, ends, until
 from tests.flow.test_torn_while_idle import mirrored, write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 MOVED = 10
 SINCE = {"back": 3, "on": 15, "still": 10}

@@ -18,7 +18,7 @@ from tests.flow.running import Running, admin_of, commit, committed, create_topi
 from tests.flow.test_torn_while_idle import IDENTITY
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 ROUNDS_SECONDS = 5.0
 """Several rounds of group offsets and checkpoints, one a second."""

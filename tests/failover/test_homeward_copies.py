@@ -122,7 +122,6 @@ def check_groups(scene: Scene, written: Log, local: str) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.spark
 @pytest.mark.slow
 def test_what_others_wrote_to_copies_goes_home_once_and_nothing_else_does(cluster_a, cluster_b, topic, tmp_path):
     stem = topic("homeward")
@@ -205,7 +204,6 @@ def pass_through_mirror_maker_2(scene: Scene, mirror: Running) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.spark
 @pytest.mark.slow
 def test_a_flow_that_is_stopped_says_that_it_will_tell_writers_and_nothing_older_goes_home(
     cluster_a, cluster_b, topic, tmp_path

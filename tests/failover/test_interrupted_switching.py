@@ -20,7 +20,7 @@ from tests.flow.test_events import records
 from tests.flow.test_torn_while_idle import mirrored, write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 DONE, LATE = 100, 25
 

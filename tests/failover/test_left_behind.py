@@ -22,7 +22,7 @@ from tests.flow.running import Running, commit, committed, create_topic, until, 
 from tests.flow.test_torn_while_idle import IDENTITY, write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 ROUNDS_SECONDS = 6.0
 """Several rounds of group offsets, one a second."""

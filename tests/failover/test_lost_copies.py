@@ -19,7 +19,7 @@ from tests.flow.running import Running, commit, committed, ends, until
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 CUT = 7
 """From this offset on the copy is lost; the switchover had put ten records there."""

@@ -23,7 +23,7 @@ from tests.flow.test_events import delete_topic
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 ROUNDS_SECONDS = 5.0
 """What a process that goes on has to do what it was about to do."""

@@ -44,7 +44,7 @@ from tests.flow.test_groups import CLEANED, PLAIN, TRANSACTIONS, Scene, member, 
 from tests.invoking import sparkmirror
 from tests.offsets.segments import told as segments
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 INTERNAL = "sparkmirror.a.b.internal"
 

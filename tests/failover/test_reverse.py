@@ -14,7 +14,7 @@ from tests.failover.test_switching import begun, told
 from tests.flow.running import create_topic, ends, reaches, until, write_file
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def write(cluster, topic: str, count: int) -> None:

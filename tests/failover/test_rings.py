@@ -13,7 +13,7 @@ from tests.failover.test_left_behind import ROUNDS_SECONDS, SETTINGS, has, reads
 from tests.flow.running import Running, committed, create_topic, until, write_file
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 RING = "the topic goes around a ring"
 

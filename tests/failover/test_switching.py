@@ -33,7 +33,7 @@ from tests.flow.running import Running, admin_of, commit, committed, create_topi
 from tests.flow.traffic import Traffic
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PARTITIONS = 3
 COMMAND_SECONDS = 150

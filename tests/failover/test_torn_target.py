@@ -17,7 +17,7 @@ from tests.flow.test_events import of_kind, records
 from tests.flow.test_torn_while_idle import IDENTITY, OTHERS, cut_log, mirrored, write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 SYNCS = ("emit.checkpoints", "sync.group.offsets", "refresh.groups")
 COMMITTED = 60

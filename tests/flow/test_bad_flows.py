@@ -15,7 +15,7 @@ from tests.flow.rights import GUARDED, allow
 from tests.flow.running import Running, create_topic, reaches, until, write_file
 from tests.flow.test_events import records, write
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TOPIC, PREFIXED = ResourceType.TOPIC, ResourcePatternType.PREFIXED
 READ, WRITE, CREATE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE

@@ -18,7 +18,7 @@ from tests.invoking import sparkmirror
 QUIET_SECONDS = 4.0
 """Lanes hear of orders within a second."""
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def test_a_lost_tail_that_reaches_below_the_newer_source_is_told_and_hides_nothing_of_it(cluster_a, topic, tmp_path):

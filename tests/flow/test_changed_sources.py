@@ -19,7 +19,7 @@ from tests.flow.test_events import delete_topic
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 AGAIN = "the topic was deleted and created again on the source"
 LOST = "the source has lost the end of its log"

@@ -18,7 +18,7 @@ from tests.flow.test_events import of_kind, records
 from tests.flow.test_source_histories import flow_file
 from tests.flow.test_torn_while_idle import IDENTITY, cut_log, mirrored, progress_of
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 COMPACTED = {
     "cleanup.policy": "compact",

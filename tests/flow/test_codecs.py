@@ -16,7 +16,7 @@ from tests.batches.building import Rec, Written, sealed
 from tests.flow.logs import append, difference, raw, read
 from tests.flow.running import LOOK_SECONDS, Running, create_topic, write_file
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 LIMIT = 2_000
 NOW_MS = int(time.time() * 1000)

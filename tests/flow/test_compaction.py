@@ -13,7 +13,7 @@ from sparkmirror.batches import Codec
 from tests.flow.logs import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, mirrored, raw
 from tests.flow.running import Running, admin_of, create_topic, until, write_file
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "min.compaction.lag.ms": "0"}
 TRANSACTIONS = len(Codec)

@@ -13,7 +13,7 @@ from tests.batches.building import sealed
 from tests.flow.logs import headers, read
 from tests.flow.running import Running, create_topic, halted, until, write_file
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 RECORDS = 10
 ATTRIBUTES, COUNT, BODY = 22, 57, 61

@@ -22,7 +22,7 @@ from tests.flow.logs import append, read
 from tests.flow.running import Running, create_topic, ends, reaches, set_limit, until, write_file
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 LIMIT = 2_000
 NOW_MS = int(time.time() * 1000)

@@ -19,7 +19,7 @@ from tests.flow.running import COPY_SECONDS, Running, create_topic, ends, until,
 from tests.flow.test_events import delete_topic, of_kind
 from tests.flow.test_torn_while_idle import cut_log, mirrored, progress_of, write
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 OLD, NEW = ([b"%s-%d" % (kind, number) for number in range(60)] for kind in (b"old", b"new"))
 TRIES = 4

@@ -20,7 +20,6 @@ def lines(file) -> list[str]:
 
 
 @pytest.mark.kafka
-@pytest.mark.spark
 def test_a_plan_tells_what_a_run_then_does_and_changes_nothing(cluster_a, cluster_b, topic, tmp_path):
     stem = topic("plan")
     create_topic(cluster_a, f"{stem}-new", 2, {"retention.ms": "123456789"})

@@ -10,7 +10,7 @@ from tests.flow.logs import read
 from tests.flow.running import Running, count, create_topic, until, write_file
 from tests.flow.test_torn_while_idle import write
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 NAMES_KEPT = {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"}
 RECORDS = [b"%06d" % number + b"x" * 500 for number in range(60_000)]

@@ -17,7 +17,7 @@ from sparkmirror.lab.cluster import LabCluster
 from tests.flow import logs
 from tests.flow.running import Running, admin_of, create_topic, ends, until, write_file
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PATIENCE_SECONDS = 120.0
 

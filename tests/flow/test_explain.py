@@ -157,7 +157,6 @@ def test_a_topic_that_would_become_the_dead_letters_is_not_copied():
 
 
 @pytest.mark.kafka
-@pytest.mark.spark
 def test_real_clusters_are_asked_and_a_copy_is_waited_for(cluster_a, cluster_b, topic, tmp_path):
     stem = topic("explain")
     name, empty = f"{stem}-t", f"{stem}-empty"

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from sparkmirror.lab.referee import compare
 from tests.flow.running import Running, count, create_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 RECORDS = 500
 PARTITIONS = 2

@@ -155,7 +155,6 @@ def test_a_start_within_an_open_transaction_is_no_lost_tail(drivers: Drivers, cl
         producer.abort_transaction(60)
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 def test_a_lane_that_dies_before_it_has_told_anything_skips_nothing(
     cluster_a: LabCluster, cluster_b: LabCluster, topic: Callable[[str], str], tmp_path: Path

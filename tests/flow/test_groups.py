@@ -27,7 +27,7 @@ from tests.flow.running import ANSWER_SECONDS, Running, commit, committed, creat
 from tests.flow.test_compaction import COMPACTED, quick_cleaner
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 PLAIN, TRANSACTIONS, CLEANED = 0, 1, 2
 """The partitions of the topic."""

@@ -21,7 +21,7 @@ from tests.flow.test_groups import as_java_tells
 from tests.flow.test_torn_while_idle import write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 START, END = 10, 30
 """What retention leaves of the copy."""

@@ -10,7 +10,7 @@ from sparkmirror.lab.records import Reader, Row, extents, row_of
 from tests.flow.running import Running, count, create_topic, until, write_file
 from tests.flow.traffic import Traffic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 QUIET_SECONDS = 5.0
 

@@ -37,7 +37,7 @@ from tests.flow.running import (
 from tests.flow.test_events import delete_topic, records, write
 from tests.flow.test_flows import config_of
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 CLUSTER, WRITE = ResourceType.BROKER, AclOperation.WRITE

@@ -24,7 +24,7 @@ from sparkmirror.spark.gateway import Gateway
 from tests.flow.running import Running, admin_of, count, create_topic, ends, until, write_file
 from tests.flow.traffic import Traffic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 RECORDS = 600
 UNREACHABLE = "heartbeats: cluster n at 127.0.0.1:"

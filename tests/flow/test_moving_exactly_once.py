@@ -14,7 +14,7 @@ from tests.flow.mirror_makers import Production, read_numbers
 from tests.flow.moves import Move, assert_all_once_and_in_order
 from tests.flow.running import admin_of, ends, until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 OPEN = 30
 """So many offsets of a partition are in the open transaction at least."""

@@ -15,7 +15,7 @@ from tests.flow.mirror_makers import Production
 from tests.flow.moves import Move, assert_all_once_and_in_order
 from tests.flow.running import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture

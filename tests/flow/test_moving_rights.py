@@ -278,7 +278,6 @@ def test_a_hand_over_succeeds_with_exactly_these_rights_and_is_refused_before_it
     assert "handed over" in move.first_start().text
 
 
-@pytest.mark.spark
 def test_a_run_waits_for_a_right_that_the_takeover_lacks_and_copies_nothing_twice(move: Move) -> None:
     move.grant_exactly(Side.SOURCE, move.source)
     move.grant_exactly(Side.TARGET, move.target)

@@ -247,7 +247,6 @@ def test_only_a_start_at_the_oldest_record_that_nobody_chose_is_asked_about(chan
 
 
 @pytest.mark.kafka
-@pytest.mark.spark
 def test_a_run_copies_the_other_topics_and_takes_such_a_one_over_by_an_order(
     cluster_a: LabCluster, cluster_b: LabCluster, topic: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from tests.batches.old_messages import PACKED, Old
 from tests.flow.logs import mirrored
 from tests.flow.running import Running, create_topic, halted, write_file
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 NOW_MS = 1_700_000_000_000
 PLAIN = 3_000

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from sparkmirror.lab.referee import compare
 from tests.flow.running import Running, count, create_topic, set_limit, write_file
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LONG_AGO_MS = 1_500_000_000_000

@@ -19,7 +19,7 @@ from tests.flow import offset_map
 from tests.flow.exact import rows
 from tests.flow.running import Running, commit, count, create_topic, set_property, until, write_file
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 FIRST, LARGE, LAST = 20, 40, 5

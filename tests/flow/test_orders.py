@@ -11,7 +11,7 @@ from tests.flow.running import Running, count, create_topic, reaches, until, wri
 from tests.flow.test_once import produce
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 QUIET_SECONDS = 4.0
 RATE = 200_000

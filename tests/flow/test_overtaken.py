@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 from tests.flow.running import Running, admin_of, create_topic, reaches, write_file
 from tests.flow.test_events import of_kind, records, write
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PARTITIONS = 12
 """Many of one lane, so that they are overtaken at the same moment."""

@@ -16,7 +16,7 @@ from sparkmirror.lab.referee import compare
 from tests.flow.running import Running, admin_of, create_topic, write_file
 from tests.flow.traffic import Traffic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 POLICY = '''\
 class Behind:

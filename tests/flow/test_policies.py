@@ -7,7 +7,7 @@ import pytest
 from tests.flow.running import Running, create_topic, until, write_file
 from tests.flow.test_events import PATIENCE_SECONDS, delete_records, delete_topic, of_kind, read_all, records, write
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 STRICT = {
     "on.source.retention": "stop",

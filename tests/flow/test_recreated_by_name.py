@@ -22,7 +22,7 @@ from tests.flow.test_events import delete_topic, of_kind
 from tests.flow.test_torn_while_idle import mirrored, write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 OLD = [b"old-%d" % number for number in range(50)]
 NEW = [b"new-%d" % number for number in range(120)]

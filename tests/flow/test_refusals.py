@@ -11,7 +11,7 @@ from tests.batches.building import Rec, Written
 from tests.flow.logs import append, mirrored, read
 from tests.flow.running import Running, create_topic, ends, write_file
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 DAY_MS = 86_400_000
 RECORDS, REFUSED, LATE = 30, 17, 7

@@ -124,7 +124,6 @@ def stopped(cluster_a, cluster_b, topic, tmp_path):
 
 
 @pytest.mark.kafka
-@pytest.mark.spark
 def test_a_flow_that_was_never_started_begins_at_a_time_and_one_that_was_goes_back_or_on(stopped):
     long_ago = int(time.time() * 1000) - 10 * HOUR_MS
     write(stopped.source, stopped.topic, 0, 100, time_ms=long_ago)
@@ -149,7 +148,6 @@ def test_a_flow_that_was_never_started_begins_at_a_time_and_one_that_was_goes_ba
 
 
 @pytest.mark.kafka
-@pytest.mark.spark
 def test_what_was_chosen_last_for_a_stopped_flow_holds_and_not_an_order_from_before(stopped):
     write(stopped.source, stopped.topic, 0, 200)
     stopped.run_once()
@@ -170,7 +168,6 @@ def test_what_was_chosen_last_for_a_stopped_flow_holds_and_not_an_order_from_bef
 
 
 @pytest.mark.kafka
-@pytest.mark.spark
 def test_what_is_set_for_a_stopped_flow_is_held_against_what_was_copied_as_an_order_is(stopped):
     """Of another topic by now; what the source has lost otherwise is found in the same place."""
     write(stopped.source, stopped.topic, 0, 200)
@@ -191,7 +188,6 @@ def test_what_is_set_for_a_stopped_flow_is_held_against_what_was_copied_as_an_or
 
 
 @pytest.mark.kafka
-@pytest.mark.spark
 def test_a_topic_that_begins_anew_is_mapped_to_its_newest_copy(stopped):
     write(stopped.source, stopped.topic, 0, 260)
     stopped.run_once()
@@ -202,7 +198,6 @@ def test_a_topic_that_begins_anew_is_mapped_to_its_newest_copy(stopped):
 
 
 @pytest.mark.kafka
-@pytest.mark.spark
 def test_a_flow_that_runs_moves_back_and_on_and_obeys_an_order_once_also_when_its_driver_is_killed(stopped):
     write(stopped.source, stopped.topic, 0, 260)
     with Running(stopped.file, log=stopped.directory / "first.log") as mirror:

@@ -13,7 +13,7 @@ from tests.flow import offset_map
 from tests.flow.running import Running, count, create_topic, until, write_file
 from tests.flow.traffic import Traffic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 STOPS = 10
 INTERNAL = "sparkmirror.a.b.internal"

@@ -22,7 +22,7 @@ from tests.flow.test_source_histories import flow_file, numbered
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def stored(source: LabCluster, disk: Path, copy: Path) -> None:

@@ -15,7 +15,7 @@ from tests.flow.running import Running, create_topic, until, write_file
 from tests.flow.test_events import delete_topic
 from tests.flow.test_torn_while_idle import mirrored, write
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TIMEOUT_SECONDS = 60.0
 

@@ -14,7 +14,7 @@ from tests.batches.building import Rec, Written
 from tests.flow.logs import append, difference, mirrored, raw, read
 from tests.flow.running import Running, create_topic, write_file
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 KINDS = ("split", "exact", "wide", "huge", "plain", "packed")
 LIMIT = 20_000

@@ -16,7 +16,7 @@ from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.flow.traffic import Traffic
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 NEW = [b"new-%d" % number for number in range(50)]
 ROUNDS_SECONDS = 4.0

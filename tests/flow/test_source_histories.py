@@ -26,7 +26,7 @@ from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 FETCH_WAIT_S = 0.5
 """Of a follower: Kafka's default of ``replica.fetch.wait.max.ms``."""
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def numbered(kind: str, number: int, first: int = 0) -> list[bytes]:

@@ -22,7 +22,7 @@ from tests.flow.running import (
 )
 from tests.kafka.remembering import remember
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 CREATED, APPENDED, TYPE = "CreateTime", "LogAppendTime", "message.timestamp.type"
 HOUR_MS = 3_600_000

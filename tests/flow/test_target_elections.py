@@ -21,7 +21,7 @@ from tests.flow.exact import repeats
 from tests.flow.running import Running, admin_of, create_topic, until, write_file
 from tests.flow.test_events import of_kind, read_all, records
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 OLD_MS = 30 * 86_400_000
 INTERNAL = "sparkmirror.a.t.internal"

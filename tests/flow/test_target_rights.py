@@ -15,7 +15,7 @@ from tests.flow.rights import GUARDED, allow, forbid
 from tests.flow.running import Running, create_topic, until, write_file
 from tests.flow.test_events import PATIENCE_SECONDS, of_kind, read_all, records, write
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PREFIXED = ResourcePatternType.PREFIXED
 READ, WRITE, CREATE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE

@@ -12,7 +12,7 @@ from tests.batches.building import Rec, Written
 from tests.flow.logs import append, mirrored, raw
 from tests.flow.running import Running, create_topic, write_file
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 CREATED, APPENDED = "CreateTime", "LogAppendTime"
 LONG_AGO_MS, YEAR_1_MS = 1_500_000_000_000, -62_135_596_800_000

@@ -30,7 +30,6 @@ def write(cluster: LabCluster, topic: str, values: Sequence[bytes]) -> None:
     assert producer.flush(60) == 0
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 def test_properties_and_deletions_follow_the_source_while_records_are_copied(cluster_a, cluster_b, topic, tmp_path):
     kept, gone = topic("duty-kept"), topic("duty-gone")

@@ -16,7 +16,7 @@ from sparkmirror.lab.records import Reader, extents
 from tests.flow.running import Running, admin_of, count, create_topic, until, write_file
 from tests.flow.test_compaction import COMPACTED, quick_cleaner
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 RECORDS = 40
 PARTITIONS = 2

@@ -22,7 +22,7 @@ from tests.flow.running import Running, admin_of, create_topic, ends, until, wri
 from tests.flow.test_events import of_kind, read_all, records
 from tests.invoking import sparkmirror
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 OTHERS = [b"born on the target %d" % number for number in range(60)]

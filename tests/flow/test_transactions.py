@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from tests.flow.logs import CONTROL, TRANSACTIONAL, mirrored, raw, read
 from tests.flow.running import Running, create_topic, ends, set_limit, until, write_file
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 MIXED, COMMITS_LATE, ABORTS_LATE, OPEN = range(4)
 LIMIT = 10_000

@@ -13,7 +13,7 @@ from tests.flow.rights import GUARDED, allow, forbid
 from tests.flow.running import Running, admin_of, ends, until, write_file
 from tests.flow.test_events import PATIENCE_SECONDS, of_kind, read_all, records, write
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from tests.flow import offset_map
 from tests.flow.running import Running, create_topic, write_file
 from tests.flow.traffic import Traffic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("version", [OLDER_KAFKA_VERSION, OLDEST_KAFKA_VERSION])
