@@ -98,6 +98,7 @@ class Server:
     def start(self, arguments: Sequence[str], log: Path) -> Forked:
         """Starts ``sparkmirror`` with arguments, this process's environment, and a file for its output."""
         forked = Forked()
+        log.write_bytes(b"")  # a test may read it before the driver is there
         with self._lock:
             if self._process is None:
                 self._process = self._open()
@@ -212,6 +213,7 @@ def drive(request: Mapping[str, Any]) -> NoReturn:
     os.environ.update(request["environment"])
     os.chdir(request["directory"])
     sys.argv = ["sparkmirror", *request["arguments"]]
+    sys.path[1:1] = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place not in sys.path]
     lanes = Lanes()
     from sparkmirror.cli.app import main
 
@@ -242,7 +244,8 @@ class Lanes:
         job.run_shift = lambda _session, plan, config: self.run(plan, config)
         job.cancel_flow = lambda _session, _run, flow: self.cancel(flow, "", "the flow is cancelled")
         job.cancel_shift = lambda _session, _run, flow, shift, reason: self.cancel(flow, shift, reason)
-        return job  # type: ignore[no-any-return]
+        found: ModuleType = job
+        return found
 
     def run(self, plan: ShiftPlan, config: FlowConfig) -> tuple[Receipt, ...]:
         """Runs a shift in a process of its own, and waits for it."""

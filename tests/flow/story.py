@@ -9,9 +9,12 @@ What is promised is checked against plain lists of what lies where: see `Story.p
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import takewhile
 from random import Random
 from typing import NamedTuple
 
@@ -89,6 +92,8 @@ class Story(World):
         source_epoch: of the source's leader.
         read_epoch, epoch_met: what the lane has read last, and the newest leader epoch that is on record.
         passed_epoch: the newest leader epoch of what the last start left out, or -1.
+        leaders_return: whether former leaders of the target may come back; then each takeover leaves its marker.
+        away: their logs.
         every: each offset of the source that is a multiple of it has a marker; 0 where holes lie by chance.
     """
 
@@ -113,6 +118,8 @@ class Story(World):
     epoch_met: int = -1
     passed_epoch: int = -1
     every: int = 0
+    leaders_return: bool = False
+    away: list[list[Entry]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._bear()
@@ -318,21 +325,38 @@ class Story(World):
         if self.running:
             self._drain()
         self.target_id = f"t{int(self.target_id[1:]) + 1}"
-        self.log, self.start, self.leader_epoch = [], 0, 0
+        self.log, self.start, self.leader_epoch, self.away = [], 0, 0, []
         self.reached, self.reached_in, self.torn, self.cut = NO_OFFSET, UNKNOWN.leader_epoch, False, NO_OFFSET
 
     def do_lose_tail(self) -> None:
-        before, progress, torn = list(self.log), self.state.progress.get(PLACE), self.torn
-        self.lose_tail(self.chance.randint(1, 8))
+        before = list(self.log)
+        self.away.append(before)
+        self._lose(before, partial(self.lose_tail, self.chance.randint(1, 8)))
+
+    def do_come_back(self) -> None:
+        """An unclean election brings a former leader of the target back, with what it had."""
+        logs = [log for log in self.away if log and log[-1].header.last_offset >= self.start]
+        if logs and not self.torn:
+            self.away.append(list(self.log))
+            self._lose(list(self.log), partial(self.come_back, self.chance.choice(logs)))
+
+    def _lose(self, before: list[Entry], happens: Callable[[], None]) -> None:
+        progress, torn = self.state.progress.get(PLACE), self.torn
+        happens()
+        alike = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(before, self.log, strict=False)))
+        end = before[alike - 1].header.last_offset + 1 if alike else 0
+        if end < self.reached:
+            self.torn, self.cut = True, end if self.cut == NO_OFFSET else min(self.cut, end)
+        there = {birth for entry in self.log for birth in entry.births}
         known = NO_OFFSET
         if progress is not None and progress.target_id == self.target_id:
             known = max(progress.target + 1, progress.reached.end)
-        for entry in before[len(self.log) :]:
+        for entry in before[alike:]:
             if entry.cleaned:
                 continue
             for number, source in enumerate(entry.sources):
                 target = entry.header.base_offset + number
-                if target < known and not torn:
+                if target < known and not torn and entry.births[number] not in there:
                     self.lost.append(Lost(entry.topic_id, source, target, self.target_id, len(self.events)))
         if self.running and self.torn and (self.shared or self.chance.random() < 0.5):
             self.ask_again()
@@ -550,7 +574,7 @@ class Story(World):
 
     def _take_over(self) -> Resumed | None:
         """What `Takeover.take_over` does for one partition; None where its driver dies over it."""
-        self.fence(other_id=self.chance.random() < 0.1)
+        self.fence(other_id=self.chance.random() < 0.1 and not self.leaders_return)
         decision, tail = self.decided()
         assert not isinstance(decision, Stuck | ReadFrom), decision
         progress = self.state.progress.get(PLACE)
@@ -607,7 +631,7 @@ class Story(World):
             ended: whether everything that the source has is to be on the target by now.
         """
         copies = self.copies()
-        found = list(self._translations(self.copies(self.start, cleaned=False)))
+        found = list(self._translations())
         said_twice = any("there twice" in event.text for event in self.events)
         left = self.copies(cleaned=False)
         twice = sorted(source for source, targets in left.items() if len(targets) > 1)
@@ -634,18 +658,22 @@ class Story(World):
             if known and self.copies().get(lost.source):
                 continue  # it was to be copied again anyway
             later = self.events[lost.events :]
-            if not any(event.kind is Kind.TARGET_TAIL_LOST and event.first <= lost.target for event in later):
+            if not any(event.kind is Kind.TARGET_TAIL_LOST and _names(event, lost) for event in later):
                 untold.append(f"the loss of source offset {lost.source} of {lost.topic_id} is not reported: {lost}")
         return untold
 
-    def _translations(self, copies: dict[int, list[int]]) -> Iterable[str]:
-        """A group at a source offset must find, from where it is put, all behind that; and no other record first."""
+    def _translations(self) -> Iterable[str]:
+        """A group at a source offset must find, from where it is put, all behind that; and no other record first.
+
+        A place that the cleaner has emptied counts as its record's, of which a newer copy may be further on.
+        """
         progress = self.state.progress.get(PLACE)
         if progress is None or progress.topic_id != self.topic_id or progress.target_id != self.target_id:
             return
         offsets = self.state.map_of(PLACE).offsets(progress, self.ids)
         lost = any(event.kind is Kind.TARGET_TAIL_LOST for event in self.events)
         left_out = self.hidden | self.left_out if lost else self.hidden
+        places, copies = self.copies(self.start), self.copies(self.start, cleaned=False)
         copies = {source: targets for source, targets in copies.items() if source not in left_out}
         newest = {source: max(targets) for source, targets in copies.items()}
         least, behind = 1 << 60, {}
@@ -663,7 +691,7 @@ class Story(World):
             if following is not None and target > following:
                 yield f"a group at source offset {source} is put to {target} and misses what lies at {following}"
             exact = source not in self.left_out and (not self.thinned or offsets.is_exact(source))
-            if exact and source in copies and target >= self.start and target not in copies[source]:
+            if exact and source in copies and target >= self.start and target not in places[source]:
                 yield f"a group at source offset {source} is put to {target}, and its record is at {copies[source]}"
         yield from self._claims(offsets)
 
@@ -686,6 +714,12 @@ class Story(World):
                 and offsets.target_to_source(target) != entry.sources[number]
             ):
                 yield f"target offset {target} leads to {offsets.target_to_source(target)}, not {entry.sources[number]}"
+
+
+def _names(event: Event, lost: Lost) -> bool:
+    """Whether a loss is reported by target offsets, or by source offsets where a former leader's log has others."""
+    named = re.search(r"source offsets (\d+) to (\d+)", event.text)
+    return event.first <= lost.target or (named is not None and int(named[1]) <= lost.source <= int(named[2]))
 
 
 def holes(chance: Random, count: int, first: int, every: int) -> list[bool]:

@@ -32,6 +32,14 @@ WEIGHTS = {
     "lose_source": 1.5,
     "elect_source": 1,
 }
+LEADERS_RETURN = WEIGHTS | {
+    "come_back": 3,
+    "order": 0,
+    "order_stopped": 0,
+    "recreate_source": 0,
+    "recreate_target": 0,
+    "lose_source": 0,
+}
 STORIES = 1_500
 WORKERS = 4
 
@@ -52,6 +60,17 @@ def test_nothing_is_lost_repeated_or_mistranslated_whatever_happens(part):
         chance = Random(seed * 7 + 1)
         plot = steps(chance, chance.randint(2, 14), WEIGHTS)
         problems = tell(story(seed, every=seed % 2 * 4), plot)
+        assert not problems, f"seed {seed}, {plot}: {problems[0]}"
+
+
+def test_former_leaders_that_come_back_bring_their_places_back_too():
+    """Batches that a takeover has found lost, and taken off the offset map, lie where they lay before."""
+    for seed in range(STORIES):
+        chance = Random(seed * 7 + 1)
+        plot = steps(chance, chance.randint(2, 14), LEADERS_RETURN)
+        begun = story(seed, every=seed % 2 * 4)
+        begun.asks = begun.leaders_return = True
+        problems = tell(begun, plot)
         assert not problems, f"seed {seed}, {plot}: {problems[0]}"
 
 

@@ -33,9 +33,9 @@ from sparkmirror.offsets.holes import cut
 from sparkmirror.offsets.lineage import Lineage
 from sparkmirror.offsets.map import PartitionMap, Stretch
 from sparkmirror.offsets.pieces import Pieces
-from sparkmirror.offsets.placing import Known, Placed, Unseen, end_of, place
+from sparkmirror.offsets.placing import Found, Known, Placed, Unseen, end_of, place
 from sparkmirror.offsets.records import Progress
-from sparkmirror.offsets.segments import SEQUENCES, Targets
+from sparkmirror.offsets.segments import SEQUENCES, Targets, TargetsKey
 from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.track import FAR
@@ -178,7 +178,7 @@ def decide(observed: Observed) -> Decision:
     event = decision.event if isinstance(decision, Resume) else None
     if not isinstance(decision, Resume) or event is None or event.kind is not Kind.TARGET_TAIL_LOST:
         return decision
-    shorter, void = _lost_places(observed, event.first)
+    shorter, void = _lost_places(observed, event.first, frozenset(decision.void))
     written = {one.key: one for one in (*shorter, *decision.targets)}
     gone = dict.fromkeys((*decision.void, *void))
     return replace(decision, targets=tuple(written.values()), void=tuple(key for key in gone if key not in written))
@@ -270,36 +270,95 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
     )
     if isinstance(placed, Unseen):
         return ReadFrom(offset=_further(observed, placed.offset))
+    returned = _returned(observed, writer, count)
+    if isinstance(returned, ReadFrom):
+        return returned
     position, event = _position(observed, writer, last)
+    targets = placed.targets if event is None else _with_cleaned(observed, placed.targets, last, position)
     return Resume(
         position=position,
         last=last,
-        targets=placed.targets if event is None else _with_cleaned(observed, placed.targets, last, position),
-        void=(*placed.void, *observed.lineage.void(observed.partition, writer)),
+        targets=(*returned.targets, *targets),
+        void=(*returned.void, *placed.void, *observed.lineage.void(observed.partition, writer)),
         event=event,
         anew=observed.lineage.began_anew((*observed.lineage.newer(writer), *observed.lineage.sent_nothing(writer))),
     )
 
 
-def _lost_places(observed: Observed, target: int) -> tuple[tuple[Targets, ...], tuple[str, ...]]:
-    """What leaves the map where the log is lost from a target offset on: blocks to be shortened, and keys of others.
+def _returned(observed: Observed, writer: Writer, count: int) -> Found | ReadFrom:
+    """What a former leader has brought back of epochs before ``writer``, which an earlier takeover had found lost.
 
-    Or what comes in the place of that would be a line that crosses the old one.
+    The map ends these epochs where their batches were missing then, and has no place for anything of a later one, of
+    which ``count`` is the last record that is there.
     """
-    shorter, void = [], []
+    lineage, tail, own = observed.lineage, observed.tail, observed.map.pieces(writer)
+    if own is None or own.last_settled(count) is not None:
+        return Found()
+    if not lineage.sent_nothing(writer) and not any(_has_acknowledged(observed, one) for one in lineage.newer(writer)):
+        return Found()
+    older = [(each, pieces) for each in lineage.older(writer) if (pieces := observed.map.pieces(each)) is not None]
+    settled = [point.offset for _, pieces in older if (point := pieces.last_settled()) is not None]
+    known = max([tail.start, *settled])
+    if known < tail.since:
+        return ReadFrom(offset=known)
+    targets, void = list[Targets](), list[str]()
+    for each, pieces in older:
+        mine = [b for b in tail.batches if _writer(b) == each and not b.control and b.base_offset >= known]
+        counts = [pieces.count_of(b.sequence) + b.last_offset - b.base_offset for b in mine]
+        if all(pieces.target_of(count) == batch.last_offset for count, batch in zip(counts, mine, strict=True)):
+            continue
+        placed = place(
+            Placed(
+                partition=observed.partition,
+                writer=each,
+                pieces=pieces,
+                batches=mine,
+                known=None,
+                count=max(counts),
+                target=mine[counts.index(max(counts))].last_offset,
+                near=None,
+                since=tail.since,
+                start=tail.start,
+            )
+        )
+        if isinstance(placed, Unseen):
+            return ReadFrom(offset=_further(observed, placed.offset))
+        targets += placed.targets
+        void += placed.void
+    return Found(tuple(targets), tuple(void))
+
+
+def _lost_places(observed: Observed, target: int, gone: frozenset[str]) -> tuple[tuple[Targets, ...], tuple[str, ...]]:
+    """What leaves the map where the log is lost from a target offset on: what changes or ends, and keys of the rest.
+
+    Or what comes in the place of that would be a line that crosses the old one. Writers of which all is ``gone``
+    anyway are left out.
+    """
+    changed, void = list[Targets](), list[str]()
     for writer in observed.map.writers(observed.ids):
         pieces = observed.map.pieces(writer)
         assert pieces is not None  # a writer has segments
-        for _, block in pieces.targets.stored():
+        blocks = [block for _, block in pieces.targets.stored()]
+        stored = [TargetsKey(observed.partition, writer, block.sequence).text for block in blocks]
+        if gone.issuperset(stored):
+            continue
+        for key, block in zip(stored, blocks, strict=True):
             left = cut(block.holes, target - block.offset)
-            one = Targets(
-                partition=observed.partition, writer=writer, sequence=block.sequence, target=block.offset, holes=left
-            )
             if block.offset >= target:
-                void.append(one.key)
+                void.append(key)
             elif left != block.holes:
-                shorter.append(one)
-    return tuple(shorter), tuple(void)
+                one = Targets(
+                    partition=observed.partition,
+                    writer=writer,
+                    sequence=block.sequence,
+                    target=block.offset,
+                    holes=left,
+                )
+                changed.append(one)
+        behind = pieces.targets.count_at(target)
+        if behind is not None and pieces.targets.first.offset < target and pieces.target_of(behind) is not None:
+            changed += end_of(observed.partition, writer, pieces, behind - 1)
+    return tuple(changed), tuple(void)
 
 
 def _with_cleaned(observed: Observed, targets: tuple[Targets, ...], last: Last, position: int) -> tuple[Targets, ...]:
