@@ -114,6 +114,14 @@ def test_what_is_not_known_is_not_zero():
     assert flow.lag_records is None
 
 
+def test_a_partition_that_may_not_begin_makes_the_lag_unknown_until_it_begins():
+    refused = Happened(partition=TopicPartition("orders", 4), event=Event(kind=Kind.TARGET_NOT_EMPTY, text="no"))
+    flow = status(RECORD, LIFE, PROGRESS, refused)
+    assert (flow.lag_records, flow.lag_ms) == (None, None)
+    begun = replace(PROGRESS, partition=refused.partition)
+    assert status(RECORD, LIFE, PROGRESS, refused, begun).lag_records == 500
+
+
 def test_events_of_flow_and_partitions_are_told_once():
     gap = Event(kind=Kind.SOURCE_RETENTION, text="gap", first=5, last=9, time_ms=NOW_MS - 2)
     large = Event(kind=Kind.RECORD_TOO_LARGE, text="too large", first=10, last=10, time_ms=NOW_MS - 1)

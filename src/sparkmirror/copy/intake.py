@@ -314,7 +314,7 @@ class Intake:
             + (f", the end of leader epoch {epoch}" if epoch != UNKNOWN_EPOCH else "")
             + f", and the copy stands at {partition.position}"
         )
-        partition.stop(text, Kind.SOURCE_TAIL_LOST)
+        partition.stop(text, Kind.SOURCE_TAIL_LOST, partition.position - 1, first=end)
 
 
 def _new_epochs(partition: PartitionCopy, index: batches.Indexed, end: int) -> Iterator[SourceEpoch]:

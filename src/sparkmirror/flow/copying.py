@@ -211,7 +211,8 @@ class Copying:
 
     def view(self, state: str, events: tuple[str, ...]) -> FlowView:
         """What the flow shows of itself."""
-        mine = filter(self._opened.is_mine, self._opened.store.state.progress.values())
+        progress, standing = self._opened.store.state.progress, self._resting.standing()
+        mine = filter(self._opened.is_mine, progress.values())
         return flow_view(
             str(self._config.name),
             state,
@@ -220,7 +221,8 @@ class Copying:
             rpo_ms=self._recovery.age_ms(now_ms()),
             lanes=len(self._lanes),
             partitions=len(self._discovery.pairs),
-            events=tuple(dict.fromkeys((*events, *(stands(p, e) for p, e in self._resting.standing().items())))),
+            unbegun=any(partition not in progress for partition in standing),
+            events=tuple(dict.fromkeys((*events, *(stands(p, e) for p, e in standing.items())))),
         )
 
     def _look_after(self, now: float) -> None:

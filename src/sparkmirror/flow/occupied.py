@@ -13,8 +13,8 @@ A mirror may have copied the other way too, from the target to the source, long 
 source's log are looked for on the target as well, and not the newest ones of the target alone.
 
 Invariants: nobody is stopped who copies nothing twice: a partition that has a position, an order or a start of its own,
-that begins at the source's end, or whose target is empty, was emptied, or has nothing but control records; a topic is
-stopped as a whole; what cannot be read is not begun.
+that begins at the source's end, or whose target is empty, was emptied, or has nothing but control records; of a topic
+either all partitions that have not begun are begun or none; what cannot be read is not begun.
 """
 
 from __future__ import annotations
@@ -310,19 +310,19 @@ class Occupied:
             what = f"record {newest.offset} of {there} was written by another producer"
         return (
             f"the target topic {there.topic} was written before this flow began: {what}, and no registered flow wrote "
-            f"it; copying {{topic}} from the source's oldest record could repeat it, so the topic is not copied. If "
-            f"MirrorMaker 2 copied it, stop this flow and start it with --take-over mm2 (and --offsets-topic, where "
+            f"it; copying {{topic}} from the source's oldest record could repeat it, so no partition of it is begun. "
+            f"If MirrorMaker 2 copied it, stop this flow and start it with --take-over mm2 (and --offsets-topic, where "
             f"Connect's topic of offsets has another name); else delete or empty {there.topic}, or say with "
             f"start.positions where {{topic}} begins, or copy it behind these records with topics.append = {{topic}}"
         )
 
     def _of_flow(self, there: TopicPartition, flow: str) -> str:
         return (
-            f"flow {flow} has written to the target topic {there.topic}, and this one never has: two flows would write "
-            f"one topic, or repeat what {flow} has copied if that was this flow under another name, so {{topic}} is "
-            f"not copied. Exclude {{topic}} from one of the two, or give copies other names; if this flow is to go on "
-            f"behind {flow}, say with start.positions where {{topic}} begins; if both are to write {there.topic}, in "
-            f"no fixed order, say topics.append = {{topic}}"
+            f"flow {flow} has written to the target topic {there.topic}, and this one has not begun there: two flows "
+            f"would write one topic, or repeat what {flow} has copied if that was this flow under another name, so no "
+            f"partition of {{topic}} is begun. Exclude {{topic}} from one of the two, or give copies other names; if "
+            f"this flow is to go on behind {flow}, say with start.positions where {{topic}} begins; if both are to "
+            f"write {there.topic}, in no fixed order, say topics.append = {{topic}}"
         )
 
 

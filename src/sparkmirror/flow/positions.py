@@ -448,7 +448,7 @@ def tail_lost(met: EpochEnd, position: int, goes_on: int, *, epoch: int, stop: b
         text = (
             "the source lost its tail, in an unclean election or since its disk is an older copy, and what it has from "
             f"offset {point} on could not be compared with what was copied up to offset {position - 1}{epochs}; the "
-            f"mirror keeps that, and records that the source still has are there twice; {done}"
+            f"mirror keeps that, and records that the source still has may be there twice; {done}"
         )
         return Event(kind=Kind.SOURCE_TAIL_LOST, text=text, first=point, last=position - 1)
     text = (

@@ -18,6 +18,7 @@ def flow_view(
     rpo_ms: int | None,
     lanes: int,
     partitions: int,
+    unbegun: bool,
     events: tuple[str, ...],
 ) -> FlowView:
     """The view of one flow at this moment.
@@ -30,6 +31,7 @@ def flow_view(
         rpo_ms: age of the recovery point.
         lanes: that run.
         partitions: that are copied.
+        unbegun: whether one of them stands still and has no position yet, so that its lag is not known.
         events: for the operator, the newest last.
     """
     known = [p for p in progress if p.end >= 0]
@@ -41,8 +43,8 @@ def flow_view(
         state=state,
         records_per_s=rate[0],
         bytes_per_s=rate[1],
-        lag_records=lag if known else None,
-        lag_ms=lag_ms if known else None,
+        lag_records=lag if known and not unbegun else None,
+        lag_ms=lag_ms if known and not unbegun else None,
         rpo_ms=rpo_ms,
         lanes=lanes,
         partitions=partitions,

@@ -87,6 +87,9 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
         _partition(progress, remote_topic(flow, place.topic), now_ms)
         for place, progress in sorted(known.progress.items())
     )
+    unbegun = any(
+        one.event.kind is Kind.TARGET_NOT_EMPTY and one.partition not in known.progress for one in known.events.values()
+    )
     life = known.life
     age = age_ms(UNKNOWN_MS if life is None else life.recovery_ms, now_ms)
     moments = [progress.time_ms for progress in known.progress.values()]
@@ -97,8 +100,8 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
         state=_state(known, now_ms),
         records_per_s=sum(one.records_per_s or 0.0 for one in partitions),
         bytes_per_s=sum(one.bytes_per_s or 0.0 for one in partitions),
-        lag_records=_sum([one.lag_records for one in partitions]),
-        lag_ms=max((one.lag_ms for one in partitions if one.lag_ms is not None), default=None),
+        lag_records=None if unbegun else _sum([one.lag_records for one in partitions]),
+        lag_ms=None if unbegun else max((one.lag_ms for one in partitions if one.lag_ms is not None), default=None),
         rpo_ms=age,
         rpo_records=None if life is None or life.waiting < 0 else life.waiting,
         rpo_partition="" if life is None else life.behind,

@@ -114,8 +114,8 @@ class FlowStatus:
         state: the flow's state, or what can be told of it from outside (running, stopped, silent, never started).
         records_per_s: sum over the partitions.
         bytes_per_s: sum over the partitions.
-        lag_records: sum over the partitions; ``None`` when one of them is not known.
-        lag_ms: the greatest of the partitions.
+        lag_records: sum over the partitions; ``None`` when one of them is not known, or has not begun.
+        lag_ms: the greatest of the partitions; ``None`` when one of them has not begun.
         rpo_ms: age of the recovery point, see ``offsets.recovery``; it grows while nobody tells of the source.
         rpo_records: records that the source had and the target lacked when the driver told last.
         rpo_partition: whose recovery point is the earliest, or "".
