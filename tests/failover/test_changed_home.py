@@ -328,6 +328,10 @@ def runs(home: Home, flow: str) -> bool:
     return bool(one["state"] == "running")
 
 
+SLICE_SECONDS = 0.02
+"""So long a command runs between two looks at what it has done."""
+
+
 def test_what_is_found_later_is_kept_as_a_whole_when_the_command_died_over_it(cluster_a, cluster_b, topic, tmp_path):
     home = Home(cluster_a, cluster_b, topic("twice"), tmp_path, kept=True)
     name = home.name
@@ -338,15 +342,18 @@ def test_what_is_found_later_is_kept_as_a_whole_when_the_command_died_over_it(cl
         write(cluster_a, name, marked("home", 5))
         command = halted(Step.MOVING, "failback", home.file, *home.back)
         write(cluster_a, name, marked("late", 3))
-        command.send_signal(signal.SIGCONT)
 
         def later() -> list[str]:
             there = admin_of(cluster_a).list_topics(timeout=10).topics
             return [one for one in there if one.startswith(f"{name}.divergent.") and one.endswith("-2")]
 
-        deadline = time.monotonic() + 60
-        while not (later() and ends(cluster_a, later()[0]).get(0)):  # at once, before it is on record
+        deadline = time.monotonic() + 120
+        while not (later() and ends(cluster_a, later()[0]).get(0)):  # it stands still meanwhile, so it goes no further
             assert time.monotonic() < deadline
+            command.send_signal(signal.SIGCONT)
+            time.sleep(SLICE_SECONDS)
+            command.send_signal(signal.SIGSTOP)
+        assert command.poll() is None, "it has not come to its end"
         command.kill()
         command.wait()
         before = read(cluster_a, later()[0])[0]
