@@ -297,6 +297,8 @@ def _returned(observed: Observed, writer: Writer, count: int) -> Found | ReadFro
     if not lineage.sent_nothing(writer) and not any(_has_acknowledged(observed, one) for one in lineage.newer(writer)):
         return Found()
     older = [(each, pieces) for each in lineage.older(writer) if (pieces := observed.map.pieces(each)) is not None]
+    if not older:
+        return Found()
     settled = [point.offset for _, pieces in older if (point := pieces.last_settled()) is not None]
     known = max([tail.start, *settled])
     if known < tail.since:
