@@ -130,6 +130,22 @@ FOUND = {
             ("crash", 3520118447),
         ],
     ),
+    "an order over a loss, of which the source has lost a part too": (
+        1004666,
+        [
+            ("crash", 62219412),
+            ("crash", 2098654943),
+            ("order", 3760754062),
+            ("lose_tail", 3852618490),
+            ("lose_tail", 195364247),
+            ("source_retention", 1966887422),
+            ("copy", 343082517),
+            ("finish", 1752086682),
+            ("late", 3953095787),
+            ("finish", 1880789684),
+            ("bound", 4207056203),
+        ],
+    ),
     "a loss of what an order has had copied again": (
         1253,
         [("copy", 3112184876), ("order", 1584353860), ("lose_tail", 3879786925)],
