@@ -331,7 +331,7 @@ def _returned(observed: Observed, writer: Writer, count: int) -> Found | ReadFro
 
 
 def _lost_places(observed: Observed, target: int, gone: frozenset[str]) -> tuple[tuple[Targets, ...], tuple[str, ...]]:
-    """What leaves the map where the log is lost from a target offset on: what changes or ends, and keys of the rest.
+    """What leaves the map where the log is lost from a target offset on: what is shortened, and keys of the rest.
 
     Or what comes in the place of that would be a line that crosses the old one. Writers of which all is ``gone``
     anyway are left out.
@@ -357,9 +357,6 @@ def _lost_places(observed: Observed, target: int, gone: frozenset[str]) -> tuple
                     holes=left,
                 )
                 changed.append(one)
-        behind = pieces.targets.count_at(target)
-        if behind is not None and pieces.targets.first.offset < target and pieces.target_of(behind) is not None:
-            changed += end_of(observed.partition, writer, pieces, behind - 1)
     return tuple(changed), tuple(void)
 
 
