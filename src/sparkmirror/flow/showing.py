@@ -31,7 +31,7 @@ def flow_view(
         rpo_ms: age of the recovery point.
         lanes: that run.
         partitions: that are copied.
-        unbegun: whether one of them stands still and has no position yet, so that its lag is not known.
+        unbegun: whether one of them is stopped and has no position yet, so that its lag is not known.
         events: for the operator, the newest last.
     """
     known = [p for p in progress if p.end >= 0]
