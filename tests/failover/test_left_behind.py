@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException
 from sparkmirror.config import load
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.failover.procedure import Options
-from sparkmirror.failover.states import Kind
+from sparkmirror.failover.states import Kind, Step
 from sparkmirror.failover.switching import flows_back, prepared_back
 from sparkmirror.lab.cluster import LabCluster
 from tests.failover.clients import next_records
@@ -133,6 +134,49 @@ def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluste
         assert reads(cluster_b, group, name, 5)[-1] == "new-4"
         until(lambda: next_records(cluster_a, group, name, read(cluster_a, name)) == {0: None}, "carried on", 60)
         mirror.stop_in_time()
+
+
+def test_an_operation_that_is_gone_on_with_tells_of_a_group_what_the_first_command_saw(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    """The flow back carries the group from where it was left further, as soon as its other offset has been moved."""
+    name = topic("further")
+    group, other = f"{name}-g", f"{name}-other"
+    for each in (cluster_a, cluster_b):
+        for one in (name, other):
+            create_topic(each, one, 1)
+    file = write_file(
+        tmp_path / "mm2.properties",
+        {name: cluster_a, "b": cluster_b},
+        {f"{name}->b": f"{name}.*", f"b->{name}": f"{name}.*"},
+        SETTINGS | {"groups": f"{name}-.*"},
+    )
+    across, back = ("--from", name, "--to", "b"), ("--to", name, "--wait-for-idle", "1")
+    told = ("--yes", "--report", str(tmp_path))
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        for one in (name, other):
+            written(cluster_a, one, "old", 20)
+            has(cluster_b, one, 20)
+            commit(cluster_a, group, one, {0: 5})
+        done("switchover", file, *across, "--wait-for-idle", "1", *told)
+        set_to(cluster_b, group, name, 14)
+        done("failback", file, *back, *told)
+        assert committed(cluster_a, group, name) == {0: 14}
+        set_to(cluster_a, group, name, 12)
+        set_to(cluster_a, group, other, 7)
+        time.sleep(ROUNDS_SECONDS)
+        assert committed(cluster_b, group, name) == {0: 14}
+        died(begun(file, "failover", *across, "--force", *told, dies_in=Step.MOVING))
+        until(lambda: committed(cluster_a, group, name) == {0: 14}, "carried back", 60)
+        assert committed(cluster_b, group, other) == {0: 7}
+        done("failover", file, *across, "--force", *told)
+        mirror.stop_in_time()
+    (report,) = (json.loads(each.read_text()) for each in tmp_path.glob("failover-*.json"))
+    (found,) = report["groups"]
+    places = {place["target_topic"]: place for place in found["partitions"]}
+    assert (places[name]["further"], places[name]["exact"], places[name]["offset"]) == (2, False, 14)
+    assert (places[other]["further"], places[other]["exact"], places[other]["offset"]) == (0, True, 7)
+    assert report["offsets_left_further"] == 1
 
 
 def test_a_release_after_a_failover_leaves_groups_where_they_have_read_since(cluster_a, cluster_b, topic, tmp_path):

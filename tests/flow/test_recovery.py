@@ -191,7 +191,7 @@ def test_the_age_grows_while_the_source_or_the_driver_is_away_and_its_limit_is_t
         tmp_path / "mm2.properties",
         {stem: source, "a": cluster_a},
         {f"{stem}->a": f"{stem}-.*"},
-        {"rpo.limit.ms": str(LIMIT_MS), "refresh.topics.interval.seconds": "600"},
+        {"rpo.limit.ms": str(LIMIT_MS), "refresh.topics.interval.seconds": "1"},
     )
     with Running(file, log=tmp_path / "mirror.log") as mirror:
         reaches(cluster_a, f"{stem}.{stem}-t", 30)
@@ -202,6 +202,7 @@ def test_the_age_grows_while_the_source_or_the_driver_is_away_and_its_limit_is_t
             until(lambda: told_of("rpo-passed", file), "the limit is passed", 90)
             passed = until(lambda: told_if(file, rpo_passed=(True,)), "the sign of life says so too")
             assert passed["rpo_ms"] > LIMIT_MS
+            assert passed["state"] == "running"  # a source that is away keeps no driver from its signs of life
         finally:
             line.mend()
         kept = until(lambda: told_of("rpo-within", file), "the limit is kept again", 240)

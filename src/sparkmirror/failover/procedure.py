@@ -10,7 +10,7 @@ target, since it may have lost the end of a log.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -22,7 +22,7 @@ from sparkmirror.duties.group_look import PATIENCE_SECONDS
 from sparkmirror.duties.group_records import Seen, committed_now, copied_ids, lost, news, topics_of_gone
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies, recreated_copies
-from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
+from sparkmirror.duties.upstream_offsets import UpstreamOffsets, before_carried_back, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, fence, look, moves
@@ -392,7 +392,7 @@ class Procedure:
             with suppress(SparkmirrorError):  # a source that still answers knows better than the record
                 ends = look.source_ends(self._sides, committed=False, homeward=self._homeward, timeout_ms=look.ASK_MS)
                 self._operator.note(**changes(self._sides, ends, look.ASK_MS).facts)
-                self.remember_groups(look.ASK_MS)
+                self.remember_groups(look.ASK_MS, look.moved_by(self._operator.operation, self._store.state))
         self.commit(self._decided())
 
     def _decided(self) -> tuple[moves.GroupMove, ...]:
@@ -436,10 +436,12 @@ class Procedure:
         if void := [place for move in decided for place in move.void]:
             self._store.write(*group_commits.records(self._store.state.committed, {}, void))
         refused: dict[str, BrokerError | LinkError] = {}
+        if any(move.wanted for move in decided):  # what groups leave behind is on record too where nothing is missing
+            self._operator.note(**{COMMITTING: True})
         for some in _in_portions(decided):
             now = {move.group: wanted[move.group] for move in some if move.group in wanted}
             if now:
-                self._operator.note(**{COMMITTING: True, TRIED: _tried(some)})
+                self._operator.note(**{TRIED: _tried(some)})
             done = commit_offsets(self._sides.target, now, self._timeout_ms, prove=self._operator.prove)
             refused |= done.failed
             broken = any(not _has_members(why) for why in done.failed.values())
@@ -535,12 +537,13 @@ class Procedure:
         found = moves.forgotten(commits, decided, now)
         return [[group, *place, commits[group][place].downstream] for group, own in found.items() for place in own]
 
-    def remember_groups(self, timeout_ms: int | None = None) -> None:
+    def remember_groups(self, timeout_ms: int | None = None, moved: Collection[str] = ()) -> None:
         """Puts on record what groups have committed on the source now, and what they have no more.
 
         Args:
             timeout_ms: of each question, where there is haste: groups that do not answer go by what is on record.
                 Without, each group that the source lists has to answer, with what transactions commit for it.
+            moved: groups that the operation has moved already.
 
         Raises:
             SparkmirrorError: the source cannot be asked, or the target cannot be written to.
@@ -554,6 +557,7 @@ class Procedure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
             upstream = upstream_on_record(known, offsets)
+        offsets, upstream = before_carried_back(offsets, upstream, known, moved)
         before = self._store.state.groups_seen or GroupsSeen(time_ms=0)
         origin = lost_groups.ask(self._sides.source, topics_of_gone(known, asked), timeout_ms or self._timeout_ms)
         seen = Seen(

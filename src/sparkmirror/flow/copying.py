@@ -50,6 +50,9 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 LIFE_SECONDS = 3.0
 PROBE_MS = 3_000
+"""How long the source may take to answer at all, before it is asked for more: orders and the sign of life must not wait
+for all the deadlines of one that is gone."""
+
 BURY_SECONDS = 60.0
 """Until the lanes of other runs are forgotten; they have ended long before."""
 
@@ -237,6 +240,13 @@ class Copying:
             self._attempt(self._discovery.condense_offset_map)
             self._follow_orders()
             self._watch_homecoming()
+        self._attempt(lambda: self._start_what_is_due(now))
+        if now - self._lived >= LIFE_SECONDS:
+            self._lived = now
+            self._live("running")  # also while the source is away
+
+    def _start_what_is_due(self, now: float) -> None:
+        """Successors, retries, new topics, packing anew; for some of these the source has to answer."""
         if not self._packing:
             self._lanes.succeed()
             self._retry(now)
@@ -244,9 +254,6 @@ class Copying:
             self._maybe_pack_anew(now)
         elif not len(self._lanes):
             self._pack(self._loose)
-        if now - self._lived >= LIFE_SECONDS:
-            self._lived = now
-            self._live("running")
 
     def _watch_homecoming(self) -> None:
         if self._desk.once:
@@ -400,6 +407,8 @@ class Copying:
             return
         try:
             self._lanes.speak()
+            if not self._desk.once:
+                admin.cluster_id(self._source, PROBE_MS)
             changed = self._changed.intersection(due)  # these go on elsewhere, so under another epoch
             due = self._look_again(due, now)
             settled = {p: s for p in due if p not in changed and (s := self._resting.settled(p)) is not None}
@@ -434,7 +443,7 @@ class Copying:
         if interval is None or self._desk.once or now - self._refreshed < interval:
             return
         self._refreshed = now
-        admin.cluster_id(self._source, PROBE_MS)  # orders must not wait for all the deadlines of a source that is gone
+        admin.cluster_id(self._source, PROBE_MS)
         known = {partition for lane in self._lanes for partition in lane.partitions} | set(self._resting.errors())
         new = [(here, there) for here, there in self._discovery.find() if here not in known]
         self._attempt(self._discovery.bound_offset_map)
