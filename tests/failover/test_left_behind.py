@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
 from sparkmirror.config import load
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.failover import comparison
 from sparkmirror.failover.procedure import Options
 from sparkmirror.failover.states import Kind, Step
 from sparkmirror.failover.switching import flows_back, prepared_back
+from sparkmirror.flow import status
 from sparkmirror.lab.cluster import LabCluster
 from tests.failover.clients import next_records
 from tests.failover.dying import COMMITTED
@@ -91,6 +95,17 @@ def stays(cluster: LabCluster, group: str, topic: str, offset: int, value: str) 
     assert next_records(cluster, group, topic, read(cluster, topic)) == {0: value.encode()}
 
 
+def slowly(work: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, but with an answer that comes late."""
+
+    def works(*args: Any) -> Any:
+        found = work(*args)
+        time.sleep(7.0)
+        return found
+
+    return works
+
+
 def done(*words: str | Path) -> None:
     ended = sparkmirror(*words)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -108,7 +123,7 @@ def both_ways(home: LabCluster, there: LabCluster, name: str, directory: Path) -
     )
 
 
-def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluster_b, topic, tmp_path):
+def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluster_b, topic, tmp_path, monkeypatch):
     name = topic("home")
     group, file = f"{name}-g", both_ways(cluster_a, cluster_b, name, tmp_path)
     idle = ("--wait-for-idle", "1", "--yes", "--report", tmp_path)
@@ -119,7 +134,10 @@ def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluste
         done("switchover", file, "--from", name, "--to", "b", *idle)
         assert reads(cluster_b, group, name, 10) == [f"old-{number}" for number in range(10, 20)]
         with prepared_back(*flows_back(load([str(file)]), name, None), str(file)) as late:
-            late.plan(Kind.FAILBACK, Options())
+            with monkeypatch.context() as slow:  # a source that takes long makes no driver silent
+                slow.setattr(status, "SILENT_MS", 6_000)
+                slow.setattr(comparison, "compare", slowly(comparison.compare))
+                assert late.plan(Kind.FAILBACK, Options()).state == "running"
             done("failback", file, "--to", name, *idle)
             with pytest.raises(SparkmirrorError, match="an operation has gone on since this plan was made"):
                 late.carry_out(Kind.FAILBACK, Options(), print)

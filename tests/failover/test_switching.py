@@ -245,6 +245,9 @@ def test_a_topic_that_the_flow_has_not_found_yet_is_looked_for_at_once(cluster_a
             reaches(cluster, HEARTBEATS_TOPIC, 1)
         in_void = partial(committed, cluster_b, f"{stem}-g", f"{stem}.{stem}-void")
         until(lambda: in_void() == {0: 0, 1: 0}, "a group has its places in partitions without a record")
+        asked = sparkmirror("offsets", file, "--flow", f"{stem}->b", "--group", f"{stem}-g", "--json")
+        places = {place["partition"]: place["offset"] for place in json.loads(asked.stdout)["partitions"]}
+        assert places == {0: 0, 1: 0}, asked.stdout + asked.stderr
         waited = sparkmirror("wait", file, "--caught-up", "--timeout", "60")
         assert waited.returncode == 0, waited.stdout + waited.stderr
         rehearsed = sparkmirror("rehearse", file)

@@ -550,14 +550,13 @@ class Procedure:
         """
         at, known = now_ms(), self._store.state.groups
         asked = committed_now(self._sides, known, timeout_ms or self._timeout_ms, complete=timeout_ms is None)
-        offsets = asked.found
         try:
-            upstream = UpstreamOffsets(self._sides, timeout_ms).of(offsets, known, patience_s=PATIENCE_SECONDS)
+            upstream = UpstreamOffsets(self._sides, timeout_ms).of(asked.found, known, patience_s=PATIENCE_SECONDS)
         except SparkmirrorError as failure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
-            upstream = upstream_on_record(known, offsets)
-        offsets, upstream = before_carried_back(offsets, upstream, known, moved)
+            upstream = upstream_on_record(known, asked.found)
+        offsets, led = before_carried_back(asked.found, upstream, known, moved)
         before = self._store.state.groups_seen or GroupsSeen(time_ms=0)
         origin = lost_groups.ask(self._sides.source, topics_of_gone(known, asked), timeout_ms or self._timeout_ms)
         seen = Seen(
@@ -567,7 +566,7 @@ class Procedure:
             asked=origin,
             ids=copied_ids(self._store.state.progress, offsets),
         )
-        found = news(known, before, seen, upstream)
+        found = news(known, before, seen, led)
         self._store.write([*found.seen, found.at], tombstones=found.gone)
         for each in lost(known, before, seen):
             self._tell(each.text(self._aliases[0]))

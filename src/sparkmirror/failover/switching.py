@@ -476,16 +476,18 @@ class BackDesk(Desk):
         only = sum(one.end - one.first for one in seen.found)
         places = len({one.partition for one in seen.found})
         still = sorted(place for place, end in ends.items() if stable[place] < end)
-        state = self._back.store.state
+        self._back.store.follow()  # asking may have taken long: what was heard before is no sign of life any more
         self._store.follow()
+        state = self._back.store.state
+        forth, back = self._sides.flow, self._back.flow
+        state_of_flow = told(back, state, now_ms=now_ms()).state
         stopped = self._store.state.held is not None  # a process that has ended moved no application
         others = failback.foreign(self._sides, self._back)
         doubtful = doubt.in_doubt(self._back)
-        forth, back = self._sides.flow, self._back.flow
         return plan.decide(
             kind,
             str(back.name),
-            told(back, state, now_ms=now_ms()).state,
+            state_of_flow,
             source,
             look.with_doubt(look.partitions(back, state, source), doubtful),
             failback.decided(self._sides, self._back, seen),

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig, Side
 from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.empty_partitions import ends_of_empty
 from sparkmirror.duties.flow_back import Back, FlowBackRecord
 from sparkmirror.duties.groups import untranslatable
 from sparkmirror.duties.known_maps import KnownMaps
@@ -40,6 +41,7 @@ from sparkmirror.offsets.translation import (
     Translated,
     Translation,
     back_to_what_is_left,
+    in_empty,
     in_what_is_left,
     still_there,
     translate,
@@ -247,7 +249,15 @@ class Translator:
                 doubt = _doubt(back, origin, reverse=reverse) if isinstance(plain, Translated) else None
                 known = plain if doubt is None else NotYet(doubt)
                 found[place] = still_there(known, oldest.get(others[place]))
-        return found
+        empty = {} if reverse else self._ends_of_empty({others[place]: maps.get(origins[place]) for place in others})
+        return {
+            place: in_empty(one, empty.get(others[place]) if place in others else None) for place, one in found.items()
+        }
+
+    def _ends_of_empty(self, copies: Mapping[TopicPartition, OffsetMap | None]) -> Mapping[TopicPartition, int]:
+        """The ends of those of the copies that have no record and never got one; each with its map, if it has one."""
+        places = [copy for copy, offsets in copies.items() if offsets is None or not len(offsets)]
+        return ends_of_empty(self._sides.target, places, self._sides.flow.admin_timeout_ms)
 
     def _flow(self, offsets: OffsetMap, origin: TopicPartition) -> FlowBack:
         """What the flow itself has put on the target, of a partition of the source."""
