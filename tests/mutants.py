@@ -456,6 +456,20 @@ MUTANTS = (
         ("tests/failover",),
     ),
     Mutant(
+        "a flow back that stands still sets groups back that a failback has placed",
+        "duties/groups.py",
+        "    if left:\n        return in_empty(meet_at_the_end(",
+        "    if False:\n        return in_empty(meet_at_the_end(",
+        ("tests/duties",),
+    ),
+    Mutant(
+        "what the flow back has carried back counts for an operation that goes on",
+        "duties/upstream_offsets.py",
+        "for place, one in upstream.get(group, {}).items() if one.placed}",
+        "for place, one in upstream.get(group, {}).items() if False}",
+        ("tests/duties",),
+    ),
+    Mutant(
         "a group that lives on the target is moved",
         "failover/moves.py",
         "    if here is not None and here.placed and found.before != NO_OFFSET:\n",

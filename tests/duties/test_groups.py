@@ -24,6 +24,7 @@ from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.interleaved import FlowBack
+from sparkmirror.offsets.left_offsets import Left
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import Place
 from tests.duties.groups import FLOW, HERE, MAP, READERS, THERE, at, straight, with_commit, with_target
@@ -178,6 +179,16 @@ def test_a_group_that_the_flow_back_has_placed_is_not_translated_until_it_is_use
     assert line.standing is Standing.PLACED
     used = replace(placed, offsets=at(121).offsets)
     assert [known.offset for known in translations(used)] == [31]
+
+
+@pytest.mark.parametrize(("committed", "offset"), [(165, 85), (170, 90)])
+def test_a_flow_back_that_stands_still_sets_no_group_back_that_an_operation_has_taken_to_the_target(committed, offset):
+    """It stands before an aborted transaction, target 70 to 79: the operation knew that nobody reads that."""
+    maps = {HERE: offset_map([(100, 10, 50), (160, 80, 10)], 170)}
+    moved = replace(shared(at(committed)), maps=maps)
+    assert [known.offset for known in translations(moved)] == [70]
+    left = Left(offsets={"readers": {HERE: committed}})
+    assert [known.offset for known in translations(replace(moved, left=left))] == [offset]
 
 
 def test_while_a_failback_places_groups_they_are_left_where_they_are():

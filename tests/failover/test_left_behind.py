@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaException, Producer
 
 from sparkmirror.config import load
 from sparkmirror.errors import SparkmirrorError
@@ -121,6 +121,42 @@ def both_ways(home: LabCluster, there: LabCluster, name: str, directory: Path) -
         {f"{name}->b": name, f"b->{name}": name},
         SETTINGS | {"groups": f"{name}-.*"},
     )
+
+
+def test_a_group_stays_where_a_failback_has_put_it_while_the_flow_forth_has_not_gone_on(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    """Behind an aborted transaction there: it stands still before that, for the flow back too."""
+    name = topic("aborted")
+    group, file = f"{name}-g", both_ways(cluster_a, cluster_b, name, tmp_path)
+    told = ("--yes", "--report", tmp_path)
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        written(cluster_a, name, "old", 20)
+        has(cluster_b, name, 20)
+        commit(cluster_a, group, name, {0: 20})
+        done("failover", file, "--from", name, "--to", "b", "--force", *told)
+        mirror.stop_in_time()
+    aborted(cluster_a, name)
+    with Running(file, log=tmp_path / "back.log", options=("--flow", f"b->{name}")) as mirror:
+        written(cluster_b, name, "new", 10)
+        has(cluster_a, name, 30)
+        last = read(cluster_b, name)[0][-1].offset
+        set_to(cluster_b, group, name, last)
+        done("failback", file, "--to", name, "--wait-for-idle", "1", *told)
+        here = committed(cluster_a, group, name)[0]
+        assert next_records(cluster_a, group, name, read(cluster_a, name)) == {0: b"new-9"}
+        stays(cluster_a, group, name, here, "new-9")
+        mirror.stop_in_time()
+
+
+def aborted(cluster: LabCluster, topic: str) -> None:
+    """A transaction that nobody reads."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "transactional.id": topic})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, b"never", partition=0)
+    assert producer.flush(60) == 0
+    producer.abort_transaction(60)
 
 
 def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluster_b, topic, tmp_path, monkeypatch):

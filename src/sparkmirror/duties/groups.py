@@ -29,7 +29,7 @@ from sparkmirror.naming import group_filter
 from sparkmirror.offsets.group_commits import Commits, Verdict, judge
 from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.inherited import Inherited
-from sparkmirror.offsets.interleaved import meet, not_beyond, upstream_of
+from sparkmirror.offsets.interleaved import meet, meet_at_the_end, not_beyond, upstream_of
 from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Left
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import (
@@ -476,7 +476,8 @@ def _by_maps(observed: Observed, place: GroupPlace) -> tuple[Committed, Translat
         return committed, NotYet(Reason.PLACED)
     if (place.group, place.partition.topic) in observed.back.changing:
         return committed, NotYet(Reason.CHANGING)
-    result = _plainly(observed, place.partition, committed)
+    left = observed.left.has(place.group, place.partition, committed.offset)
+    result = _plainly(observed, place.partition, committed, left=left)
     before = observed.earlier.get(place)
     if result == NotYet(Reason.AHEAD) and before is not None and before.offset <= committed.offset:
         older = _plainly(observed, place.partition, before)
@@ -503,8 +504,23 @@ def _placed(observed: Observed, place: GroupPlace) -> FlowCommit | None:
 
 
 def _plainly(
-    observed: Observed, partition: TopicPartition, committed: Committed | None, placed: FlowCommit | None = None
+    observed: Observed,
+    partition: TopicPartition,
+    committed: Committed | None,
+    placed: FlowCommit | None = None,
+    *,
+    left: bool = False,
 ) -> Translation:
+    """What one offset of the source is on the target.
+
+    Args:
+        observed: what is known.
+        partition: of the source.
+        committed: there; None where nothing is.
+        placed: what the flow back itself has committed there last, if that is it.
+        left: whether that is what a group has left behind there. An operation has seen that nothing was left to be
+            brought when it took the group from there: that the flow back has not gone on since says nothing new.
+    """
     offsets = observed.maps.get(partition)
     if committed is None or offsets is None or partition.topic not in observed.renamed:
         return NotYet(Reason.NOTHING_MIRRORED)
@@ -519,6 +535,8 @@ def _plainly(
     if partition in observed.back.unchecked:
         return found if isinstance(found, NotYet) else NotYet(Reason.UNCHECKED)
     back = observed.back.copies.get(partition)
+    if left:
+        return in_empty(meet_at_the_end(found, back, offsets, committed.offset), end)
     upstream = (
         None
         if back is None
