@@ -172,6 +172,19 @@ def test_where_two_flows_write_to_one_topic_the_next_record_may_be_of_either(com
     assert (known.offset, known.lies) == (offset, lies)
 
 
+@pytest.mark.parametrize("maps", [{HERE: straight(100, 50, 10, behind=10)}, {HERE: EMPTY}])
+def test_a_group_waits_where_copies_may_lie_before_the_position_of_the_flow_back_that_are_not_on_the_map(maps):
+    level = replace(shared(at(150 if maps[HERE] is not EMPTY else 80)), maps=maps)
+    level = replace(level, back=Back(copies={HERE: FlowBack(offsets=OffsetMap((), 90))}))
+    assert [known.offset for known in translations(level)] == [90]
+    unsure = replace(level, under_way=frozenset((HERE,)))
+    assert list(translations(unsure)) == []
+    (line,) = explain_group(unsure, "readers")
+    assert line.standing is Standing.UNDER_WAY
+    (known,) = translations(replace(unsure, offsets=at(120).offsets, maps={HERE: MAP}))
+    assert known.offset == 30, "its next record is on the map"
+
+
 def test_a_group_that_the_flow_back_has_placed_is_not_translated_until_it_is_used():
     placed = shared(at(120), commits={"readers": {HERE: FlowCommit(120, 7)}})
     assert list(translations(placed)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as Place
 
 from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.lab.processes import send
 from tests.failover.clients import due, next_records
 from tests.flow.logs import read
-from tests.flow.running import Running, admin_of, commit, committed, create_topic, reaches, until, write_file
+from tests.flow.running import Running, admin_of, commit, committed, create_topic, ends, reaches, until, write_file
 from tests.flow.test_torn_while_idle import IDENTITY
 from tests.invoking import sparkmirror
 
@@ -137,6 +139,69 @@ def test_groups_rest_and_change_over_and_back_among_records_of_both_clusters(clu
         assert next_of(cluster_a, name, groups | used) == groups | used
         stand_still(both, name, groups | used)
         mirror.stop_in_time()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_no_group_goes_over_copies_that_are_not_on_record(cluster_a, cluster_b, topic, tmp_path, begun):
+    """The lane that has written them stands still, and the flow back goes over them; they may be the first ones."""
+    name = topic("unrecorded")
+    group, last = f"{name}-g", f"{name}-last"
+    for each in (cluster_a, cluster_b):
+        create_topic(each, name, 1)
+    settings = {
+        "replication.policy.class": IDENTITY,
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+        "emit.checkpoints.enabled": "false",
+        "groups": f"{name}-.*",
+        "tasks.max": "1",
+    }
+    flows = {f"{name}->b": name, f"b->{name}": name}
+    file = write_file(tmp_path / "mm2.properties", {name: cluster_a, "b": cluster_b}, flows, settings)
+    forth, back = ("--flow", f"{name}->b"), ("--flow", f"b->{name}")
+    count = 20 if begun else 0
+    with (
+        Running(file, log=tmp_path / "forth.log", options=forth) as mirror,
+        Running(file, log=tmp_path / "back.log", options=back) as other,
+    ):
+        if begun:
+            transact(cluster_a, name, "a", 0, 10)
+            transact(cluster_b, name, "b", 0, 10)
+        on_both((cluster_a, cluster_b), name, count)
+        until(lambda: all("1 lane" in each.output for each in (mirror, other)), "lanes run")
+        end = ends(cluster_a, name)[0]
+        commit(cluster_a, group, name, {0: end})
+        until(lambda: committed(cluster_b, group, name), "the group is there", 240)
+        there = ends(cluster_b, name)[0]
+        lanes = mirror.lane_workers()
+        plain(cluster_a, name, 10)
+        until(lambda: ends(cluster_b, name)[0] > there, "the copies come")
+        for lane in lanes:
+            send(lane, signal.SIGSTOP)
+        try:
+            time.sleep(ROUNDS_SECONDS)
+            log = read(cluster_b, name)
+            assert next_records(cluster_b, group, name, log) == {0: b"plain-0"}
+            said = sparkmirror("offsets", file, *forth, "--group", group, "--json")
+            (place,) = json.loads(said.stdout)["partitions"]
+            assert place["offset"] is None or place["offset"] <= log[0][count].offset, said.stdout
+        finally:
+            for lane in lanes:
+                send(lane, signal.SIGCONT)
+        on_both((cluster_a, cluster_b), name, count + 10)
+        commit(cluster_a, last, name, {0: ends(cluster_a, name)[0]})
+        until(lambda: committed(cluster_b, last, name), "groups are translated again", 240)
+        assert next_of(cluster_b, name, {group: "", last: ""}) == {group: "plain-0", last: "end"}
+        mirror.stop_in_time()
+        other.stop_in_time()
+
+
+def plain(cluster: LabCluster, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    for number in range(count):
+        producer.produce(topic, f"plain-{number}".encode(), partition=0)
+    assert producer.flush(60) == 0
 
 
 def test_what_the_target_does_not_have_is_told_before_groups_are_moved_and_after(cluster_a, cluster_b, topic, tmp_path):

@@ -13,6 +13,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.config import ClientSettings
 from sparkmirror.errors import LinkError
+from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.lab.ports import HOST
@@ -39,6 +40,21 @@ def test_socket_buffers_are_the_systems_unless_they_are_set(cluster_a: LabCluste
         assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     finally:
         cluster.close()
+
+
+def test_a_broker_that_has_come_back_since_the_metadata_was_read_is_found():
+    with start("returned", brokers=3) as lab:
+        cluster = Cluster("A", ClientSettings(bootstrap_servers=(lab.bootstrap_servers.split(",")[0],)), role="test")
+        try:
+            admin.cluster_id(cluster)
+            known = cluster.connections.cluster._brokers
+            away = next(node for node in known if node not in cluster.connections._conns)
+            del known[away]  # as if it had been away then
+            assert cluster.call(MetadataRequest(topics=[]), node=away).brokers
+            with pytest.raises(LinkError, match="UnknownBrokerIdError"):
+                cluster.call(MetadataRequest(topics=[]), node=99)
+        finally:
+            cluster.close()
 
 
 def test_a_bootstrap_server_that_hangs_costs_seconds(cluster_a: LabCluster, monkeypatch: pytest.MonkeyPatch):

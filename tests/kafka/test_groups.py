@@ -13,6 +13,7 @@ from sparkmirror.errors import BrokerError, FencedError, LinkError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import (
     HAS_MEMBERS,
+    ChangedError,
     Committed,
     GroupKind,
     GroupListing,
@@ -139,6 +140,32 @@ def test_offsets_are_committed_for_empty_groups_and_for_none_that_has_members(
         refused = commit_offsets(cluster, {free: {TopicPartition("nowhere", 0): Committed(1)}, modern: offsets})
         assert "nowhere-0 is not there" in str(refused.failed[free])
         assert set(refused.found) == {modern}
+
+
+def test_a_group_that_has_been_given_another_offset_since_it_was_looked_at_is_left_alone(
+    cluster_a: LabCluster, topic: Callable[..., str]
+) -> None:
+    name, used, fresh, level = (topic(each) for each in ("changed", "used", "fresh", "level"))
+    create_topic(cluster_a, name, 2)
+    here, other = TopicPartition(name, 0), TopicPartition(name, 1)
+    wanted: dict[TopicPartition, Committed] = {here: Committed(3)}
+    many = {topic("many"): wanted for _ in range(20)}
+    with connected(cluster_a) as cluster:
+        commit_offsets(cluster, {used: {here: Committed(7)}, level: wanted, fresh: {other: Committed(9)}}).complete()
+        there = {used: {here: Committed(2)}, level: {here: Committed(1)}}
+        done = commit_offsets(cluster, dict.fromkeys((used, fresh, level, *many), wanted), there=there)
+        assert set(done.found) == {fresh, level, *many}
+        assert isinstance(done.failed[used], ChangedError)
+        assert (
+            fetch_offsets(cluster, [used, fresh, *many]).complete()
+            == {
+                used: {here: Committed(7)},
+                fresh: wanted | {other: Committed(9)},
+            }
+            | many
+        )
+        commit_offsets(cluster, {used: wanted}, there={used: {here: Committed(7)}}).complete()
+        assert fetch_offsets(cluster, [used]).complete() == {used: wanted}
 
 
 def test_a_group_that_is_asked_about_by_name_is_dead_where_there_is_none(

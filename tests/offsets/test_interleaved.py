@@ -128,6 +128,25 @@ def test_what_was_put_on_record_holds_with_the_map_of_later(before, after, data)
     world.check(committed, result if isinstance(result, NotYet) else Translated(result.offset, Place.INTERLEAVED))
 
 
+@settings(deadline=None, max_examples=500)
+@given(EVENTS, EVENTS, st.data())
+def test_a_map_that_is_older_than_the_position_of_the_flow_back_leads_over_no_copy_that_is_not_on_it(
+    before, after, data
+):
+    """A lane puts on record once a second what it has written, or never, and the flow back goes over it at once."""
+    world = World()
+    for event in before:
+        world.do(event)
+    older = world.a.map
+    for event in after:
+        world.do(event)
+    committed = data.draw(st.integers(0, len(world.a.log)))
+    found = translate(older, committed)
+    upstream = upstream_of(world.back, committed, older, found)
+    result = meet(found, upstream, older, committed, settled=False)
+    world.check(committed, result if isinstance(result, NotYet) else Translated(result.offset, Place.INTERLEAVED))
+
+
 @settings(deadline=None, max_examples=300)
 @given(EVENTS, st.data())
 def test_where_records_have_one_order_on_both_clusters_each_group_goes_on_at_its_very_next_record(events, data):

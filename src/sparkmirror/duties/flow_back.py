@@ -24,6 +24,7 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.rings import NOWHERE, Rings
 from sparkmirror.duties.topics import original_of, remote_topic
+from sparkmirror.duties.under_way import is_level, under_way
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import GONE
@@ -246,6 +247,26 @@ class FlowBackRecord:
                 address=self._cluster.address,
                 reason=f"reading the record of {self._back.flow.name} took more than {READ_SECONDS:g} s",
             )
+
+    def under_way(
+        self, offsets: Mapping[TopicPartition, int], copies: Mapping[TopicPartition, FlowBack]
+    ) -> frozenset[TopicPartition]:
+        """The partitions of the source of which it may have more copies of the flow back than are on the map.
+
+        Args:
+            offsets: of the partitions, as they are to be translated to the target.
+            copies: what `read` has given of them.
+
+        Raises:
+            SparkmirrorError: the source cannot be asked.
+        """
+        if self._back.store is None:
+            return frozenset()
+        on_record = self._back.store.state.progress
+        level = [place for place, offset in offsets.items() if is_level(copies[place].offsets, offset)]
+        there = {place: other_side(self._flow, place) for place in level}
+        progress = {place: on_record[other] for place, other in there.items() if other in on_record}
+        return under_way(self._cluster, {place: place for place in level}, progress, self._flow.admin_timeout_ms)
 
     def commits_on_record(self) -> Mapping[str, GroupCommitted]:
         """What it has committed, as it is on record now, by key; before offsets of groups are read.

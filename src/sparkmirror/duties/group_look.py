@@ -20,6 +20,7 @@ from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic, wanted
+from sparkmirror.duties.under_way import is_level, under_way
 from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import GONE
@@ -32,6 +33,7 @@ from sparkmirror.offsets.group_records import GroupCommitted, commits_of, tried_
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Moved, left_of
 from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.records import Progress
 
 PATIENCE_SECONDS = 3.0
 """Lanes say every second how far they are."""
@@ -80,6 +82,8 @@ class GroupLook:
         topics = {place.topic for offsets in fetched.found.values() for place in offsets}
         renamed = {topic: remote_topic(sides.flow, topic) for topic in wanted(sides.flow, topics)}
         places = {place for own in fetched.found.values() for place in own if place.topic in renamed}
+        back = self._flow_back.shared(places, committed)
+        progress = self._progress()
         maps = self._of_these_topics(self._maps.of(places))
         observed = Observed(
             flow=sides.flow,
@@ -88,7 +92,7 @@ class GroupLook:
             unreadable={name: str(failure) for name, failure in fetched.failed.items()},
             renamed=renamed,
             maps=maps,
-            back=self._past_markers.of(self._flow_back.shared(places, committed), maps),
+            back=self._past_markers.of(back, maps),
             inherited=self._inherited(),
             earlier=self._earlier,
             commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),
@@ -97,6 +101,7 @@ class GroupLook:
             operation=operation,
         )
         observed = replace(self._patiently(observed), empty=self._find_empty(observed))
+        observed = replace(observed, under_way=self._under_way(observed, progress))
         self._earlier, self._still = remembered(observed), _ahead(observed)
         return self._with_target(observed, chosen) if target else observed
 
@@ -172,6 +177,26 @@ class GroupLook:
             behind = self._maps.of({place.partition for place in remembered(observed)})
             observed = replace(observed, maps={**observed.maps, **self._of_these_topics(behind)})
         return observed
+
+    def _progress(self) -> Mapping[TopicPartition, Progress]:
+        """What is on record now; the maps that are read after it are no older."""
+        store = self._sides.store
+        if store is None:
+            return {}
+        store.follow()
+        return dict(store.state.progress)
+
+    def _under_way(self, observed: Observed, progress: Mapping[TopicPartition, Progress]) -> frozenset[TopicPartition]:
+        """Of the partitions where that matters, those of which the target may have copies that are not on the map."""
+        maps = {place: offsets for place, offsets in observed.maps.items() if place in observed.back.copies}
+        level = {
+            place
+            for own in observed.offsets.values()
+            for place, committed in own.items()
+            if place in maps and is_level(maps[place], committed.offset)
+        }
+        copies = {place: TopicPartition(observed.renamed[place.topic], place.partition) for place in level}
+        return under_way(self._sides.target, copies, progress, self._sides.flow.admin_timeout_ms)
 
     def _find_empty(self, observed: Observed) -> dict[TopicPartition, int]:
         """Partitions in which groups have committed and of which neither side has anything."""

@@ -34,7 +34,7 @@ from sparkmirror.duties.groups import (
     verdict_on,
 )
 from sparkmirror.errors import BrokerError
-from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets
+from sparkmirror.kafka.groups import HAS_MEMBERS, ChangedError, Committed, Offsets, commit_offsets
 from sparkmirror.model import Alias, TopicPartition
 from sparkmirror.offsets import group_commits
 from sparkmirror.offsets.group_commits import NO_COMMITS, Commits, Verdict, landed, merged, records, void, without
@@ -131,6 +131,7 @@ class GroupOffsets:
         self._sides = sides
         self._groups = GroupLook(sides)
         self._unrecorded: Commits = {}
+        self._there: Mapping[str, Offsets] = {}
 
     def look(self) -> Sequence[Action]:
         """Translates what groups have committed, and compares with what they have on the target.
@@ -140,13 +141,14 @@ class GroupOffsets:
         """
         seen = self._groups.look(target=True)
         seen = self._groups.with_log_starts(seen, log_starts_needed(seen, self._unrecorded))
+        self._there = seen.there
         return decide(seen, self._unrecorded)
 
     def apply(self, actions: Sequence[Action]) -> Sequence[Result]:
         """Commits, and then puts on record what the target has taken.
 
-        A group that has got members meanwhile is left alone, and so has no result; nor has one that was not committed
-        since a failback has gone on meanwhile.
+        A group that has got members meanwhile, or that others have committed for, is left alone, and so has no result;
+        nor has one that was not committed since a failback has gone on meanwhile.
 
         Raises:
             SparkmirrorError: the target cannot be asked, or the flow's internal topic cannot be written.
@@ -156,7 +158,8 @@ class GroupOffsets:
         seen = next((one.operation for one in commits.values()), NO_OPERATION)
         timeout_ms = self._sides.flow.admin_timeout_ms
         self._put_on_record({}, [one for one in actions if isinstance(one, PutOnRecord)], trying=commits)
-        done = commit_offsets(self._sides.target, wanted, timeout_ms, prove=lambda: self._groups.prove(seen))
+        target = self._sides.target
+        done = commit_offsets(target, wanted, timeout_ms, prove=lambda: self._groups.prove(seen), there=self._there)
         results = [
             Result(action=one, failure=f"group {one.group}: {one.reason}")
             for one in actions
@@ -169,7 +172,7 @@ class GroupOffsets:
             if isinstance(failure, BrokerError) and failure.code in HAS_MEMBERS:
                 log.debug("group %s has got members on %s: %s", group, action.cluster, failure)
                 continue
-            if isinstance(failure, OutdatedError):
+            if isinstance(failure, (OutdatedError, ChangedError)):
                 log.debug("group %s is not committed: %s", group, failure, extra={"flow": str(self._sides.flow.name)})
                 continue
             if failure is None:

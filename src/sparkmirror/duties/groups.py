@@ -69,6 +69,8 @@ class Observed:
         maps: of the source partitions of which something is mirrored.
         inherited: what MirrorMaker 2 copied of some of them before the flow took over.
         back: what the flow the other way has put there, and where it has placed groups.
+        under_way: of the source partitions in which a group is level with the flow's map and the flow back has put
+            records, those of which the target may have copies that are not on the map.
         empty: of the source partitions of which nothing was mirrored and whose copies have no record, the copies' ends.
         earlier: by group and source partition what a group that is ahead of the mirror had committed when it was seen
             before; so a group that is always a little ahead is translated, one round late.
@@ -91,6 +93,7 @@ class Observed:
     maps: Mapping[TopicPartition, OffsetMap] = field(default_factory=dict)
     inherited: Mapping[TopicPartition, Inherited] = field(default_factory=dict)
     back: Back = NO_BACK
+    under_way: frozenset[TopicPartition] = frozenset()
     empty: Mapping[TopicPartition, int] = field(default_factory=dict)
     earlier: Mapping[GroupPlace, Committed] = field(default_factory=dict)
     target: Mapping[str, GroupListing] = field(default_factory=dict)
@@ -165,6 +168,7 @@ class Standing(Enum):
     RING = Reason.RING.value
     BACK_UNREADABLE = Reason.BACK_UNREADABLE.value
     UNCHECKED = Reason.UNCHECKED.value
+    UNDER_WAY = Reason.UNDER_WAY.value
     LOG_START_UNKNOWN = Reason.LOG_START_UNKNOWN.value
     UNREADABLE_THERE = "its offsets on the target cannot be read"
     OTHER_KIND_THERE = "on the target there is a group of another kind with its name"
@@ -542,7 +546,8 @@ def _plainly(
         if back is None
         else not_beyond(upstream_of(back, committed.offset, offsets, found), committed.offset, placed)
     )
-    return in_empty(meet(found, upstream, offsets, committed.offset), end)
+    settled = partition not in observed.under_way
+    return in_empty(meet(found, upstream, offsets, committed.offset, settled=settled), end)
 
 
 def _target(observed: Observed, partition: TopicPartition) -> TopicPartition:

@@ -25,6 +25,7 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import recreated_copies
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic
+from sparkmirror.duties.under_way import is_level, under_way
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.flow.parting import look_for_partings
 from sparkmirror.flow.sides import connected, record
@@ -230,6 +231,13 @@ class Translator:
         oldest = self._oldest(list(others.values()), reverse=reverse)
         back = self._flow_back.shared(set(origins.values()))
         back = back if reverse else PastMarkers(self._sides).of(back, maps)
+        both = back.copies.keys() & maps.keys()
+        shared = {origin: wanted[place] for place, origin in origins.items() if origin in both}
+        if reverse:
+            open_ones = self._flow_back.under_way(shared, back.copies)
+        else:
+            level = {origin: self._copy(origin) for origin, offset in shared.items() if is_level(maps[origin], offset)}
+            open_ones = under_way(self._sides.target, level, copied, timeout_ms)
         way = _to_source if reverse else _to_target
         found: dict[TopicPartition, Translation] = {}
         for place, offset in wanted.items():
@@ -243,7 +251,8 @@ class Translator:
             elif origin in back.ring:
                 found[place] = NotYet(Reason.RING)
             else:
-                plain = way(self._flow(maps[origin], origin), back.copies.get(origin), offset)
+                flow, settled = self._flow(maps[origin], origin), origin not in open_ones
+                plain = way(flow, back.copies.get(origin), offset, settled=settled)
                 parting = source.parted.get(origin)
                 plain = back_to_what_is_left(plain, parting) if reverse else in_what_is_left(plain, offset, parting)
                 doubt = _doubt(back, origin, reverse=reverse) if isinstance(plain, Translated) else None
@@ -253,6 +262,9 @@ class Translator:
         return {
             place: in_empty(one, empty.get(others[place]) if place in others else None) for place, one in found.items()
         }
+
+    def _copy(self, origin: TopicPartition) -> TopicPartition:
+        return TopicPartition(remote_topic(self._sides.flow, origin.topic), origin.partition)
 
     def _ends_of_empty(self, copies: Mapping[TopicPartition, OffsetMap | None]) -> Mapping[TopicPartition, int]:
         """The ends of those of the copies that have no record and never got one; each with its map, if it has one."""
@@ -305,15 +317,15 @@ def _doubt(back: Back, origin: TopicPartition, *, reverse: bool) -> Reason | Non
     return Reason.UNCHECKED if origin in back.unchecked and not reverse else None
 
 
-def _to_target(flow: FlowBack, back: FlowBack | None, committed: int) -> Translation:
-    """An offset of the source on the target."""
+def _to_target(flow: FlowBack, back: FlowBack | None, committed: int, *, settled: bool) -> Translation:
+    """An offset of the source on the target; whether all that the flow has put there is on record."""
     found = translate(flow.offsets, committed, flow.inherited)
     upstream = None if back is None else upstream_of(back, committed, flow.offsets, found)
-    return meet(found, upstream, flow.offsets, committed)
+    return meet(found, upstream, flow.offsets, committed, settled=settled)
 
 
-def _to_source(flow: FlowBack, back: FlowBack | None, committed: int) -> Translation:
+def _to_source(flow: FlowBack, back: FlowBack | None, committed: int, *, settled: bool) -> Translation:
     """An offset of the target on the source: what the flow has put there came from the source."""
     if back is None:
         return translate_back(flow.offsets, committed, flow.inherited)
-    return _to_target(back, flow, committed)
+    return _to_target(back, flow, committed, settled=settled)

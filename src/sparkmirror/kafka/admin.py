@@ -4,15 +4,16 @@ Invariants: everything is asked for in bulk, in requests of a size that brokers 
 the others (`Results`); errors name the cluster, the topic and the permission or setting that is missing; nothing here
 ever makes a broker create a topic by asking for it.
 
-Reference: the Metadata, CreateTopics (KIP-4, KIP-464), CreatePartitions (KIP-195), DeleteTopics and
-ListOffsets (KIP-79, KIP-98, KIP-320) APIs. For threads of a driver: these functions block.
+Reference: the Metadata, CreateTopics (KIP-4, KIP-464), CreatePartitions (KIP-195), DeleteTopics,
+ListOffsets (KIP-79, KIP-98, KIP-320) and DescribeProducers (KIP-664) APIs. For threads of a driver: these functions
+block.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,16 +21,17 @@ from kafka.protocol.admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    DescribeProducersRequest,
 )
 from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.config import Isolation
-from sparkmirror.errors import BrokerError
+from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import changes
 from sparkmirror.kafka.changes import Change, explaining, remedy_of
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE, UNAUTHORIZED, UNKNOWN_TOPIC_OR_PARTITION
-from sparkmirror.kafka.leaders import Leader, OffsetSpec, ask_leaders
+from sparkmirror.kafka.leaders import Leader, OffsetSpec, ask_leaders, failed, together
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, explained, repeat
 from sparkmirror.model import ClusterId, TopicPartition
 
@@ -274,25 +276,92 @@ def find_offsets(
     """
 
     def ask(wanted: Sequence[TopicPartition], deadline: Deadline) -> Iterable[Answer[TopicPartition, int]]:
-        known = list_topics(cluster, sorted({partition.topic for partition in wanted}), deadline.attempt_ms)
-        leaders: dict[TopicPartition, Leader] = {}
-        for partition in wanted:
-            described = known.get(partition.topic)
-            leader = described.partitions.get(partition.partition) if described else None
-            if leader is None:
-                yield Answer(key=partition, code=3)
-            elif leader.node < 0:
-                yield Answer(key=partition, code=5)
-            else:
-                leaders[partition] = leader
+        leaders, without = _leaders(cluster, wanted, deadline)
+        yield from without
         yield from ask_leaders(cluster, leaders, spec, isolation, deadline.attempt_ms)
 
+    return repeat(partitions, ask, _explaining(cluster, "DESCRIBE"), timeout_ms, cluster.backoff)
+
+
+def _leaders(
+    cluster: Cluster, wanted: Sequence[TopicPartition], deadline: Deadline
+) -> tuple[dict[TopicPartition, Leader], list[Answer[TopicPartition, Any]]]:
+    """The leaders of partitions, and the answers for those that have none."""
+    known = list_topics(cluster, sorted({partition.topic for partition in wanted}), deadline.attempt_ms)
+    leaders: dict[TopicPartition, Leader] = {}
+    without: list[Answer[TopicPartition, Any]] = []
+    for partition in wanted:
+        described = known.get(partition.topic)
+        leader = described.partitions.get(partition.partition) if described else None
+        if leader is None:
+            without.append(Answer(key=partition, code=3))
+        elif leader.node < 0:
+            without.append(Answer(key=partition, code=5))
+        else:
+            leaders[partition] = leader
+    return leaders, without
+
+
+def _explaining(cluster: Cluster, right: str) -> Callable[[TopicPartition, int, str], BrokerError]:
     def explain(partition: TopicPartition, code: int, message: str) -> BrokerError:
-        remedy = remedy_of("DESCRIBE", code, partition.topic)
+        remedy = remedy_of(right, code, partition.topic)
         number = partition.partition
         return explained(code, cluster.alias, topic=partition.topic, partition=number, remedy=remedy, message=message)
 
-    return repeat(partitions, ask, explain, timeout_ms, cluster.backoff)
+    return explain
+
+
+class ProducerState(NamedTuple):
+    """How far a producer has written to a partition, as its leader remembers it.
+
+    Attributes:
+        epoch: the newest one.
+        last_sequence: of its newest record in that epoch, -1 where there is none.
+    """
+
+    epoch: int
+    last_sequence: int
+
+
+def find_producers(
+    cluster: Cluster, partitions: Sequence[TopicPartition], timeout_ms: int = ADMIN_MS
+) -> Results[TopicPartition, Mapping[int, ProducerState]]:
+    """The producers of partitions, by their ids, asked of the leaders (KIP-664).
+
+    A leader forgets a producer that has written nothing for ``producer.id.expiration.ms``.
+    """
+
+    def ask(
+        wanted: Sequence[TopicPartition], deadline: Deadline
+    ) -> Iterable[Answer[TopicPartition, Mapping[int, ProducerState]]]:
+        leaders, without = _leaders(cluster, wanted, deadline)
+        yield from without
+        of_node: dict[int, list[TopicPartition]] = defaultdict(list)
+        for partition, leader in leaders.items():
+            of_node[leader.node].append(partition)
+        requests = {node: _producers_request(own) for node, own in of_node.items()}
+        for node, response in cluster.run(together, cluster, requests, deadline.attempt_ms).items():
+            if isinstance(response, LinkError):
+                yield from failed(response, of_node[node])
+                continue
+            for topic in response.topics:
+                for part in topic.partitions:
+                    states = {
+                        int(one.producer_id): ProducerState(int(one.producer_epoch), int(one.last_sequence))
+                        for one in part.active_producers
+                    }
+                    place = TopicPartition(topic.name, part.partition_index)
+                    yield Answer(key=place, value=states, code=part.error_code, message=part.error_message or "")
+
+    return repeat(partitions, ask, _explaining(cluster, "READ"), timeout_ms, cluster.backoff)
+
+
+def _producers_request(partitions: Iterable[TopicPartition]) -> Any:
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for partition in partitions:
+        numbers[partition.topic].append(partition.partition)
+    topic = DescribeProducersRequest.TopicRequest
+    return DescribeProducersRequest(topics=[topic(name=name, partition_indexes=own) for name, own in numbers.items()])
 
 
 def list_offsets(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, TypeVarTuple, cast
 
 from kafka.net.selector import NetworkSelector
-from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from kafka import errors as kafka_errors
 from sparkmirror.config.settings import ClientSettings
@@ -104,6 +104,7 @@ class Cluster:
     ) -> Any:
         """Like `call`, for coroutines on the loop."""
         deadline = time.monotonic() + timeout_ms / 1000
+        looked = False
         while True:
             left_ms = int((deadline - time.monotonic()) * 1000)
             try:
@@ -123,8 +124,18 @@ class Cluster:
                 if node is not None or time.monotonic() + 0.05 > deadline:
                     raise self.link_error(failure) from failure
                 patience_ms *= 2
+            except kafka_errors.UnknownBrokerIdError as failure:
+                if looked or time.monotonic() + 0.05 > deadline:
+                    raise self.link_error(failure) from failure
+                looked = True
+                await self._find_brokers(int((deadline - time.monotonic()) * 1000))
             except Exception as failure:
                 raise self.link_error(failure) from failure
+
+    async def _find_brokers(self, timeout_ms: int) -> None:
+        """Asks for the brokers: one may have come back since the metadata was read."""
+        answer = await self.exchange(MetadataRequest(topics=[], allow_auto_topic_creation=False), None, timeout_ms)
+        self.connections.cluster.update_metadata(answer)
 
     async def bootstrap(self, left_ms: int, timeout_ms: int | None = None) -> None:
         """Connects for the first time, and does nothing later.

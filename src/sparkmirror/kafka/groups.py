@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +29,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import name_of
 from sparkmirror.kafka.leaders import together
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, repeat
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition
 
 P = TypeVar("P")
 
@@ -40,6 +41,10 @@ HAS_MEMBERS = frozenset({22, 25, 27, 82, 110, 113})
 
 GROUPS_AT_ONCE = 50
 KEYS_AT_ONCE = 500
+CHECKED_AT_ONCE = 8
+"""Groups of one coordinator that are looked at once more before the first of them is committed: few, since what a
+consumer commits between that look and the commit is lost."""
+
 ATTEMPT_MS = 10_000
 """For one answer of a coordinator: after that it is looked up anew."""
 
@@ -92,6 +97,10 @@ class Committed(NamedTuple):
 
 
 Offsets = Mapping[TopicPartition, Committed]
+
+
+class ChangedError(LinkError):
+    """A group has been given other offsets since it was looked at: what was decided then may not be right any more."""
 
 
 class Member(NamedTuple):
@@ -221,6 +230,7 @@ def commit_offsets(
     timeout_ms: int = ADMIN_MS,
     *,
     prove: Callable[[], None] | None = None,
+    there: Mapping[str, Offsets] | None = None,
 ) -> Results[str, None]:
     """Commits for groups without members; one that is unknown comes to be.
 
@@ -234,22 +244,76 @@ def commit_offsets(
         prove: called right before requests leave; raises `FencedError` if this process may not commit any more. Where
             the cluster does not answer it, or it raises another `LinkError`, nothing is sent, and that is the failure
             of the groups that were left: what was sent before has its answer.
+        there: what the groups had when this was decided, which is asked again right before. A group that has another
+            offset by now, where one is to be committed, is a failure, a `ChangedError`, and nothing of it is changed.
     """
+    unchanged = None if there is None else partial(_unchanged, cluster, offsets, there)
 
     def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, None]]:
         coordinators, answers = _coordinators(cluster, names, deadline)
         yield from answers
+        lost: dict[int, LinkError] = {}
 
         def request(name: str) -> Any:
             return _commit_request(name, offsets[name])
 
-        for name, answer in _in_turn(cluster, coordinators, request, deadline, prove):
-            if isinstance(answer, LinkError):
-                yield Answer(key=name, link=answer, final=answer.lasting)
-            else:
-                yield _read_committed(name, answer)
+        for some in [coordinators] if unchanged is None else _portions(coordinators, CHECKED_AT_ONCE):
+            ready = some
+            if unchanged is not None:
+                if prove is not None and (failure := _unproven(cluster, prove)):  # now, since it may take long
+                    lost |= dict.fromkeys(some, failure)
+                settled = unchanged(some, deadline, lost)
+                yield from settled.values()
+                ready = {node: [name for name in own if name not in settled] for node, own in some.items()}
+            for name, answer in _in_turn(cluster, ready, request, deadline, prove, lost):
+                if isinstance(answer, LinkError):
+                    yield Answer(key=name, link=answer, final=answer.lasting)
+                else:
+                    yield _read_committed(name, answer)
 
     return repeat(list(offsets), ask, _explaining(cluster, "READ"), timeout_ms, cluster.backoff)
+
+
+def _portions(coordinators: Mapping[int, Sequence[str]], size: int) -> Iterator[dict[int, Sequence[str]]]:
+    """So many groups of each coordinator at a time."""
+    for start in range(0, max(map(len, coordinators.values()), default=0), size):
+        yield {node: own[start : start + size] for node, own in coordinators.items() if len(own) > start}
+
+
+def _unchanged(
+    cluster: Cluster,
+    wanted: Mapping[str, Offsets],
+    there: Mapping[str, Offsets],
+    coordinators: Mapping[int, Sequence[str]],
+    deadline: Deadline,
+    lost: dict[int, LinkError],
+) -> dict[str, Answer[str, None]]:
+    """The answers for the groups for which nothing is to be committed any more: they have it, or another offset."""
+    many = _knows(cluster, OffsetFetchRequest, _BATCHED_FETCH, deadline)
+    pieces = {node: [own] if many else [[name] for name in own] for node, own in coordinators.items()}
+    settled: dict[str, Answer[str, None]] = {}
+    for piece, answer in _in_turn(
+        cluster, pieces, lambda some: _fetch_request(some, many=many, stable=False), deadline, lost=lost
+    ):
+        if isinstance(answer, LinkError):
+            settled |= {name: Answer(key=name, link=answer, final=answer.lasting) for name in piece}
+            continue
+        for one in _read_fetched(answer, piece, many=many):
+            if one.code:
+                settled[one.key] = Answer(key=one.key, code=one.code, message=one.message)
+                continue
+            now, before, new = one.value or {}, there.get(one.key, {}), wanted[one.key]
+            if all(now.get(place) == each for place, each in new.items()):
+                settled[one.key] = Answer(key=one.key)
+            elif any(_at(now, place) not in (_at(before, place), each.offset) for place, each in new.items()):
+                reason = f"group {one.key} has been given other offsets since it was looked at"
+                failure = ChangedError(cluster=cluster.alias, address=cluster.address, reason=reason, lasting=True)
+                settled[one.key] = Answer(key=one.key, link=failure, final=True)
+    return settled
+
+
+def _at(offsets: Offsets, place: TopicPartition) -> int:
+    return offsets.get(place, Committed(NO_OFFSET)).offset
 
 
 def _in_turn(
@@ -258,19 +322,21 @@ def _in_turn(
     request: Callable[[P], Any],
     deadline: Deadline,
     prove: Callable[[], None] | None = None,
+    lost: dict[int, LinkError] | None = None,
 ) -> Iterator[tuple[P, Any]]:
     """Each coordinator's pieces one after the other, all coordinators at once: a piece, and its answer or `LinkError`.
 
-    One that does not answer is asked nothing more, and its failure stands for the rest: each would cost a wait.
+    One that does not answer is asked nothing more, and its failure stands for the rest: each would cost a wait. What is
+    known of such in ``lost`` counts, and comes there.
     """
-    lost: dict[int, LinkError] = {}
+    lost = {} if lost is None else lost
     for row in zip_longest(*pieces.values()):
         wanted = {node: piece for node, piece in zip(pieces, row, strict=True) if piece is not None}
         if prove is not None and not wanted.keys() <= lost.keys():
-            lost |= dict.fromkeys(pieces, failure) if (failure := _unproven(cluster, prove)) else {}
+            lost.update(dict.fromkeys(pieces, failure) if (failure := _unproven(cluster, prove)) else {})
         requests = {node: request(piece) for node, piece in wanted.items() if node not in lost}
         found = cluster.run(together, cluster, requests, min(deadline.attempt_ms, ATTEMPT_MS)) if requests else {}
-        lost |= {node: answer for node, answer in found.items() if isinstance(answer, LinkError)}
+        lost.update({node: answer for node, answer in found.items() if isinstance(answer, LinkError)})
         for node, piece in wanted.items():
             yield piece, lost[node] if node in lost else found[node]
 

@@ -95,7 +95,14 @@ def not_beyond(upstream: UpstreamOffset, committed: int, placed: FlowCommit | No
     return replace(upstream, offset=placed.upstream, name=Place.RECORD.name, exact=True)
 
 
-def meet(found: Translation, upstream: UpstreamOffset | None, offsets: OffsetMap | None, committed: int) -> Translation:
+def meet(
+    found: Translation,
+    upstream: UpstreamOffset | None,
+    offsets: OffsetMap | None,
+    committed: int,
+    *,
+    settled: bool = True,
+) -> Translation:
     """The offset on the other cluster from which on nothing is skipped: the lesser of the two places.
 
     Args:
@@ -103,6 +110,8 @@ def meet(found: Translation, upstream: UpstreamOffset | None, offsets: OffsetMap
         upstream: by the map of the flow back; None where that has nothing to do with the partition.
         offsets: the flow's own map; None where it does not copy the partition.
         committed: the offset.
+        settled: whether the flow's map has all that the flow has put on the other cluster. The flow back may have gone
+            over what it has not.
     """
     if upstream is None or upstream.name == Reason.NOTHING_MIRRORED.name:
         return found
@@ -115,6 +124,8 @@ def meet(found: Translation, upstream: UpstreamOffset | None, offsets: OffsetMap
         until = _behind_copies(offsets, until)
     if isinstance(found, Translated) and found.place is not Place.END and found.offset <= until:
         return found if upstream.exact or not found.place.exact else Translated(found.offset, Place.INTERLEAVED)
+    if not settled and _may_go_over(found, until):
+        return NotYet(Reason.UNDER_WAY)
     if _copied_behind(offsets, until, committed):
         return Translated(until, Place.INTERLEAVED)
     if place is Place.FIRST and offsets is not None:
@@ -122,6 +133,11 @@ def meet(found: Translation, upstream: UpstreamOffset | None, offsets: OffsetMap
     if upstream.exact or not place.exact:
         return Translated(until, place)
     return Translated(until, Place.BACK_BEHIND if place is Place.END else Place.INTERLEAVED)
+
+
+def _may_go_over(found: Translation, until: int) -> bool:
+    """Whether copies that are not on the flow's map may lie before ``until``: they lie behind all that are."""
+    return not isinstance(found, Translated) or (found.place is Place.END and found.offset < until)
 
 
 def meet_at_the_end(

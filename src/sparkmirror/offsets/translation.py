@@ -69,6 +69,9 @@ class Reason(Enum):
     )
     BACK_UNREADABLE = "the record of the flow the other way cannot be read, which may have put the next record there"
     UNCHECKED = "the partition's leader does not say whether its log has lost what the flow the other way had put there"
+    UNDER_WAY = (
+        "the target may have copies that are not on record yet, and where the group goes on behind them is not known"
+    )
     LOG_START_UNKNOWN = "the leader of the copy does not say where its log starts"
 
 
