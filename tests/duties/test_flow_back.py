@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from sparkmirror.duties.flow_back import NO_OPERATION, LastOperation, brought, changed_between, newest
+from sparkmirror.duties.flow_back import NO_OPERATION, LastOperation, brought, changed_between, moved_by_ended, newest
 from sparkmirror.failover.states import ORDER, Kind, Step
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted
+from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted, GroupLeft
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.state import JournalState
@@ -27,12 +27,22 @@ def test_a_flow_back_that_is_to_go_on_further_on_brings_nothing_that_lies_before
     assert brought(state, MAP, THERE).offsets.position == position
 
 
+@pytest.mark.parametrize("kind", [Kind.FAILBACK, Kind.FAILOVER, Kind.SWITCHOVER])
 @pytest.mark.parametrize("step", Step)
-def test_a_failback_places_groups_from_the_step_that_moves_them_until_it_has_ended(step):
-    order = ORDER[Kind.FAILBACK]
+def test_an_operation_places_groups_from_the_step_that_moves_them_until_it_has_ended(kind, step):
+    order = ORDER[kind]
     placing = step in order[order.index(Step.MOVING) : order.index(Step.DONE)]
-    assert newest(operation(Kind.FAILBACK, step)) == LastOperation(id="id", number=7, placing=placing)
-    assert not newest(operation(Kind.SWITCHOVER, step)).placing
+    assert newest(operation(kind, step)) == LastOperation(id="id", number=7, placing=placing)
+
+
+@pytest.mark.parametrize(("step", "moved"), [(Step.MOVING, {"g": 3}), (Step.DONE, {"g": 9, "new": 9})])
+def test_what_an_operation_has_moved_counts_when_it_has_ended(step, moved):
+    """The one before has moved a group at 3."""
+    state = JournalState()
+    for group, topic, time_ms in (("g", "old", 3), ("g", "orders", 9), ("new", "orders", 9)):
+        state.take(GroupLeft(group=group, topic=topic, offsets={0: 1}, time_ms=time_ms))
+    state.ledger.operation = replace(operation(Kind.FAILOVER, step), began_ms=5)
+    assert moved_by_ended(state) == moved
 
 
 def test_no_operation_places_no_groups():

@@ -6,7 +6,7 @@ import pytest
 
 from sparkmirror.duties.flow_back import Back
 from sparkmirror.duties.group_records import records_of
-from sparkmirror.duties.upstream_offsets import UNCHECKED, before_carried_back, decide, with_unchecked
+from sparkmirror.duties.upstream_offsets import UNCHECKED, decide, with_unchecked
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
@@ -96,24 +96,3 @@ def test_in_a_ring_it_is_on_record_that_no_offset_leads_anywhere():
     offsets = {"g": {ORDERS: Committed(105), TopicPartition("other", 0): Committed(1)}}
     for back in (Back(ring=frozenset({ORDERS})), Back(copies={ORDERS: PLAIN}, ring=frozenset({ORDERS}))):
         assert decide(offsets, back, {}, {}) == {"g": {ORDERS: UpstreamOffset(NO_OFFSET, "RING", exact=False)}}
-
-
-@pytest.mark.parametrize(
-    ("moved", "placed", "before", "expected"),
-    [
-        ({"g"}, True, 12, (12, UpstreamOffset(3, "RECORD"))),
-        ({"g"}, False, 12, (105, UpstreamOffset(15, "RECORD"))),
-        ({"other"}, True, 12, (105, UpstreamOffset(15, "RECORD", placed=True))),
-        ({"g"}, True, None, None),
-    ],
-)
-def test_what_the_flow_back_has_carried_back_since_an_operation_moved_a_group_says_nothing_of_it(
-    moved, placed, before, expected
-):
-    led = UpstreamOffset(15, "RECORD", placed=placed)
-    rows = {"g": {ORDERS: UpstreamOffset(3, "RECORD")}}
-    seen = () if before is None else records_of("g", {ORDERS: Committed(before)}, 1, rows["g"])
-    known = {one.key: one for one in seen}
-    offsets, upstream = before_carried_back({"g": {ORDERS: Committed(105)}}, {"g": {ORDERS: led}}, known, moved)
-    found = (offsets["g"][ORDERS].offset, upstream["g"][ORDERS]) if offsets["g"] else None
-    assert found == expected

@@ -146,6 +146,23 @@ def test_a_group_that_was_moved_is_not_moved_again_once_it_has_been_used_there(t
 
 
 @pytest.mark.parametrize(
+    ("commit", "offset"),
+    [
+        pytest.param(FlowCommit(38, 115), 38, id="a marker has been passed since"),
+        pytest.param(FlowCommit(38, 114), 40, id="that was for another offset"),
+        pytest.param(FlowCommit(37, 115), 40, id="another one was committed"),
+    ],
+)
+def test_what_has_been_moved_is_told_as_it_was_committed(commit, offset):
+    """When it is looked at afterwards, in the report too, the flow that goes there may have come further."""
+    commits = {"g": {ORDERS: commit}}
+    (move,) = decide(sight({COPY: 115}, there=at_home(38), commits=commits, settled=True))
+    assert (move.places[0].offset, move.places[0].exact) == (offset, True)
+    (again,) = decide(sight({COPY: 115}, there=at_home(38), commits=commits))
+    assert again.places[0].offset == 40
+
+
+@pytest.mark.parametrize(
     ("committed", "offset", "skipped"), [(105, 15, 3), (111, 26, 3), (112, 40, 3), (114, 40, 1), (115, 40, 0)]
 )
 def test_a_group_skips_what_the_other_cluster_has_lost_and_is_told_how_much(committed, offset, skipped):

@@ -23,7 +23,7 @@ from tests.failover.clients import next_records
 from tests.failover.dying import COMMITTED
 from tests.failover.test_switching import begun, died
 from tests.flow.logs import read
-from tests.flow.running import Running, commit, committed, create_topic, until, write_file
+from tests.flow.running import Running, commit, committed, create_topic, ends, until, write_file
 from tests.flow.test_torn_while_idle import IDENTITY, write
 from tests.invoking import sparkmirror
 
@@ -149,6 +149,34 @@ def test_a_group_stays_where_a_failback_has_put_it_while_the_flow_forth_has_not_
         mirror.stop_in_time()
 
 
+def test_a_failback_that_is_gone_on_with_tells_what_it_has_committed(cluster_a, cluster_b, topic, tmp_path):
+    """A driver that was started again has left a marker behind the copies, and the flow forth goes over it."""
+    name = topic("released")
+    group, file = f"{name}-g", both_ways(cluster_a, cluster_b, name, tmp_path)
+    words = ("failback", file, "--to", name, "--wait-for-idle", "1", "--yes", "--report", tmp_path)
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        written(cluster_a, name, "old", 20)
+        has(cluster_b, name, 20)
+        commit(cluster_a, group, name, {0: 5})
+        done("switchover", file, "--from", name, "--to", "b", *words[4:])
+        written(cluster_b, name, "new", 10)
+        has(cluster_a, name, 30)
+        set_to(cluster_b, group, name, read(cluster_b, name)[0][-1].offset + 1)
+        mirror.kill_all()
+    with Running(file, log=tmp_path / "again.log") as mirror:
+        until(lambda: ends(cluster_a, name)[0] > 30, "a marker")
+        died(begun(file, words[0], *map(str, words[2:]), dies_in=Step.RELEASING))
+        stood = committed(cluster_a, group, name)
+        time.sleep(ROUNDS_SECONDS)
+        done(*words)
+        mirror.stop_in_time()
+    (report,) = (json.loads(each.read_text()) for each in tmp_path.glob("failback-*.json"))
+    (found,) = report["groups"]
+    (place,) = found["partitions"]
+    assert (place["offset"], place["exact"], report["moved"]["offsets"]) == (stood[0], True, 1)
+    assert committed(cluster_a, group, name) == stood
+
+
 def aborted(cluster: LabCluster, topic: str) -> None:
     """A transaction that nobody reads."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "transactional.id": topic})
@@ -190,10 +218,12 @@ def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluste
         mirror.stop_in_time()
 
 
-def test_an_operation_that_is_gone_on_with_tells_of_a_group_what_the_first_command_saw(
-    cluster_a, cluster_b, topic, tmp_path
-):
-    """The flow back carries the group from where it was left further, as soon as its other offset has been moved."""
+@pytest.mark.parametrize("end", ["failover", "switchover", "given up"])
+def test_the_flow_back_carries_no_group_while_an_operation_moves_it(cluster_a, cluster_b, topic, tmp_path, end):
+    """One that was killed may be given again, or given up: what the group has on the source is what it had before.
+
+    In one topic the group is moved, in the other one it stands further on the target.
+    """
     name = topic("further")
     group, other = f"{name}-g", f"{name}-other"
     for each in (cluster_a, cluster_b):
@@ -205,32 +235,40 @@ def test_an_operation_that_is_gone_on_with_tells_of_a_group_what_the_first_comma
         {f"{name}->b": f"{name}.*", f"b->{name}": f"{name}.*"},
         SETTINGS | {"groups": f"{name}-.*"},
     )
-    across, back = ("--from", name, "--to", "b"), ("--to", name, "--wait-for-idle", "1")
-    told = ("--yes", "--report", str(tmp_path))
+    across, told = ("--from", name, "--to", "b"), ("--yes", "--report", str(tmp_path))
+    idle = ("--wait-for-idle", "1")
+    kind, how = ("failover", ("--force",)) if end == "failover" else ("switchover", idle)
     with Running(file, log=tmp_path / "run.log") as mirror:
         for one in (name, other):
             written(cluster_a, one, "old", 20)
             has(cluster_b, one, 20)
             commit(cluster_a, group, one, {0: 5})
-        done("switchover", file, *across, "--wait-for-idle", "1", *told)
+        done("failover", file, *across, "--force", *told)
+        for report in tmp_path.glob("failover-*"):
+            report.unlink()
         set_to(cluster_b, group, name, 14)
-        done("failback", file, *back, *told)
+        done("failback", file, "--to", name, *idle, *told)
         assert committed(cluster_a, group, name) == {0: 14}
         set_to(cluster_a, group, name, 12)
         set_to(cluster_a, group, other, 7)
         time.sleep(ROUNDS_SECONDS)
         assert committed(cluster_b, group, name) == {0: 14}
-        died(begun(file, "failover", *across, "--force", *told, dies_in=Step.MOVING))
-        until(lambda: committed(cluster_a, group, name) == {0: 14}, "carried back", 60)
+        died(begun(file, kind, *across, *how, *told, dies_in=Step.MOVING))
         assert committed(cluster_b, group, other) == {0: 7}
-        done("failover", file, *across, "--force", *told)
+        time.sleep(ROUNDS_SECONDS)
+        assert (committed(cluster_a, group, name), committed(cluster_a, group, other)) == ({0: 12}, {0: 7})
+        done(kind, file, *across, *(("--abandon", "--force") if end == "given up" else how), *told)
+        if end == "given up":
+            time.sleep(ROUNDS_SECONDS)
+            assert (committed(cluster_a, group, name), committed(cluster_a, group, other)) == ({0: 12}, {0: 7})
         mirror.stop_in_time()
-    (report,) = (json.loads(each.read_text()) for each in tmp_path.glob("failover-*.json"))
-    (found,) = report["groups"]
-    places = {place["target_topic"]: place for place in found["partitions"]}
-    assert (places[name]["further"], places[name]["exact"], places[name]["offset"]) == (2, False, 14)
-    assert (places[other]["further"], places[other]["exact"], places[other]["offset"]) == (0, True, 7)
-    assert report["offsets_left_further"] == 1
+    if end != "given up":
+        (report,) = (json.loads(each.read_text()) for each in tmp_path.glob(f"{kind}-*.json"))
+        (found,) = report["groups"]
+        places = {place["target_topic"]: place for place in found["partitions"]}
+        assert (places[name]["further"], places[name]["exact"], places[name]["offset"]) == (2, False, 14)
+        assert (places[other]["further"], places[other]["exact"], places[other]["offset"]) == (0, True, 7)
+        assert (report["offsets_left_further"], report["troubles"]) == (1, [])
 
 
 def test_a_release_after_a_failover_leaves_groups_where_they_have_read_since(cluster_a, cluster_b, topic, tmp_path):

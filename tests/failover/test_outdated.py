@@ -238,6 +238,33 @@ def test_a_driver_that_stood_still_while_the_groups_were_moved_commits_nothing_a
             driver.wait(timeout=240)
 
 
+def test_what_a_consumer_commits_on_the_target_after_the_look_at_groups_stays(cluster_a, cluster_b, topic, tmp_path):
+    home = Home(cluster_a, cluster_b, topic("used"), tmp_path, kept=False)
+    name, group, flag = home.name, f"{home.name}-g", tmp_path / "flag"
+    with home.file.open("a") as file:
+        file.write("sync.group.offsets.enabled = true\nsync.group.offsets.interval.seconds = 1\n")
+    write(cluster_a, name, marked("old", 40))
+    commit(cluster_a, group, name, {0: 10})
+    line = [sys.executable, "-m", "tests.failover.freezing", str(flag), "run", str(home.file)]
+    with (tmp_path / "mirror.log").open("w") as log:
+        driver = subprocess.Popen(line, stdout=log, stderr=log)
+        try:
+            until(lambda: committed(cluster_b, group, home.copy) == {0: 10}, "the group is synced")
+            flag.touch()
+            commit(cluster_a, group, name, {0: 20})
+            until(lambda: not flag.exists(), "the driver stands still, about to commit 20")
+            commit(cluster_b, group, home.copy, {0: 35})
+            driver.send_signal(signal.SIGCONT)
+            deadline, seen = time.monotonic() + ROUNDS_SECONDS, set()
+            while time.monotonic() < deadline:
+                seen |= set(committed(cluster_b, group, home.copy).values())
+            assert seen == {35}
+        finally:
+            driver.send_signal(signal.SIGCONT)
+            driver.terminate()
+            driver.wait(timeout=240)
+
+
 def test_a_flow_back_that_decided_before_a_failback_placed_the_groups_commits_nothing_after_it(
     cluster_a, cluster_b, topic, tmp_path
 ):

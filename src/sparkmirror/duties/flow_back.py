@@ -14,6 +14,7 @@ committed for a group while its offsets were read, these are nobody's for that r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -55,7 +56,7 @@ class Back:
         changing: groups and topics of the source for which it has committed while groups were looked at: whose offsets
             were seen there is not known.
         unchecked: partitions of the source of which it is not known whether they have lost what it had put there.
-        placing: whether a failback to the target is placing groups there, and has not ended.
+        placing: whether an operation of the flow back is placing groups, and has not ended.
         ring: partitions of the source to which records of the target come through other clusters.
         unreadable: why nothing is known, though it may have put records into the topics that the flow copies; or "".
     """
@@ -88,7 +89,15 @@ NO_BACK = Back()
 LOST_MS = 3_000
 """A partition without a leader has no readers either: its groups wait for the next round, and no others for it."""
 
-PLACING = frozenset(("failback", step) for step in ("MOVING", "VERIFYING", "RELEASING"))
+PLACING = frozenset(
+    (kind, step)
+    for kind, steps in {
+        "failback": ("MOVING", "VERIFYING", "RELEASING"),
+        "failover": ("MOVING", "VERIFYING"),
+        "switchover": ("MOVING", "VERIFYING"),
+    }.items()
+    for step in steps
+)
 """Kinds and steps of an operation, as it has them on record, in which groups are where it puts them."""
 
 READ_SECONDS = 2.0
@@ -104,7 +113,7 @@ class LastOperation(NamedTuple):
     Attributes:
         id: of the operation; "" where there is none.
         number: of its newest record.
-        placing: whether it is a failback that is placing groups on the target, and has not ended.
+        placing: whether it is placing groups, and has not ended.
         unreadable: why it is not known, or "".
     """
 
@@ -199,13 +208,15 @@ class FlowBackRecord:
         return NO_OPERATION if state is None else newest(state.ledger.operation)
 
     def moved(self) -> Moved:
-        """When operations of the flow back have moved groups to the source last.
+        """When operations of the flow back have moved groups to the source last; one that has not ended does not count.
+
+        Until it has, it may be given up, and what groups have left behind here is what it was before.
 
         Raises:
             SparkmirrorError: as `operation`.
         """
         state = self._state()
-        return {} if state is None else moved_at(state.left.values())
+        return {} if state is None else moved_by_ended(state)
 
     def _state(self) -> JournalState | None:
         """The record as it is now; None where the flow back has none."""
@@ -338,6 +349,13 @@ def newest(operation: Operation | None) -> LastOperation:
         return NO_OPERATION
     placing = (operation.kind, operation.step) in PLACING
     return LastOperation(id=operation.id, number=operation.number, placing=placing)
+
+
+def moved_by_ended(state: JournalState) -> Moved:
+    """When operations that have ended have moved groups last. Pure."""
+    last = state.ledger.operation
+    until = last.began_ms if last is not None and newest(last).placing else math.inf
+    return moved_at(one for one in state.left.values() if one.time_ms < until)
 
 
 def other_side(flow: FlowConfig, place: TopicPartition) -> TopicPartition:

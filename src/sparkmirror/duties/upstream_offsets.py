@@ -15,14 +15,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TypeVar
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.flow_back import Back, FlowBackRecord, other_side
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.groups import Committed, Offsets
+from sparkmirror.kafka.groups import Offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import GroupSeen, UpstreamOffset
@@ -39,8 +38,6 @@ Upstream = Mapping[str, Mapping[TopicPartition, UpstreamOffset]]
 POLL_SECONDS = 0.5
 ENDS_MS = 10_000
 """A partition without a leader has no readers either, and is not waited for longer."""
-
-V = TypeVar("V")
 
 UNREADABLE = UpstreamOffset(NO_OFFSET, Reason.BACK_UNREADABLE.name, exact=False)
 UNCHECKED = UpstreamOffset(NO_OFFSET, Reason.UNCHECKED.name, exact=False)
@@ -213,48 +210,6 @@ def upstream_on_record(
                 one = replace(upstream, exact=upstream.exact and same, placed=upstream.placed and same)
                 kept.setdefault(group, {})[place] = one
     return kept
-
-
-def before_carried_back(
-    offsets: Mapping[str, Offsets], upstream: Upstream, known: Mapping[str, GroupSeen], moved: Collection[str]
-) -> tuple[Mapping[str, Offsets], Upstream]:
-    """What groups had committed on the source, and where that led to, before the flow back carried them back. Pure.
-
-    From when an operation has moved a group, the flow back takes what the group has on the target for its own, in
-    partitions too in which the operation has left it where it was. What it commits on the source then says nothing of
-    what the group had read there.
-
-    Args:
-        offsets: what groups have committed on the source.
-        upstream: where that leads to.
-        known: what was on record of them before, by key.
-        moved: the groups that the operation has moved.
-    """
-    carried = {(group, place) for group in moved for place, one in upstream.get(group, {}).items() if one.placed}
-    offsets_before: dict[tuple[str, TopicPartition], Committed] = {}
-    upstream_before: dict[tuple[str, TopicPartition], UpstreamOffset] = {}
-    for one in known.values():
-        for number, committed in one.offsets.items():
-            offsets_before[one.group, TopicPartition(one.topic, number)] = Committed(*committed)
-        for number, led in one.upstream.items():
-            upstream_before[one.group, TopicPartition(one.topic, number)] = led
-    return _instead(offsets, carried, offsets_before), _instead(upstream, carried, upstream_before)
-
-
-def _instead(
-    found: Mapping[str, Mapping[TopicPartition, V]],
-    carried: Collection[tuple[str, TopicPartition]],
-    before: Mapping[tuple[str, TopicPartition], V],
-) -> dict[str, dict[TopicPartition, V]]:
-    """What was known before, where groups have been carried."""
-    return {
-        group: {
-            place: before[group, place] if (group, place) in carried else value
-            for place, value in own.items()
-            if (group, place) not in carried or (group, place) in before
-        }
-        for group, own in found.items()
-    }
 
 
 def _may_change(one: UpstreamOffset) -> bool:

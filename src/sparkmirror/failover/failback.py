@@ -252,7 +252,7 @@ class Failback:
     def _verify(self, operation: Operation) -> None:
         here, there = self._back.flow.source.alias, operation.source
         active = sorted(name for name, each in look.chosen_groups(self._back).items() if each.active)
-        decided = self._decided(operation)
+        decided = self._decided(operation, settled=True)
         # Should the cluster go again before its flow has looked: what is on record of groups is older than all this.
         self._outward.remember_groups()
         self._procedure.look_after(
@@ -274,8 +274,9 @@ class Failback:
             ),
         )
 
-    def _decided(self, operation: Operation, *, stable: bool = False) -> tuple[GroupMove, ...]:
-        return decided(self._forth, self._back, Comparison.of(operation.facts), look.moved_by(operation), stable=stable)
+    def _decided(self, operation: Operation, *, stable: bool = False, settled: bool = False) -> tuple[GroupMove, ...]:
+        seen, moved = Comparison.of(operation.facts), look.moved_by(operation)
+        return decided(self._forth, self._back, seen, moved, stable=stable, settled=settled)
 
     def _release(self, operation: Operation) -> None:
         """Lets the flow from the cluster that came back go on, and applications write there."""
@@ -354,7 +355,13 @@ class Failback:
 
 
 def decided(
-    forth: Sides, back: Sides, seen: Comparison, moved: frozenset[str] = frozenset(), *, stable: bool = False
+    forth: Sides,
+    back: Sides,
+    seen: Comparison,
+    moved: frozenset[str] = frozenset(),
+    *,
+    stable: bool = False,
+    settled: bool = False,
 ) -> tuple[GroupMove, ...]:
     """Where every group goes on.
 
@@ -364,6 +371,7 @@ def decided(
         seen: how the two were compared.
         moved: the groups that the operation has moved already.
         stable: whether transactions that commit offsets are waited for.
+        settled: as in `HomewardSight`.
 
     Raises:
         SparkmirrorError: a cluster cannot be asked.
@@ -409,6 +417,7 @@ def decided(
             doubtful=doubt.in_doubt(back),
             ring=Rings(back).of(here),
             apart=_apart(forth.store.state),
+            settled=settled,
         )
     )
 

@@ -30,6 +30,7 @@ from sparkmirror.failover.moves import (
 from sparkmirror.kafka.groups import Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits
+from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import FlowBack, left_out, meet_at_the_end, upstream_of
 from sparkmirror.offsets.map import OffsetMap
@@ -85,6 +86,8 @@ class HomewardSight:
         moved: the groups that the operation has moved already.
         commits: what the flow that goes there has committed there last, as it is on record.
         lost: by partition here, from which offset on its log has lost what had been copied into it.
+        settled: whether all groups have been moved: where one stands by the operation's commit, it goes on there, also
+            where the flow that goes there has passed more markers since.
         apart: groups that the operation before has found here too and not taken here.
         ring: partitions here to which records from there come through other clusters.
         stood: what the flow that came from there has committed here last, with where the group stood there.
@@ -109,6 +112,7 @@ class HomewardSight:
     doubtful: frozenset[TopicPartition] = frozenset()
     ring: frozenset[TopicPartition] = frozenset()
     apart: frozenset[str] = frozenset()
+    settled: bool = False
 
 
 def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
@@ -203,6 +207,8 @@ def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Transla
         return replace(found, offset=found.before, used=True, text=APART)
     if group in sight.moved and used_since(found.before, placed.offset, commit):
         return replace(found, offset=found.before, used=True, text=USED)
+    if sight.settled and commit == FlowCommit(found.before, found.committed.offset) and found.before < placed.offset:
+        return replace(placed, offset=found.before)
     if placed.before > placed.offset:
         return replace(placed, text=f"{placed.text} (back from {placed.before}, where it stood before it left)")
     return placed

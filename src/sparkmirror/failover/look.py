@@ -407,18 +407,9 @@ def _outdated(state: JournalState) -> frozenset[tuple[str, str]]:
     )
 
 
-def moved_by(operation: Operation | None, state: JournalState | None = None) -> frozenset[str]:
-    """The groups that an operation has moved; what they have on the target then is theirs.
-
-    Args:
-        operation: that is looked at.
-        state: of the flow's internal topic, which has what groups leave behind before the operation has that it moved
-            them; without, that is not asked.
-    """
-    if operation is None:
-        return frozenset()
-    left = {} if state is None else moved_at(state.left.values())
-    return frozenset((*operation.facts.get(MOVED, ()), *(name for name in left if left[name] >= operation.began_ms)))
+def moved_by(operation: Operation | None) -> frozenset[str]:
+    """The groups that an operation has moved; what they have on the target then is theirs."""
+    return frozenset(() if operation is None else operation.facts.get(MOVED, ()))
 
 
 def moved_while_held(

@@ -10,7 +10,7 @@ target, since it may have lost the end of a log.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -22,7 +22,7 @@ from sparkmirror.duties.group_look import PATIENCE_SECONDS
 from sparkmirror.duties.group_records import Seen, committed_now, copied_ids, lost, news, topics_of_gone
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies, recreated_copies
-from sparkmirror.duties.upstream_offsets import UpstreamOffsets, before_carried_back, upstream_on_record
+from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, fence, look, moves
@@ -392,7 +392,7 @@ class Procedure:
             with suppress(SparkmirrorError):  # a source that still answers knows better than the record
                 ends = look.source_ends(self._sides, committed=False, homeward=self._homeward, timeout_ms=look.ASK_MS)
                 self._operator.note(**changes(self._sides, ends, look.ASK_MS).facts)
-                self.remember_groups(look.ASK_MS, look.moved_by(self._operator.operation, self._store.state))
+                self.remember_groups(look.ASK_MS)
         self.commit(self._decided())
 
     def _decided(self) -> tuple[moves.GroupMove, ...]:
@@ -537,26 +537,25 @@ class Procedure:
         found = moves.forgotten(commits, decided, now)
         return [[group, *place, commits[group][place].downstream] for group, own in found.items() for place in own]
 
-    def remember_groups(self, timeout_ms: int | None = None, moved: Collection[str] = ()) -> None:
+    def remember_groups(self, timeout_ms: int | None = None) -> None:
         """Puts on record what groups have committed on the source now, and what they have no more.
 
         Args:
             timeout_ms: of each question, where there is haste: groups that do not answer go by what is on record.
                 Without, each group that the source lists has to answer, with what transactions commit for it.
-            moved: groups that the operation has moved already.
 
         Raises:
             SparkmirrorError: the source cannot be asked, or the target cannot be written to.
         """
         at, known = now_ms(), self._store.state.groups
         asked = committed_now(self._sides, known, timeout_ms or self._timeout_ms, complete=timeout_ms is None)
+        offsets = asked.found
         try:
-            upstream = UpstreamOffsets(self._sides, timeout_ms).of(asked.found, known, patience_s=PATIENCE_SECONDS)
+            upstream = UpstreamOffsets(self._sides, timeout_ms).of(offsets, known, patience_s=PATIENCE_SECONDS)
         except SparkmirrorError as failure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
-            upstream = upstream_on_record(known, asked.found)
-        offsets, led = before_carried_back(asked.found, upstream, known, moved)
+            upstream = upstream_on_record(known, offsets)
         before = self._store.state.groups_seen or GroupsSeen(time_ms=0)
         origin = lost_groups.ask(self._sides.source, topics_of_gone(known, asked), timeout_ms or self._timeout_ms)
         seen = Seen(
@@ -566,7 +565,7 @@ class Procedure:
             asked=origin,
             ids=copied_ids(self._store.state.progress, offsets),
         )
-        found = news(known, before, seen, led)
+        found = news(known, before, seen, upstream)
         self._store.write([*found.seen, found.at], tombstones=found.gone)
         for each in lost(known, before, seen):
             self._tell(each.text(self._aliases[0]))

@@ -528,7 +528,9 @@ class BackDesk(Desk):
             flow=self._back.flow,
             operation=operation,
             partitions=look.with_doubt(known, doubt.in_doubt(self._back)),
-            moves=failback.decided(self._sides, self._back, Comparison.of(operation.facts), look.moved_by(operation)),
+            moves=failback.decided(
+                self._sides, self._back, Comparison.of(operation.facts), look.moved_by(operation), settled=True
+            ),
         )
 
     def _check_clusters(self) -> None:

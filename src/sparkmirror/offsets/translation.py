@@ -58,7 +58,7 @@ class Reason(Enum):
     UNSETTLED = "the target has not acknowledged the record yet"
     BEFORE_SYNCS = "MirrorMaker 2 copied it, and its offset syncs do not reach back so far"
     PLACED = "the flow the other way has put the group there, and nobody has used it there since"
-    PLACING = "a failback that has not ended is placing the groups"
+    PLACING = "an operation that has not ended is placing the groups"
     CHANGING = "the flow the other way has committed for the group meanwhile: the next round tells whose offset this is"
     RECREATED = "the topic was deleted and created again on the source, which has not been mirrored since"
     COPY_RECREATED = "the copy was deleted and created again on the target, and nothing has been mirrored to it since"
