@@ -477,6 +477,13 @@ MUTANTS = (
         ("tests/duties",),
     ),
     Mutant(
+        "a producer that the leader has forgotten has written nothing",
+        "duties/under_way.py",
+        "        return told\n",
+        "        return True\n",
+        ("tests/duties",),
+    ),
+    Mutant(
         "the flow back carries groups while a failover moves them",
         "duties/flow_back.py",
         '        "failover": ("MOVING", "VERIFYING"),\n',

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from sparkmirror.duties.under_way import is_level, is_settled
+from sparkmirror.duties.under_way import is_level, is_settled, on_record
 from sparkmirror.kafka.admin import ProducerState
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.records import FlowRecord, Life, Progress, Stopped
+from sparkmirror.offsets.state import JournalState
 from tests.duties.groups import MAP
 
 OTHERS = {8: ProducerState(0, 99)}
+FLOW = FlowRecord(source_alias="A", source_id="a", target_alias="B", target_id="b", naming="n", generation=1)
 
 
 def progress(epoch: int, sequence: int) -> Progress:
@@ -32,17 +36,42 @@ def progress(epoch: int, sequence: int) -> Progress:
         pytest.param(progress(2, NO_OFFSET), ProducerState(2, -1), True, id="only a marker of the new epoch"),
         pytest.param(progress(2, NO_OFFSET), ProducerState(2, 0), False, id="the first records of the epoch"),
         pytest.param(progress(2, 40), ProducerState(3, -1), False, id="a takeover that is not on record"),
-        pytest.param(progress(2, 40), None, True, id="it has written nothing for a day, or nothing at all"),
     ],
 )
 def test_the_record_has_all_where_it_names_the_last_one_that_the_leader_knows(known, state, settled):
-    producers = OTHERS if state is None else OTHERS | {7: state}
-    assert is_settled(known, producers) == settled
+    for told in (True, False):
+        assert is_settled(known, OTHERS | {7: state}, told=told) == settled
+
+
+def test_where_the_leader_has_forgotten_the_producer_the_record_counts_if_it_has_the_last_word():
+    """It has written nothing for a day, or old records, or nothing at all."""
+    assert is_settled(progress(2, 40), OTHERS, told=True)
+    assert not is_settled(progress(2, 40), OTHERS, told=False)
 
 
 def test_a_partition_is_not_settled_where_nothing_is_on_record_or_its_leader_does_not_tell():
-    assert not is_settled(None, OTHERS)
-    assert not is_settled(progress(2, 40), None)
+    assert not is_settled(None, OTHERS, told=True)
+    assert not is_settled(progress(2, 40), None, told=True)
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "stopped", "untold"),
+    [
+        pytest.param(0, None, False, id="a driver that lives puts more there"),
+        pytest.param(60_000, None, True, id="it has died"),
+        pytest.param(60_000, 1, False, id="it has ended in order"),
+        pytest.param(60_000, 0, True, id="an older one has"),
+    ],
+)
+def test_the_last_word_may_be_missing_of_a_driver_that_has_died(age_ms, stopped, untold):
+    one = replace(progress(2, 40), generation=1)
+    life = Life(generation=1, time_ms=100_000 - age_ms, state="running", lanes=1)
+    state = JournalState(flow=FLOW, progress={one.partition: one}, life=life)
+    if stopped is not None:
+        state.stopped = Stopped(generation=stopped, time_ms=1)
+    known = on_record(state, 100_000)
+    assert known.progress == {one.partition: one}
+    assert bool(known.untold) == untold
 
 
 @pytest.mark.parametrize(("committed", "level"), [(149, False), (150, True), (170, True)])

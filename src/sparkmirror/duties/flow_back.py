@@ -25,8 +25,9 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.rings import NOWHERE, Rings
 from sparkmirror.duties.topics import original_of, remote_topic
-from sparkmirror.duties.under_way import is_level, under_way
+from sparkmirror.duties.under_way import is_level, on_record, under_way
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
+from sparkmirror.events import now_ms
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import GONE
 from sparkmirror.kafka.groups import ATTEMPT_MS
@@ -273,11 +274,11 @@ class FlowBackRecord:
         """
         if self._back.store is None:
             return frozenset()
-        on_record = self._back.store.state.progress
         level = [place for place, offset in offsets.items() if is_level(copies[place].offsets, offset)]
-        there = {place: other_side(self._flow, place) for place in level}
-        progress = {place: on_record[other] for place, other in there.items() if other in on_record}
-        return under_way(self._cluster, {place: place for place in level}, progress, self._flow.admin_timeout_ms)
+        there = {other_side(self._flow, place): place for place in level}
+        known = on_record(self._back.store.state, now_ms())
+        found = under_way(self._cluster, there, known, self._flow.admin_timeout_ms)
+        return frozenset(there[other] for other in found)
 
     def commits_on_record(self) -> Mapping[str, GroupCommitted]:
         """What it has committed, as it is on record now, by key; before offsets of groups are read.

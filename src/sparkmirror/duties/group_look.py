@@ -20,8 +20,9 @@ from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic, wanted
-from sparkmirror.duties.under_way import is_level, under_way
+from sparkmirror.duties.under_way import NOTHING_ON_RECORD, OnRecord, is_level, on_record, under_way
 from sparkmirror.errors import BrokerError, SparkmirrorError
+from sparkmirror.events import now_ms
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import GONE
 from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
@@ -33,7 +34,6 @@ from sparkmirror.offsets.group_records import GroupCommitted, commits_of, tried_
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Moved, left_of
 from sparkmirror.offsets.map import OffsetMap
-from sparkmirror.offsets.records import Progress
 
 PATIENCE_SECONDS = 3.0
 """Lanes say every second how far they are."""
@@ -83,7 +83,7 @@ class GroupLook:
         renamed = {topic: remote_topic(sides.flow, topic) for topic in wanted(sides.flow, topics)}
         places = {place for own in fetched.found.values() for place in own if place.topic in renamed}
         back = self._flow_back.shared(places, committed)
-        progress = self._progress()
+        known = self._on_record()
         maps = self._of_these_topics(self._maps.of(places))
         observed = Observed(
             flow=sides.flow,
@@ -101,7 +101,7 @@ class GroupLook:
             operation=operation,
         )
         observed = replace(self._patiently(observed), empty=self._find_empty(observed))
-        observed = replace(observed, under_way=self._under_way(observed, progress))
+        observed = replace(observed, under_way=self._under_way(observed, known))
         self._earlier, self._still = remembered(observed), _ahead(observed)
         return self._with_target(observed, chosen) if target else observed
 
@@ -178,15 +178,14 @@ class GroupLook:
             observed = replace(observed, maps={**observed.maps, **self._of_these_topics(behind)})
         return observed
 
-    def _progress(self) -> Mapping[TopicPartition, Progress]:
-        """What is on record now; the maps that are read after it are no older."""
+    def _on_record(self) -> OnRecord:
         store = self._sides.store
         if store is None:
-            return {}
+            return NOTHING_ON_RECORD
         store.follow()
-        return dict(store.state.progress)
+        return on_record(store.state, now_ms())
 
-    def _under_way(self, observed: Observed, progress: Mapping[TopicPartition, Progress]) -> frozenset[TopicPartition]:
+    def _under_way(self, observed: Observed, known: OnRecord) -> frozenset[TopicPartition]:
         """Of the partitions where that matters, those of which the target may have copies that are not on the map."""
         maps = {place: offsets for place, offsets in observed.maps.items() if place in observed.back.copies}
         level = {
@@ -196,7 +195,7 @@ class GroupLook:
             if place in maps and is_level(maps[place], committed.offset)
         }
         copies = {place: TopicPartition(observed.renamed[place.topic], place.partition) for place in level}
-        return under_way(self._sides.target, copies, progress, self._sides.flow.admin_timeout_ms)
+        return under_way(self._sides.target, copies, known, self._sides.flow.admin_timeout_ms)
 
     def _find_empty(self, observed: Observed) -> dict[TopicPartition, int]:
         """Partitions in which groups have committed and of which neither side has anything."""

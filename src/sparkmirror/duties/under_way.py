@@ -6,7 +6,9 @@ they are there. A group that is level with the flow's map would go to that posit
 
 Invariants: the leader of the copy tells what the flow's producer has written last; the flow's record is older, so
 where both are the same nothing was written in between. One that does not say so is under way. An older epoch of the
-producer, or an older producer, is settled: its last word came on record before the next one began.
+producer, or an older producer, is settled: its last word came on record before the next one began. A leader forgets
+producers that have written nothing for a day, and those of old records within minutes: then the record counts if a
+driver lives that would put more there, or if the last one has ended in order.
 
 Reference: DescribeProducers (KIP-664).
 """
@@ -14,6 +16,8 @@ Reference: DescribeProducers (KIP-664).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import ProducerState
@@ -21,23 +25,46 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.state import JournalState
 
 ASK_MS = 10_000
 """A partition without a leader has no readers either, and is not waited for longer."""
 
 
+ALIVE_MS = 10_000
+"""A driver that gave no sign of life for so long puts nothing on record any more."""
+
+
+class OnRecord(NamedTuple):
+    """What the record of a flow says of what it has written.
+
+    Attributes:
+        progress: the newest of each partition.
+        untold: the partitions of which the last word may be missing.
+    """
+
+    progress: Mapping[TopicPartition, Progress] = MappingProxyType({})
+    untold: frozenset[TopicPartition] = frozenset()
+
+
+NOTHING_ON_RECORD = OnRecord()
+
+
+def on_record(state: JournalState, now_ms: int) -> OnRecord:
+    """What the record says now; maps that are read after it are no older. Pure."""
+    lives = not state.ended_cleanly and state.life is not None and now_ms - state.life.time_ms < ALIVE_MS
+    return OnRecord(dict(state.progress), frozenset(state.left_in_doubt() if lives else state.in_doubt()))
+
+
 def under_way(
-    target: Cluster,
-    copies: Mapping[TopicPartition, TopicPartition],
-    progress: Mapping[TopicPartition, Progress],
-    timeout_ms: int,
+    target: Cluster, copies: Mapping[TopicPartition, TopicPartition], known: OnRecord, timeout_ms: int
 ) -> frozenset[TopicPartition]:
     """The partitions of the source of which the target may have copies that the flow's record does not have.
 
     Args:
         target: the cluster.
         copies: by partition of the source, that of the target.
-        progress: of the flow, as it is on record.
+        known: what the flow has on record.
         timeout_ms: of each question.
 
     Raises:
@@ -47,7 +74,9 @@ def under_way(
         return frozenset()
     asked = admin.find_producers(target, sorted(copies.values()), min(ASK_MS, timeout_ms))
     return frozenset(
-        place for place, copy in copies.items() if not is_settled(progress.get(place), asked.found.get(copy))
+        place
+        for place, copy in copies.items()
+        if not is_settled(known.progress.get(place), asked.found.get(copy), told=place not in known.untold)
     )
 
 
@@ -57,16 +86,19 @@ def is_level(offsets: OffsetMap, committed: int) -> bool:
     return end is None or committed > end.source
 
 
-def is_settled(progress: Progress | None, producers: Mapping[int, ProducerState] | None) -> bool:
+def is_settled(progress: Progress | None, producers: Mapping[int, ProducerState] | None, *, told: bool) -> bool:
     """Whether the record of a partition has all that the flow has written. Pure.
 
     Args:
         progress: the newest on record, or None.
         producers: of the copy, by their ids; None where its leader does not tell.
+        told: whether the record has the last word, as far as itself says.
     """
     if progress is None or producers is None:
         return False
     state = producers.get(progress.writer.producer_id)
-    if state is None or state.epoch < progress.writer.epoch:
+    if state is None:
+        return told
+    if state.epoch < progress.writer.epoch:
         return True
     return state == ProducerState(progress.writer.epoch, progress.sequence)

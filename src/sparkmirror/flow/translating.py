@@ -25,8 +25,9 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import recreated_copies
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic
-from sparkmirror.duties.under_way import is_level, under_way
+from sparkmirror.duties.under_way import is_level, on_record, under_way
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
+from sparkmirror.events import now_ms
 from sparkmirror.flow.parting import look_for_partings
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
@@ -223,6 +224,7 @@ class Translator:
         }
         origins = {place: others[place] if reverse else place for place in others}
         state, timeout_ms = self._sides.store.state, min(self._sides.flow.admin_timeout_ms, _OLDEST_MS)
+        told = on_record(state, now_ms())
         copied = {origin: state.progress[origin] for origin in set(origins.values()) if origin in state.progress}
         source = look_for_partings(self._sides, copied, timeout_ms)
         self.unchecked = source.unchecked
@@ -237,7 +239,7 @@ class Translator:
             open_ones = self._flow_back.under_way(shared, back.copies)
         else:
             level = {origin: self._copy(origin) for origin, offset in shared.items() if is_level(maps[origin], offset)}
-            open_ones = under_way(self._sides.target, level, copied, timeout_ms)
+            open_ones = under_way(self._sides.target, level, told, timeout_ms)
         way = _to_source if reverse else _to_target
         found: dict[TopicPartition, Translation] = {}
         for place, offset in wanted.items():
