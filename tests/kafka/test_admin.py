@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import pytest
 from confluent_kafka import Producer
@@ -11,14 +12,16 @@ from confluent_kafka import Producer
 from sparkmirror.config import ClientSettings, Isolation
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.admin import NewTopic
+from sparkmirror.kafka.admin import NewTopic, ProducerState
 from sparkmirror.kafka.changes import CHANGED_TOPICS
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.configs import topic_configs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.rounds import Results
-from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.lab.cluster import LabCluster, start
+from sparkmirror.lab.jars import OLDEST_KAFKA_VERSION
 from sparkmirror.model import TopicPartition
+from tests.flow.running import create_topic
 
 pytestmark = pytest.mark.kafka
 
@@ -145,6 +148,25 @@ def test_partitions_that_do_not_exist_are_told_from_those_that_do(cluster: Clust
     asked = [TopicPartition(known, 0), TopicPartition(known, 1), TopicPartition(unknown, 0)]
     assert admin.absent(cluster, asked) == set(asked[1:])
     assert admin.absent(cluster, []) == frozenset()
+
+
+@pytest.mark.parametrize("version", [None, pytest.param(OLDEST_KAFKA_VERSION, marks=pytest.mark.slow)])
+def test_leaders_tell_what_each_producer_has_written_last(cluster_a: LabCluster, topic_name: str, version: str | None):
+    with nullcontext(cluster_a) if version is None else start("oldest", version=version) as lab:
+        create_topic(lab, topic_name, 2)
+        producer = Producer({"bootstrap.servers": lab.bootstrap_servers, "enable.idempotence": True, "log_level": 0})
+        for number in range(3):
+            producer.produce(topic_name, b"%d" % number, partition=0)
+        assert producer.flush(60) == 0
+        written, empty, none = (TopicPartition(topic_name, number) for number in range(3))
+        cluster = Cluster("A", ClientSettings(bootstrap_servers=(lab.bootstrap_servers,)), role="test")
+        try:
+            results = admin.find_producers(cluster, [written, empty, none])
+        finally:
+            cluster.close()
+        assert list(results.found[written].values()) == [ProducerState(epoch=0, last_sequence=2)]
+        assert results.found[empty] == {}
+        assert set(results.failed) == {none}
 
 
 def test_a_partition_that_is_not_there_fails_alone(cluster: Cluster, topic_name: str) -> None:

@@ -206,6 +206,12 @@ def test_brokers_that_know_no_batched_requests_are_asked_one_by_one(topic: Calla
             assert [found[group].active for group in groups] == [True, False, False]
             done = commit_offsets(cluster, wanted)
             assert set(done.failed) == {groups[0]}
+        done = commit_offsets(
+            cluster,
+            {group: {TopicPartition(name, 0): Committed(5)} for group in groups},
+            there={groups[1]: wanted[groups[1]]},
+        )
+        assert set(done.found) == {groups[1]}
         assert list_groups(cluster)[groups[1]].kind is GroupKind.UNTOLD
 
 
