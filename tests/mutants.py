@@ -484,6 +484,13 @@ MUTANTS = (
         ("tests/duties",),
     ),
     Mutant(
+        "a failover takes groups over copies that it could not read",
+        "failover/moves.py",
+        "settled=partition not in sight.unsettled)",
+        "settled=True)",
+        ("tests/failover",),
+    ),
+    Mutant(
         "the flow back carries groups while a failover moves them",
         "duties/flow_back.py",
         '        "failover": ("MOVING", "VERIFYING"),\n',

@@ -232,6 +232,22 @@ def test_a_group_goes_on_at_the_lesser_place_of_the_next_records_of_both_cluster
     assert move.places[0].exact == exact
 
 
+@pytest.mark.parametrize("place", ["RECORD", "END"])
+def test_where_more_may_have_been_copied_than_is_on_record_no_group_goes_over_it(place):
+    """The target's log could not be read: the flow back may have gone over copies that nobody knows of."""
+    upstream = {"g": {HERE: UpstreamOffset(250, place)}}
+    seen = replace(sight(32), upstream=upstream, back="b->a")
+    (move,) = decide(seen)
+    assert (move.places[0].offset, move.places[0].exact) == (250, True)
+    (move,) = decide(replace(seen, unsettled=frozenset((HERE,))))
+    assert (move.places[0].offset, move.places[0].exact) == (115, False)
+    assert "as far as the flow is on record" in move.places[0].text
+    (move,) = decide(replace(seen, maps={HERE: mapped(position=32)}, unsettled=frozenset((HERE,))))
+    assert move.left_out
+    (move,) = decide(replace(sight(15), upstream=upstream, unsettled=frozenset((HERE,))))
+    assert (move.places[0].offset, move.places[0].exact) == (105, True)
+
+
 @pytest.mark.parametrize(
     ("committed", "oldest", "skipped", "text"),
     [

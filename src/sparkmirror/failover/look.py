@@ -23,7 +23,7 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.moves import Sight, Standing
-from sparkmirror.failover.states import MOVED, MOVED_BEFORE
+from sparkmirror.failover.states import MOVED, MOVED_BEFORE, UNSETTLED
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import Committed, GroupListing, Offsets, fetch_offsets, list_groups
@@ -368,6 +368,7 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         copy_recreated=recreated_copies(flow, target, _of_topics(state, renamed), timeout_ms),
         parted={place: one.offset for place, one in changed.parted.items()},
         outdated=_outdated(state),
+        unsettled=unsettled_in(operation),
     )
 
 
@@ -410,6 +411,12 @@ def _outdated(state: JournalState) -> frozenset[tuple[str, str]]:
 def moved_by(operation: Operation | None) -> frozenset[str]:
     """The groups that an operation has moved; what they have on the target then is theirs."""
     return frozenset(() if operation is None else operation.facts.get(MOVED, ()))
+
+
+def unsettled_in(operation: Operation | None) -> frozenset[TopicPartition]:
+    """The partitions of the source of which an operation could not find out how far they are copied."""
+    rows = () if operation is None else operation.facts.get(UNSETTLED, ())
+    return frozenset(TopicPartition(topic, number) for topic, number, _ in rows)
 
 
 def moved_while_held(

@@ -92,6 +92,8 @@ class Sight:
         recreated: source topics that were deleted and created again since they were copied.
         copy_recreated: source partitions of which the copy was: nothing of what was copied lies there.
         parted: where logs of the source part from what was copied of them.
+        unsettled: source partitions of which more may have been copied than is on record, since the target's log could
+            not be read.
     """
 
     offsets: Mapping[str, Offsets]
@@ -113,6 +115,7 @@ class Sight:
     copy_recreated: frozenset[TopicPartition] = frozenset()
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
     absent: frozenset[TopicPartition] = frozenset()
+    unsettled: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,7 +385,9 @@ def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
     plain: Translation = NotYet(Reason.NOTHING_MIRRORED)
     if offsets is not None:
         plain = translate_at_the_end(offsets, at, sight.inherited.get(partition))
-    result = meet(plain, upstream, offsets, at)
+    result = meet(plain, upstream, offsets, at, settled=partition not in sight.unsettled)
+    if result == NotYet(Reason.UNDER_WAY) and isinstance(plain, Translated):
+        result = Translated(plain.offset, Place.UNSETTLED)
     position = NO_OFFSET if offsets is None else offsets.position
     ahead = max(0, committed.offset - min(at, position)) if position != NO_OFFSET else 0
     exact = result.place.exact if isinstance(result, Translated) else upstream is None

@@ -40,6 +40,7 @@ from sparkmirror.failover.states import (
     HELD_BEFORE,
     MOVED,
     TRIED,
+    UNSETTLED,
     Kind,
     Step,
     following,
@@ -305,7 +306,7 @@ class Procedure:
         """Has the target's own logs read, and puts on record where each partition stands."""
         unsettled = settle(self._sides.flow, self._sides.target, self._file, SETTLE_SECONDS, torn)
         rows = [[*place, why] for place, why in sorted(unsettled.items())]
-        self._operator.note(unsettled=rows)
+        self._operator.note(**{UNSETTLED: rows})
         self._store.follow()
 
     def _said_of_torn(self, torn: Sequence[TopicPartition]) -> str:

@@ -17,7 +17,7 @@ from sparkmirror.failover.look import PartitionState
 from sparkmirror.failover.moves import Count, GroupMove, MovedPlace, count
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.plan import some
-from sparkmirror.failover.states import FENCE, FORGOTTEN, Keep, Kind, Step, can_be_taken_back
+from sparkmirror.failover.states import FENCE, FORGOTTEN, UNSETTLED, Keep, Kind, Step, can_be_taken_back
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.ledger import Operation
@@ -84,7 +84,7 @@ class Report:
         found = [failure] if failure else []
         if self.operation.step == Step.ABANDONED.name:
             return tuple(found)
-        found += [f"{topic}-{number}: {why}" for topic, number, why in facts.get("unsettled", [])]
+        found += [f"{topic}-{number}: {why}" for topic, number, why in facts.get(UNSETTLED, [])]
         hindered = {move.group: move.hindrance for move in self.moves if move.hindrance}
         came = [group for group in facts.get("active", []) if group not in hindered]
         found += [f"group {group} got members on the target meanwhile" for group in came]

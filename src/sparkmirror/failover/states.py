@@ -97,6 +97,10 @@ TRIED = "tried"
 """The fact that has the commits that are about to be made: group, partition, what is there, what is to be, upstream."""
 
 
+UNSETTLED = "unsettled"
+"""The fact that has the partitions of the source of which nobody could find out how far they are copied, and why."""
+
+
 MOVED, MOVED_BEFORE = "moved", "moved_before"
 """The facts that have the groups that the operation has moved, and those that earlier ones have moved to where
 applications are, since the flow is held: what is on record of these at the source is older."""

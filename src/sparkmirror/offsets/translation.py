@@ -42,12 +42,22 @@ class Place(Enum):
     LOST = "the first record whose copy was lost: some records behind it may be read once more"
     STOOD = "where the group stood before it left, since what was copied for it was lost: nobody has used it since"
     PARTED = "where the source has lost the end of its log: what lay behind was copied, what lies there now was not"
+    UNSETTLED = (
+        "as far as the flow is on record, which may have copied more: some records behind it may be read once more"
+    )
     BACK_BEHIND = "as far as the flow the other way is on record: some records behind it may be read once more"
 
     @property
     def exact(self) -> bool:
         """Whether nothing is read twice from there."""
-        return self not in (Place.APPROXIMATE, Place.THINNED, Place.INTERLEAVED, Place.LOST, Place.BACK_BEHIND)
+        return self not in (
+            Place.APPROXIMATE,
+            Place.THINNED,
+            Place.INTERLEAVED,
+            Place.LOST,
+            Place.UNSETTLED,
+            Place.BACK_BEHIND,
+        )
 
 
 class Reason(Enum):
