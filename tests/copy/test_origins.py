@@ -16,6 +16,7 @@ from sparkmirror.events import Kind
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming import WRITERS_TOPIC
 from tests.batches.building import log
 from tests.copy.making import batch
@@ -42,7 +43,7 @@ def test_a_lane_reads_on_in_the_registry_for_each_new_producer(
     target = lab_cluster("B")
     ensure_internal_topics(lab_flow, target)
     registry = Journal(target, WRITERS_TOPIC)
-    origins = Origins(registry, CARRIER)
+    origins = Origins(registry, CARRIER, back="C->B")
 
     def register(producer_id: int, cluster: str, *origin: str, carried: tuple[str, ...] = ()) -> None:
         writer = Registration(producer_id=producer_id, flow="C->B", cluster=cluster, origin=origin, carried=carried)
@@ -63,6 +64,9 @@ def test_a_lane_reads_on_in_the_registry_for_each_new_producer(
     assert {7_101, 7_102} <= set(origins.loops.tolist())
     assert not {7_103, 7_104} & set(origins.loops.tolist())
     assert origins.refuses(seen, frozenset()) is None
+
+    assert [origins.copies_end(seen, end) for end in (0, 1, 2)] == [NO_OFFSET, 1, 2]
+    assert Origins(registry, CARRIER).copies_end(seen, 2) == NO_OFFSET
 
     relayed = of_producers((7_104, 0), (7_103, 1), (7_103, 2))
     assert origins.unknown(relayed) == {}

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from sparkmirror.duties.under_way import is_level, is_settled, on_record
+from sparkmirror.duties.under_way import Level, is_level, is_settled, on_record
 from sparkmirror.kafka.admin import ProducerState
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.records import FlowRecord, Life, Progress, Stopped
 from sparkmirror.offsets.state import JournalState
-from tests.duties.groups import MAP
+from tests.duties.groups import MAP, THERE
 
 OTHERS = {8: ProducerState(0, 99)}
 FLOW = FlowRecord(source_alias="A", source_id="a", target_alias="B", target_id="b", naming="n", generation=1)
@@ -72,6 +72,13 @@ def test_the_last_word_may_be_missing_of_a_driver_that_has_died(age_ms, stopped,
     known = on_record(state, 100_000)
     assert known.progress == {one.partition: one}
     assert bool(known.untold) == untold
+
+
+@pytest.mark.parametrize(("met", "has"), [(NO_OFFSET, True), (60, True), (61, False)])
+def test_a_copy_that_the_flow_back_has_met_is_on_the_map_or_under_way(met, has):
+    """The last copy on the map lies at 59."""
+    assert Level(THERE, MAP, met).has_all_met == has
+    assert Level(THERE, OffsetMap((), 90), met).has_all_met == (met == NO_OFFSET)
 
 
 @pytest.mark.parametrize(("committed", "level"), [(149, False), (150, True), (170, True)])

@@ -73,7 +73,8 @@ class Intake:
                 source_id=lane.plan.source_id, target_id=lane.plan.target_id, headers=config.provenance_header
             )
             needed = any(partition.plan.homeward for partition in lane.partitions)
-            self._origins = Origins(Journal(source, WRITERS_TOPIC), carrier, needed=needed)
+            back = str(config.name.back)
+            self._origins = Origins(Journal(source, WRITERS_TOPIC), carrier, needed=needed, back=back)
 
     def take(self, fetched: Fetched) -> None:
         """Takes one partition's part of an answer."""
@@ -149,6 +150,8 @@ class Intake:
             partition.rules = partition.rules.without(self._origins.loops)
         ways = self._origins.ways(index) if self._origins is not None and partition.rules.provenance else {}
         came = arrival(index, fetched.records, fetched.aborted, partition.place(), partition.rules, ways)
+        if self._origins is not None:
+            partition.copies_end = max(partition.copies_end, self._origins.copies_end(index, came.end))
         ticket = Ticket()
         epoch = _last_epoch(index, came.end)
         ahead: list[Segments | SourceEpoch] = [] if came.segments is None else [came.segments]

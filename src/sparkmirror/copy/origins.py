@@ -25,6 +25,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.journal import Entry, Journal
 from sparkmirror.kafka.metadata import describe_topics
+from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming.topics import WRITERS_TOPIC
 
 NO_PRODUCER = -1
@@ -69,10 +70,13 @@ class Origins:
         registry: of the cluster that is read from.
         carrier: the flow.
         needed: whether the cluster has a registry for certain, so that without it nothing may be copied.
+        back: the name of the flow the other way.
     """
 
-    def __init__(self, registry: Journal, carrier: Carrier, *, needed: bool = False) -> None:
+    def __init__(self, registry: Journal, carrier: Carrier, *, needed: bool = False, back: str = "") -> None:
         self.carrier = carrier
+        self._back = back
+        self._of_back: set[int] = set()
         self._journal = registry
         self._needed = needed
         self._next = 0
@@ -126,6 +130,14 @@ class Origins:
         self.known = batches.producers(self._known)
         self.loops = batches.producers(self._loops)
 
+    def copies_end(self, index: batches.Indexed, end: int) -> int:
+        """The offset behind the last batch of the flow the other way that begins before ``end``, or `NO_OFFSET`."""
+        found = NO_OFFSET
+        for _, columns in _producers(index, self._of_back):
+            ends = index.last_offset[columns & (index.base_offset < end)]
+            found = max(found, int(ends.max()) + 1 if len(ends) else NO_OFFSET)
+        return found
+
     def refuses_home(self, index: batches.Indexed) -> Refusal | None:
         """As `refuses`, for a partition of which only what others wrote goes home."""
         for producer_id, columns in _producers(index, self._relayed):
@@ -174,6 +186,8 @@ class Origins:
             return
         if known is None or known.cluster != self.carrier.source_id:
             return
+        if known.flow == self._back:
+            self._of_back.add(known.producer_id)
         if self.carrier.target_id in known.origin:
             self._loops.add(known.producer_id)
         else:

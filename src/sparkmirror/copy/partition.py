@@ -80,6 +80,7 @@ class PartitionCopy:
         by_name: whether the broker that it is fetched from answered by the topic's name, as before Kafka 3.1.
         unconfirmed: answers by name whose topic's id is not confirmed yet, oldest first.
         end, log_start: of the source, as seen last.
+        copies_end: the source offset behind the last copy of the flow the other way that has come, or `NO_OFFSET`.
         error: why it stands still, or "".
         epoch_on_record: the newest leader epoch of the source whose begin is on record.
         epoch_met: the newest one that was met, or is on record: its batches wait until it is there.
@@ -126,6 +127,7 @@ class PartitionCopy:
     unconfirmed: deque[Unconfirmed] = field(default_factory=deque)
     end: int = NO_OFFSET
     log_start: int = NO_OFFSET
+    copies_end: int = NO_OFFSET
     leader_epoch: int = -1
     epoch_on_record: int = -1
     epoch_met: int = -1

@@ -155,6 +155,7 @@ class Publisher:
             source=source,
             target=target,
             end=partition.end,
+            copies_end=partition.copies_end,
             leader_epoch=partition.leader_epoch,
             topic_id=partition.plan.topic_id,
             target_id=partition.target_id.hex if partition.target_id is not None else partition.plan.target_id,

@@ -25,7 +25,7 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.rings import NOWHERE, Rings
 from sparkmirror.duties.topics import original_of, remote_topic
-from sparkmirror.duties.under_way import is_level, on_record, under_way
+from sparkmirror.duties.under_way import Level, is_level, on_record, under_way
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.kafka import admin
@@ -261,24 +261,31 @@ class FlowBackRecord:
             )
 
     def under_way(
-        self, offsets: Mapping[TopicPartition, int], copies: Mapping[TopicPartition, FlowBack]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        copies: Mapping[TopicPartition, FlowBack],
+        met: Mapping[TopicPartition, int],
     ) -> frozenset[TopicPartition]:
         """The partitions of the source of which it may have more copies of the flow back than are on the map.
 
         Args:
             offsets: of the partitions, as they are to be translated to the target.
             copies: what `read` has given of them.
+            met: by partition, the offset behind the last of these copies that the flow has met there.
 
         Raises:
             SparkmirrorError: the source cannot be asked.
         """
         if self._back.store is None:
             return frozenset()
-        level = [place for place, offset in offsets.items() if is_level(copies[place].offsets, offset)]
-        there = {other_side(self._flow, place): place for place in level}
+        level = {
+            other_side(self._flow, place): Level(place, copies[place].offsets, met.get(place, NO_OFFSET))
+            for place, offset in offsets.items()
+            if is_level(copies[place].offsets, offset)
+        }
         known = on_record(self._back.store.state, now_ms())
-        found = under_way(self._cluster, there, known, self._flow.admin_timeout_ms)
-        return frozenset(there[other] for other in found)
+        found = under_way(self._cluster, level, known, self._flow.admin_timeout_ms)
+        return frozenset(level[other].copy for other in found)
 
     def commits_on_record(self) -> Mapping[str, GroupCommitted]:
         """What it has committed, as it is on record now, by key; before offsets of groups are read.
@@ -377,5 +384,6 @@ def brought(state: JournalState, offsets: OffsetMap, there: TopicPartition, lost
     order = next((order for order in state.moves.values() if order.partition == there), None)
     if order is not None and NO_OFFSET < offsets.position < order.to:
         offsets = offsets.going_on_at(order.to)
-    reached = NO_OFFSET if progress is None else progress.reached.end
-    return FlowBack(offsets=offsets, reached=reached, inherited=state.inherited.get(there), lost=lost)
+    reached, copies_end = (NO_OFFSET, NO_OFFSET) if progress is None else (progress.reached.end, progress.copies_end)
+    inherited = state.inherited.get(there)
+    return FlowBack(offsets=offsets, reached=reached, copies_end=copies_end, inherited=inherited, lost=lost)

@@ -20,7 +20,7 @@ from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic, wanted
-from sparkmirror.duties.under_way import NOTHING_ON_RECORD, OnRecord, is_level, on_record, under_way
+from sparkmirror.duties.under_way import NOTHING_ON_RECORD, Level, OnRecord, is_level, on_record, under_way
 from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.kafka import admin
@@ -189,13 +189,16 @@ class GroupLook:
         """Of the partitions where that matters, those of which the target may have copies that are not on the map."""
         maps = {place: offsets for place, offsets in observed.maps.items() if place in observed.back.copies}
         level = {
-            place
+            place: Level(
+                copy=TopicPartition(observed.renamed[place.topic], place.partition),
+                offsets=maps[place],
+                met=observed.back.copies[place].copies_end,
+            )
             for own in observed.offsets.values()
             for place, committed in own.items()
             if place in maps and is_level(maps[place], committed.offset)
         }
-        copies = {place: TopicPartition(observed.renamed[place.topic], place.partition) for place in level}
-        return under_way(self._sides.target, copies, known, self._sides.flow.admin_timeout_ms)
+        return under_way(self._sides.target, level, known, self._sides.flow.admin_timeout_ms)
 
     def _find_empty(self, observed: Observed) -> dict[TopicPartition, int]:
         """Partitions in which groups have committed and of which neither side has anything."""

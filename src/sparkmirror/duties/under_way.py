@@ -8,7 +8,8 @@ Invariants: the leader of the copy tells what the flow's producer has written la
 where both are the same nothing was written in between. One that does not say so is under way. An older epoch of the
 producer, or an older producer, is settled: its last word came on record before the next one began. A leader forgets
 producers that have written nothing for a day, and those of old records within minutes: then the record counts if a
-driver lives that would put more there, or if the last one has ended in order.
+driver lives that would put more there, or if the last one has ended in order, and if no copy that the flow back has met
+lies behind it.
 
 Reference: DescribeProducers (KIP-664).
 """
@@ -56,27 +57,51 @@ def on_record(state: JournalState, now_ms: int) -> OnRecord:
     return OnRecord(dict(state.progress), frozenset(state.left_in_doubt() if lives else state.in_doubt()))
 
 
+class Level(NamedTuple):
+    """A partition of the source in which a group is level with the flow's map.
+
+    Attributes:
+        copy: the same on the target.
+        offsets: the flow's map.
+        met: the target offset behind the last copy that the flow back has met, or `NO_OFFSET`.
+    """
+
+    copy: TopicPartition
+    offsets: OffsetMap
+    met: int
+
+    @property
+    def has_all_met(self) -> bool:
+        """Whether the map has the last copy that the flow back has met."""
+        end = self.offsets.end()
+        return self.met <= (0 if end is None else end.target + 1)
+
+
 def under_way(
-    target: Cluster, copies: Mapping[TopicPartition, TopicPartition], known: OnRecord, timeout_ms: int
+    target: Cluster, level: Mapping[TopicPartition, Level], known: OnRecord, timeout_ms: int
 ) -> frozenset[TopicPartition]:
     """The partitions of the source of which the target may have copies that the flow's record does not have.
 
     Args:
         target: the cluster.
-        copies: by partition of the source, that of the target.
+        level: the partitions of the source that matter.
         known: what the flow has on record.
         timeout_ms: of each question.
 
     Raises:
         SparkmirrorError: the cluster cannot be asked at all.
     """
-    if not copies:
+    if not level:
         return frozenset()
-    asked = admin.find_producers(target, sorted(copies.values()), min(ASK_MS, timeout_ms))
+    asked = admin.find_producers(target, sorted({each.copy for each in level.values()}), min(ASK_MS, timeout_ms))
     return frozenset(
         place
-        for place, copy in copies.items()
-        if not is_settled(known.progress.get(place), asked.found.get(copy), told=place not in known.untold)
+        for place, each in level.items()
+        if not is_settled(
+            known.progress.get(place),
+            asked.found.get(each.copy),
+            told=place not in known.untold and each.has_all_met,
+        )
     )
 
 
@@ -92,7 +117,7 @@ def is_settled(progress: Progress | None, producers: Mapping[int, ProducerState]
     Args:
         progress: the newest on record, or None.
         producers: of the copy, by their ids; None where its leader does not tell.
-        told: whether the record has the last word, as far as itself says.
+        told: whether the record has the last word, as far as all records say.
     """
     if progress is None or producers is None:
         return False

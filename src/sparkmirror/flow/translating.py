@@ -25,7 +25,7 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import recreated_copies
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic
-from sparkmirror.duties.under_way import is_level, on_record, under_way
+from sparkmirror.duties.under_way import Level, is_level, on_record, under_way
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.flow.parting import look_for_partings
@@ -236,9 +236,14 @@ class Translator:
         both = back.copies.keys() & maps.keys()
         shared = {origin: wanted[place] for place, origin in origins.items() if origin in both}
         if reverse:
-            open_ones = self._flow_back.under_way(shared, back.copies)
+            met = {origin: one.copies_end for origin, one in copied.items()}
+            open_ones = self._flow_back.under_way(shared, back.copies, met)
         else:
-            level = {origin: self._copy(origin) for origin, offset in shared.items() if is_level(maps[origin], offset)}
+            level = {
+                origin: Level(self._copy(origin), maps[origin], back.copies[origin].copies_end)
+                for origin, offset in shared.items()
+                if is_level(maps[origin], offset)
+            }
             open_ones = under_way(self._sides.target, level, told, timeout_ms)
         way = _to_source if reverse else _to_target
         found: dict[TopicPartition, Translation] = {}

@@ -37,6 +37,8 @@ class FlowBack:
 
     Attributes:
         offsets: its map: its sources lie on the other cluster, its targets in the partition.
+        copies_end: the offset of the other cluster behind the last copy that its lane has met there, or `NO_OFFSET`: of
+            the flow whose offsets are translated, which may not have it on its map yet.
         reached: the partition's end when the flow back's last record was acknowledged, or `NO_OFFSET`.
         inherited: what MirrorMaker 2 copied before the flow back took over.
         passed: up to this offset of the other cluster nothing but copies and markers lies behind the position.
@@ -47,6 +49,7 @@ class FlowBack:
 
     offsets: OffsetMap
     reached: int = NO_OFFSET
+    copies_end: int = NO_OFFSET
     inherited: Inherited | None = None
     passed: int = NO_OFFSET
     ended: bool = False

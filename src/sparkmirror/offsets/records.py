@@ -99,6 +99,8 @@ class Progress:
         next_sequence: the sequence number of the next record in this writer epoch.
         sequence, source, target: of the last acknowledged record, or `NO_OFFSET`.
         end: the source's end as the lane saw it last (the last stable offset under read_committed).
+        copies_end: the source offset behind the last copy of the flow the other way that the lane has met, or
+            `NO_OFFSET` where it has met none yet.
         leader_epoch: of the source's batch at the position's left, or -1.
         topic_id: of the source topic, or "".
         target_id: of the target topic, or "".
@@ -125,6 +127,7 @@ class Progress:
     source: int = NO_OFFSET
     target: int = NO_OFFSET
     end: int = NO_OFFSET
+    copies_end: int = NO_OFFSET
     leader_epoch: int = -1
     topic_id: str = ""
     target_id: str = ""
@@ -159,6 +162,7 @@ class Progress:
                 "next": self.next_sequence,
                 "last": [self.sequence, self.source, self.target],
                 "end": self.end,
+                "copies_end": self.copies_end,
                 "leader_epoch": self.leader_epoch,
                 "topic_id": self.topic_id,
                 "target_id": self.target_id,
@@ -466,6 +470,7 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         source=source,
         target=target,
         end=data["end"],
+        copies_end=data.get("copies_end", NO_OFFSET),
         leader_epoch=data["leader_epoch"],
         topic_id=sys.intern(data["topic_id"]),
         target_id=sys.intern(data.get("target_id", "")),
