@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as Place
 
-from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.lab.processes import send
 from tests.failover.clients import due, next_records
 from tests.flow.logs import read
@@ -144,7 +144,20 @@ def test_groups_rest_and_change_over_and_back_among_records_of_both_clusters(clu
 @pytest.mark.parametrize("begun", [False, True])
 def test_no_group_goes_over_copies_that_are_not_on_record(cluster_a, cluster_b, topic, tmp_path, begun):
     """The lane that has written them stands still, and the flow back goes over them; they may be the first ones."""
-    name = topic("unrecorded")
+    go_over_nothing(cluster_a, cluster_b, topic("unrecorded"), tmp_path, begun=begun)
+
+
+def test_no_group_goes_over_copies_of_a_producer_that_the_leader_has_forgotten(topic, tmp_path):
+    """It forgets the writer of old records when it looks through its producers, every ten minutes as a rule."""
+    forgetful = {"producer.id.expiration.check.interval.ms": "500"}
+    with start("home", config=forgetful) as a, start("away", config=forgetful) as b:
+        go_over_nothing(a, b, topic("forgotten"), tmp_path, begun=True, time_ms=1_600_000_000_000)
+
+
+def go_over_nothing(
+    cluster_a: LabCluster, cluster_b: LabCluster, name: str, tmp_path: Path, *, begun: bool, time_ms: int = 0
+) -> None:
+    """The group is level with the flow, whose lane stands still when it has written ten records more."""
     group, last = f"{name}-g", f"{name}-last"
     for each in (cluster_a, cluster_b):
         create_topic(each, name, 1)
@@ -175,7 +188,7 @@ def test_no_group_goes_over_copies_that_are_not_on_record(cluster_a, cluster_b, 
         until(lambda: committed(cluster_b, group, name), "the group is there", 240)
         there = ends(cluster_b, name)[0]
         lanes = mirror.lane_workers()
-        plain(cluster_a, name, 10)
+        plain(cluster_a, name, 10, time_ms)
         until(lambda: ends(cluster_b, name)[0] > there, "the copies come")
         for lane in lanes:
             send(lane, signal.SIGSTOP)
@@ -197,10 +210,10 @@ def test_no_group_goes_over_copies_that_are_not_on_record(cluster_a, cluster_b, 
         other.stop_in_time()
 
 
-def plain(cluster: LabCluster, topic: str, count: int) -> None:
+def plain(cluster: LabCluster, topic: str, count: int, time_ms: int) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     for number in range(count):
-        producer.produce(topic, f"plain-{number}".encode(), partition=0)
+        producer.produce(topic, f"plain-{number}".encode(), partition=0, timestamp=time_ms)
     assert producer.flush(60) == 0
 
 
