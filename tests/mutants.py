@@ -477,6 +477,20 @@ MUTANTS = (
         ("tests/duties",),
     ),
     Mutant(
+        "a writer that has only announced its first batch has written nothing",
+        "duties/under_way.py",
+        "    writer = newest or progress.writer\n",
+        "    writer = progress.writer\n",
+        ("tests/duties",),
+    ),
+    Mutant(
+        "what the flow back has met behind the map does not count",
+        "duties/under_way.py",
+        "        return self.met <= (0 if end is None else end.target + 1)\n",
+        "        return True\n",
+        ("tests/duties",),
+    ),
+    Mutant(
         "a producer that the leader has forgotten has written nothing",
         "duties/under_way.py",
         "        return told\n",

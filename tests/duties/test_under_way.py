@@ -40,18 +40,27 @@ def progress(epoch: int, sequence: int) -> Progress:
 )
 def test_the_record_has_all_where_it_names_the_last_one_that_the_leader_knows(known, state, settled):
     for told in (True, False):
-        assert is_settled(known, OTHERS | {7: state}, told=told) == settled
+        assert is_settled(known, OTHERS | {7: state}, newest=known.writer, told=told) == settled
 
 
 def test_where_the_leader_has_forgotten_the_producer_the_record_counts_if_it_has_the_last_word():
     """It has written nothing for a day, or old records, or nothing at all."""
-    assert is_settled(progress(2, 40), OTHERS, told=True)
-    assert not is_settled(progress(2, 40), OTHERS, told=False)
+    assert is_settled(progress(2, 40), OTHERS, newest=None, told=True)
+    assert not is_settled(progress(2, 40), OTHERS, newest=None, told=False)
 
 
 def test_a_partition_is_not_settled_where_nothing_is_on_record_or_its_leader_does_not_tell():
-    assert not is_settled(None, OTHERS, told=True)
-    assert not is_settled(progress(2, 40), None, told=True)
+    assert not is_settled(None, OTHERS, newest=None, told=True)
+    assert not is_settled(progress(2, 40), None, newest=None, told=True)
+
+
+@pytest.mark.parametrize("newest", [Writer(producer_id=9, epoch=0), Writer(producer_id=7, epoch=3)])
+def test_a_writer_that_has_only_announced_its_first_batch_is_settled_as_long_as_the_leader_has_nothing_of_it(newest):
+    older = OTHERS | {7: ProducerState(2, 40)}
+    assert is_settled(progress(2, 40), older, newest=newest, told=True)
+    for sequence, settled in ((-1, True), (0, False), (40, False)):
+        now = older | {newest.producer_id: ProducerState(newest.epoch, sequence)}
+        assert is_settled(progress(2, 40), now, newest=newest, told=True) == settled
 
 
 @pytest.mark.parametrize(

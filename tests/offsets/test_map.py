@@ -124,6 +124,21 @@ def test_another_target_topic_voids_what_the_old_one_had():
     assert [tuple(stretch) for stretch in offsets] == [(105, 0, 5)]
 
 
+@pytest.mark.parametrize("newer", [Writer(producer_id=7, epoch=2), Writer(producer_id=3, epoch=0)])
+def test_who_goes_on_with_the_copy_is_the_newest_that_anything_is_on_record_of(newer):
+    """A segment that is written ahead, or progress: which comes first differs."""
+    made, ids = piece_map((0, 0, 0)), (7, 3)
+    older = progress(4, 4, 4, 5)
+    assert made.offsets(older, ids).writer == made.offsets(None, ids).writer == WRITER
+    assert made.offsets(progress(-1, -1, -1, 5, newer), ids).writer == newer
+    for record in records_of([Segment(partition=PLACE, writer=newer, sequence=0, source=5, target=-1)]):
+        made.take(record)
+    assert made.offsets(older, ids).writer == newer
+    assert made.offsets(older, ids).below(3).writer == newer
+    assert made.offsets(progress(0, 5, 5, 6, newer), ids).writer == newer
+    assert PartitionMap().offsets(None, ids).writer is None
+
+
 def test_an_empty_map_knows_nothing():
     offsets = PartitionMap().offsets(None, ())
     assert (len(offsets), offsets.end(), offsets.source_to_target(0), offsets.target_to_source(0)) == (

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import ProducerState
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
@@ -100,6 +100,7 @@ def under_way(
         if not is_settled(
             known.progress.get(place),
             asked.found.get(each.copy),
+            newest=each.offsets.writer,
             told=place not in known.untold and each.has_all_met,
         )
     )
@@ -111,19 +112,28 @@ def is_level(offsets: OffsetMap, committed: int) -> bool:
     return end is None or committed > end.source
 
 
-def is_settled(progress: Progress | None, producers: Mapping[int, ProducerState] | None, *, told: bool) -> bool:
+def is_settled(
+    progress: Progress | None,
+    producers: Mapping[int, ProducerState] | None,
+    *,
+    newest: Writer | None,
+    told: bool,
+) -> bool:
     """Whether the record of a partition has all that the flow has written. Pure.
 
     Args:
         progress: the newest on record, or None.
         producers: of the copy, by their ids; None where its leader does not tell.
+        newest: who goes on with the copy, as the map knows it: a new one has its first batch announced there, and no
+            progress until it has written for a second.
         told: whether the record has the last word, as far as all records say.
     """
     if progress is None or producers is None:
         return False
-    state = producers.get(progress.writer.producer_id)
+    writer = newest or progress.writer
+    state = producers.get(writer.producer_id)
     if state is None:
         return told
-    if state.epoch < progress.writer.epoch:
+    if state.epoch < writer.epoch:
         return True
-    return state == ProducerState(progress.writer.epoch, progress.sequence)
+    return state == ProducerState(writer.epoch, progress.sequence if progress.writer == writer else NO_OFFSET)

@@ -201,6 +201,7 @@ class PartitionMap:
         parts: list[Part] = []
         writers = self.writers(ids)
         closed = progress is not None and _newer(progress.writer, writers, ids)
+        goes_on = progress.writer if progress is not None and closed else next(reversed(writers), None)
         passed = passed_over(self._turns(ids)) if parted else ()
         position = NO_OFFSET if progress is None else progress.position
         if progress is not None and writers and not closed and progress.writer != writers[-1]:
@@ -226,7 +227,7 @@ class PartitionMap:
             if len(pieces.targets):
                 target_cut = min(target_cut, pieces.targets.first.offset)
         end = NO_OFFSET if progress is None or not parted or not self._parted else progress.target
-        return OffsetMap(parts[::-1], position, points, end)
+        return OffsetMap(parts[::-1], position, points, end, goes_on)
 
 
 def _newer(writer: Writer, writers: Sequence[Writer], ids: Sequence[int]) -> bool:
@@ -291,9 +292,10 @@ class OffsetMap:
             writer epoch that the record had. A record that was copied again under another epoch lies elsewhere.
         end: the target offset of the last record that was acknowledged, where that is not in ``parts``: the source has
             lost it; else `NO_OFFSET`.
+        writer: who goes on with the copy, which need not have anything on record but that it does; None if nobody has.
     """
 
-    __slots__ = ("_end", "_known", "_parts", "_points", "_position", "_sources", "_targets")
+    __slots__ = ("_end", "_known", "_parts", "_points", "_position", "_sources", "_targets", "writer")
 
     def __init__(
         self,
@@ -301,7 +303,9 @@ class OffsetMap:
         position: int,
         points: Mapping[tuple[int, Writer], int] | None = None,
         end: int = NO_OFFSET,
+        writer: Writer | None = None,
     ) -> None:
+        self.writer = writer
         self._points = points or {}
         self._parts = parts
         self._known = [part for part in parts if part.known]
@@ -358,13 +362,13 @@ class OffsetMap:
 
     def going_on_at(self, position: int) -> OffsetMap:
         """The map as it is once the copy goes on at a source offset further on."""
-        return OffsetMap(self._parts, position, self._points, self._end)
+        return OffsetMap(self._parts, position, self._points, self._end, self.writer)
 
     def below(self, offset: int) -> OffsetMap:
         """The map as it would be if nothing from that source offset on had been mirrored."""
         cut = (part._replace(stop=min(part.stop, _cut(part.pieces.sources, offset))) for part in self._parts)
         parts = [part for part in cut if part.first < part.stop]
-        return OffsetMap(parts, min(self._position, offset), self._points)
+        return OffsetMap(parts, min(self._position, offset), self._points, writer=self.writer)
 
     def writer_of(self, offset: int) -> Writer | None:
         """The epoch whose record tells where a source offset lies on the target; None where a later epoch's does."""
