@@ -305,15 +305,20 @@ def test_a_home_that_has_lost_the_end_of_its_log_is_compared_from_there(cluster_
             following = (away or marked("then", 1))[0]
             assert [home.next_on_a(group) for group in groups] == [b"old-6", following, marked("then", 1)[0]]
             commit(home_cluster, f"{name}-six", name, {0: 8})  # in what the lost tail was replaced with
-            translated = sparkmirror(
-                "offsets", home.file, "--group", f"{name}-six", "--flow", f"{name}->b", "--topic", name, "--json"
-            )
-            assert translated.returncode == 0, translated.stderr
-            (place,) = json.loads(translated.stdout)["partitions"]
-            commit(cluster_b, f"{name}-there", home.copy, {0: place["offset"]})
+            there = until(lambda: translated(home, f"{name}-six"), "its place is on record", 60)
+            commit(cluster_b, f"{name}-there", home.copy, {0: there})
             log = read(cluster_b, home.copy)
             assert next_records(cluster_b, f"{name}-there", home.copy, log)[0] == (away or marked("then", 1))[0]
             mirror.stop_in_time()
+
+
+def translated(home: Home, group: str) -> int:
+    """Where a group goes on on the other cluster; 0 as long as that is not known."""
+    words = ("--group", group, "--flow", f"{home.name}->b", "--topic", home.name, "--json")
+    done = sparkmirror("offsets", home.file, *words)
+    assert done.returncode == 0, done.stderr
+    (place,) = json.loads(done.stdout)["partitions"]
+    return place["offset"] or 0
 
 
 def seen(home: Home) -> str:

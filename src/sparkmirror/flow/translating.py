@@ -12,6 +12,7 @@ only for a group that has no members there.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,6 +50,9 @@ from sparkmirror.offsets.translation import (
     translate,
     translate_back,
 )
+
+PATIENCE_SECONDS, POLL_SECONDS = 3.0, 0.5
+"""A lane puts on record once a second what it has written."""
 
 _OLDEST_MS = 10_000
 """A partition without a leader has no readers either, and is not waited for longer."""
@@ -216,6 +220,17 @@ class Translator:
         return {topic: names[topic] for topic in topics if topic in names}
 
     def _translate(self, wanted: Mapping[TopicPartition, int], *, reverse: bool) -> dict[TopicPartition, Translation]:
+        """Translates; what is just coming on record is waited for."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            found = self._translate_now(wanted, reverse=reverse)
+            if NotYet(Reason.UNDER_WAY) not in found.values() or time.monotonic() > deadline:
+                return found
+            time.sleep(POLL_SECONDS)
+
+    def _translate_now(
+        self, wanted: Mapping[TopicPartition, int], *, reverse: bool
+    ) -> dict[TopicPartition, Translation]:
         """Reads the map after the offsets that it is given, so that it is never older than they are."""
         assert self._sides.store is not None
         names = self._others({place.topic for place in wanted}, reverse=reverse)
