@@ -238,7 +238,11 @@ def test_a_driver_that_stood_still_while_the_groups_were_moved_commits_nothing_a
             driver.wait(timeout=240)
 
 
-def test_what_a_consumer_commits_on_the_target_after_the_look_at_groups_stays(cluster_a, cluster_b, topic, tmp_path):
+@pytest.mark.parametrize("used", [35, 20])
+def test_what_a_consumer_commits_on_the_target_after_the_look_at_groups_stays(
+    cluster_a, cluster_b, topic, tmp_path, used
+):
+    """Also where it is what the flow was about to commit: it is the consumer's all the same."""
     home = Home(cluster_a, cluster_b, topic("used"), tmp_path, kept=False)
     name, group, flag = home.name, f"{home.name}-g", tmp_path / "flag"
     with home.file.open("a") as file:
@@ -253,12 +257,14 @@ def test_what_a_consumer_commits_on_the_target_after_the_look_at_groups_stays(cl
             flag.touch()
             commit(cluster_a, group, name, {0: 20})
             until(lambda: not flag.exists(), "the driver stands still, about to commit 20")
-            commit(cluster_b, group, home.copy, {0: 35})
+            commit(cluster_b, group, home.copy, {0: used})
             driver.send_signal(signal.SIGCONT)
+            time.sleep(ROUNDS_SECONDS)
+            commit(cluster_a, group, name, {0: 5})
             deadline, seen = time.monotonic() + ROUNDS_SECONDS, set()
             while time.monotonic() < deadline:
                 seen |= set(committed(cluster_b, group, home.copy).values())
-            assert seen == {35}
+            assert seen == {used}
         finally:
             driver.send_signal(signal.SIGCONT)
             driver.terminate()

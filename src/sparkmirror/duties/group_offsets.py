@@ -167,18 +167,26 @@ class GroupOffsets:
         ]
         results += unread(actions, self._sides.flow)
         taken: dict[str, Mapping[TopicPartition, FlowCommit]] = {}
+        refused: list[str] = []
         for group, action in commits.items():
             failure = done.failed.get(group)
             if isinstance(failure, BrokerError) and failure.code in HAS_MEMBERS:
                 log.debug("group %s has got members on %s: %s", group, action.cluster, failure)
+                refused.append(group)
                 continue
-            if isinstance(failure, (OutdatedError, ChangedError)):
+            if isinstance(failure, ChangedError):
+                log.debug("group %s has been used on %s: %s", group, action.cluster, failure)
+                refused.append(group)
+                continue
+            if isinstance(failure, OutdatedError):
                 log.debug("group %s is not committed: %s", group, failure, extra={"flow": str(self._sides.flow.name)})
                 continue
             if failure is None:
                 taken[group] = action.commits
             results.append(Result(action=action, failure="" if failure is None else str(failure)))
-        self._put_on_record(taken)
+        if refused and self._sides.store is not None:
+            self._sides.store.follow()  # that these were tried is on record, and what stands there is not the flow's
+        self._put_on_record(taken, [PutOnRecord(commits={}, void=(), settled=tuple(refused))] if refused else ())
         return results
 
     def _put_on_record(

@@ -13,7 +13,7 @@ many (KIP-699), OffsetFetch for many (KIP-709); ``KafkaAdminClient.listConsumerG
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -245,9 +245,11 @@ def commit_offsets(
             the cluster does not answer it, or it raises another `LinkError`, nothing is sent, and that is the failure
             of the groups that were left: what was sent before has its answer.
         there: what the groups had when this was decided, which is asked again right before. A group that has another
-            offset by now, where one is to be committed, is a failure, a `ChangedError`, and nothing of it is changed.
+            offset by now, where one is to be committed, or is about to get one by a transaction, is a failure, a
+            `ChangedError`, and nothing of it is changed. So is one that others have given the very offsets.
     """
-    unchanged = None if there is None else partial(_unchanged, cluster, offsets, there)
+    sent: set[str] = set()
+    unchanged = None if there is None else partial(_unchanged, cluster, offsets, there, sent)
 
     def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, None]]:
         coordinators, answers = _coordinators(cluster, names, deadline)
@@ -255,6 +257,7 @@ def commit_offsets(
         lost: dict[int, LinkError] = {}
 
         def request(name: str) -> Any:
+            sent.add(name)
             return _commit_request(name, offsets[name])
 
         for some in [coordinators] if unchanged is None else _portions(coordinators, CHECKED_AT_ONCE):
@@ -284,29 +287,37 @@ def _unchanged(
     cluster: Cluster,
     wanted: Mapping[str, Offsets],
     there: Mapping[str, Offsets],
+    sent: Collection[str],
     coordinators: Mapping[int, Sequence[str]],
     deadline: Deadline,
     lost: dict[int, LinkError],
 ) -> dict[str, Answer[str, None]]:
-    """The answers for the groups for which nothing is to be committed any more: they have it, or another offset."""
+    """The answers for the groups for which nothing is to be committed any more.
+
+    They have other offsets; or those that were to be committed, as a request of ours tells whose answer was lost.
+    """
     many = _knows(cluster, OffsetFetchRequest, _BATCHED_FETCH, deadline)
+    waits = _knows(cluster, OffsetFetchRequest, _STABLE_FETCH, deadline)
     pieces = {node: [own] if many else [[name] for name in own] for node, own in coordinators.items()}
     settled: dict[str, Answer[str, None]] = {}
     for piece, answer in _in_turn(
-        cluster, pieces, lambda some: _fetch_request(some, many=many, stable=False), deadline, lost=lost
+        cluster, pieces, lambda some: _fetch_request(some, many=many, stable=waits), deadline, lost=lost
     ):
         if isinstance(answer, LinkError):
             settled |= {name: Answer(key=name, link=answer, final=answer.lasting) for name in piece}
             continue
         for one in _read_fetched(answer, piece, many=many):
-            if one.code:
+            if one.code and one.code != UNSTABLE:
                 settled[one.key] = Answer(key=one.key, code=one.code, message=one.message)
                 continue
-            now, before, new = one.value or {}, there.get(one.key, {}), wanted[one.key]
-            if all(now.get(place) == each for place, each in new.items()):
+            now, new = one.value or {}, wanted[one.key]
+            known = [there.get(one.key, {}), *([new] if one.key in sent else [])]
+            if one.key in sent and one.code != UNSTABLE and all(now.get(place) == each for place, each in new.items()):
                 settled[one.key] = Answer(key=one.key)
-            elif any(_at(now, place) not in (_at(before, place), each.offset) for place, each in new.items()):
-                reason = f"group {one.key} has been given other offsets since it was looked at"
+            elif one.code == UNSTABLE or any(
+                _at(now, place) not in [_at(each, place) for each in known] for place in new
+            ):
+                reason = f"group {one.key} has been given other offsets since it was looked at, or is about to be"
                 failure = ChangedError(cluster=cluster.alias, address=cluster.address, reason=reason, lasting=True)
                 settled[one.key] = Answer(key=one.key, link=failure, final=True)
     return settled
