@@ -493,7 +493,7 @@ MUTANTS = (
     Mutant(
         "a producer that the leader has forgotten has written nothing",
         "duties/under_way.py",
-        "        return told\n",
+        "        return certain\n",
         "        return True\n",
         ("tests/duties",),
     ),

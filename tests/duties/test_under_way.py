@@ -39,32 +39,32 @@ def progress(epoch: int, sequence: int) -> Progress:
     ],
 )
 def test_the_record_has_all_where_it_names_the_last_one_that_the_leader_knows(known, state, settled):
-    for told in (True, False):
-        assert is_settled(known, OTHERS | {7: state}, newest=known.writer, told=told) == settled
+    for certain in (True, False):
+        assert is_settled(known, OTHERS | {7: state}, newest=known.writer, certain=certain) == settled
 
 
 def test_where_the_leader_has_forgotten_the_producer_the_record_counts_if_it_has_the_last_word():
     """It has written nothing for a day, or old records, or nothing at all."""
-    assert is_settled(progress(2, 40), OTHERS, newest=None, told=True)
-    assert not is_settled(progress(2, 40), OTHERS, newest=None, told=False)
+    assert is_settled(progress(2, 40), OTHERS, newest=None, certain=True)
+    assert not is_settled(progress(2, 40), OTHERS, newest=None, certain=False)
 
 
 def test_a_partition_is_not_settled_where_nothing_is_on_record_or_its_leader_does_not_tell():
-    assert not is_settled(None, OTHERS, newest=None, told=True)
-    assert not is_settled(progress(2, 40), None, newest=None, told=True)
+    assert not is_settled(None, OTHERS, newest=None, certain=True)
+    assert not is_settled(progress(2, 40), None, newest=None, certain=True)
 
 
 @pytest.mark.parametrize("newest", [Writer(producer_id=9, epoch=0), Writer(producer_id=7, epoch=3)])
 def test_a_writer_that_has_only_announced_its_first_batch_is_settled_as_long_as_the_leader_has_nothing_of_it(newest):
     older = OTHERS | {7: ProducerState(2, 40)}
-    assert is_settled(progress(2, 40), older, newest=newest, told=True)
+    assert is_settled(progress(2, 40), older, newest=newest, certain=True)
     for sequence, settled in ((-1, True), (0, False), (40, False)):
         now = older | {newest.producer_id: ProducerState(newest.epoch, sequence)}
-        assert is_settled(progress(2, 40), now, newest=newest, told=True) == settled
+        assert is_settled(progress(2, 40), now, newest=newest, certain=True) == settled
 
 
 @pytest.mark.parametrize(
-    ("age_ms", "stopped", "untold"),
+    ("age_ms", "stopped", "in_doubt"),
     [
         pytest.param(0, None, False, id="a driver that lives puts more there"),
         pytest.param(60_000, None, True, id="it has died"),
@@ -72,7 +72,7 @@ def test_a_writer_that_has_only_announced_its_first_batch_is_settled_as_long_as_
         pytest.param(60_000, 0, True, id="an older one has"),
     ],
 )
-def test_the_last_word_may_be_missing_of_a_driver_that_has_died(age_ms, stopped, untold):
+def test_the_last_word_may_be_missing_of_a_driver_that_has_died(age_ms, stopped, in_doubt):
     one = replace(progress(2, 40), generation=1)
     life = Life(generation=1, time_ms=100_000 - age_ms, state="running", lanes=1)
     state = JournalState(flow=FLOW, progress={one.partition: one}, life=life)
@@ -80,7 +80,7 @@ def test_the_last_word_may_be_missing_of_a_driver_that_has_died(age_ms, stopped,
         state.stopped = Stopped(generation=stopped, time_ms=1)
     known = on_record(state, 100_000)
     assert known.progress == {one.partition: one}
-    assert bool(known.untold) == untold
+    assert bool(known.in_doubt) == in_doubt
 
 
 @pytest.mark.parametrize(("met", "has"), [(NO_OFFSET, True), (60, True), (61, False)])

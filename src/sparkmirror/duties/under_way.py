@@ -41,11 +41,11 @@ class OnRecord(NamedTuple):
 
     Attributes:
         progress: the newest of each partition.
-        untold: the partitions of which the last word may be missing.
+        in_doubt: the partitions of which the last word may be missing.
     """
 
     progress: Mapping[TopicPartition, Progress] = MappingProxyType({})
-    untold: frozenset[TopicPartition] = frozenset()
+    in_doubt: frozenset[TopicPartition] = frozenset()
 
 
 NOTHING_ON_RECORD = OnRecord()
@@ -101,7 +101,7 @@ def under_way(
             known.progress.get(place),
             asked.found.get(each.copy),
             newest=each.offsets.writer,
-            told=place not in known.untold and each.has_all_met,
+            certain=place not in known.in_doubt and each.has_all_met,
         )
     )
 
@@ -117,7 +117,7 @@ def is_settled(
     producers: Mapping[int, ProducerState] | None,
     *,
     newest: Writer | None,
-    told: bool,
+    certain: bool,
 ) -> bool:
     """Whether the record of a partition has all that the flow has written. Pure.
 
@@ -126,14 +126,14 @@ def is_settled(
         producers: of the copy, by their ids; None where its leader does not tell.
         newest: who goes on with the copy, as the map knows it: a new one has its first batch announced there, and no
             progress until it has written for a second.
-        told: whether the record has the last word, as far as all records say.
+        certain: whether the record has the last word, as far as all records say.
     """
     if progress is None or producers is None:
         return False
     writer = newest or progress.writer
     state = producers.get(writer.producer_id)
     if state is None:
-        return told
+        return certain
     if state.epoch < writer.epoch:
         return True
     return state == ProducerState(writer.epoch, progress.sequence if progress.writer == writer else NO_OFFSET)

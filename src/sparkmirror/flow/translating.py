@@ -239,7 +239,7 @@ class Translator:
         }
         origins = {place: others[place] if reverse else place for place in others}
         state, timeout_ms = self._sides.store.state, min(self._sides.flow.admin_timeout_ms, _OLDEST_MS)
-        told = on_record(state, now_ms())
+        recorded = on_record(state, now_ms())
         copied = {origin: state.progress[origin] for origin in set(origins.values()) if origin in state.progress}
         source = look_for_partings(self._sides, copied, timeout_ms)
         self.unchecked = source.unchecked
@@ -259,7 +259,7 @@ class Translator:
                 for origin, offset in shared.items()
                 if is_level(maps[origin], offset)
             }
-            open_ones = under_way(self._sides.target, level, told, timeout_ms)
+            open_ones = under_way(self._sides.target, level, recorded, timeout_ms)
         way = _to_source if reverse else _to_target
         found: dict[TopicPartition, Translation] = {}
         for place, offset in wanted.items():
