@@ -49,14 +49,21 @@ def test_faults_that_touch_different_things_happen_side_by_side() -> None:
     assert not both.broken
 
 
-def test_a_fault_that_could_not_be_made_is_told_and_the_next_one_is_made() -> None:
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        pytest.param(LabError("it cannot be"), "it cannot be", id="with words"),
+        pytest.param(TimeoutError(), "TimeoutError", id="without words"),
+    ],
+)
+def test_a_fault_that_could_not_be_made_is_told_and_the_next_one_is_made(problem: Exception, told: str) -> None:
     def do(one: Fault, tell: Tell) -> None:
         if one.number == 1:
-            raise LabError("it cannot be")
+            raise problem
 
     diary = Diary(lambda _: None)
     conduct([fault(1, Kind.TORN_IDLE), fault(2, Kind.KILL_BROKER)], {Kind.TORN_IDLE: do, Kind.KILL_BROKER: do}, diary)
-    assert [deed.problem for deed in diary.deeds] == ["it cannot be", ""]
+    assert [deed.problem for deed in diary.deeds] == [told, ""]
 
 
 @pytest.mark.parametrize(

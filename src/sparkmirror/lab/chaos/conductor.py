@@ -92,6 +92,6 @@ def _row(
             try:
                 doing[fault.kind](fault, partial(diary.tell, deed))
             except (LabError, OSError) as problem:
-                diary.close(deed, str(problem))
+                diary.close(deed, str(problem) or type(problem).__name__)
             else:
                 diary.close(deed)

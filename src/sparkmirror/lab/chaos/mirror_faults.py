@@ -246,11 +246,21 @@ def _limit(site: Site, copy: Copy, size: str) -> None:
         try:
             for future in client.incremental_alter_configs([resource]).values():
                 future.result(ANSWER_SECONDS)
-        except KafkaException:
+        except (KafkaException, TimeoutError):
             return False
         return True
 
     until(is_set, f"cluster {copy.target}: {_LIMIT} of {copy.copy} is {size}")
+
+
+def make_right(site: Site) -> None:
+    """Sets the limits of all copies once more: a broker that was paused may have set a wrong one late.
+
+    Raises:
+        LabError: a cluster does not take them.
+    """
+    for copy in site.copies:
+        _limit(site, copy, _RIGHT)
 
 
 def _wake(workers: Collection[int]) -> None:

@@ -13,6 +13,7 @@ import confluent_kafka
 from sparkmirror.errors import LabError
 from sparkmirror.lab.chaos.conductor import conduct, hands
 from sparkmirror.lab.chaos.deeds import Diary, Tell
+from sparkmirror.lab.chaos.mirror_faults import make_right
 from sparkmirror.lab.chaos.naming import Naming
 from sparkmirror.lab.chaos.production import Application
 from sparkmirror.lab.chaos.report import Run
@@ -93,7 +94,13 @@ def run(wanted: Wanted, directory: Path, say: Tell, *, mounts: bool) -> Run:
         lookout = Lookout(site)
         mirror = stack.enter_context(_supervised(site, spark, diary))
         doing = hands(site, mirror, applications, lookout, diary)
-        problems = _shake(applications, lookout, diary, lambda: conduct(faults, doing, diary))
+
+        def make_faults() -> None:
+            conduct(faults, doing, diary)
+            if any(fault.kind is Kind.HEALED_STOP for fault in faults):
+                make_right(site)
+
+        problems = _shake(applications, lookout, diary, make_faults)
         standstills = lookout.stop()
         findings, left = _settle(site, mirror, diary, wanted.catch_up_s)
         undone = [f"fault #{deed.fault.number}: {deed.problem}" for deed in diary.deeds if deed.problem]
