@@ -1,6 +1,7 @@
 """An operator that halts: ``python -m tests.failover.halting STEP WORDS...`` runs a command up to the begin of a step.
 
-There it stops itself with SIGSTOP, so that a test can change the world before ``SIGCONT`` has it go on.
+There it stops itself with SIGSTOP, so that a test can change the world before ``SIGCONT`` has it go on. With
+``COMMITTING`` it stops when it is decided what is committed for groups, and nothing is committed yet.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from sparkmirror.cli.app import main
-from sparkmirror.failover import operator
+from sparkmirror.failover import operator, procedure
 from sparkmirror.failover.failback import Failback
 from sparkmirror.failover.procedure import Procedure
 from sparkmirror.failover.states import Step
+from sparkmirror.kafka import groups
 from tests.failover.dying import WATCHED_SECONDS
 from tests.flow.running import until
+
+COMMITTING = "COMMITTING"
 
 
 def halts_before(name: str) -> None:
@@ -39,16 +43,34 @@ def halts_before(name: str) -> None:
         setattr(kind, kind.do.__name__, halting(kind.do))
 
 
-def halted(step: Step, *words: object) -> subprocess.Popen[bytes]:
-    """A command that has halted before a step."""
-    line = [sys.executable, "-m", "tests.failover.halting", step.name, *map(str, words)]
+def halts_before_a_commit() -> None:
+    """Has every operation of this process halt there, once."""
+    commit_offsets = groups.commit_offsets
+    left = [COMMITTING]
+
+    def halts_and_commits(cluster: Any, offsets: Any, *args: Any, **named: Any) -> Any:
+        if offsets and left:
+            left.clear()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return commit_offsets(cluster, offsets, *args, **named)
+
+    setattr(procedure, commit_offsets.__name__, halts_and_commits)
+
+
+def halted(step: Step | str, *words: object) -> subprocess.Popen[bytes]:
+    """A command that has halted before a step, or before it commits."""
+    place = step.name if isinstance(step, Step) else step
+    line = [sys.executable, "-m", "tests.failover.halting", place, *map(str, words)]
     command = subprocess.Popen(line, stdout=subprocess.DEVNULL)
     stat = Path(f"/proc/{command.pid}/stat")
-    until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", f"it halts before {step.name}")
+    until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", f"it halts before {place}")
     return command
 
 
 if __name__ == "__main__":
     operator.SILENT_SECONDS = WATCHED_SECONDS
-    halts_before(sys.argv[1])
+    if sys.argv[1] == COMMITTING:
+        halts_before_a_commit()
+    else:
+        halts_before(sys.argv[1])
     main(sys.argv[2:])

@@ -234,7 +234,7 @@ def count(cluster: LabCluster, *topics: str) -> int:
 
 
 @contextmanager
-def _client_of(cluster: LabCluster, group: str) -> Iterator[Consumer]:
+def client_of(cluster: LabCluster, group: str) -> Iterator[Consumer]:
     """A consumer that is not a member.
 
     An administrator's client would do, but librdkafka's ends the whole process where it asks for offsets while the
@@ -251,7 +251,7 @@ def _client_of(cluster: LabCluster, group: str) -> Iterator[Consumer]:
 def commit(cluster: LabCluster, group: str, topic: str, offsets: Mapping[int, int], metadata: str = "") -> None:
     """Commits for a group without being a member."""
     places = [TopicPartition(topic, number, offset, metadata) for number, offset in offsets.items()]
-    with _client_of(cluster, group) as consumer:
+    with client_of(cluster, group) as consumer:
         for place in consumer.commit(offsets=places, asynchronous=False):
             assert place.error is None, place.error
 
@@ -259,7 +259,7 @@ def commit(cluster: LabCluster, group: str, topic: str, offsets: Mapping[int, in
 def committed(cluster: LabCluster, group: str, topic: str) -> dict[int, int]:
     """Committed offsets by partition; empty where there are none, or where nobody can tell yet."""
     places = [TopicPartition(topic, number) for number in ends(cluster, topic)]
-    with _client_of(cluster, group) as consumer:
+    with client_of(cluster, group) as consumer:
         try:
             found = consumer.committed(places, ANSWER_SECONDS) if places else []
         except KafkaException:  # a coordinator that is being made: asked again

@@ -188,6 +188,11 @@ class GroupMove:
         return {target: committed for target, committed in self.wanted.items() if has[target] != committed.offset}
 
     @property
+    def found(self) -> dict[TopicPartition, Committed]:
+        """What it had there when this was decided."""
+        return {p.target: Committed(p.before) for p in self.places if p.target is not None and p.before != NO_OFFSET}
+
+    @property
     def commits(self) -> dict[TopicPartition, FlowCommit]:
         """What goes on record as the flow's when the target has what it is to have.
 

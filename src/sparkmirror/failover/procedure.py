@@ -51,7 +51,7 @@ from sparkmirror.flow.operator import discover
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import told
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets, fetch_offsets
+from sparkmirror.kafka.groups import HAS_MEMBERS, ChangedError, Committed, commit_offsets, fetch_offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -71,6 +71,10 @@ SETTLE_SECONDS = 60.0
 
 COMMITS_AT_ONCE = 2_000
 """Offsets whose commit is on record before it is tried; whoever goes on asks which of them the target has taken."""
+
+LOOKS_AGAIN = 3
+"""For groups that others commit for on the target just then. A group whose offsets change each time is in use there."""
+
 WORKING = ("running", "starting", "draining")
 
 
@@ -394,7 +398,7 @@ class Procedure:
                 ends = look.source_ends(self._sides, committed=False, homeward=self._homeward, timeout_ms=look.ASK_MS)
                 self._operator.note(**changes(self._sides, ends, look.ASK_MS).facts)
                 self.remember_groups(look.ASK_MS)
-        self.commit(self._decided())
+        self.commit(self._decided)
 
     def _decided(self) -> tuple[moves.GroupMove, ...]:
         return moves.decide(look.sight(self._sides, self._maps, self._operator.operation))
@@ -426,43 +430,69 @@ class Procedure:
         self._store.write(*group_commits.records(self._store.state.committed, taken))
         self._operator.note(**{MOVED: sorted({*taken, *look.moved_by(operation)}), TRIED: []})
 
-    def commit(self, decided: Sequence[moves.GroupMove]) -> None:
+    def commit(self, decide: Callable[[], Sequence[moves.GroupMove]]) -> None:
         """Commits on the target what is not there yet, and puts on record that the flow has done so.
+
+        What others commit there for a group meanwhile stays, and it is decided once more where that group goes on.
+
+        Args:
+            decide: looks at all groups, and says where they go on.
 
         Raises:
             SparkmirrorError: not all could be committed; those that were stay.
         """
-        wanted = {move.group: missing for move in decided if (missing := move.missing)}
+        by_group = {move.group: move for move in decide()}
         self._operator.check()
-        if void := [place for move in decided for place in move.void]:
-            self._store.write(*group_commits.records(self._store.state.committed, {}, void))
-        refused: dict[str, BrokerError | LinkError] = {}
-        if any(move.wanted for move in decided):  # what groups leave behind is on record too where nothing is missing
+        if any(move.wanted for move in by_group.values()):  # what groups leave behind is on record in any case
             self._operator.note(**{COMMITTING: True})
-        for some in _in_portions(decided):
-            now = {move.group: wanted[move.group] for move in some if move.group in wanted}
-            if now:
-                self._operator.note(**{TRIED: _tried(some)})
-            done = commit_offsets(self._sides.target, now, self._timeout_ms, prove=self._operator.prove)
-            refused |= done.failed
-            broken = any(not _has_members(why) for why in done.failed.values())
-            with suppress(*((SparkmirrorError,) if broken else ())):  # what is not on record is asked for again
-                self._put_on_record(some, done.failed)
-            if broken:
+        wanted = sum(bool(move.missing) for move in by_group.values())
+        refused = self._commit(tuple(by_group.values()))
+        for _ in range(LOOKS_AGAIN):
+            changed = {name for name, why in refused.items() if isinstance(why, ChangedError)}
+            if not changed or not all(map(_is_in_use, refused.values())):
                 break
-        active = sorted(name for name, why in refused.items() if _has_members(why))
-        failed = {name: why for name, why in refused.items() if name not in active}
+            time.sleep(ASK_SECONDS)
+            again = tuple(move for move in decide() if move.group in changed)
+            by_group |= {move.group: move for move in again}
+            refused = {name: why for name, why in refused.items() if name not in changed} | self._commit(again)
+        decided = tuple(by_group.values())
+        in_use = {name: why for name, why in refused.items() if _is_in_use(why)}
+        failed = {name: why for name, why in refused.items() if name not in in_use}
         self._tell(f"moved: {moves.count(decided, refused).text}")
         if failed:
             name, why = next(iter(sorted(failed.items())))
             behind = cause(why)
             raise SparkmirrorError(
-                f"the offsets of {len(failed)} of {len(wanted)} groups could not be committed on cluster "
+                f"the offsets of {len(failed)} of {wanted} groups could not be committed on cluster "
                 f"{self._sides.target.alias}: {name}: {why}{f': {behind}' if behind else ''} (mend it, and run the "
                 "command again: it goes on here)"
             )
+        changing = sorted(name for name, why in in_use.items() if isinstance(why, ChangedError))
         apart = sorted(move.group for move in decided if move.hindrance or (move.kept and not move.left))
-        self._operator.note(active=active, **({} if self._homeward else {APART: apart}))
+        self._operator.note(
+            active=sorted(in_use.keys() - set(changing)),
+            changing=changing,
+            **({} if self._homeward else {APART: apart}),
+        )
+
+    def _commit(self, decided: Sequence[moves.GroupMove]) -> dict[str, BrokerError | LinkError]:
+        """Commits what these groups lack on the target; gives why some refused, and stops at what has to be mended."""
+        if void := [place for move in decided for place in move.void]:
+            self._store.write(*group_commits.records(self._store.state.committed, {}, void))
+        refused: dict[str, BrokerError | LinkError] = {}
+        for some in _in_portions(decided):
+            now = {move.group: missing for move in some if (missing := move.missing)}
+            if now:
+                self._operator.note(**{TRIED: _tried(some)})
+            there = {move.group: move.found for move in some}
+            done = commit_offsets(self._sides.target, now, self._timeout_ms, prove=self._operator.prove, there=there)
+            refused |= done.failed
+            broken = not all(map(_is_in_use, done.failed.values()))
+            with suppress(*((SparkmirrorError,) if broken else ())):  # what is not on record is asked for again
+                self._put_on_record(some, done.failed)
+            if broken:
+                break
+        return refused
 
     def _put_on_record(self, decided: Sequence[moves.GroupMove], failed: Mapping[str, Exception]) -> None:
         """What the target has taken, which groups that concerns, and what they leave behind on the source."""
@@ -472,7 +502,7 @@ class Procedure:
         left = with_left(self._store.state.left, {move.group: move.left for move in moved}, now_ms())
         self._store.write([*written, *left], tombstones=gone)
         moved_so_far = {*(move.group for move in moved), *look.moved_by(self._operator.operation)}
-        open_ones = {name for name, why in failed.items() if not _has_members(why)}
+        open_ones = {name for name, why in failed.items() if not _is_in_use(why)}
         operation = self._operator.operation
         tried = [] if operation is None else [row for row in operation.facts.get(TRIED, []) if row[0] in open_ones]
         self._operator.note(**{MOVED: sorted(moved_so_far), TRIED: tried})
@@ -711,5 +741,7 @@ def _tried(some: Sequence[moves.GroupMove]) -> list[list[Any]]:
     return rows
 
 
-def _has_members(failure: Exception) -> bool:
-    return isinstance(failure, BrokerError) and failure.code in HAS_MEMBERS
+def _is_in_use(failure: Exception) -> bool:
+    """Whether a group was left alone because others use it on the target: it has members, or they commit for it."""
+    has_members = isinstance(failure, BrokerError) and failure.code in HAS_MEMBERS
+    return has_members or isinstance(failure, ChangedError)

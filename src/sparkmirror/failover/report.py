@@ -88,6 +88,8 @@ class Report:
         hindered = {move.group: move.hindrance for move in self.moves if move.hindrance}
         came = [group for group in facts.get("active", []) if group not in hindered]
         found += [f"group {group} got members on the target meanwhile" for group in came]
+        used = [group for group in facts.get("changing", []) if group not in hindered]
+        found += [f"group {group} is in use on the target: what others commit for it there stays" for group in used]
         found += [f"group {group}: {hindrance}" for group, hindrance in hindered.items()]
         found += _absent(self.moves, self.taken)
         return (*found, *facts.get("problems", []))
