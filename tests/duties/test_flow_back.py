@@ -32,7 +32,7 @@ def test_a_flow_back_that_is_to_go_on_further_on_brings_nothing_that_lies_before
 def test_an_operation_places_groups_from_the_step_that_moves_them_until_it_has_ended(kind, step):
     order = ORDER[kind]
     placing = step in order[order.index(Step.MOVING) : order.index(Step.DONE)]
-    assert newest(operation(kind, step)) == LastOperation(id="id", number=7, placing=placing)
+    assert newest(operation(kind, step)) == LastOperation(id="id", number=7, placing=placing, written_ms=1)
 
 
 @pytest.mark.parametrize(("step", "moved"), [(Step.MOVING, {"g": 3}), (Step.DONE, {"g": 9, "new": 9})])

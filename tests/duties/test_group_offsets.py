@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from sparkmirror.duties.flow_back import LastOperation
+from sparkmirror.duties.flow_back import STALLED_MS, LastOperation
 from sparkmirror.duties.group_offsets import CommitOffsets, Hindered, PutOnRecord, decide, log_starts_needed
-from sparkmirror.duties.groups import BackUnreadable, Standing, explain_group
+from sparkmirror.duties.groups import BackUnreadable, Stalled, Standing, explain_group, unread
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import Alias
 from sparkmirror.offsets.group_commits import Verdict
@@ -121,6 +121,18 @@ def test_while_a_failback_places_groups_nothing_is_committed_whatever_the_names_
     assert decide(placing) == ()
     (line,) = explain_group(placing, "readers")
     assert line.standing is Standing.PLACING
+
+
+@pytest.mark.parametrize(("now_ms", "stalled"), [(STALLED_MS, False), (STALLED_MS + 1, True)])
+def test_an_operation_that_places_groups_and_does_not_go_on_is_told(now_ms: int, stalled: bool):
+    operation = LastOperation(id="failover-1", number=9, placing=True)
+    assert operation.stalls(now_ms) is stalled
+    assert not operation._replace(placing=False).stalls(now_ms)
+    observed = replace(with_target(29), operation=operation, stalled=stalled)
+    actions = decide(observed)
+    assert actions == ((Stalled(operation="failover-1"),) if stalled else ())
+    told = [result.failure for result in unread(actions, observed.flow)]
+    assert [("B->A" in each, "failover-1 (give its command again" in each) for each in told] == [(True, True)] * stalled
 
 
 def test_where_nobody_knows_whether_a_failback_places_groups_nothing_is_committed_and_it_is_told():

@@ -26,6 +26,7 @@ from sparkmirror.duties.groups import (
     InRing,
     Known,
     Observed,
+    Stalled,
     Unreadable,
     may_lie_below,
     translations_with_placed,
@@ -52,7 +53,7 @@ class Emit:
         return
 
 
-Action = CreateTopic | Emit | Unreadable | BackUnreadable | InRing
+Action = CreateTopic | Emit | Unreadable | BackUnreadable | Stalled | InRing
 
 
 class Checkpoints:

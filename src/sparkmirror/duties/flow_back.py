@@ -108,6 +108,10 @@ LANDED_SECONDS = READ_SECONDS + ATTEMPT_MS / 1000
 """So long after the reading the request is answered or given up."""
 
 
+STALLED_MS = 600_000
+"""An operation that has put nothing on record for so long is not being carried out any more, or waits for somebody."""
+
+
 class LastOperation(NamedTuple):
     """The newest operation on record of the flow back.
 
@@ -115,13 +119,19 @@ class LastOperation(NamedTuple):
         id: of the operation; "" where there is none.
         number: of its newest record.
         placing: whether it is placing groups, and has not ended.
+        written_ms: when that record was written, milliseconds since 1970.
         unreadable: why it is not known, or "".
     """
 
     id: str = ""
     number: int = 0
     placing: bool = False
+    written_ms: int = 0
     unreadable: str = ""
+
+    def stalls(self, now_ms: int) -> bool:
+        """Whether it is placing groups, and has put nothing on record for long."""
+        return self.placing and now_ms - self.written_ms > STALLED_MS
 
 
 NO_OPERATION = LastOperation()
@@ -356,7 +366,7 @@ def newest(operation: Operation | None) -> LastOperation:
     if operation is None:
         return NO_OPERATION
     placing = (operation.kind, operation.step) in PLACING
-    return LastOperation(id=operation.id, number=operation.number, placing=placing)
+    return LastOperation(id=operation.id, number=operation.number, placing=placing, written_ms=operation.time_ms)
 
 
 def moved_by_ended(state: JournalState) -> Moved:

@@ -99,6 +99,7 @@ class GroupLook:
             tried={} if sides.store is None else tried_of(sides.store.state.committed.values()),
             left=NOTHING_LEFT if sides.store is None else left_of(sides.store.state.left, moved),
             operation=operation,
+            stalled=operation.stalls(now_ms()),
         )
         observed = replace(self._patiently(observed), empty=self._find_empty(observed))
         observed = replace(observed, under_way=self._under_way(observed, known))

@@ -25,6 +25,7 @@ from sparkmirror.duties.groups import (
     InRing,
     Known,
     Observed,
+    Stalled,
     Standing,
     may_lie_below,
     obstacle,
@@ -117,7 +118,7 @@ class PutOnRecord:
         return
 
 
-Action = CommitOffsets | Hindered | PutOnRecord | BackUnreadable | InRing
+Action = CommitOffsets | Hindered | PutOnRecord | BackUnreadable | Stalled | InRing
 
 
 class GroupOffsets:

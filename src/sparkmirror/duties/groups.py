@@ -82,6 +82,7 @@ class Observed:
         left: what groups have left behind on the source, since operations have taken them to the target.
         operation: the newest one of the flow back, as it was on record before anything else was looked at; none where
             the target was not asked.
+        stalled: whether that is placing groups and has put nothing on record for long.
         log_starts: of the partitions of the target that were asked for it; None where the leader did not answer.
     """
 
@@ -103,6 +104,7 @@ class Observed:
     tried: Commits = field(default_factory=dict)
     left: Left = field(default_factory=lambda: NOTHING_LEFT)
     operation: LastOperation = NO_OPERATION
+    stalled: bool = False
     log_starts: Mapping[TopicPartition, int | None] = field(default_factory=dict)
 
 
@@ -137,6 +139,18 @@ class InRing:
 
     groups: tuple[str, ...]
     topics: tuple[str, ...]
+
+    @property
+    def change(self) -> None:
+        """Nothing is changed."""
+        return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stalled:
+    """An operation of the flow back began to place groups and does not go on: no offset is committed until it ends."""
+
+    operation: str
 
     @property
     def change(self) -> None:
@@ -376,15 +390,19 @@ def obstacle(observed: Observed, group: str) -> tuple[Standing, str] | None:
     return (Standing.PLACING, "") if observed.operation.placing else None
 
 
-def untold(observed: Observed) -> list[BackUnreadable | InRing]:
-    """What a round is to report where nothing tells what groups have read: no record of the flow back, or a ring."""
+def untold(observed: Observed) -> list[BackUnreadable | Stalled | InRing]:
+    """What a round is to report where nothing is committed for many groups.
+
+    Nothing tells what they have read: there is no record of the flow back, or a ring; or an operation places them.
+    """
     reason = observed.back.unreadable or observed.operation.unreadable
     rows = [
         (group, place.topic) for group, own in observed.offsets.items() for place in own.keys() & observed.back.ring
     ]
     groups, topics = (tuple(sorted({row[column] for row in rows})) for column in (0, 1))
     ring = [InRing(groups=groups, topics=topics)] if rows else []
-    return [*([BackUnreadable(reason=reason)] if reason else []), *ring]
+    stalled = [Stalled(operation=observed.operation.id)] if observed.stalled else []
+    return [*([BackUnreadable(reason=reason)] if reason else []), *stalled, *ring]
 
 
 def unread(actions: Sequence[object], flow: FlowConfig) -> list[Result]:
@@ -394,6 +412,13 @@ def unread(actions: Sequence[object], flow: FlowConfig) -> list[Result]:
         "placing groups, cannot be read"
     )
     found = [Result(action=one, failure=f"{why}: {one.reason}") for one in actions if isinstance(one, BackUnreadable)]
+    waits = f"no group offset is committed: an operation of {flow.name.back} is placing groups and does not go on"
+    remedy = "give its command again, or take it back with --abandon"
+    found += [
+        Result(action=one, failure=f"{waits}: {one.operation} ({remedy})")
+        for one in actions
+        if isinstance(one, Stalled)
+    ]
     return [*found, *(Result(action=one, failure=_in_ring(one)) for one in actions if isinstance(one, InRing))]
 
 
