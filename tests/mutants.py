@@ -498,6 +498,20 @@ MUTANTS = (
         ("tests/duties",),
     ),
     Mutant(
+        "a flow back that has not begun with a partition brings nothing of it",
+        "duties/flow_back.py",
+        "    return [place for place in places if place.topic in chosen]\n",
+        "    return []\n",
+        ("tests/duties",),
+    ),
+    Mutant(
+        "a flow back that has written nothing yet brings nothing",
+        "duties/flow_back.py",
+        "        offsets = NOTHING_BROUGHT\n",
+        "        pass\n",
+        ("tests/duties",),
+    ),
+    Mutant(
         "a failover takes groups over copies that it could not read",
         "failover/moves.py",
         "settled=partition not in sight.unsettled)",

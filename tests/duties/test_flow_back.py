@@ -6,15 +6,27 @@ from dataclasses import replace
 
 import pytest
 
-from sparkmirror.duties.flow_back import NO_OPERATION, LastOperation, brought, changed_between, moved_by_ended, newest
+from sparkmirror.config import PolicyChoice, PolicyKind
+from sparkmirror.duties.flow_back import (
+    NO_OPERATION,
+    LastOperation,
+    about_to_begin,
+    brought,
+    changed_between,
+    moved_by_ended,
+    newest,
+)
 from sparkmirror.failover.states import ORDER, Kind, Step
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted, GroupLeft
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import MoveOrder
+from sparkmirror.offsets.records import FlowRecord
 from sparkmirror.offsets.state import JournalState
+from tests.duties.groups import FLOW
 from tests.offsets.segments import offset_map
 
+IDENTITY = PolicyChoice(kind=PolicyKind.IDENTITY)
 THERE = TopicPartition("orders", 0)
 MAP = offset_map([(60, 150, 10)], 70)
 
@@ -25,6 +37,41 @@ def test_a_flow_back_that_is_to_go_on_further_on_brings_nothing_that_lies_before
     if to is not None:
         state.take(MoveOrder(partition=THERE, to=to, topic_id="", time_ms=1, by="failback"))
     assert brought(state, MAP, THERE).offsets.position == position
+
+
+def test_a_flow_back_without_a_position_brings_all_that_the_other_cluster_has():
+    assert brought(JournalState(), offset_map([], NO_OFFSET), THERE).offsets.position == 0
+
+
+@pytest.mark.parametrize(
+    ("keeps_names", "homeward", "topic", "begins"),
+    [
+        (True, False, "orders", True),
+        (True, False, "orders-old", False),
+        (True, False, "payments", False),
+        (False, True, "B.orders", True),
+        (False, False, "B.orders", False),
+    ],
+)
+def test_a_flow_back_begins_with_the_topics_of_its_own_record(
+    keeps_names: bool, homeward: bool, topic: str, begins: bool
+):
+    """Whatever the configuration at hand says of these."""
+    back = replace(FLOW, policy=IDENTITY) if keeps_names else FLOW
+    told = FlowRecord(
+        source_alias="A",
+        source_id="id-a",
+        target_alias="B",
+        target_id="id-b",
+        naming="n",
+        generation=1,
+        topics=("orders.*", "B.orders"),
+        topics_exclude=(".*-old",),
+        homeward=homeward,
+    )
+    place = TopicPartition(topic, 1)
+    assert about_to_begin(back, told, [place]) == [place] * begins
+    assert not about_to_begin(back, told, [])
 
 
 @pytest.mark.parametrize("kind", [Kind.FAILBACK, Kind.FAILOVER, Kind.SWITCHOVER])

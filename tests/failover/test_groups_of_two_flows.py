@@ -16,7 +16,18 @@ from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.lab.processes import send
 from tests.failover.clients import due, next_records
 from tests.flow.logs import read
-from tests.flow.running import Running, admin_of, commit, committed, create_topic, ends, reaches, until, write_file
+from tests.flow.running import (
+    Running,
+    add_partitions,
+    admin_of,
+    commit,
+    committed,
+    create_topic,
+    ends,
+    reaches,
+    until,
+    write_file,
+)
 from tests.flow.test_torn_while_idle import IDENTITY
 from tests.invoking import sparkmirror
 
@@ -154,6 +165,55 @@ def test_no_group_goes_over_copies_of_a_producer_that_the_leader_has_forgotten(t
         go_over_nothing(a, b, topic("forgotten"), tmp_path, begun=True, time_ms=1_600_000_000_000)
 
 
+def test_no_group_goes_over_records_of_a_partition_with_which_the_flow_back_has_not_begun(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    """It is stopped when a topic is created and another one grows. A third one it does not copy."""
+    name, both = topic("unbegun"), (cluster_a, cluster_b)
+    group, new, only = f"{name}-g", f"{name}-new", f"{name}-only"
+    for each in both:
+        create_topic(each, name, 1)
+    settings = {
+        "replication.policy.class": IDENTITY,
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+        "refresh.topics.interval.seconds": "1",
+        "groups": f"{name}-.*",
+        "tasks.max": "1",
+    }
+    flows = {f"{name}->b": f"{name}.*", f"b->{name}": f"{name}|{new}"}
+    file = write_file(tmp_path / "mm2.properties", {name: cluster_a, "b": cluster_b}, flows, settings)
+    with Running(file, log=tmp_path / "forth.log", options=("--flow", f"{name}->b")) as mirror:
+        with Running(file, log=tmp_path / "back.log", options=("--flow", f"b->{name}")) as back:
+            for born, cluster in (("a", cluster_a), ("b", cluster_b)):
+                transact(cluster, name, born, 0, 5)
+            on_both(both, name, 10)
+            back.stop_in_time()
+        for each in reversed(both):
+            create_topic(each, new, 1)
+            create_topic(each, only, 1)
+            add_partitions(each, name, 2)
+        places = [Place(name, 1), Place(new, 0), Place(only, 0)]
+        for born, cluster in (("b", cluster_b), ("a", cluster_a)):
+            for place in places:
+                if (born, place.topic) != ("b", only):
+                    plain(cluster, place.topic, 5, 0, partition=place.partition, born=born)
+        copied = {name: 10, new: 10, only: 5}
+        until(lambda: all(ends(cluster_b, p.topic).get(p.partition) == copied[p.topic] for p in places), "copied", 240)
+        for place in places:
+            commit(cluster_a, group, place.topic, {place.partition: 5})
+        until(lambda: committed(cluster_b, group, only) == {0: 5}, "the group is there", 240)
+        time.sleep(ROUNDS_SECONDS)
+        found = {p: committed(cluster_b, group, p.topic).get(p.partition, 0) for p in places[:2]}
+        assert found == dict.fromkeys(places[:2], 0)
+        over = change_over(tmp_path, "switchover", str(file), "--from", name, "--to", "b")
+        (by_name,) = (each["partitions"] for each in over["groups"] if each["group"] == group)
+        told = {(p["topic"], p["partition"]): (p["offset"], p["exact"]) for p in by_name}
+        assert told == {(name, 1): (0, False), (new, 0): (0, False), (only, 0): (5, True)}
+        mirror.stop_in_time()
+
+
 def go_over_nothing(
     cluster_a: LabCluster, cluster_b: LabCluster, name: str, tmp_path: Path, *, begun: bool, time_ms: int = 0
 ) -> None:
@@ -210,10 +270,12 @@ def go_over_nothing(
         other.stop_in_time()
 
 
-def plain(cluster: LabCluster, topic: str, count: int, time_ms: int) -> None:
+def plain(
+    cluster: LabCluster, topic: str, count: int, time_ms: int, *, partition: int = 0, born: str = "plain"
+) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     for number in range(count):
-        producer.produce(topic, f"plain-{number}".encode(), partition=0, timestamp=time_ms)
+        producer.produce(topic, f"{born}-{number}".encode(), partition=partition, timestamp=time_ms)
     assert producer.flush(60) == 0
 
 

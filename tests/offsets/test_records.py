@@ -65,6 +65,9 @@ records: dict[str, st.SearchStrategy[Record]] = {
         generation=_numbers,
         tells_since_ms=_numbers,
         exact_after=_numbers,
+        topics=st.lists(_texts).map(tuple),
+        topics_exclude=st.lists(_texts).map(tuple),
+        homeward=st.booleans(),
     ),
     "segments": st.builds(
         Segments,
@@ -198,7 +201,7 @@ def test_what_a_later_release_adds_to_a_value_does_no_harm(record: Record):
 
 
 ADDED: dict[str, dict[str, Any]] = {
-    "flow": {"tells_since_ms": 0, "exact_after": 0},
+    "flow": {"tells_since_ms": 0, "exact_after": 0, "topics": (), "topics_exclude": (), "homeward": False},
     "segments": {"unguarded": False, "anew": False, "holes": NO_HOLES},
     "targets": {"holes": NO_HOLES},
     "progress": {

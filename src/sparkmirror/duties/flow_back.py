@@ -24,7 +24,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.rings import NOWHERE, Rings
-from sparkmirror.duties.topics import original_of, remote_topic
+from sparkmirror.duties.topics import homeward, original_of, remote_topic, wanted
 from sparkmirror.duties.under_way import Level, is_level, on_record, under_way
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
@@ -42,7 +42,7 @@ from sparkmirror.offsets.interleaved import FlowBack
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.left_offsets import Moved, moved_at
 from sparkmirror.offsets.map import OffsetMap
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.records import FlowRecord, Progress
 from sparkmirror.offsets.state import JournalState
 
 
@@ -141,6 +141,10 @@ class OutdatedError(LinkError):
     """An operation has gone on since groups were looked at: where they are to be may be another place by now."""
 
 
+NOTHING_BROUGHT = OffsetMap((), 0)
+"""Of a partition that the flow back is about to copy: nobody here has read what the other cluster has of it."""
+
+
 class FlowBackRecord:
     """Reads the record of the flow back on, again and again.
 
@@ -190,6 +194,9 @@ class FlowBackRecord:
         if not self._is_of_these_clusters(state):
             return NO_BACK
         lost = self._lost(state, set(there.values()))
+        assert state.flow is not None  # it is of these clusters
+        without = set(there.values()) - maps.keys()
+        maps |= dict.fromkeys(about_to_begin(self._back.flow, state.flow, without), NOTHING_BROUGHT)
         copies = {
             place: brought(state, maps[other], other, lost.found.get(other))
             for place, other in there.items()
@@ -381,6 +388,22 @@ def other_side(flow: FlowConfig, place: TopicPartition) -> TopicPartition:
     return TopicPartition(original_of(flow, place.topic) or remote_topic(flow, place.topic), place.partition)
 
 
+def about_to_begin(back: FlowConfig, told: FlowRecord, places: Collection[TopicPartition]) -> list[TopicPartition]:
+    """Those of partitions without a record that the flow back copies, as its newest run was told. Pure.
+
+    Args:
+        back: the flow back; which topics it copies may be written in another file.
+        told: its record.
+        places: partitions of the target.
+    """
+    if not places:
+        return []
+    back = replace(back, topics=told.topics, topics_exclude=told.topics_exclude, homeward=told.homeward)
+    names = {place.topic for place in places}
+    chosen = {*wanted(back, names), *homeward(back, names)}
+    return [place for place in places if place.topic in chosen]
+
+
 def brought(state: JournalState, offsets: OffsetMap, there: TopicPartition, lost: int | None = None) -> FlowBack:
     """What the flow back has put there; where it is to go on further on, it brings nothing that lies before that.
 
@@ -396,4 +419,6 @@ def brought(state: JournalState, offsets: OffsetMap, there: TopicPartition, lost
         offsets = offsets.going_on_at(order.to)
     reached, copies_end = (NO_OFFSET, NO_OFFSET) if progress is None else (progress.reached.end, progress.copies_end)
     inherited = state.inherited.get(there)
+    if not len(offsets) and offsets.position == NO_OFFSET and inherited is None:
+        offsets = NOTHING_BROUGHT
     return FlowBack(offsets=offsets, reached=reached, copies_end=copies_end, inherited=inherited, lost=lost)

@@ -378,4 +378,7 @@ def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Stor
         generation=known.generation + 1 if known is not None else 1,
         tells_since_ms=since or (now_ms() if config.tells_writers else 0),
         exact_after=store.state.exact_after,
+        topics=config.topics,
+        topics_exclude=config.topics_exclude,
+        homeward=config.homeward,
     )

@@ -54,6 +54,8 @@ class FlowRecord:
         generation: counts the starts of the driver, and its changes of a producer id.
         tells_since_ms: since when lanes leave out by its writer what came from the target; 0: never. It stays so.
         exact_after: as in `Stopped`, when this run began; what it has put on record since is not in doubt.
+        topics, topics_exclude: which topics this run copies, as it is configured.
+        homeward: whether it also brings home what others wrote to copies.
     """
 
     source_alias: str
@@ -64,6 +66,9 @@ class FlowRecord:
     generation: int
     tells_since_ms: int = 0
     exact_after: int = 0
+    topics: tuple[str, ...] = ()
+    topics_exclude: tuple[str, ...] = ()
+    homeward: bool = False
 
     @property
     def key(self) -> str:
@@ -83,6 +88,9 @@ class FlowRecord:
                 "target": target,
                 "naming": self.naming,
                 "generation": self.generation,
+                "topics": list(self.topics),
+                "topics_exclude": list(self.topics_exclude),
+                "homeward": self.homeward,
                 **tells,
                 **doubt,
             }
@@ -454,6 +462,9 @@ def _flow(_name: list[Any], data: dict[str, Any]) -> FlowRecord:
         generation=data["generation"],
         tells_since_ms=int(data.get("tells_since_ms", 0)),
         exact_after=int(data.get("exact_after", 0)),
+        topics=tuple(data.get("topics", ())),
+        topics_exclude=tuple(data.get("topics_exclude", ())),
+        homeward=bool(data.get("homeward", False)),
     )
 
 
