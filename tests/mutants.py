@@ -512,6 +512,13 @@ MUTANTS = (
         ("tests/duties",),
     ),
     Mutant(
+        "a group that may have been moved before others used it is called exact",
+        "failover/moves.py",
+        "    return stays if sure else replace(",
+        "    return stays if True else replace(",
+        ("tests/failover",),
+    ),
+    Mutant(
         "a failover takes groups over copies that it could not read",
         "failover/moves.py",
         "settled=partition not in sight.unsettled)",

@@ -145,6 +145,13 @@ def test_a_group_that_was_moved_is_not_moved_again_once_it_has_been_used_there(t
     assert (move.missing, move.is_there) == (wanted, not wanted)
 
 
+@pytest.mark.parametrize(("unsure", "exact"), [(frozenset(), True), (frozenset({"g"}), False)])
+def test_a_group_that_may_have_been_moved_before_others_used_it_is_told(unsure: frozenset[str], exact: bool):
+    seen = sight({COPY: 105}, there=at_home(27), moved=frozenset({"g"}), unsure=unsure)
+    (move,) = decide(seen)
+    assert (move.places[0].offset, move.places[0].exact, len(move.kept)) == (27, exact, len(unsure))
+
+
 @pytest.mark.parametrize(
     ("commit", "offset"),
     [

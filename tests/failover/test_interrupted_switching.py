@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import signal
 import subprocess
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from sparkmirror.failover.states import Step
 from sparkmirror.lab.members import Members
 from tests.failover.clients import next_records
-from tests.failover.halting import COMMITTING, halted
+from tests.failover.halting import halted
 from tests.flow.logs import read
-from tests.flow.running import Running, client_of, commit, committed, create_topic, until, write_file
+from tests.flow.running import Running, commit, create_topic, until, write_file
 from tests.flow.test_events import records
 from tests.flow.test_torn_while_idle import mirrored, write
 from tests.invoking import sparkmirror
@@ -104,38 +101,4 @@ def test_what_applications_did_at_the_source_after_groups_were_moved_is_reported
         assert f"{LATE} records of 1 partitions came to {over.name} after the flow was stopped" in records_late
         assert f"group {over.on} committed on {over.name} after its offsets were read" in commit_late
         assert (over.first(over.on), over.first(over.back)) == (records(1, 30)[0], records(1, 30)[0])
-        mirror.stop_in_time()
-
-
-def test_what_others_commit_on_the_target_right_before_groups_are_moved_stays(cluster_a, cluster_b, topic, tmp_path):
-    over = Switchover(cluster_a, cluster_b, topic("between"), tmp_path)
-    busy, over_now = f"{over.name}-busy", threading.Event()
-    commit(cluster_a, busy, over.name, {0: 90})
-
-    def commits_all_the_time() -> None:
-        with client_of(cluster_b, busy) as consumer:
-            for offset in itertools.cycle(range(10, 20)):
-                if over_now.is_set():
-                    return
-                consumer.commit(offsets=[TopicPartition(over.copy, 0, offset)], asynchronous=False)
-
-    application = threading.Thread(target=commits_all_the_time)
-    with Running(over.file, log=tmp_path / "mirror.log") as mirror:
-        until(lambda: len(mirrored(cluster_b, over.copy)) == DONE, "copied")
-        command = over.halted(COMMITTING)
-        commit(cluster_b, over.on, over.copy, {0: 50})
-        commit(cluster_b, over.back, over.copy, {0: 10})
-        application.start()
-        try:
-            until(lambda: bool(committed(cluster_b, busy, over.copy)), f"{busy} is in use")
-            command.send_signal(signal.SIGCONT)
-            command.wait(timeout=240)
-        finally:
-            over_now.set()
-            application.join()
-        first = {group: over.first(group) for group in (over.on, over.back)}
-        assert first == {over.on: records(1, 50)[0], over.back: records(1, 30)[0]}
-        (by_itself,) = (each for each in over.report["troubles"] if "in use" in each)
-        assert f"group {busy} is in use on the target: what others commit for it there stays" in by_itself
-        assert over.first(busy) in records(10, 10)
         mirror.stop_in_time()

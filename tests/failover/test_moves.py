@@ -290,6 +290,17 @@ def test_a_group_that_others_have_set_back_or_that_went_on_since_it_was_moved_st
     assert (place.further, place.exact) == (0, True)
 
 
+@pytest.mark.parametrize("there", [101, 112])
+def test_a_group_that_may_have_been_moved_before_others_used_it_is_told(there: int):
+    seen = with_commit(105, 15, replace(sight(15, there=there), moved=frozenset({"g"}), unsure=frozenset({"g"})))
+    (move,) = decide(seen)
+    (place,) = move.places
+    assert (place.offset, place.exact, move.missing) == (there, False, {})
+    (told,) = move.kept
+    assert f"it stays at offset {there}" in told
+    assert "whether the group had been moved by then is not known" in told
+
+
 def test_a_group_that_was_left_further_is_told_as_such_again():
     """The operation moves its other partitions; of this one it takes the flow's commit off the record."""
     before = with_commit(103, 13, sight(15, there=112))

@@ -243,6 +243,28 @@ def test_a_transaction_that_commits_offsets_is_waited_for_where_it_is_asked_for(
             consumer.close()
 
 
+def test_a_group_whose_first_offset_a_transaction_commits_just_now_is_left_alone(cluster_a, topic):
+    """Who asks for all that the group has is not told of a partition where it has nothing yet."""
+    name, group = topic("first"), "group-first"
+    create_topic(cluster_a, name, 2)
+    pending, free = TopicPartition(name, 0), TopicPartition(name, 1)
+    servers = {"bootstrap.servers": cluster_a.bootstrap_servers}
+    producer = confluent_kafka.Producer(servers | {"transactional.id": name})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    consumer = confluent_kafka.Consumer(servers | {"group.id": group, "enable.auto.commit": False})
+    next_ones = [confluent_kafka.TopicPartition(name, 0, 9)]
+    producer.send_offsets_to_transaction(next_ones, consumer.consumer_group_metadata(), 60)
+    consumer.close()
+    with connected(cluster_a) as a:
+        (late,) = commit_offsets(a, {group: {pending: Committed(5)}}, there={}).failed.values()
+        assert isinstance(late, ChangedError)
+        assert commit_offsets(a, {group: {free: Committed(5)}}, there={}).complete() == {group: None}
+        producer.commit_transaction(60)
+        found = fetch_offsets(a, [group], stable=True).complete()
+        assert found == {group: {pending: Committed(9), free: Committed(5)}}
+
+
 def _unanswered() -> None:
     raise LinkError(cluster="A", address="nowhere", reason="the broker has ended")
 

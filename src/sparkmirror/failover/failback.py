@@ -275,8 +275,8 @@ class Failback:
         )
 
     def _decided(self, operation: Operation, *, stable: bool = False, settled: bool = False) -> tuple[GroupMove, ...]:
-        seen, moved = Comparison.of(operation.facts), look.moved_by(operation)
-        return decided(self._forth, self._back, seen, moved, stable=stable, settled=settled)
+        seen = Comparison.of(operation.facts)
+        return decided(self._forth, self._back, seen, operation, stable=stable, settled=settled)
 
     def _release(self, operation: Operation) -> None:
         """Lets the flow from the cluster that came back go on, and applications write there."""
@@ -358,7 +358,7 @@ def decided(
     forth: Sides,
     back: Sides,
     seen: Comparison,
-    moved: frozenset[str] = frozenset(),
+    operation: Operation | None = None,
     *,
     stable: bool = False,
     settled: bool = False,
@@ -369,7 +369,7 @@ def decided(
         forth: the flow from the cluster that came back, and its clusters.
         back: the flow to it, and its clusters.
         seen: how the two were compared.
-        moved: the groups that the operation has moved already.
+        operation: that moves them, or has moved them.
         stable: whether transactions that commit offsets are waited for.
         settled: as in `HomewardSight`.
 
@@ -410,7 +410,8 @@ def decided(
             absent=absent,
             empty=ends_of_empty(back.target, unmirrored, timeout_ms),
             there=there_now,
-            moved=moved,
+            moved=look.moved_by(operation),
+            unsure=look.unsure_in(operation),
             commits=_committed(back.store.state, there_now.offsets),
             lost={one.copy: one.offset for one in seen.lost},
             stood=_committed(forth.store.state, offsets),

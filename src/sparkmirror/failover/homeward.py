@@ -19,12 +19,12 @@ from dataclasses import dataclass, field, replace
 
 from sparkmirror.failover.moves import (
     APART,
-    USED,
     GroupMove,
     MovedPlace,
     Standing,
     left_out_as_absent,
     not_there,
+    used,
     used_since,
 )
 from sparkmirror.kafka.groups import Offsets
@@ -84,6 +84,7 @@ class HomewardSight:
         empty: the ends of partitions there that have no record.
         there: how the groups stand there.
         moved: the groups that the operation has moved already.
+        unsure: those of them of which nobody knows whether it has.
         commits: what the flow that goes there has committed there last, as it is on record.
         lost: by partition here, from which offset on its log has lost what had been copied into it.
         settled: whether all groups have been moved: where one stands by the operation's commit, it goes on there, also
@@ -106,6 +107,7 @@ class HomewardSight:
     empty: Mapping[TopicPartition, int] = field(default_factory=dict)
     there: Standing = field(default_factory=Standing)
     moved: frozenset[str] = frozenset()
+    unsure: frozenset[str] = frozenset()
     commits: Commits = field(default_factory=dict)
     lost: Mapping[TopicPartition, int] = field(default_factory=dict)
     stood: Commits = field(default_factory=dict)
@@ -206,7 +208,7 @@ def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Transla
     if group in sight.apart and found.before not in (NO_OFFSET, None if commit is None else commit.downstream):
         return replace(found, offset=found.before, used=True, text=APART)
     if group in sight.moved and used_since(found.before, placed.offset, commit):
-        return replace(found, offset=found.before, used=True, text=USED)
+        return used(found, sure=group not in sight.unsure)
     if sight.settled and commit == FlowCommit(found.before, found.committed.offset) and found.before < placed.offset:
         return replace(placed, offset=found.before)
     if placed.before > placed.offset:

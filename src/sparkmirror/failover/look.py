@@ -23,7 +23,7 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.moves import Sight, Standing
-from sparkmirror.failover.states import MOVED, MOVED_BEFORE, UNSETTLED
+from sparkmirror.failover.states import MOVED, MOVED_BEFORE, UNSETTLED, UNSURE
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import Committed, GroupListing, Offsets, fetch_offsets, list_groups
@@ -369,6 +369,7 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         parted={place: one.offset for place, one in changed.parted.items()},
         outdated=_outdated(state),
         unsettled=unsettled_in(operation),
+        unsure=unsure_in(operation),
     )
 
 
@@ -411,6 +412,11 @@ def _outdated(state: JournalState) -> frozenset[tuple[str, str]]:
 def moved_by(operation: Operation | None) -> frozenset[str]:
     """The groups that an operation has moved; what they have on the target then is theirs."""
     return frozenset(() if operation is None else operation.facts.get(MOVED, ()))
+
+
+def unsure_in(operation: Operation | None) -> frozenset[str]:
+    """The groups of which nobody knows whether an operation has moved them."""
+    return frozenset(() if operation is None else operation.facts.get(UNSURE, ()))
 
 
 def unsettled_in(operation: Operation | None) -> frozenset[TopicPartition]:

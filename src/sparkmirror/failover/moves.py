@@ -92,6 +92,7 @@ class Sight:
         recreated: source topics that were deleted and created again since they were copied.
         copy_recreated: source partitions of which the copy was: nothing of what was copied lies there.
         parted: where logs of the source part from what was copied of them.
+        unsure: groups of which nobody knows whether the operation has moved them; `moved` has them too.
         unsettled: source partitions of which more may have been copied than is on record, since the target's log could
             not be read.
     """
@@ -116,6 +117,7 @@ class Sight:
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
     absent: frozenset[TopicPartition] = frozenset()
     unsettled: frozenset[TopicPartition] = frozenset()
+    unsure: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,13 +239,16 @@ class GroupMove:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Where it has no translation and keeps what it has on the target, for people; nobody knows what it skips."""
+        """Where it keeps what it has on the target, and nobody knows what it skips, for people.
+
+        It has no translation there, or others have used it and nobody knows whether it had been moved by then.
+        """
         if self.hindrance:
             return ()
         return tuple(
             f"{self.group} at {place.partition} ({place.text}; it stays at offset {place.before})"
-            for place in self.left_out
-            if place.before != NO_OFFSET
+            for place in self.places
+            if place.before != NO_OFFSET and (place in self.left_out or place.text == MOVED_OR_NOT)
         )
 
     @property
@@ -430,7 +435,7 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
         return replace(found, offset=found.before, ahead=0, exact=True, skipped=0, used=True, text=LIVES_THERE)
     placed = found.before < there.offset or commit is not None  # what was left further has no commit of the flow's
     if group in sight.moved and placed and used_since(found.before, there.offset, commit):
-        return replace(found, offset=found.before, skipped=0, used=True, text=USED)
+        return used(replace(found, skipped=0), sure=group not in sight.unsure)
     left = found.before != NO_OFFSET and sight.left.has(group, found.partition, found.committed.offset)
     verdict = judge(found.before, FlowCommit(there.offset, found.committed.offset), commit, left=left)
     if verdict is Verdict.LEFT_BEHIND:
@@ -443,7 +448,7 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
 
 
 def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
-    """What is told of groups that keep what they had on the cluster that they go to, for want of a translation."""
+    """What is told of groups that keep what they have on the cluster that they go to, whatever they skip there."""
     return tuple(
         f"group {each} on {there} may skip records or read some again" for move in decided for each in move.kept
     )
@@ -452,6 +457,13 @@ def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
 LIVES_THERE = "it stands there, and its offset on the source is where the flow back has put it"
 APART = "a group of that name stands there and was not moved: its offset stays"
 USED = "committed there since the group was moved: left there"
+MOVED_OR_NOT = "others have committed there, and whether the group had been moved by then is not known"
+
+
+def used(found: MovedPlace, *, sure: bool) -> MovedPlace:
+    """The place where a group stands since others have committed there, whether it was moved by then or not."""
+    stays = replace(found, offset=found.before, used=True, text=USED)
+    return stays if sure else replace(stays, exact=False, text=MOVED_OR_NOT)
 
 
 def used_since(there: int, wanted: int, commit: FlowCommit | None) -> bool:

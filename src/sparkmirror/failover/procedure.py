@@ -41,6 +41,7 @@ from sparkmirror.failover.states import (
     MOVED,
     TRIED,
     UNSETTLED,
+    UNSURE,
     Kind,
     Step,
     following,
@@ -406,7 +407,8 @@ class Procedure:
     def settle_commits(self) -> None:
         """Puts on record which commits the target has taken that were tried when the command was broken off.
 
-        A group with another offset than it had before was moved: it stands there, or a consumer has gone on.
+        A group with another offset than it had before was moved: it stands there, or a consumer has gone on. Where it
+        stands at none of those that were tried, a consumer may as well have been there before.
 
         Raises:
             SparkmirrorError: the target cannot be asked.
@@ -419,16 +421,19 @@ class Procedure:
         groups = sorted({row[0] for row in rows})
         now = fetch_offsets(self._sides.target, groups, self._timeout_ms).complete()
         taken: dict[str, dict[TopicPartition, FlowCommit]] = {}
-        untouched = set(groups)
+        touched, landed = set(), set()
         for group, topic, number, before, offset, upstream in rows:
             place = TopicPartition(topic, number)
             taken.setdefault(group, {})[place] = FlowCommit(offset, upstream)
-            if now.get(group, {}).get(place, Committed(NO_OFFSET)).offset != before:
-                untouched.discard(group)
-        taken = {group: own for group, own in taken.items() if group not in untouched}
+            has = now.get(group, {}).get(place, Committed(NO_OFFSET)).offset
+            touched.update([group] * (has != before))
+            landed.update([group] * (has == offset))
+        taken = {group: own for group, own in taken.items() if group in touched}
+        unsure = look.unsure_in(operation) | (touched - landed)
         self._store.follow()
         self._store.write(*group_commits.records(self._store.state.committed, taken))
-        self._operator.note(**{MOVED: sorted({*taken, *look.moved_by(operation)}), TRIED: []})
+        moved = {*taken, *look.moved_by(operation)}
+        self._operator.note(**{MOVED: sorted(moved), UNSURE: sorted(unsure), TRIED: []})
 
     def commit(self, decide: Callable[[], Sequence[moves.GroupMove]]) -> None:
         """Commits on the target what is not there yet, and puts on record that the flow has done so.
@@ -468,11 +473,11 @@ class Procedure:
                 "command again: it goes on here)"
             )
         changing = sorted(name for name, why in in_use.items() if isinstance(why, ChangedError))
-        apart = sorted(move.group for move in decided if move.hindrance or (move.kept and not move.left))
+        apart = {move.group for move in decided if move.hindrance or (move.kept and not move.left)} | in_use.keys()
         self._operator.note(
             active=sorted(in_use.keys() - set(changing)),
             changing=changing,
-            **({} if self._homeward else {APART: apart}),
+            **({} if self._homeward else {APART: sorted(apart)}),
         )
 
     def _commit(self, decided: Sequence[moves.GroupMove]) -> dict[str, BrokerError | LinkError]:

@@ -108,7 +108,12 @@ applications are, since the flow is held: what is on record of these at the sour
 
 APART = "apart"
 """The fact that has the groups that an operation has found on the target too and not taken there, since they have
-members there, or have no translation: two groups of one name, for a failback too."""
+members there or are used by others, or have no translation: two groups of one name, for a failback too."""
+
+
+UNSURE = "unsure"
+"""The fact that has the groups of which nobody knows whether a command that was broken off has moved them: they have
+neither the offsets that they had before nor those that it was about to commit."""
 
 
 FORGOTTEN = "forgotten"

@@ -528,9 +528,7 @@ class BackDesk(Desk):
             flow=self._back.flow,
             operation=operation,
             partitions=look.with_doubt(known, doubt.in_doubt(self._back)),
-            moves=failback.decided(
-                self._sides, self._back, Comparison.of(operation.facts), look.moved_by(operation), settled=True
-            ),
+            moves=failback.decided(self._sides, self._back, Comparison.of(operation.facts), operation, settled=True),
         )
 
     def _check_clusters(self) -> None:

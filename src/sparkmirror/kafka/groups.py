@@ -301,7 +301,7 @@ def _unchanged(
     pieces = {node: [own] if many else [[name] for name in own] for node, own in coordinators.items()}
     settled: dict[str, Answer[str, None]] = {}
     for piece, answer in _in_turn(
-        cluster, pieces, lambda some: _fetch_request(some, many=many, stable=waits), deadline, lost=lost
+        cluster, pieces, lambda some: _fetch_request(some, many=many, stable=waits, wanted=wanted), deadline, lost=lost
     ):
         if isinstance(answer, LinkError):
             settled |= {name: Answer(key=name, link=answer, final=answer.lasting) for name in piece}
@@ -421,12 +421,28 @@ def _describe_request(groups: Sequence[str]) -> Any:
     return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=_DEAD_DESCRIBE)
 
 
-def _fetch_request(groups: Sequence[str], *, many: bool, stable: bool) -> Any:
+def _fetch_request(
+    groups: Sequence[str], *, many: bool, stable: bool, wanted: Mapping[str, Offsets] | None = None
+) -> Any:
+    """Asks for what groups have in the partitions that are wanted of them; without, in all where they have anything.
+
+    Only of a partition that is named brokers say that a transaction commits the group's first offset there.
+    """
     wire = OffsetFetchRequest.OffsetFetchRequestGroup
+    single, several = OffsetFetchRequest.OffsetFetchRequestTopic, wire.OffsetFetchRequestTopics
+
+    def topics(name: str, kind: Any) -> list[Any] | None:
+        if wanted is None:
+            return None
+        partitions: dict[str, list[int]] = defaultdict(list)
+        for place in sorted(wanted[name]):
+            partitions[place.topic].append(place.partition)
+        return [kind(name=topic, partition_indexes=numbers) for topic, numbers in partitions.items()]
+
     return OffsetFetchRequest(
         group_id=groups[0],
-        topics=None,
-        groups=[wire(group_id=name, member_id=None, member_epoch=-1, topics=None) for name in groups],
+        topics=topics(groups[0], single),
+        groups=[wire(group_id=name, member_id=None, member_epoch=-1, topics=topics(name, several)) for name in groups],
         require_stable=stable,
         min_version=_BATCHED_FETCH if many else 2,
         max_version=_NAMES_FETCH if many else _BATCHED_FETCH - 1,
