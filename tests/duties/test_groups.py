@@ -61,7 +61,7 @@ SHARE_THERE = replace(READERS, target={"readers": GroupListing(name="readers", k
         (replace(READERS, maps={HERE: straight(100, 50, NO_OFFSET)}), Standing.UNSETTLED),
         (replace(at(90), maps={HERE: EMPTY}, empty={HERE: 3}), Standing.TRANSLATED),
         (replace(with_target(3, observed=at(90)), maps={HERE: EMPTY}, empty={HERE: 3}), Standing.LEVEL),
-        (replace(at(91), maps={HERE: EMPTY}, empty={HERE: 3}), Standing.NOTHING_MIRRORED),
+        (replace(at(91), maps={HERE: EMPTY}, empty={HERE: 3}), Standing.AHEAD),
         (replace(at(90), maps={HERE: EMPTY}), Standing.NOTHING_MIRRORED),
         (replace(at(120), empty={HERE: 3}), Standing.TRANSLATED),
         (at(151), Standing.AHEAD),

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 import confluent_kafka
 import pytest
+from kafka.errors import KafkaConnectionError
+from kafka.future import Future
+from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.consumer import OffsetCommitRequest
 
 from sparkmirror.config import ClientSettings
 from sparkmirror.errors import BrokerError, FencedError, LinkError
@@ -27,7 +32,7 @@ from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.lab.jars import OLDEST_KAFKA_VERSION, jars
 from sparkmirror.model import TopicPartition
 from sparkmirror.spark.gateway import Gateway
-from tests.flow.running import create_topic, until
+from tests.flow.running import commit, create_topic, until
 
 pytestmark = pytest.mark.kafka
 
@@ -263,6 +268,40 @@ def test_a_group_whose_first_offset_a_transaction_commits_just_now_is_left_alone
         producer.commit_transaction(60)
         found = fetch_offsets(a, [group], stable=True).complete()
         assert found == {group: {pending: Committed(9), free: Committed(5)}}
+
+
+def test_a_commit_whose_answer_is_lost_is_not_sent_again_before_another_look(cluster_a, topic, monkeypatch):
+    """The connection breaks when the broker has taken it, and a consumer goes on at once."""
+    name, group = topic("lost"), topic("group-lost")
+    create_topic(cluster_a, name, 1)
+    place, sent = TopicPartition(name, 0), []
+    with connected(cluster_a) as a:
+        send = a.connections.send
+
+        def breaks(request: Any, *args: Any, **named: Any) -> Any:
+            answer = send(request, *args, **named)
+            if not isinstance(request, OffsetCommitRequest):
+                return answer
+            sent.append(request)
+            lost = Future()
+            answer.add_callback(lambda _: commit(cluster_a, group, name, {0: 15}))
+            answer.add_callback(lambda _: lost.failure(KafkaConnectionError("broken")))
+            return lost
+
+        monkeypatch.setattr(a.connections, "send", breaks)
+        (failure,) = commit_offsets(a, {group: {place: Committed(10)}}, there={}).failed.values()
+        assert isinstance(failure, ChangedError)
+        assert (failure.tried, len(sent)) == (True, 1)
+        assert fetch_offsets(a, [group]).complete()[group][place].offset == 15
+
+
+def test_a_request_that_may_not_leave_late_waits_for_no_connection(cluster_a):
+    node = cluster_a.brokers[0].node
+    with connected(cluster_a) as a:
+        with pytest.raises(LinkError, match="may not leave late was not sent"):
+            a.run(a.exchange_once, ListGroupsRequest(states_filter=[], types_filter=[]), node, 10_000, lambda: False)
+        answer = a.run(a.exchange_once, ListGroupsRequest(states_filter=[], types_filter=[]), node, 10_000)
+        assert answer.error_code == 0
 
 
 def _unanswered() -> None:

@@ -83,7 +83,7 @@ def test_a_group_that_is_level_goes_to_where_the_target_ended_before_anything_is
     empty = offsets(position=100)
     assert translate(empty, 100, OLD) == Translated(90, Place.TAKEN_OVER)
     assert translate(empty, 60, OLD) == Translated(45, Place.APPROXIMATE)
-    assert translate(empty, 101, OLD) == NotYet(Reason.NOTHING_MIRRORED)
+    assert translate(empty, 101, OLD) == NotYet(Reason.AHEAD)
 
 
 def test_what_the_flow_itself_copied_before_a_hand_over_stays_exact():

@@ -237,7 +237,9 @@ def test_a_flow_that_has_not_come_so_far_waits_whatever_the_other_one_knows():
     here = offset_map([(0, 0, 5)], 5)
     back = FlowBack(offsets=offset_map([(5, 5, 5)], 10))
     assert ask(here, 7, back) == NotYet(Reason.AHEAD)
-    assert ask(offset_map([], NO_OFFSET), 7, back) == Translated(7, Place.RECORD)
+    assert ask(offset_map([], 7), 7, back) == Translated(7, Place.RECORD)
+    for position in (NO_OFFSET, 0, 6):  # it has not passed what lies before: others' records may be among it
+        assert ask(offset_map([], position), 7, back) == NotYet(Reason.AHEAD)
 
 
 @pytest.mark.parametrize(("committed", "alone", "with_back"), [(10, 40, 0), (35, 15, 15), (60, 0, 0)])

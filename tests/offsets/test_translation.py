@@ -142,7 +142,7 @@ def test_a_place_that_the_target_has_not_told_yet_is_not_guessed():
 def plainly(lies: list[tuple[int, int]], position: int, committed: int) -> Translation:
     """What the list of (source, target) says: the first record from the offset on, else the place after the last."""
     if not lies:
-        return NotYet(Reason.NOTHING_MIRRORED)
+        return NotYet(Reason.NOTHING_MIRRORED if committed <= position else Reason.AHEAD)
     for source, target in lies:
         if source >= committed:
             place = Place.RECORD if source == committed else Place.FIRST if committed < lies[0][0] else Place.NEXT
@@ -175,7 +175,7 @@ def test_every_offset_leads_where_a_list_of_all_records_says(gaps, source, targe
             segments.append((number, source, target))
         lies.append((source, target))
     position = source + 1 + behind
-    offsets = mapped(segments, (len(lies) - 1, source, target), position) if lies else mapped([], (-1, -1, -1), 0)
+    offsets = mapped(segments, (len(lies) - 1, source, target), position) if lies else mapped([], (-1, -1, -1), position)
     for committed in range(position + 5):
         assert translate(offsets, committed) == plainly(lies, position, committed), committed
     for committed in range(target + 5):

@@ -26,7 +26,7 @@ from typing import Any
 from sparkmirror.copy import orders
 from sparkmirror.copy.orders import NO_ORDERS, Orders
 from sparkmirror.kafka.journal import Entry
-from sparkmirror.model import NOTHING, UNKNOWN, Copied, LastRecord, Reached, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NOTHING, UNKNOWN, Copied, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.offsets.recovery import UNKNOWN_MS, RecoveryPoint
 
 RUN_KEY = json.dumps(["run"])
@@ -47,6 +47,7 @@ class Handed:
         reached: how far the target's log is known to go.
         settled: whether everything that was sent is acknowledged; not so only beside an error.
         recovery_ms: the recovery point, see ``offsets.recovery``.
+        copies_end: as in the plan.
     """
 
     position: int
@@ -61,6 +62,7 @@ class Handed:
     epoch_on_record: int = -1
     reached: Reached = UNKNOWN
     recovery_ms: int = UNKNOWN_MS
+    copies_end: int = NO_OFFSET
 
 
 def run_value(run: str) -> str:
@@ -129,6 +131,7 @@ def handover_entries(run: str, shift: str, handed: dict[TopicPartition, Handed])
             h.settled,
             *_epochs(h),
             h.recovery_ms,
+            h.copies_end,
         ]
         for p, h in handed.items()
     ]
@@ -246,5 +249,6 @@ def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
         epoch_on_record=more[1],
         reached=Reached(*more[2]),
         recovery_ms=more[3],
+        copies_end=more[4],
     )
     return TopicPartition(topic, partition), handed

@@ -112,6 +112,7 @@ class Handover:
                 partition.epoch_on_record = partition.epoch_met = plan.epoch_on_record
                 partition.footing.reached = plan.reached
                 partition.recovery.point_ms = plan.recovery_ms
+                partition.copies_end = plan.copies_end
                 partition.begin(plan.position, plan.sequence, plan.last, opened=plan.opened)
         else:
             partition.base = handed.copied
@@ -119,6 +120,7 @@ class Handover:
             partition.epoch_on_record = partition.epoch_met = handed.epoch_on_record
             partition.footing.reached = handed.reached
             partition.recovery.point_ms = handed.recovery_ms
+            partition.copies_end = handed.copies_end
             partition.begin(handed.position, handed.sequence, handed.last, opened=handed.opened)
             partition.unsettled = not handed.settled
             if handed.error:
@@ -143,6 +145,7 @@ class Handover:
                 epoch_on_record=p.epoch_on_record,
                 reached=p.footing.reached,
                 recovery_ms=p.recovery.point_ms,
+                copies_end=p.copies_end,
             )
             for p in partitions
         }

@@ -57,6 +57,7 @@ class PartitionPlan:
         anew: whether the writer epoch begins where source or target are not what older epochs knew, see `Segment`.
         reached: how far the target's log is known to go; a leader that has less is not written to.
         recovery_ms: the recovery point so far, see ``offsets.recovery``.
+        copies_end: the source offset behind the last copy of the flow the other way that was met, or `NO_OFFSET`.
         carried: ids of the clusters whose records, mirrored into the source, this writer epoch may carry on.
         homeward: whether the source topic is a copy of the target topic, of which only what others wrote goes there.
     """
@@ -81,6 +82,7 @@ class PartitionPlan:
     reached: Reached = UNKNOWN
     last: LastRecord = NO_RECORD
     recovery_ms: int = UNKNOWN_MS
+    copies_end: int = NO_OFFSET
     carried: tuple[str, ...] = ()
     homeward: bool = False
 

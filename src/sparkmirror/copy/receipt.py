@@ -33,7 +33,7 @@ class Receipt:
         settled: whether every batch that was sent is acknowledged, or refused for sure. If not, the target may have
             more than ``position`` says, and the partition has to be taken over.
         leader_epoch: of the source's batch left of the position, or of a later one; -1 if nobody knows.
-        epoch_on_record, anew, reached, last: as in the plan.
+        epoch_on_record, anew, reached, last, copies_end: as in the plan.
         recovery_ms: the recovery point, see ``offsets.recovery``.
         first_source, last_source, first_target, last_target: offsets copied in this shift, or `NO_OFFSET`.
         records, bytes: copied in this shift.
@@ -60,6 +60,7 @@ class Receipt:
     reached: Reached = UNKNOWN
     last: LastRecord = NO_RECORD
     recovery_ms: int = UNKNOWN_MS
+    copies_end: int = NO_OFFSET
     first_source: int = NO_OFFSET
     last_source: int = NO_OFFSET
     first_target: int = NO_OFFSET
@@ -99,6 +100,7 @@ def _receipt(partition: PartitionCopy, started: bool) -> Receipt:
         reached=partition.footing.reached,
         last=partition.last,
         recovery_ms=partition.recovery.point_ms,
+        copies_end=partition.copies_end,
         first_source=tally.first_source,
         last_source=tally.last_source,
         first_target=tally.first_target,

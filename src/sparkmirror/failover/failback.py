@@ -208,7 +208,12 @@ class Failback:
         operation = self._put_aside(self._compare_again(newest))
         if not operation.facts.get(COMMITTING):
             self._await_flow_back(began + LANDED_SECONDS, before)
-        self._procedure.commit(lambda: self._decided(operation, stable=True))
+        self._procedure.commit(self._decided_now)
+
+    def _decided_now(self) -> tuple[GroupMove, ...]:
+        newest = self._operator.operation
+        assert newest is not None  # it was begun
+        return self._decided(newest, stable=True)
 
     def _round_of_groups(self) -> GroupsSeen | None:
         """What the newest round of the flow back's duties has said of groups."""

@@ -10,7 +10,7 @@ target, since it may have lost the end of a log.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -452,14 +452,16 @@ class Procedure:
             self._operator.note(**{COMMITTING: True})
         wanted = sum(bool(move.missing) for move in by_group.values())
         refused = self._commit(tuple(by_group.values()))
-        for _ in range(LOOKS_AGAIN):
+        # In a failback what a group has there is of no use once it has left, so nothing would keep it on another look.
+        for looks_left in reversed(range(1 + (0 if self._homeward else LOOKS_AGAIN))):
+            if tried := {name for name, why in refused.items() if isinstance(why, ChangedError) and why.tried}:
+                self.settle_commits()  # it may have been moved, and knows these groups as such from now on
+                refused = self._once_more(tried, decide, by_group, refused)
             changed = {name for name, why in refused.items() if isinstance(why, ChangedError)}
-            if not changed or not all(map(_is_in_use, refused.values())):
+            if not looks_left or not changed or not all(map(_is_in_use, refused.values())):
                 break
             time.sleep(ASK_SECONDS)
-            again = tuple(move for move in decide() if move.group in changed)
-            by_group |= {move.group: move for move in again}
-            refused = {name: why for name, why in refused.items() if name not in changed} | self._commit(again)
+            refused = self._once_more(changed, decide, by_group, refused)
         decided = tuple(by_group.values())
         in_use = {name: why for name, why in refused.items() if _is_in_use(why)}
         failed = {name: why for name, why in refused.items() if name not in in_use}
@@ -479,6 +481,18 @@ class Procedure:
             changing=changing,
             **({} if self._homeward else {APART: sorted(apart)}),
         )
+
+    def _once_more(
+        self,
+        groups: Collection[str],
+        decide: Callable[[], Sequence[moves.GroupMove]],
+        by_group: dict[str, moves.GroupMove],
+        refused: Mapping[str, BrokerError | LinkError],
+    ) -> dict[str, BrokerError | LinkError]:
+        """Decides and commits for some groups again; gives all that refuse now."""
+        again = tuple(move for move in decide() if move.group in groups)
+        by_group |= {move.group: move for move in again}
+        return {name: why for name, why in refused.items() if name not in groups} | self._commit(again)
 
     def _commit(self, decided: Sequence[moves.GroupMove]) -> dict[str, BrokerError | LinkError]:
         """Commits what these groups lack on the target; gives why some refused, and stops at what has to be mended."""
@@ -507,7 +521,7 @@ class Procedure:
         left = with_left(self._store.state.left, {move.group: move.left for move in moved}, now_ms())
         self._store.write([*written, *left], tombstones=gone)
         moved_so_far = {*(move.group for move in moved), *look.moved_by(self._operator.operation)}
-        open_ones = {name for name, why in failed.items() if not _is_in_use(why)}
+        open_ones = {name for name, why in failed.items() if not _is_in_use(why) or getattr(why, "tried", False)}
         operation = self._operator.operation
         tried = [] if operation is None else [row for row in operation.facts.get(TRIED, []) if row[0] in open_ones]
         self._operator.note(**{MOVED: sorted(moved_so_far), TRIED: tried})

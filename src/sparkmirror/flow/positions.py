@@ -205,6 +205,7 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         ),
         anew=place.anew,
         recovery_ms=_recovery_ms(source, place, known),
+        copies_end=_copies_end(known.progress.get(source), topic_id, place.position),
     ).with_facts(known.targets[target.topic])
     resumed, progress = known.resumed.get(source), known.progress.get(source)
     plan = replace(plan, reached=_reached(plan, resumed, progress))
@@ -269,6 +270,13 @@ def is_dead(begun: Begun, position: int, leader_epoch: int, *, anew: bool) -> bo
     if anew and (leader_epoch < 0 or begun.offset >= position):
         return True
     return 0 <= leader_epoch < begun.epoch
+
+
+def _copies_end(before: Progress | None, topic_id: str, position: int) -> int:
+    """Up to where copies of the flow the other way were met; those behind the position are met again."""
+    if before is None or (topic_id and before.topic_id and before.topic_id != topic_id):
+        return NO_OFFSET
+    return min(before.copies_end, position)
 
 
 def _recovery_ms(source: TopicPartition, place: _Place, known: Known) -> int:

@@ -115,6 +115,7 @@ def going_on(plan: PartitionPlan, receipt: Receipt) -> PartitionPlan:
         reached=receipt.reached,
         last=receipt.last,
         recovery_ms=receipt.recovery_ms,
+        copies_end=receipt.copies_end,
     )
 
 

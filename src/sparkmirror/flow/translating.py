@@ -251,7 +251,8 @@ class Translator:
         both = back.copies.keys() & maps.keys()
         shared = {origin: wanted[place] for place, origin in origins.items() if origin in both}
         if reverse:
-            met = {origin: one.copies_end for origin, one in copied.items()}
+            now = self._sides.store.state.progress  # as of the maps: a lane may have met more since the first look
+            met = {origin: now[origin].copies_end for origin in shared if origin in now}
             open_ones = self._flow_back.under_way(shared, back.copies, met)
         else:
             level = {

@@ -132,6 +132,30 @@ class Cluster:
             except Exception as failure:
                 raise self.link_error(failure) from failure
 
+    async def exchange_once(
+        self, request: Any, node: int, timeout_ms: int, allowed: Callable[[], bool] = lambda: True
+    ) -> Any:
+        """Like `exchange`, but the request leaves at most once, and only on a connection that takes it at once.
+
+        Args:
+            request: for what a broker must not be told late, or again.
+            node: the broker.
+            timeout_ms: milliseconds for the answer, and before that for a connection.
+            allowed: asked right before the request leaves.
+
+        Raises:
+            LinkError: it was not allowed any more, no connection, a broken one, or no answer in time.
+        """
+        if not self.connections.takes_at_once(node):
+            await self.ping(node, timeout_ms)
+        if not self.connections.takes_at_once(node) or not allowed():
+            reason = f"broker {node} took too long to connect: a request that may not leave late was not sent"
+            raise LinkError(cluster=self.alias, address=self.address, reason=reason)
+        try:
+            return await self.connections.send(request, node, request_timeout_ms=timeout_ms)
+        except Exception as failure:
+            raise self.link_error(failure) from failure
+
     async def _find_brokers(self, timeout_ms: int) -> None:
         """Asks for the brokers: one may have come back since the metadata was read."""
         answer = await self.exchange(MetadataRequest(topics=[], allow_auto_topic_creation=False), None, timeout_ms)

@@ -28,7 +28,9 @@ from sparkmirror.errors import BrokerError, FencedError, LinkError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import name_of
 from sparkmirror.kafka.leaders import together
+from sparkmirror.kafka.ownership import Moment, this_moment
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, repeat
+from sparkmirror.kafka.store import AT_ONCE_SECONDS
 from sparkmirror.model import NO_OFFSET, TopicPartition
 
 P = TypeVar("P")
@@ -44,6 +46,12 @@ KEYS_AT_ONCE = 500
 CHECKED_AT_ONCE = 8
 """Groups of one coordinator that are looked at once more before the first of them is committed: few, since what a
 consumer commits between that look and the commit is lost."""
+
+FRESH_SECONDS = 3.0
+"""So old the look may be when the commit leaves. A broker that does not answer makes the look at all others old."""
+
+LOOKS, QUICK_SECONDS = 3, 0.5
+"""A look that took longer is repeated, without the brokers that it has waited for, so many times at most."""
 
 ATTEMPT_MS = 10_000
 """For one answer of a coordinator: after that it is looked up anew."""
@@ -100,7 +108,16 @@ Offsets = Mapping[TopicPartition, Committed]
 
 
 class ChangedError(LinkError):
-    """A group has been given other offsets since it was looked at: what was decided then may not be right any more."""
+    """A group has been given other offsets since it was looked at: what was decided then may not be right any more.
+
+    Attributes:
+        tried: whether a request of ours may have reached the coordinator before: its answer was lost.
+    """
+
+    def __init__(self, *, cluster: str, address: str, group: str, tried: bool) -> None:
+        self.tried = tried
+        reason = f"group {group} has been given other offsets since it was looked at, or is about to be"
+        super().__init__(cluster=cluster, address=address, reason=reason, lasting=True)
 
 
 class Member(NamedTuple):
@@ -261,20 +278,38 @@ def commit_offsets(
             return _commit_request(name, offsets[name])
 
         for some in [coordinators] if unchanged is None else _portions(coordinators, CHECKED_AT_ONCE):
-            ready = some
+            ready, sure = some, prove
             if unchanged is not None:
-                if prove is not None and (failure := _unproven(cluster, prove)):  # now, since it may take long
-                    lost |= dict.fromkeys(some, failure)
-                settled = unchanged(some, deadline, lost)
+                for _ in range(LOOKS):
+                    if prove is not None and (failure := _unproven(cluster, prove)):  # now, since it may take long
+                        lost |= dict.fromkeys(some, failure)
+                    looked = this_moment()
+                    settled = unchanged(some, deadline, lost)
+                    if this_moment().seconds_since(looked) < QUICK_SECONDS:
+                        break
                 yield from settled.values()
                 ready = {node: [name for name in own if name not in settled] for node, own in some.items()}
-            for name, answer in _in_turn(cluster, ready, request, deadline, prove, lost):
+                sure = partial(_prove_fresh, cluster, looked, prove)
+            for name, answer in _in_turn(cluster, ready, request, deadline, sure, lost, once=True):
                 if isinstance(answer, LinkError):
                     yield Answer(key=name, link=answer, final=answer.lasting)
                 else:
                     yield _read_committed(name, answer)
 
     return repeat(list(offsets), ask, _explaining(cluster, "READ"), timeout_ms, cluster.backoff)
+
+
+def _prove_fresh(cluster: Cluster, looked: Moment, prove: Callable[[], None] | None) -> None:
+    """Sees that the look at groups is not old; after the proof, which may take long.
+
+    Raises:
+        LinkError: it is.
+    """
+    if prove is not None:
+        prove()
+    if this_moment().seconds_since(looked) > FRESH_SECONDS:
+        reason = f"the look at what groups have is more than {FRESH_SECONDS:g} s old, since a broker does not answer"
+        raise LinkError(cluster=cluster.alias, address=cluster.address, reason=reason)
 
 
 def _portions(coordinators: Mapping[int, Sequence[str]], size: int) -> Iterator[dict[int, Sequence[str]]]:
@@ -317,8 +352,9 @@ def _unchanged(
             elif one.code == UNSTABLE or any(
                 _at(now, place) not in [_at(each, place) for each in known] for place in new
             ):
-                reason = f"group {one.key} has been given other offsets since it was looked at, or is about to be"
-                failure = ChangedError(cluster=cluster.alias, address=cluster.address, reason=reason, lasting=True)
+                failure = ChangedError(
+                    cluster=cluster.alias, address=cluster.address, group=one.key, tried=one.key in sent
+                )
                 settled[one.key] = Answer(key=one.key, link=failure, final=True)
     return settled
 
@@ -334,11 +370,14 @@ def _in_turn(
     deadline: Deadline,
     prove: Callable[[], None] | None = None,
     lost: dict[int, LinkError] | None = None,
+    *,
+    once: bool = False,
 ) -> Iterator[tuple[P, Any]]:
     """Each coordinator's pieces one after the other, all coordinators at once: a piece, and its answer or `LinkError`.
 
     One that does not answer is asked nothing more, and its failure stands for the rest: each would cost a wait. What is
-    known of such in ``lost`` counts, and comes there.
+    known of such in ``lost`` counts, and comes there. With ``once`` a request is not sent again where its connection
+    breaks, nor later than `AT_ONCE_SECONDS` after the proof.
     """
     lost = {} if lost is None else lost
     for row in zip_longest(*pieces.values()):
@@ -346,10 +385,16 @@ def _in_turn(
         if prove is not None and not wanted.keys() <= lost.keys():
             lost.update(dict.fromkeys(pieces, failure) if (failure := _unproven(cluster, prove)) else {})
         requests = {node: request(piece) for node, piece in wanted.items() if node not in lost}
-        found = cluster.run(together, cluster, requests, min(deadline.attempt_ms, ATTEMPT_MS)) if requests else {}
+        allowed = partial(_is_fresh, this_moment()) if once else None
+        attempt_ms = min(deadline.attempt_ms, ATTEMPT_MS)
+        found = cluster.run(together, cluster, requests, attempt_ms, allowed) if requests else {}
         lost.update({node: answer for node, answer in found.items() if isinstance(answer, LinkError)})
         for node, piece in wanted.items():
             yield piece, lost[node] if node in lost else found[node]
+
+
+def _is_fresh(proven: Moment) -> bool:
+    return this_moment().seconds_since(proven) <= AT_ONCE_SECONDS
 
 
 def _unproven(cluster: Cluster, prove: Callable[[], None]) -> LinkError | None:

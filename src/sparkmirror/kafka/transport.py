@@ -311,6 +311,13 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
             connection.init_future.add_callback(lambda _: self._turned_away.pop(node_id, None))
         return connection
 
+    def takes_at_once(self, node_id: Any) -> bool:
+        """Whether a request to a broker would go to its socket now, and not wait for a connection or behind others."""
+        known = self._conns.get(node_id)
+        if known is None or known.initializing or known.paused or not known.connected:
+            return False
+        return not known._reauth.is_reauthenticating and not known.transport._write_buffer
+
     def _others_may_do(self, node_id: Any) -> bool:
         """Whether there are bootstrap servers that have not failed, such as one with a newer certificate."""
         brokers = self.cluster.bootstrap_brokers() if self.cluster.is_bootstrap(node_id) else ()

@@ -120,8 +120,8 @@ def translate(offsets: OffsetMap, committed: int, inherited: Inherited | None = 
         if committed == inherited.until and _begins_behind(offsets, committed) and inherited.end != NO_OFFSET:
             return Translated(inherited.end, Place.TAKEN_OVER)
     first = offsets.first()
-    if first is None:
-        return NotYet(Reason.NOTHING_MIRRORED)
+    if first is None:  # what lies before the position is no record, or came by the flow the other way
+        return NotYet(Reason.NOTHING_MIRRORED if committed <= max(offsets.position, 0) else Reason.AHEAD)
     if committed < first.source:
         return _at(first.target, Place.FIRST)
     found = offsets.source_to_target(committed)
