@@ -63,6 +63,7 @@ _handed = st.builds(
     epoch_on_record=st.integers(-1, 99),
     reached=st.builds(Reached, st.integers(-1, 99), _longs),
     recovery_ms=_longs,
+    copies_end=_longs,
 )
 _handovers = st.dictionaries(st.builds(TopicPartition, st.text(max_size=8), st.integers(0, 99)), _handed, max_size=8)
 

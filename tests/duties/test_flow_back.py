@@ -39,6 +39,13 @@ def test_a_flow_back_that_is_to_go_on_further_on_brings_nothing_that_lies_before
     assert brought(state, MAP, THERE).offsets.position == position
 
 
+@pytest.mark.parametrize(("parted", "position", "ends"), [(None, 70, 69), (65, 65, 64), (0, 0, None), (80, 70, 69)])
+def test_a_flow_back_goes_back_to_where_a_log_parts_from_what_it_has_copied(parted, position, ends):
+    found = brought(JournalState(), MAP, THERE, parted=parted).offsets
+    last = found.end()
+    assert (found.position, None if last is None else last.source) == (position, ends)
+
+
 def test_a_flow_back_without_a_position_brings_all_that_the_other_cluster_has():
     assert brought(JournalState(), offset_map([], NO_OFFSET), THERE).offsets.position == 0
 

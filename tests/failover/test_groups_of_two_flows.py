@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,44 @@ def test_no_group_goes_over_records_of_a_partition_with_which_the_flow_back_has_
         mirror.stop_in_time()
 
 
+def test_no_group_goes_by_positions_in_a_topic_that_is_another_one_by_now(cluster_a, cluster_b, topic, tmp_path):
+    """The flow back is stopped when the topic is deleted and created again on the cluster that it copies."""
+    name, both = topic("anew"), (cluster_a, cluster_b)
+    group = f"{name}-g"
+    for each in both:
+        create_topic(each, name, 1)
+    settings = {
+        "replication.policy.class": IDENTITY,
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+        "refresh.topics.interval.seconds": "1",
+        "groups": f"{name}-.*",
+        "tasks.max": "1",
+    }
+    flows = {f"{name}->b": name, f"b->{name}": name}
+    file = write_file(tmp_path / "mm2.properties", {name: cluster_a, "b": cluster_b}, flows, settings)
+    with Running(file, log=tmp_path / "forth.log", options=("--flow", f"{name}->b")) as mirror:
+        with Running(file, log=tmp_path / "back.log", options=("--flow", f"b->{name}")) as back:
+            plain(cluster_a, name, 5, 0, born="a")
+            plain(cluster_b, name, 20, 0, born="b")
+            on_both(both, name, 25)
+            back.stop_in_time()
+        for future in admin_of(cluster_b).delete_topics([name]).values():
+            future.result(60)
+        until(lambda: not ends(cluster_b, name), "the topic is gone")
+        create_topic(cluster_b, name, 1)
+        until(lambda: values(cluster_b, name) == [f"a-{number}" for number in range(5)], "copied again", 240)
+        plain(cluster_b, name, 5, 0, born="new")
+        plain(cluster_a, name, 5, 0, born="late")
+        until(lambda: len(values(cluster_b, name)) == 15, "the last ones are copied", 240)
+        commit(cluster_a, group, name, {0: ends(cluster_a, name)[0]})
+        until(lambda: committed(cluster_b, group, name), "the group is there", 240)
+        time.sleep(ROUNDS_SECONDS)
+        assert next_of(cluster_b, name, {group: ""}) == {group: "new-0"}
+        mirror.stop_in_time()
+
+
 def go_over_nothing(
     cluster_a: LabCluster, cluster_b: LabCluster, name: str, tmp_path: Path, *, begun: bool, time_ms: int = 0
 ) -> None:
@@ -237,6 +276,7 @@ def go_over_nothing(
     with (
         Running(file, log=tmp_path / "forth.log", options=forth) as mirror,
         Running(file, log=tmp_path / "back.log", options=back) as other,
+        ExitStack() as again,
     ):
         if begun:
             transact(cluster_a, name, "a", 0, 10)
@@ -256,6 +296,12 @@ def go_over_nothing(
             time.sleep(ROUNDS_SECONDS)
             log = read(cluster_b, name)
             assert next_records(cluster_b, group, name, log) == {0: b"plain-0"}
+            if time_ms:  # what the flow back has met is on record, also when it begins anew
+                other.stop_in_time()
+                anew = again.enter_context(Running(file, log=tmp_path / "again.log", options=back))
+                until(lambda: "1 lane" in anew.output, "it runs again", 240)
+                time.sleep(ROUNDS_SECONDS)
+                assert next_records(cluster_b, group, name, read(cluster_b, name)) == {0: b"plain-0"}
             said = sparkmirror("offsets", file, *forth, "--group", group, "--json")
             (place,) = json.loads(said.stdout)["partitions"]
             assert place["offset"] is None or place["offset"] <= log[0][count].offset, said.stdout
@@ -267,7 +313,8 @@ def go_over_nothing(
         until(lambda: committed(cluster_b, last, name), "groups are translated again", 240)
         assert next_of(cluster_b, name, {group: "", last: ""}) == {group: "plain-0", last: "end"}
         mirror.stop_in_time()
-        other.stop_in_time()
+        if not time_ms:
+            other.stop_in_time()
 
 
 def plain(

@@ -207,6 +207,31 @@ def test_a_target_that_loses_copies_after_the_flow_was_stopped(topic, tmp_path, 
                 mirror.stop(seconds=60)
 
 
+@pytest.mark.parametrize("kind", ["switchover", "failover"])
+def test_a_target_that_loses_copies_after_groups_were_moved(topic, tmp_path, kind):
+    """The command has died before it looked at them there, and applications have written at the offsets since."""
+    with start("home") as a, start("away") as b:
+        home = Torn(a, b, topic("moved"), tmp_path, kept=True)
+        name = home.name
+        idle = ("--wait-for-idle", "1") if kind == "switchover" else ("--force",)
+        words = ("--from", name, "--to", "b", "--yes", "--report", str(tmp_path), *idle)
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            home.copied()
+            died(begun(home.file, kind, *words, dies_in=Step.VERIFYING))
+            assert committed(b, f"{name}-10", name) == {0: 10}
+            home.tear()
+            done = sparkmirror(kind, home.file, *words)
+            said = " ".join((done.stdout + done.stderr).split())
+            assert done.returncode == 1, said
+            assert "3 records known to be missing" in said
+            assert f"b has lost the end of its copies of {name}-0 since groups were moved" in said
+            groups = {end: int(end.partition("-")[0]) for end in home.firsts}
+            assert {end: committed(b, f"{name}-{end}", name)[0] for end in groups} == {
+                end: min(offset, CUT) for end, offset in groups.items()
+            }
+            mirror.stop(seconds=60)
+
+
 def taken(cluster: LabCluster, group: str, name: str, offsets: dict[int, int]) -> bool:
     """Commits for a group, if its coordinator can take that yet: the cluster has just been started."""
     try:

@@ -175,7 +175,9 @@ def test_every_offset_leads_where_a_list_of_all_records_says(gaps, source, targe
             segments.append((number, source, target))
         lies.append((source, target))
     position = source + 1 + behind
-    offsets = mapped(segments, (len(lies) - 1, source, target), position) if lies else mapped([], (-1, -1, -1), position)
+    offsets = (
+        mapped(segments, (len(lies) - 1, source, target), position) if lies else mapped([], (-1, -1, -1), position)
+    )
     for committed in range(position + 5):
         assert translate(offsets, committed) == plainly(lies, position, committed), committed
     for committed in range(target + 5):

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.lost_copies import lost_copies
+from sparkmirror.duties.lost_copies import lost_copies, lost_sources
 from sparkmirror.duties.rings import NOWHERE, Rings
 from sparkmirror.duties.topics import homeward, original_of, remote_topic, wanted
 from sparkmirror.duties.under_way import Level, is_level, on_record, under_way
@@ -56,7 +56,8 @@ class Back:
         tried: commits of its that were about to be made.
         changing: groups and topics of the source for which it has committed while groups were looked at: whose offsets
             were seen there is not known.
-        unchecked: partitions of the source of which it is not known whether they have lost what it had put there.
+        unchecked: partitions of the source of which it is not known whether they have lost what it had put there, or
+            the other cluster's logs what it has copied.
         placing: whether an operation of the flow back is placing groups, and has not ended.
         ring: partitions of the source to which records of the target come through other clusters.
         unreadable: why nothing is known, though it may have put records into the topics that the flow copies; or "".
@@ -197,8 +198,9 @@ class FlowBackRecord:
         assert state.flow is not None  # it is of these clusters
         without = set(there.values()) - maps.keys()
         maps |= dict.fromkeys(about_to_begin(self._back.flow, state.flow, without), NOTHING_BROUGHT)
+        parted = self._parted(state, maps.keys())
         copies = {
-            place: brought(state, maps[other], other, lost.found.get(other))
+            place: brought(state, maps[other], other, lost.found.get(other), parted.found.get(other))
             for place, other in there.items()
             if other in maps
         }
@@ -206,7 +208,9 @@ class FlowBackRecord:
             copies=copies,
             commits=commits_of(state.committed.values()),
             tried=tried_of(state.committed.values()),
-            unchecked=frozenset(place for place, other in there.items() if _is_open(lost, other)),
+            unchecked=frozenset(
+                place for place, other in there.items() if _is_open(lost, other) or _is_open(parted, other)
+            ),
             placing=newest(state.ledger.operation).placing,
         )
 
@@ -215,6 +219,11 @@ class FlowBackRecord:
         progress = {place: one for place, one in state.progress.items() if place in places}
         timeout_ms = min(self._flow.admin_timeout_ms, LOST_MS)
         return lost_copies(self._back.flow, self._cluster, progress, timeout_ms)
+
+    def _parted(self, state: JournalState, places: Collection[TopicPartition]) -> Results[TopicPartition, int]:
+        """Where logs of the target are not those any more that the flow back has copied: it goes back to there."""
+        progress = {place: one for place, one in state.progress.items() if place in places}
+        return lost_sources(self._back.source, progress, min(self._flow.admin_timeout_ms, LOST_MS))
 
     def operation(self) -> LastOperation:
         """The newest operation on record now.
@@ -404,7 +413,13 @@ def about_to_begin(back: FlowConfig, told: FlowRecord, places: Collection[TopicP
     return [place for place in places if place.topic in chosen]
 
 
-def brought(state: JournalState, offsets: OffsetMap, there: TopicPartition, lost: int | None = None) -> FlowBack:
+def brought(
+    state: JournalState,
+    offsets: OffsetMap,
+    there: TopicPartition,
+    lost: int | None = None,
+    parted: int | None = None,
+) -> FlowBack:
     """What the flow back has put there; where it is to go on further on, it brings nothing that lies before that.
 
     Args:
@@ -412,10 +427,13 @@ def brought(state: JournalState, offsets: OffsetMap, there: TopicPartition, lost
         offsets: its map of the partition.
         there: the partition of the other cluster.
         lost: as in `FlowBack`.
+        parted: from which offset on the other cluster's log is another one than was copied, or None.
     """
     progress: Progress | None = state.progress.get(there)
     order = next((order for order in state.moves.values() if order.partition == there), None)
-    if order is not None and NO_OFFSET < offsets.position < order.to:
+    if parted is not None:
+        offsets = offsets.below(parted)
+    elif order is not None and NO_OFFSET < offsets.position < order.to:
         offsets = offsets.going_on_at(order.to)
     reached, copies_end = (NO_OFFSET, NO_OFFSET) if progress is None else (progress.reached.end, progress.copies_end)
     inherited = state.inherited.get(there)

@@ -1,4 +1,4 @@
-"""Whether the target's logs still have what a flow has written to them, by topic ids and leader epochs.
+"""Whether logs still have what a flow has written to them, or copied from them, by topic ids and leader epochs.
 
 A log loses its end by an unclean election, or by a power failure with replication factor 1, and all of it with its
 topic. A flow that runs sees that by itself; the record of one that is held is of what the log had. Others may have
@@ -55,6 +55,32 @@ def lost_copies(
         },
         failed={reached[there][0]: failure for there, failure in ends.failed.items()},
     )
+
+
+def lost_sources(
+    source: Cluster, progress: Mapping[TopicPartition, Progress], timeout_ms: int
+) -> Results[TopicPartition, int]:
+    """From which offset on a log of the source is not the one any more that the flow has copied.
+
+    Args:
+        source: the cluster.
+        progress: by partition of it.
+        timeout_ms: until partitions whose leader has not answered count as failed.
+
+    Raises:
+        SparkmirrorError: the cluster does not say which topics it has.
+    """
+    known = {place: one.topic_id for place, one in progress.items() if one.topic_id}
+    ids = ids_of_topics(source, {place.topic for place in known}, timeout_ms) if known else {}
+    again = {place for place, topic_id in known.items() if ids.get(place.topic, "") not in ("", topic_id)}
+    asked = {place: one.leader_epoch for place, one in progress.items() if one.leader_epoch >= 0 and place not in again}
+    ends = believed_ends(source, asked, timeout_ms)
+    parted = {
+        place: max(0, end.end)
+        for place, end in ends.found.items()
+        if end.epoch != asked[place] or end.end < progress[place].position
+    }
+    return Results(found=dict.fromkeys(again, 0) | parted, failed=ends.failed)
 
 
 def recreated_copies(

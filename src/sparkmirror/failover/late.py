@@ -1,7 +1,7 @@
 """Records that came to the source behind what a stopped flow has copied.
 
-Offsets do not tell: where names are kept the flow back writes to the same topics, and each time that it takes its
-partitions over it leaves control records there, which nobody reads and no flow copies.
+Offsets do not tell: where names are kept the flow back writes to the same topics, what it has brought from the target
+and, each time that it takes its partitions over, control records, which nobody reads and no flow copies.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkmirror.config import Isolation
+from sparkmirror.copy.origins import brought_from
 from sparkmirror.duties.duty import Sides
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
@@ -40,9 +41,15 @@ def records_behind(sides: Sides, state: JournalState, ends: Mapping[TopicPartiti
     positions = {place: progress.position for place, progress in state.progress.items()}
     spans = {place: Span(max(starts[place], positions.get(place, 0)), end) for place, end in ends.items()}
     behind = {place: span.end - span.first for place, span in spans.items() if span.end > span.first}
+    known = state.flow
+    brought = frozenset() if known is None else brought_from(sides.source, known.source_id, known.target_id)
     few = {place: spans[place] for place, count in behind.items() if count <= MOST}
-    found = read_records(sides.source, few, _counted, timeout_ms, Isolation.READ_UNCOMMITTED).complete() if few else {}
-    exact = {place: sum(found[place]) if place in found else count for place, count in behind.items()}
+    counted = (
+        read_records(sides.source, few, _counted, timeout_ms, Isolation.READ_UNCOMMITTED, brought).complete()
+        if few
+        else {}
+    )
+    exact = {place: sum(counted[place]) if place in counted else count for place, count in behind.items()}
     return {place: count for place, count in exact.items() if count}
 
 

@@ -23,7 +23,7 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.moves import Sight, Standing
-from sparkmirror.failover.states import MOVED, MOVED_BEFORE, UNSETTLED, UNSURE
+from sparkmirror.failover.states import MOVED, MOVED_BEFORE, TORN, UNSETTLED, UNSURE
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import Committed, GroupListing, Offsets, fetch_offsets, list_groups
@@ -359,7 +359,7 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         there=standing,
         empty=ends_of_empty(target, copies - absent, timeout_ms),
         originals=originals,
-        upstream=_passed(sides, found, upstream_on_record(state.groups, offsets)),
+        upstream=_passed(sides, found, before_what_was_lost(upstream_on_record(state.groups, offsets), operation)),
         back=str(flow.name.back),
         commits=merged(commits_of(committed), landed(tried_of(committed), standing.offsets)),
         left=left_of(state.left, back or {}),
@@ -417,6 +417,29 @@ def moved_by(operation: Operation | None) -> frozenset[str]:
 def unsure_in(operation: Operation | None) -> frozenset[str]:
     """The groups of which nobody knows whether an operation has moved them."""
     return frozenset(() if operation is None else operation.facts.get(UNSURE, ()))
+
+
+def torn_in(operation: Operation | None) -> dict[TopicPartition, int]:
+    """From which target offset on copies were lost since the flow was stopped, by partition of the source."""
+    rows = () if operation is None else operation.facts.get(TORN, ())
+    return {TopicPartition(topic, number): at for topic, number, at in rows}
+
+
+def before_what_was_lost(
+    upstream: Mapping[str, Mapping[TopicPartition, UpstreamOffset]], operation: Operation | None
+) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
+    """What is on record of where groups lead to by the flow back, but not beyond where the target has lost its log.
+
+    What lies there now was written since, and the flow back may have passed what lay there before.
+    """
+    torn = torn_in(operation)
+    return {
+        group: {
+            place: replace(one, offset=torn[place], exact=False) if one.offset > torn.get(place, one.offset) else one
+            for place, one in own.items()
+        }
+        for group, own in upstream.items()
+    }
 
 
 def unsettled_in(operation: Operation | None) -> frozenset[TopicPartition]:

@@ -39,6 +39,7 @@ from sparkmirror.failover.states import (
     FORGOTTEN,
     HELD_BEFORE,
     MOVED,
+    TORN,
     TRIED,
     UNSETTLED,
     UNSURE,
@@ -338,9 +339,13 @@ class Procedure:
             self._settle(torn)
 
     def _torn(self) -> tuple[TopicPartition, ...]:
-        """The source partitions of which the target has lost something since, by its leader epochs."""
+        """The source partitions of which the target has lost something since, by its leader epochs; noted for later."""
         timeout_ms = min(self._timeout_ms, look.OLDEST_MS)
         lost = lost_copies(self._sides.flow, self._sides.target, self._store.state.progress, timeout_ms)
+        if lost.found:
+            known = look.torn_in(self._operator.operation)
+            torn = known | {place: min(at, known.get(place, at)) for place, at in lost.found.items()}
+            self._operator.note(**{TORN: [[*place, at] for place, at in sorted(torn.items())]})
         return tuple(sorted(lost.found))
 
     def _is_clean(self) -> bool:
@@ -528,11 +533,24 @@ class Procedure:
 
     def _verify(self, operation: Operation) -> None:
         """Looks whether every group can start on the target, and whether the source has been left."""
+        torn = [*self._again_before_what_was_lost(operation)]
         late = self._late_at_the_source() if operation.kind == Kind.SWITCHOVER.value else ()
         seen = Changes.of(operation.facts).troubles(operation.source, operation.target)
         decided = self._decided()
         kept = moves.kept(decided, operation.target)
-        self.look_after(decided, (*seen, *self._copies_recreated(), *kept, *late))
+        self.look_after(decided, (*seen, *self._copies_recreated(), *kept, *torn, *late))
+
+    def _again_before_what_was_lost(self, operation: Operation) -> Iterator[str]:
+        """Moves groups back that stand in what the target has lost since they were moved; gives what to say of it."""
+        if torn := self._torn():
+            self._tell(self._said_of_torn(torn))
+            self._settle(torn)
+            self.commit(self._decided)
+            names = ", ".join(map(str, torn[:3])) + (" and more" if len(torn) > 3 else "")
+            yield (
+                f"{operation.target} has lost the end of its copies of {names} since groups were moved: they were "
+                "moved once more, to what is left"
+            )
 
     def _copies_recreated(self) -> tuple[str, ...]:
         flow, progress = self._sides.flow, self._store.state.progress

@@ -97,6 +97,11 @@ TRIED = "tried"
 """The fact that has the commits that are about to be made: group, partition, what is there, what is to be, upstream."""
 
 
+TORN = "torn"
+"""The fact that has the partitions of the source whose copies have lost their end since the flow was stopped: topic,
+partition, and from which target offset on. Where the flow back stood behind that, it has seen what is gone."""
+
+
 UNSETTLED = "unsettled"
 """The fact that has the partitions of the source of which nobody could find out how far they are copied, and why."""
 

@@ -128,6 +128,9 @@ class Schedule:
         except SparkmirrorError as failure:
             problems, whole = (self._granting(str(failure)),), False
         except Exception as defect:
+            if self._stop.is_set():  # whoever stops does not wait for ever, and closes the connections then
+                log.debug("%s was broken off", duty.name, exc_info=True, extra={"flow": str(self._flow.name)})
+                return (), True
             log.exception("%s failed", duty.name, extra={"flow": str(self._flow.name)})
             problems, whole = (f"{type(defect).__name__}: {defect}",), False
         self._audit(results)

@@ -49,6 +49,7 @@ PLAN = pa.schema(
         ("reached_end", pa.int64()),
         ("last", pa.list_(pa.int64())),
         ("recovery_ms", pa.int64()),
+        ("copies_end", pa.int64()),
         ("carried", pa.list_(pa.string())),
         ("homeward", pa.bool_()),
     ]
@@ -72,6 +73,7 @@ RECEIPT = pa.schema(
         ("reached_end", pa.int64()),
         ("last", pa.list_(pa.int64())),
         ("recovery_ms", pa.int64()),
+        ("copies_end", pa.int64()),
         ("first_source", pa.int64()),
         ("last_source", pa.int64()),
         ("first_target", pa.int64()),
@@ -152,6 +154,7 @@ def _plan_row(shift: str, plan: PartitionPlan) -> dict[str, Any]:
         "copied_dead_letters": plan.copied.dead_letters,
         "anew": plan.anew,
         "recovery_ms": plan.recovery_ms,
+        "copies_end": plan.copies_end,
         "carried": list(plan.carried),
         "homeward": plan.homeward,
         "last": list(plan.last),
@@ -186,6 +189,7 @@ def _partition(row: dict[str, Any]) -> PartitionPlan:
                 "codec",
                 "anew",
                 "recovery_ms",
+                "copies_end",
             )
         },
     )
