@@ -512,6 +512,20 @@ MUTANTS = (
         ("tests/duties",),
     ),
     Mutant(
+        "a log that parts from what the flow back has copied is the same one",
+        "duties/flow_back.py",
+        "        offsets = offsets.below(parted)\n",
+        "        pass\n",
+        ("tests/duties",),
+    ),
+    Mutant(
+        "a group that is ahead of a flow that has copied nothing is level",
+        "offsets/translation.py",
+        "if committed <= max(offsets.position, 0) else Reason.AHEAD)",
+        "if True else Reason.AHEAD)",
+        ("tests/offsets", "tests/duties"),
+    ),
+    Mutant(
         "a group that may have been moved before others used it is called exact",
         "failover/moves.py",
         "    return stays if sure else replace(",
