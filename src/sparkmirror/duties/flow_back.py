@@ -195,9 +195,7 @@ class FlowBackRecord:
         if not self._is_of_these_clusters(state):
             return NO_BACK
         lost = self._lost(state, set(there.values()))
-        assert state.flow is not None  # it is of these clusters
-        without = set(there.values()) - maps.keys()
-        maps |= dict.fromkeys(about_to_begin(self._back.flow, state.flow, without), NOTHING_BROUGHT)
+        maps |= dict.fromkeys(self._about_to_begin(state, set(there.values()) - maps.keys()), NOTHING_BROUGHT)
         parted = self._parted(state, maps.keys())
         copies = {
             place: brought(state, maps[other], other, lost.found.get(other), parted.found.get(other))
@@ -219,6 +217,14 @@ class FlowBackRecord:
         progress = {place: one for place, one in state.progress.items() if place in places}
         timeout_ms = min(self._flow.admin_timeout_ms, LOST_MS)
         return lost_copies(self._back.flow, self._cluster, progress, timeout_ms)
+
+    def _about_to_begin(self, state: JournalState, places: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Those of partitions without a record that there are on the target, and that the flow back copies."""
+        assert state.flow is not None  # it is of these clusters
+        chosen = about_to_begin(self._back.flow, state.flow, places)
+        names = sorted({place.topic for place in chosen})
+        known = admin.list_topics(self._back.source, names, self._flow.admin_timeout_ms) if names else {}
+        return [place for place in chosen if place.topic in known and place.partition in known[place.topic].partitions]
 
     def _parted(self, state: JournalState, places: Collection[TopicPartition]) -> Results[TopicPartition, int]:
         """Where logs of the target are not those any more that the flow back has copied: it goes back to there."""
