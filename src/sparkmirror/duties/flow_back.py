@@ -443,6 +443,9 @@ def brought(
         offsets = offsets.going_on_at(order.to)
     reached, copies_end = (NO_OFFSET, NO_OFFSET) if progress is None else (progress.reached.end, progress.copies_end)
     inherited = state.inherited.get(there)
+    if parted is not None:
+        copies_end = min(copies_end, parted)
+        inherited = None if inherited is not None and parted < inherited.until else inherited
     if not len(offsets) and offsets.position == NO_OFFSET and inherited is None:
         offsets = NOTHING_BROUGHT
     return FlowBack(offsets=offsets, reached=reached, copies_end=copies_end, inherited=inherited, lost=lost)

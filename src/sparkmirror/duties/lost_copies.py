@@ -75,11 +75,8 @@ def lost_sources(
     again = {place for place, topic_id in known.items() if ids.get(place.topic, "") not in ("", topic_id)}
     asked = {place: one.leader_epoch for place, one in progress.items() if one.leader_epoch >= 0 and place not in again}
     ends = believed_ends(source, asked, timeout_ms)
-    parted = {
-        place: max(0, end.end)
-        for place, end in ends.found.items()
-        if end.epoch != asked[place] or end.end < progress[place].position
-    }
+    # A leader forgets an epoch of which it has no batch: that it names an older one says nothing by itself.
+    parted = {place: max(0, end.end) for place, end in ends.found.items() if end.end < progress[place].position}
     return Results(found=dict.fromkeys(again, 0) | parted, failed=ends.failed)
 
 
