@@ -149,7 +149,7 @@ class Cluster:
         if not self.connections.takes_at_once(node):
             await self.ping(node, timeout_ms)
         if not self.connections.takes_at_once(node) or not allowed():
-            reason = f"broker {node} took too long to connect: a request that may not leave late was not sent"
+            reason = f"a request that may not leave late was not sent to broker {node}: no connection was ready in time"
             raise LinkError(cluster=self.alias, address=self.address, reason=reason)
         try:
             return await self.connections.send(request, node, request_timeout_ms=timeout_ms)
