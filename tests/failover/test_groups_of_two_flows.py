@@ -37,6 +37,15 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 ROUNDS_SECONDS = 5.0
 """Several rounds of group offsets and checkpoints, one a second."""
 
+QUICK = {
+    "replication.policy.class": IDENTITY,
+    "sync.group.offsets.enabled": "true",
+    "sync.group.offsets.interval.seconds": "1",
+    "refresh.groups.interval.seconds": "1",
+    "refresh.topics.interval.seconds": "1",
+    "tasks.max": "1",
+}
+
 PLACES = ("a-05", "b-00", "b-07", "a-12", "end")
 """Next records of groups on the first cluster: born there, or on the other; ``b-00`` is next behind a marker."""
 
@@ -174,15 +183,7 @@ def test_no_group_goes_over_records_of_a_partition_with_which_the_flow_back_has_
     group, new, only = f"{name}-g", f"{name}-new", f"{name}-only"
     for each in both:
         create_topic(each, name, 1)
-    settings = {
-        "replication.policy.class": IDENTITY,
-        "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "1",
-        "refresh.groups.interval.seconds": "1",
-        "refresh.topics.interval.seconds": "1",
-        "groups": f"{name}-.*",
-        "tasks.max": "1",
-    }
+    settings = QUICK | {"groups": f"{name}-.*"}
     flows = {f"{name}->b": f"{name}.*", f"b->{name}": f"{name}|{new}"}
     file = write_file(tmp_path / "mm2.properties", {name: cluster_a, "b": cluster_b}, flows, settings)
     with Running(file, log=tmp_path / "forth.log", options=("--flow", f"{name}->b")) as mirror:
@@ -221,15 +222,7 @@ def test_no_group_goes_by_positions_in_a_topic_that_is_another_one_by_now(cluste
     group = f"{name}-g"
     for each in both:
         create_topic(each, name, 1)
-    settings = {
-        "replication.policy.class": IDENTITY,
-        "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "1",
-        "refresh.groups.interval.seconds": "1",
-        "refresh.topics.interval.seconds": "1",
-        "groups": f"{name}-.*",
-        "tasks.max": "1",
-    }
+    settings = QUICK | {"groups": f"{name}-.*"}
     flows = {f"{name}->b": name, f"b->{name}": name}
     file = write_file(tmp_path / "mm2.properties", {name: cluster_a, "b": cluster_b}, flows, settings)
     with Running(file, log=tmp_path / "forth.log", options=("--flow", f"{name}->b")) as mirror:
