@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -152,10 +153,11 @@ def _replicate(given: argparse.Namespace, directory: Path, console: Console) -> 
         return []
     with two_clusters() as (source, target):
         bench = Bench(source, target, directory, console)
-        for workload in wanted:
-            peers = [peer for peer in workload.peers if not given.peer or peer.value in given.peer]
-            if peers:
-                bench.workload(workload, peers, given.rounds)
+        with suppress(KeyboardInterrupt):  # what was measured by then is shown and written
+            for workload in wanted:
+                peers = [peer for peer in workload.peers if not given.peer or peer.value in given.peer]
+                if peers:
+                    bench.workload(workload, peers, given.rounds)
     return bench.samples
 
 
