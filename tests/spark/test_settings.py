@@ -13,8 +13,13 @@ from sparkmirror.spark.settings import SparkOptions, executors_python, exposed, 
 MASTER = "spark://spark.example.com:7077"
 
 
-def settings(master: str | None = MASTER, *conf: str, archive: Path | None = None) -> dict[str, str]:
-    return session_settings(parse_options(master, conf, archive), 5, "-Dours=1")
+FILES = Path("/tmp/sparkmirror-0/run-01234567")
+
+
+def settings(
+    master: str | None = MASTER, *conf: str, archive: Path | None = None, files: Path = FILES
+) -> dict[str, str]:
+    return session_settings(parse_options(master, conf, archive), 5, "-Dours=1", files)
 
 
 def test_here_spark_gets_its_slots_and_shows_itself_to_nobody():
@@ -38,6 +43,27 @@ def test_nobody_lets_spark_repeat_a_lane(master):
     with pytest.raises(ConfigError, match=r"spark\.task\.maxFailures must stay 1"):
         parse_options(master, ("spark.task.maxFailures=4",), None)
     assert parse_options(master, ("spark.task.maxFailures=1",), None).conf
+
+
+def test_here_everybody_is_asked_for_a_secret_whatever_the_user_sets():
+    assert settings(None)["spark.authenticate"] == "true"
+    assert "spark.authenticate" not in settings(MASTER)
+    with pytest.raises(ConfigError, match=r"spark\.authenticate must stay true"):
+        parse_options(None, ("spark.authenticate=false",), None)
+    assert settings(MASTER, "spark.authenticate=false")["spark.authenticate"] == "false"
+
+
+def test_here_python_talks_to_its_jvm_through_files_of_the_run_where_their_path_is_not_too_long():
+    assert settings(None)["spark.python.unix.domain.socket.dir"] == str(FILES)
+    assert "spark.python.unix.domain.socket.enabled" in settings(None, files=Path("/" + 63 * "x"))
+    assert "spark.python.unix.domain.socket.enabled" not in settings(None, files=Path("/" + 64 * "x"))
+    assert "spark.python.unix.domain.socket.enabled" not in settings(MASTER)
+
+
+@pytest.mark.parametrize("master", [None, MASTER])
+def test_settings_of_clusters_are_not_written_to_disk_and_modules_of_the_working_directory_not_run(master):
+    assert settings(master)["spark.broadcast.UDFCompressionThreshold"] == "1g"
+    assert settings(master)["spark.executorEnv.PYTHONSAFEPATH"] == "1"
 
 
 def test_what_the_user_sets_wins_over_our_defaults_and_joins_our_options():

@@ -92,8 +92,11 @@ def end(seconds: float = END_SECONDS) -> None:
 
 @contextmanager
 def _files_in(folder: Path) -> Iterator[None]:
-    """What is started meanwhile keeps its files in a folder: these variables win over all settings of Spark."""
-    ours = {"TMPDIR": str(folder), "SPARK_LOCAL_DIRS": str(folder)}
+    """What is started meanwhile keeps its files in a folder: these variables win over all settings of Spark.
+
+    Its Python workers take no modules from the directory in which somebody has started this process.
+    """
+    ours = {"TMPDIR": str(folder), "SPARK_LOCAL_DIRS": str(folder), "PYTHONSAFEPATH": "1"}
     before, known = {name: os.environ.get(name) for name in ours}, tempfile.tempdir
     os.environ.update(ours)
     tempfile.tempdir = str(folder)

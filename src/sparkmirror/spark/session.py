@@ -1,7 +1,7 @@
 """One Spark session for all flows of a process, and what it can tell about itself.
 
 Settings are decided in `settings`; the JVM is started by `launch`, and keeps its files in a `folder` of this run.
-Locally the session listens on the loopback interface only and shows no web page.
+Locally the session listens on the loopback interface only, asks everybody for its secret there, and shows no web page.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def open_session(options: SparkOptions, slots: int, java_options: str | None = N
     java = set_java_home()
     archive = archive_options(java) if java_options is None else java_options
     place = folder.make(_local_directory(options))
-    settings = session_settings(options, slots, _java_options(options.local, archive, place.path))
+    settings = session_settings(options, slots, _java_options(options.local, archive, place.path), place.path)
     builder: Any = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)

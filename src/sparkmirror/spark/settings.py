@@ -1,7 +1,9 @@
 """Spark's settings for a session of ours, decided without Spark: pure, and PySpark is not imported.
 
 Invariants, whatever the user sets: ``spark.task.maxFailures=1``, no speculation, fair scheduling, our daemon, a fixed
-set of executors. A task that Spark repeated behind the driver's back would be a lane that it did not plan.
+set of executors. A task that Spark repeated behind the driver's back would be a lane that it did not plan. Locally
+whoever reaches one of Spark's ports has to know its secret, which Spark makes for each session, and Python's sockets
+are files of the user.
 
 On a cluster an executor that is dead is known at once by its closed connection, one that is stopped or cut off by its
 missing heartbeats: after 20 s here, after 120 s with Spark's own settings, and until then Spark would give it lanes.
@@ -37,8 +39,14 @@ _OWN = {
     "spark.python.daemon.module": "sparkmirror.spark.daemon",
     "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "0",
     "spark.sql.artifact.isolation.enabled": "false",
+    # PySpark writes functions above this size to disk, and the settings of the clusters travel in one.
+    "spark.broadcast.UDFCompressionThreshold": "1g",
+    "spark.executorEnv.PYTHONSAFEPATH": "1",  # the directory in which somebody starts Spark is no place for modules
 }
 """Nobody may change these."""
+
+_OWN_LOCALLY = {"spark.authenticate": "true"}
+"""Nor these where Spark runs in this process: other users of the machine reach its ports."""
 
 _DEFAULTS = {
     "spark.app.name": "sparkmirror",
@@ -64,6 +72,9 @@ _ON_A_CLUSTER = {
 }
 
 _LOOPBACK = ("127.0.0.1", "localhost")
+
+_SOCKET_PATH_BYTES, _SOCKET_NAME_BYTES = 107, len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
+"""How long the path of a Unix-domain socket may be, and how long the name is that Spark gives one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,33 +113,39 @@ def parse_options(master: str | None, conf: tuple[str, ...], archive: Path | Non
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise _wrong(f"{text!r} is not KEY=VALUE", "write --conf spark.executor.memory=1g")
-        if key in _OWN and value != _OWN[key]:
-            raise _wrong(f"{key} must stay {_OWN[key]}", "Spark may not repeat or move a lane by itself")
         pairs.append((key, value))
     if archive is not None and not archive.is_file():
         raise _wrong(f"the archive {archive} is not there", "see docs/spark.md for how to pack one")
     options = SparkOptions(master=master, conf=tuple(pairs), archive=archive)
+    own = _OWN | (_OWN_LOCALLY if options.local else {})
+    for key, value in options.conf:
+        if value != own.get(key, value):
+            raise _wrong(f"{key} must stay {own[key]}", "lanes and their secrets depend on it")
     if archive is not None and options.local:
         raise _wrong("--archive needs --master", "lanes in this process use the environment that it runs in")
     return options
 
 
-def session_settings(options: SparkOptions, slots: int, java_options: str) -> dict[str, str]:
+def session_settings(options: SparkOptions, slots: int, java_options: str, files: Path) -> dict[str, str]:
     """All settings of the session.
 
     Args:
         options: what the user says.
         slots: how many lanes may run at once in this process, overlaps included; unused on a cluster.
         java_options: of the driver's JVM.
+        files: the folder of the run, which is open to its user only.
     """
     settings = {**_DEFAULTS, "spark.master": options.master or f"{LOCAL}[{slots}]"}
-    settings |= _LOCALLY if options.local else _ON_A_CLUSTER | _driver_address(options.master or "")
+    if options.local:
+        settings |= _LOCALLY | _sockets_in(files)
+    else:
+        settings |= _ON_A_CLUSTER | _driver_address(options.master or "")
     if options.archive is not None:
         settings[ARCHIVES] = f"{options.archive.resolve().as_uri()}#{ENVIRONMENT}"
     settings |= dict(options.conf)
     given = settings.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = f"{java_options} {given}".strip()
-    return settings | _OWN
+    return settings | _OWN | (_OWN_LOCALLY if options.local else {})
 
 
 def executors_python(options: SparkOptions, environ: Mapping[str, str] | None = None) -> str:
@@ -142,6 +159,13 @@ def exposed(settings: Mapping[str, str]) -> bool:
     """Whether what the driver sends to executors can be read by others on the network."""
     host = settings.get("spark.driver.host", "")
     return host not in _LOOPBACK and settings.get("spark.authenticate") != "true"
+
+
+def _sockets_in(folder: Path) -> dict[str, str]:
+    """Has Python and its JVM talk through files, to which other users have no way; ports where the path is too long."""
+    if len(os.fsencode(folder)) + _SOCKET_NAME_BYTES > _SOCKET_PATH_BYTES:
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
 
 
 def _driver_address(master: str) -> dict[str, str]:

@@ -101,4 +101,4 @@ def fill_cache(timeout: float = 300.0) -> None:
     """
     program = "from sparkmirror.batches import warm; warm()"
     with contextlib.suppress(subprocess.TimeoutExpired):
-        subprocess.run([sys.executable, "-c", program], timeout=timeout, check=False)
+        subprocess.run([sys.executable, "-P", "-c", program], timeout=timeout, check=False)
