@@ -15,6 +15,7 @@ from tests.failover.halting import halted
 from tests.failover.test_changed_home import Home, marked
 from tests.failover.test_switching import begun, died
 from tests.flow import offset_map
+from tests.flow.logs import read
 from tests.flow.running import Running, commit, committed, ends, until
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.invoking import sparkmirror
@@ -247,3 +248,61 @@ def on_record(cluster: LabCluster, internal: str, group: str, name: str) -> int 
     """What a group has committed, as a flow has it on record."""
     value = offset_map.journal(cluster, internal).get(("group", group, name))
     return None if value is None else int(value["offsets"][0][1])
+
+
+class HomeTorn(Home):
+    """Cluster a loses the end of what was brought home to it, and producers that nobody has stopped write there."""
+
+    brought, late = marked("away", 10), marked("late", 8)
+    read: ClassVar = {"early": 2, "mid": 7, "end": 10}
+    """How many of the records of b each group has read there."""
+
+    def away(self) -> None:
+        """Groups read on b what is brought to a in two batches."""
+        for part in (self.brought[:5], self.brought[5:]):
+            write(self.b, self.name, part)
+            until(lambda: part[-1] in mirrored(self.a, self.name), "brought")  # noqa: B023 - at once
+        for end, count in self.read.items():
+            commit(self.b, f"{self.name}-{end}", self.copy, {0: 10 + count})
+
+    def tear(self) -> None:
+        where = next(one.offset for one in read(self.a, self.name)[0] if one.value == self.brought[5])
+        (broker,) = self.a.brokers
+        broker.kill()
+        cut_log(broker, self.name, where)
+        broker.start()
+        until(lambda: ends(self.a, self.name) == {0: where}, "records are really lost")
+        write(self.a, self.name, self.late)
+
+
+@pytest.mark.parametrize("when", [None, Step.MOVING, Step.VERIFYING])
+def test_home_has_all_that_was_brought_before_groups_go_back_to_it(topic, tmp_path, when):
+    """It loses a part before the failback, or when the command has died; nobody has looked at its logs by then."""
+    with start("home") as a, start("away") as b:
+        home = HomeTorn(a, b, topic("brought"), tmp_path, kept=True)
+        name = home.name
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            write(a, name, OLD)
+            until(lambda: mirrored(b, name) == OLD, "copied")
+            for end in home.read:
+                until(lambda: taken(a, f"{name}-{end}", name, {0: 10}), "the coordinator has begun")  # noqa: B023 - at once
+            home.leave("switchover", "--wait-for-idle", "1")
+            home.away()
+            if when is not None:
+                died(begun(home.file, "failback", *home.back, dies_in=when))
+            home.tear()
+            moved = when is Step.VERIFYING
+            report = home.go_back(code=int(moved))
+            assert len(report["troubles"]) == int(moved)
+            assert "since groups were moved: they were moved once more" in "".join(report["troubles"]) or not moved
+            write(a, name, marked("then", 2))
+            until(lambda: marked("then", 2)[-1] in mirrored(b, name), "goes on")
+            here = mirrored(a, name)
+            assert sorted(here) == sorted([*OLD, *home.brought, *home.late, *marked("then", 2)])
+            assert mirrored(b, name) == [*OLD, *home.brought, *marked("then", 2)]
+            assert sorted(home.kept(report)) == sorted(home.late)
+            for end, count in home.read.items():
+                at = committed(a, f"{name}-{end}", name)[0]
+                unread = [one.value for one in read(a, name)[0] if one.offset >= at and one.value in home.brought]
+                assert unread == home.brought[count:], (end, at)
+            mirror.stop_in_time()

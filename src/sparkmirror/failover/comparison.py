@@ -184,21 +184,26 @@ def compare(
     return Comparison(found=found, recreated=recreated, parted=parted, between=between, ids=ids, lost=lost)
 
 
-def lost_here(forth: Sides) -> tuple[LostCopies, ...]:
-    """What the cluster that applications are on has lost of the copies, in order.
+def lost_here(sides: Sides, timeout_ms: int | None = None) -> tuple[LostCopies, ...]:
+    """What a flow's target has lost of the copies, as far as the flow has not found it yet, in order.
+
+    Args:
+        sides: the flow and its clusters.
+        timeout_ms: of each question; as the flow is configured without.
 
     Raises:
-        SparkmirrorError: it cannot be asked about one of them; one that was deleted says nothing.
+        SparkmirrorError: the target cannot be asked about one of them; one that was deleted says nothing.
     """
-    assert forth.store is not None
-    flow, state = forth.flow, forth.store.state
+    assert sides.store is not None
+    sides.store.follow()
+    flow, state = sides.flow, sides.store.state
     policy = policy_for(flow.policy, flow.source.alias)
     progress = {place: one for place, one in state.progress.items() if not policy.is_heartbeats_topic(place.topic)}
-    torn = lost_copies(flow, forth.target, progress, flow.admin_timeout_ms)
+    torn = lost_copies(flow, sides.target, progress, timeout_ms or flow.admin_timeout_ms)
     for failure in torn.failed.values():
         if not isinstance(failure, BrokerError) or failure.code != UNKNOWN_TOPIC_OR_PARTITION:
             raise failure
-    maps = KnownMaps(forth).of(set(torn.found))
+    maps = KnownMaps(sides).of(set(torn.found))
     lost = []
     for place, offset in sorted(torn.found.items()):
         last, first = maps[place].end(), maps[place].first()

@@ -12,7 +12,8 @@ flow back has decided on before may still come (`duties.flow_back`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.procedure import LOOK_SECONDS, Options, Procedure
 from sparkmirror.failover.states import APART, COMMITTING, HOME_FENCE, Keep, Step, holders
 from sparkmirror.failover.unfinished import is_overtaken, told_of_unfinished, unfinished_of
+from sparkmirror.flow.parting import LostCopies
 from sparkmirror.flow.sides import record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets
@@ -48,6 +50,9 @@ from sparkmirror.offsets.orders import HOLD_KEY, MoveOrder
 from sparkmirror.offsets.state import JournalState
 
 SHOWN = 10
+
+AT_ONCE_MS = 5_000
+"""A command that was broken off between looking at groups and letting the flow go on looks at them again."""
 
 
 class Failback:
@@ -200,20 +205,32 @@ class Failback:
         began, before = time.monotonic(), self._round_of_groups()
         if not operation.facts.get(COMMITTING):
             self._procedure.check_members()
-        # What came while groups were waited for has to be there too, or who has read it here reads it again there.
-        self._procedure.do(Step.CATCHING_UP, operation)
-        self._procedure.settle_commits()
-        newest = self._operator.operation
-        assert newest is not None  # it was begun
-        operation = self._put_aside(self._compare_again(newest))
+        operation = self._settled(operation)
         if not operation.facts.get(COMMITTING):
             self._await_flow_back(began + LANDED_SECONDS, before)
         self._procedure.commit(self._decided_now)
 
+    def _settled(self, operation: Operation) -> Operation:
+        """Has all that was written here brought, and all that only the cluster that came back has put aside.
+
+        What came while groups were waited for has to be there too, or who has read it here reads it again there. Where
+        that cluster loses the end of a log meanwhile, its offsets are not those of what was brought any more.
+        """
+        while True:
+            self._procedure.do(Step.CATCHING_UP, operation)
+            self._procedure.settle_commits()
+            operation = self._put_aside(self._compare_again(self._newest))
+            if not self._procedure.lost_copies():
+                return operation
+
     def _decided_now(self) -> tuple[GroupMove, ...]:
-        newest = self._operator.operation
-        assert newest is not None  # it was begun
-        return self._decided(newest, stable=True)
+        return self._decided(self._newest, stable=True)
+
+    @property
+    def _newest(self) -> Operation:
+        operation = self._operator.operation
+        assert operation is not None  # it was begun
+        return operation
 
     def _round_of_groups(self) -> GroupsSeen | None:
         """What the newest round of the flow back's duties has said of groups."""
@@ -256,6 +273,8 @@ class Failback:
 
     def _verify(self, operation: Operation) -> None:
         here, there = self._back.flow.source.alias, operation.source
+        again = tuple(self._again_where_that_has_changed(operation))
+        operation = self._newest
         active = sorted(name for name, each in look.chosen_groups(self._back).items() if each.active)
         decided = self._decided(operation, settled=True)
         # Should the cluster go again before its flow has looked: what is on record of groups is older than all this.
@@ -263,6 +282,7 @@ class Failback:
         self._procedure.look_after(
             decided,
             (
+                *again,
                 *Comparison.of(operation.facts).troubles(here, there),
                 *(
                     f"group {move.group} at {place.partition}: {place.text} (at {place.offset})"
@@ -279,6 +299,28 @@ class Failback:
             ),
         )
 
+    def _again_where_that_has_changed(self, operation: Operation) -> Iterator[str]:
+        """Moves groups again if they stand where they would not be put now; gives what to say of it.
+
+        The cluster may have lost what was brought there, and the flow back may have brought it again by now.
+        """
+        changed = [move.group for move in self._decided(operation, settled=True) if move.missing]
+        if lost := self._lost_brought():
+            why = f"{operation.source} has lost {lost[0].copy} from offset {lost[0].offset} on"
+        elif changed:
+            why = f"{plan.some(changed)} go on at other offsets"
+        else:
+            return
+        self._tell(f"{why} since groups were moved: they are moved once more")
+        self._move(operation)
+        yield f"{why} since groups were moved: they were moved once more"
+
+    def _lost_brought(self) -> tuple[LostCopies, ...]:
+        """What the cluster that came back has lost of what was brought there, as far as it answers."""
+        with suppress(SparkmirrorError):
+            return self._procedure.lost_copies(look.OLDEST_MS)
+        return ()
+
     def _decided(self, operation: Operation, *, stable: bool = False, settled: bool = False) -> tuple[GroupMove, ...]:
         seen = Comparison.of(operation.facts)
         return decided(self._forth, self._back, seen, operation, stable=stable, settled=settled)
@@ -287,8 +329,12 @@ class Failback:
         """Lets the flow from the cluster that came back go on, and applications write there."""
         seen = Comparison.of(operation.facts)
         last, lost = self._without_lost(seen.found, operation)
-        if lost:
+        looked = operation.facts.get("times", {}).get(Step.VERIFYING.name, [0, 0])[1]
+        if lost or abs(now_ms() - looked) > AT_ONCE_MS or self._lost_brought():
             self._verify(operation)
+            operation = self._newest
+            seen = Comparison.of(operation.facts)
+            last, _ = self._without_lost(seen.found, operation)
         self._let_go_on(last, seen, operation)
 
     def _undo(self, operation: Operation) -> None:

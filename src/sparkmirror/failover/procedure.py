@@ -50,6 +50,7 @@ from sparkmirror.failover.states import (
 )
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
+from sparkmirror.flow.parting import LostCopies
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import told
 from sparkmirror.kafka import admin
@@ -214,6 +215,7 @@ class Procedure:
             line = self._line(left.records, left.partitions, left.trouble, open_ones)
             if left.partitions:
                 line += self._undiscovered(ends)
+            line = line or self._said_of_lost()
             if not line:
                 before, (ends, high) = (ends, high), self._both_ends()
                 if before == (ends, high):
@@ -235,6 +237,28 @@ class Procedure:
         if open_ones:
             return f"a transaction is open in {open_ones[0]}: its producer, or transaction.timeout.ms, has to end it"
         return ""
+
+    def lost_copies(self, timeout_ms: int | None = None) -> tuple[LostCopies, ...]:
+        """What the target has lost of what the flow has brought there and still copies, and has not found yet.
+
+        Args:
+            timeout_ms: of each question to the target; as the flow is configured without.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked.
+        """
+        lost = comparison.lost_here(self._sides, timeout_ms)
+        copied = self._ends(committed=False).keys() if lost else ()
+        return tuple(one for one in lost if one.partition in copied)
+
+    def _said_of_lost(self) -> str:
+        """Of a cluster that groups go back to: the flow has to find it first, and then brings it again."""
+        if not self._homeward or not (lost := self.lost_copies()):
+            return ""
+        one, flow = lost[0], self._sides.flow
+        more = f" and the end of {len(lost) - 1} more" if len(lost) > 1 else ""
+        which = f"{one.copy} from offset {one.offset} on{more}"
+        return f"{flow.target.alias} has lost {which}: {flow.name} finds that within a minute, and brings it again"
 
     def _undiscovered(self, ends: Mapping[TopicPartition, int]) -> str:
         """Which topics the flow has not found yet; it is ordered to look for them once."""
