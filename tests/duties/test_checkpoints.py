@@ -57,10 +57,11 @@ def test_a_checkpoint_names_no_record_below_the_log_start_of_the_copy(last, writ
     assert decide(replace(READERS, log_starts={THERE: None}), newest) == ()
 
 
-def test_the_log_start_is_asked_for_groups_that_lag_or_go_on():
+def test_the_log_start_is_asked_for_groups_that_go_on_lag_or_are_level():
     assert log_starts_needed(READERS, {}) == {THERE}
     assert log_starts_needed(READERS, {GroupPlace("readers", THERE): checkpoint(120, 30)}) == {THERE}
-    assert log_starts_needed(at(150), {GroupPlace("readers", THERE): checkpoint(150, 60)}) == set()
+    assert log_starts_needed(at(150), {GroupPlace("readers", THERE): checkpoint(150, 60)}) == {THERE}
+    assert log_starts_needed(at(151), {}) == set()
 
 
 @pytest.mark.parametrize(

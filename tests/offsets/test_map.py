@@ -175,6 +175,18 @@ def test_a_map_can_be_looked_at_as_if_it_ended_earlier(cut, left):
     assert ([tuple(one) for one in offsets], offsets.position) == (left, cut)
 
 
+@pytest.mark.parametrize("cut", [0, 3, 5, 6, 7, 9, 11, 12, 50])
+def test_a_map_can_be_looked_at_as_if_the_target_ended_earlier(cut):
+    places = [
+        (each.source + step, each.target + step) for each in two_pieces().settled() for step in range(each.length)
+    ]
+    left = two_pieces().before_target(cut)
+    kept = [(each.source + step, each.target + step) for each in left.settled() for step in range(each.length)]
+    assert kept == [(source, target) for source, target in places if target < cut]
+    assert left.first_without_copy(cut) == cut
+    assert left.position == min([120, *(source for source, target in places if target >= cut)])
+
+
 @pytest.mark.parametrize(("source", "target"), [(6, 6), (7, 10), (11, 10), (12, 10), (13, None)])
 def test_what_comes_first_after_a_parting_lies_behind_all_that_is_on_the_target(source, target):
     """The same, when the newer epoch has sent nothing yet."""

@@ -10,9 +10,10 @@ so that one which begins in the midst of a look counts as later.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import replace
 
+from sparkmirror.duties.checked_maps import Checked, CheckedMaps
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
 from sparkmirror.duties.flow_back import NO_OPERATION, FlowBackRecord, LastOperation
@@ -25,7 +26,7 @@ from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import GONE
-from sparkmirror.kafka.groups import Committed, GroupListing, fetch_offsets, list_groups
+from sparkmirror.kafka.groups import Committed, GroupListing, fetch_known, fetch_offsets, list_groups
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
@@ -56,6 +57,7 @@ class GroupLook:
         self._sides = sides
         self._patience_s = patience_s
         self._maps = KnownMaps(sides)
+        self._checked = CheckedMaps(sides)
         self._flow_back = FlowBackRecord(sides)
         self._past_markers = PastMarkers(sides)
         self._listed: dict[str, GroupListing] = {}
@@ -84,7 +86,7 @@ class GroupLook:
         places = {place for own in fetched.found.values() for place in own if place.topic in renamed}
         back = self._flow_back.shared(places, committed)
         known = self._on_record()
-        maps = self._of_these_topics(self._maps.of(places))
+        maps, unchecked = self._maps_of(places)
         observed = Observed(
             flow=sides.flow,
             source=listed,
@@ -92,6 +94,7 @@ class GroupLook:
             unreadable={name: str(failure) for name, failure in fetched.failed.items()},
             renamed=renamed,
             maps=maps,
+            unchecked=unchecked,
             back=self._past_markers.of(back, maps),
             inherited=self._inherited(),
             earlier=self._earlier,
@@ -150,6 +153,11 @@ class GroupLook:
         except SparkmirrorError:
             return {}
 
+    def _maps_of(self, places: Set[TopicPartition]) -> Checked:
+        """The maps; where the flow back writes too, without copies that are gone: others may have written there."""
+        found = self._checked.of(places) if self._flow_back.shares_topics else Checked(self._maps.of(places))
+        return found._replace(maps=self._of_these_topics(found.maps))
+
     def _of_these_topics(self, maps: dict[TopicPartition, OffsetMap]) -> dict[TopicPartition, OffsetMap]:
         """The maps of topics that are still there: that of another topic of the name says nothing of its offsets."""
         known = {} if self._sides.store is None else self._sides.store.state.progress
@@ -175,8 +183,9 @@ class GroupLook:
         deadline = time.monotonic() + self._patience_s
         while not _ahead(observed) <= self._still and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
-            behind = self._maps.of({place.partition for place in remembered(observed)})
-            observed = replace(observed, maps={**observed.maps, **self._of_these_topics(behind)})
+            behind, unchecked = self._maps_of({place.partition for place in remembered(observed)})
+            unchecked |= observed.unchecked
+            observed = replace(observed, maps={**observed.maps, **behind}, unchecked=unchecked)
         return observed
 
     def _on_record(self) -> OnRecord:
@@ -211,8 +220,8 @@ class GroupLook:
     def _with_target(self, observed: Observed, chosen: Iterable[str]) -> Observed:
         target, timeout_ms = self._sides.target, self._sides.flow.admin_timeout_ms
         groups = list_groups(target, timeout_ms)
-        asked = sorted({*chosen, *observed.commits, *observed.tried} & groups.keys())
-        fetched = fetch_offsets(target, asked, timeout_ms)
+        known = {*observed.commits, *observed.tried}
+        fetched = fetch_known(target, {*chosen} & groups.keys() | known, groups, timeout_ms)
         return replace(
             observed,
             target=groups,

@@ -45,9 +45,6 @@ from sparkmirror.offsets.translation import (
 
 _CONSUMERS = ("consumer", "")
 
-_BEHIND_ALL = frozenset({Place.END, Place.EMPTY})
-"""Retention takes what lies before these."""
-
 
 class GroupPlace(NamedTuple):
     """One partition of one group."""
@@ -67,6 +64,7 @@ class Observed:
         unreadable: why that is not known, for some of them.
         renamed: the names on the target of the source topics that the flow copies.
         maps: of the source partitions of which something is mirrored.
+        unchecked: those of them of which the copy's leader does not say whether its log has lost something.
         inherited: what MirrorMaker 2 copied of some of them before the flow took over.
         back: what the flow the other way has put there, and where it has placed groups.
         under_way: of the source partitions in which a group is level with the flow's map and the flow back has put
@@ -92,6 +90,7 @@ class Observed:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     maps: Mapping[TopicPartition, OffsetMap] = field(default_factory=dict)
+    unchecked: frozenset[TopicPartition] = frozenset()
     inherited: Mapping[TopicPartition, Inherited] = field(default_factory=dict)
     back: Back = NO_BACK
     under_way: frozenset[TopicPartition] = frozenset()
@@ -333,11 +332,13 @@ def copies_of(observed: Observed, groups: Collection[str]) -> set[TopicPartition
 def may_lie_below(known: Known, verdict: Verdict) -> bool:
     """Whether the log start of the copy has to be known: an offset is to be committed, or retention may have passed it.
 
+    Also one behind the last copy: markers and others' records lie behind that.
+
     Args:
         known: a translation.
         verdict: what becomes of the offset that is there.
     """
-    return verdict.commits or (verdict is Verdict.LEVEL and known.lies not in _BEHIND_ALL)
+    return verdict.commits or (verdict is Verdict.LEVEL and known.lies is not Place.EMPTY)
 
 
 def remembered(observed: Observed) -> dict[GroupPlace, Committed]:
@@ -561,7 +562,7 @@ def _plainly(
         return NotYet(Reason.PLACING)
     if observed.back.unreadable:
         return found if isinstance(found, NotYet) else NotYet(Reason.BACK_UNREADABLE)
-    if partition in observed.back.unchecked:
+    if partition in observed.unchecked | observed.back.unchecked:
         return found if isinstance(found, NotYet) else NotYet(Reason.UNCHECKED)
     back = observed.back.copies.get(partition)
     if left:

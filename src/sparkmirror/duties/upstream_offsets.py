@@ -16,9 +16,9 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from sparkmirror.duties.checked_maps import CheckedMaps
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.flow_back import Back, FlowBackRecord, other_side
-from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets
@@ -59,7 +59,7 @@ class UpstreamOffsets:
         self._sides = sides
         self._timeout_ms = timeout_ms or sides.flow.admin_timeout_ms
         self._record = FlowBackRecord(sides, timeout_ms)
-        self._maps = KnownMaps(sides)
+        self._maps = CheckedMaps(sides)
         self._past_markers = PastMarkers(sides)
 
     def of(
@@ -79,7 +79,8 @@ class UpstreamOffsets:
         deadline = time.monotonic() + patience_s
         while True:
             back = self._record.read(places)
-            found = with_unchecked(self._translated(offsets, back), offsets, known, back.unchecked)
+            translated, unchecked = self._translated(offsets, back)
+            found = with_unchecked(translated, offsets, known, back.unchecked | unchecked)
             if not any(_may_change(one) for own in found.values() for one in own.values()):
                 return found
             if time.monotonic() >= deadline:
@@ -96,8 +97,9 @@ class UpstreamOffsets:
 
     def _translated(
         self, offsets: Mapping[str, Offsets], back: Back
-    ) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
-        own = self._maps.of(set(back.copies))
+    ) -> tuple[dict[str, dict[TopicPartition, UpstreamOffset]], frozenset[TopicPartition]]:
+        """Where offsets lead to, and where that is not certain, since the copy's leader does not answer."""
+        own, unchecked = self._maps.of(set(back.copies))
         back = self._past_markers.of(back, own)
         inherited = {} if self._sides.store is None else self._sides.store.state.inherited
         here = self._moved_here()
@@ -106,7 +108,7 @@ class UpstreamOffsets:
         if open_ended:
             ended = self._ended(back, open_ended)
             found = decide(offsets, replace(back, copies={**back.copies, **ended}), own, inherited, here)
-        return found
+        return found, unchecked
 
     def _moved_here(self) -> frozenset[str]:
         """The groups that an operation of the flow back has moved to the source, and none of this flow's away since."""

@@ -428,7 +428,7 @@ def decided(
         SparkmirrorError: a cluster cannot be asked.
     """
     at = now_ms()
-    offsets = look.offsets_now(back, stable=stable)
+    offsets = look.offsets_now(back, stable=stable, known=_known_here(forth, back, operation))
     here = {place for own in offsets.values() for place in own}
     copies = _copies(forth)
     assert forth.store is not None
@@ -472,6 +472,17 @@ def decided(
             settled=settled,
         )
     )
+
+
+def _known_here(forth: Sides, back: Sides, operation: Operation | None) -> set[str]:
+    """The groups that are known to be where applications are, as far as that is on record."""
+    assert forth.store is not None
+    assert back.store is not None
+    back.store.follow()
+    newest = forth.store.state.ledger.operation
+    taken = set[str]().union(*(look.moved_by(one) for one in (operation, newest)))
+    left = (one.group for one in forth.store.state.left.values())
+    return {*taken, *left, *(one.group for one in back.store.state.groups.values())}
 
 
 def _committed(state: JournalState, there: Mapping[str, Offsets]) -> Commits:

@@ -26,10 +26,10 @@ from sparkmirror.failover.moves import Sight, Standing
 from sparkmirror.failover.states import MOVED, MOVED_BEFORE, TORN, UNSETTLED, UNSURE
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.groups import Committed, GroupListing, Offsets, fetch_offsets, list_groups
+from sparkmirror.kafka.groups import Committed, GroupListing, Offsets, fetch_known, fetch_offsets, list_groups
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.naming import policy_for
+from sparkmirror.naming import group_filter, policy_for
 from sparkmirror.offsets.group_commits import landed, merged
 from sparkmirror.offsets.group_records import UpstreamOffset, commits_of, tried_of
 from sparkmirror.offsets.ledger import Operation
@@ -276,20 +276,27 @@ def chosen_groups(sides: Sides, timeout_ms: int | None = None) -> dict[str, Grou
     return {name: listing for name, listing in listed.items() if refusal(sides.flow, listing) is None}
 
 
-def offsets_now(sides: Sides, timeout_ms: int | None = None, *, stable: bool = False) -> dict[str, Offsets]:
+def offsets_now(
+    sides: Sides, timeout_ms: int | None = None, *, stable: bool = False, known: Collection[str] = ()
+) -> dict[str, Offsets]:
     """What the source's groups that the flow translates have committed.
 
     Args:
         sides: the flow and its clusters.
         timeout_ms: of each question; as the flow is configured without.
         stable: whether transactions that commit offsets are waited for.
+        known: groups that are asked for by name too: while their coordinator is away no broker lists them.
 
     Raises:
         SparkmirrorError: the source cannot be asked, or a group's offsets cannot be read.
     """
     timeout_ms = sides.flow.admin_timeout_ms if timeout_ms is None else timeout_ms
-    groups = sorted(chosen_groups(sides, timeout_ms))
-    return dict(fetch_offsets(sides.source, groups, timeout_ms, stable=stable).complete())
+    listed, named = list_groups(sides.source, timeout_ms), group_filter(sides.flow)
+    chosen = sorted(name for name, listing in listed.items() if refusal(sides.flow, listing) is None)
+    hidden = sorted(name for name in known if name not in listed and named.matches(name))
+    found = fetch_offsets(sides.source, chosen, timeout_ms, stable=stable).complete()
+    others = fetch_offsets(sides.source, hidden, min(timeout_ms, ASK_MS), stable=stable).complete()
+    return {**found, **{name: own for name, own in others.items() if own}}
 
 
 def standing_there(target: Cluster, groups: Iterable[str], timeout_ms: int) -> Standing:
@@ -299,7 +306,7 @@ def standing_there(target: Cluster, groups: Iterable[str], timeout_ms: int) -> S
         SparkmirrorError: it cannot be asked; one group that cannot be read keeps no other from being moved.
     """
     listed = list_groups(target, timeout_ms)
-    fetched = fetch_offsets(target, [group for group in groups if group in listed], timeout_ms)
+    fetched = fetch_known(target, set(groups), listed, timeout_ms)
     unreadable = {group: str(failure) for group, failure in fetched.failed.items()}
     return Standing(listed=listed, offsets=fetched.found, unreadable=unreadable)
 

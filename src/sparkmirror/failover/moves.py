@@ -59,11 +59,9 @@ class Standing:
     def hindrance(self, group: str) -> str:
         """Why a group is not moved there; "" for one that may be."""
         listing = self.listed.get(group)
-        if listing is None:
-            return ""
-        if listing.kind in (GroupKind.SHARE, GroupKind.STREAMS):
+        if listing is not None and listing.kind in (GroupKind.SHARE, GroupKind.STREAMS):
             return f"on the target there is a {listing.kind.value} group with its name"
-        if listing.active:
+        if listing is not None and listing.active:
             return f"it has members on the target ({listing.state}) and is not touched"
         return f"what it has on the target cannot be read: {self.unreadable[group]}" if group in self.unreadable else ""
 

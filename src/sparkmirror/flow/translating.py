@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig, Side
+from sparkmirror.duties.checked_maps import CheckedMaps
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
 from sparkmirror.duties.flow_back import Back, FlowBackRecord
 from sparkmirror.duties.groups import untranslatable
-from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import recreated_copies
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic
@@ -119,7 +119,7 @@ class Translator:
     def __init__(self, sides: Sides) -> None:
         self.unchecked = ""
         self._sides = sides
-        self._maps = KnownMaps(sides)
+        self._maps = CheckedMaps(sides)
         self._flow_back = FlowBackRecord(sides)
 
     def translate(self, partition: TopicPartition, offset: int, *, reverse: bool = False) -> Translation:
@@ -244,7 +244,7 @@ class Translator:
         source = look_for_partings(self._sides, copied, timeout_ms)
         self.unchecked = source.unchecked
         again = recreated_copies(self._sides.flow, self._sides.target, copied, timeout_ms)
-        maps = self._maps.of(set(origins.values()))
+        maps, unchecked = self._maps.of(set(origins.values()))
         oldest = self._oldest(list(others.values()), reverse=reverse)
         back = self._flow_back.shared(set(origins.values()))
         back = back if reverse else PastMarkers(self._sides).of(back, maps)
@@ -278,7 +278,8 @@ class Translator:
                 plain = way(flow, back.copies.get(origin), offset, settled=settled)
                 parting = source.parted.get(origin)
                 plain = back_to_what_is_left(plain, parting) if reverse else in_what_is_left(plain, offset, parting)
-                doubt = _doubt(back, origin, reverse=reverse) if isinstance(plain, Translated) else None
+                unsure = origin in unchecked or (origin in back.unchecked and not reverse)
+                doubt = _doubt(back, unsure=unsure) if isinstance(plain, Translated) else None
                 known = plain if doubt is None else NotYet(doubt)
                 found[place] = still_there(known, oldest.get(others[place]))
         empty = {} if reverse else self._ends_of_empty({others[place]: maps.get(origins[place]) for place in others})
@@ -333,11 +334,11 @@ class Translator:
         )
 
 
-def _doubt(back: Back, origin: TopicPartition, *, reverse: bool) -> Reason | None:
-    """Why what is on record of the flow back says nothing certain of a partition of the source."""
+def _doubt(back: Back, *, unsure: bool) -> Reason | None:
+    """Why what is on record says nothing certain of a partition of the source."""
     if back.unreadable:
         return Reason.BACK_UNREADABLE
-    return Reason.UNCHECKED if origin in back.unchecked and not reverse else None
+    return Reason.UNCHECKED if unsure else None
 
 
 def _to_target(flow: FlowBack, back: FlowBack | None, committed: int, *, settled: bool) -> Translation:

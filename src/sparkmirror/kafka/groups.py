@@ -27,7 +27,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, Met
 from sparkmirror.errors import BrokerError, FencedError, LinkError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import name_of
-from sparkmirror.kafka.leaders import together
+from sparkmirror.kafka.leaders import all_together, together
 from sparkmirror.kafka.ownership import Moment, this_moment
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, repeat
 from sparkmirror.kafka.store import AT_ONCE_SECONDS
@@ -47,11 +47,17 @@ CHECKED_AT_ONCE = 8
 """Groups of one coordinator that are looked at once more before the first of them is committed: few, since what a
 consumer commits between that look and the commit is lost."""
 
+SENT_AT_ONCE = 4
+"""Of these: requests that a coordinator may owe an answer. A commit takes as long as its broker is far."""
+
 FRESH_SECONDS = 3.0
 """So old the look may be when the commit leaves. A broker that does not answer makes the look at all others old."""
 
 LOOKS, QUICK_SECONDS = 3, 0.5
 """A look that took longer is repeated, without the brokers that it has waited for, so many times at most."""
+
+UNLISTED_MS = 3_000
+"""So long groups that no broker lists keep others waiting: as a rule they are gone, or have no coordinator."""
 
 ATTEMPT_MS = 10_000
 """For one answer of a coordinator: after that it is looked up anew."""
@@ -216,6 +222,26 @@ def fetch_offsets(
     return repeat(groups, ask, _explaining(cluster, "DESCRIBE"), timeout_ms, cluster.backoff)
 
 
+def fetch_known(
+    cluster: Cluster, groups: Collection[str], listed: Collection[str], timeout_ms: int = ADMIN_MS
+) -> Results[str, Offsets]:
+    """What groups have committed that are known to be, listed or not; nothing for one that is none any more.
+
+    While a partition of ``__consumer_offsets`` has no leader no broker lists its groups: only a coordinator can say
+    that a group is not there.
+
+    Args:
+        cluster: where.
+        groups: their names.
+        listed: what `list_groups` has given.
+        timeout_ms: milliseconds until those without an answer count as failed; less for those that are not listed.
+    """
+    there, hidden = [name for name in groups if name in listed], [name for name in groups if name not in listed]
+    found = fetch_offsets(cluster, sorted(there), timeout_ms)
+    others = fetch_offsets(cluster, sorted(hidden), min(timeout_ms, UNLISTED_MS))
+    return Results(found={**found.found, **others.found}, failed={**found.failed, **others.failed})
+
+
 def describe_groups(cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADMIN_MS) -> Results[str, Described]:
     """Groups of the classic protocol, asked of their coordinators by name.
 
@@ -377,20 +403,24 @@ def _in_turn(
 
     One that does not answer is asked nothing more, and its failure stands for the rest: each would cost a wait. What is
     known of such in ``lost`` counts, and comes there. With ``once`` a request is not sent again where its connection
-    breaks, nor later than `AT_ONCE_SECONDS` after the proof.
+    breaks, nor later than `AT_ONCE_SECONDS` after the proof; `SENT_AT_ONCE` of them go to a coordinator together.
     """
     lost = {} if lost is None else lost
-    for row in zip_longest(*pieces.values()):
-        wanted = {node: piece for node, piece in zip(pieces, row, strict=True) if piece is not None}
-        if prove is not None and not wanted.keys() <= lost.keys():
+    size = SENT_AT_ONCE if once else 1
+    for row in zip_longest(*(chunks(own, size) for own in pieces.values())):
+        wanted = [(node, one) for node, some in zip(pieces, row, strict=True) for one in some or ()]
+        nodes = {node for node, _ in wanted}
+        if prove is not None and not nodes <= lost.keys():
             lost.update(dict.fromkeys(pieces, failure) if (failure := _unproven(cluster, prove)) else {})
-        requests = {node: request(piece) for node, piece in wanted.items() if node not in lost}
+        sent = [(node, one) for node, one in wanted if node not in lost]
         allowed = partial(_is_fresh, this_moment()) if once else None
+        requests = [(node, request(one)) for node, one in sent]
         attempt_ms = min(deadline.attempt_ms, ATTEMPT_MS)
-        found = cluster.run(together, cluster, requests, attempt_ms, allowed) if requests else {}
-        lost.update({node: answer for node, answer in found.items() if isinstance(answer, LinkError)})
-        for node, piece in wanted.items():
-            yield piece, lost[node] if node in lost else found[node]
+        found = cluster.run(all_together, cluster, requests, attempt_ms, allowed) if requests else []
+        yield from ((one, lost[node]) for node, one in wanted if node in lost)
+        yield from ((one, answer) for (_, one), answer in zip(sent, found, strict=True))
+        failed = {node: answer for (node, _), answer in zip(sent, found, strict=True) if isinstance(answer, LinkError)}
+        lost.update(failed)
 
 
 def _is_fresh(proven: Moment) -> bool:

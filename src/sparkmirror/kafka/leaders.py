@@ -9,7 +9,7 @@ Reference: ListOffsets (KIP-79), last stable offset (KIP-98), leader epochs (KIP
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -94,31 +94,41 @@ def _request(
     )
 
 
-async def together(
-    cluster: Cluster, requests: Mapping[int, Any], timeout_ms: int, allowed: Callable[[], bool] | None = None
-) -> dict[int, Any]:
+async def together(cluster: Cluster, requests: Mapping[int, Any], timeout_ms: int) -> dict[int, Any]:
     """Sends one request to each node and gathers the answers, a `LinkError` in the place of one that failed.
 
     Args:
         cluster: whose.
         requests: by node.
         timeout_ms: milliseconds for each answer.
+    """
+    answers = await all_together(cluster, list(requests.items()), timeout_ms)
+    return dict(zip(requests, answers, strict=True))
+
+
+async def all_together(
+    cluster: Cluster, requests: Sequence[tuple[int, Any]], timeout_ms: int, allowed: Callable[[], bool] | None = None
+) -> list[Any]:
+    """Sends requests to nodes, all at once, and gathers the answers in order, as `together`.
+
+    Args:
+        cluster: whose.
+        requests: each with its node.
+        timeout_ms: milliseconds for each answer.
         allowed: as in `Cluster.exchange_once`, for requests that leave at most once.
     """
-    under_way = {
-        node: (
-            cluster.loop.call_soon_with_future(cluster.exchange, request, node, timeout_ms)
-            if allowed is None
-            else cluster.loop.call_soon_with_future(cluster.exchange_once, request, node, timeout_ms, allowed)
-        )
-        for node, request in requests.items()
-    }
-    answers: dict[int, Any] = {}
-    for node, future in under_way.items():
+    under_way = [
+        cluster.loop.call_soon_with_future(cluster.exchange, request, node, timeout_ms)
+        if allowed is None
+        else cluster.loop.call_soon_with_future(cluster.exchange_once, request, node, timeout_ms, allowed)
+        for node, request in requests
+    ]
+    answers: list[Any] = []
+    for future in under_way:
         try:
-            answers[node] = await future
+            answers.append(await future)
         except LinkError as failure:
-            answers[node] = failure
+            answers.append(failure)
     return answers
 
 

@@ -370,6 +370,14 @@ class OffsetMap:
         parts = [part for part in cut if part.first < part.stop]
         return OffsetMap(parts, min(self._position, offset), self._points, writer=self.writer)
 
+    def before_target(self, offset: int) -> OffsetMap:
+        """The map as it would be if nothing had been put at that target offset or behind it."""
+        first, end = self.first(), self.end()
+        if first is None or end is None or end.target < offset:
+            return self
+        source = self.target_to_source(offset)
+        return self.below(first.source if source is None else source)
+
     def writer_of(self, offset: int) -> Writer | None:
         """The epoch whose record tells where a source offset lies on the target; None where a later epoch's does."""
         place = bisect_right(self._sources, offset) - 1

@@ -78,7 +78,7 @@ class Reason(Enum):
         "tells which of them the group has read"
     )
     BACK_UNREADABLE = "the record of the flow the other way cannot be read, which may have put the next record there"
-    UNCHECKED = "the partition's leader does not say whether its log has lost what the flow the other way had put there"
+    UNCHECKED = "a leader of the partition does not say whether its log has lost what a flow had put there"
     UNDER_WAY = (
         "the target may have copies that are not on record yet, and where the group goes on behind them is not known"
     )
