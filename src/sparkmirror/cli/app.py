@@ -21,14 +21,15 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from sparkmirror.cli import logs
 from sparkmirror.cli.exits import exit_code
 from sparkmirror.cli.options import spread_clusters
+from sparkmirror.cli.output import styled
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.printable import printable_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,9 +181,9 @@ def show_error(error: SparkmirrorError, *, with_traceback: bool = False) -> None
     if with_traceback:
         import traceback
 
-        console.out("".join(traceback.format_exception(error)), end="", highlight=False)
+        console.out(printable_lines("".join(traceback.format_exception(error))), end="", highlight=False)
     line = " ".join(str(error).split())
-    console.print(Text(f"sparkmirror: {line}", style="bold red"), soft_wrap=True)
+    console.print(styled(f"sparkmirror: {line}", style="bold red"), soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ The work is done by :mod:`sparkmirror.failover.switching`; this file asks, shows
 
 from __future__ import annotations
 
-import json
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -16,9 +15,11 @@ import typer
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.logs import LogFormat
 from sparkmirror.cli.options import Files, OneFlow, one_flow
+from sparkmirror.cli.output import say
 from sparkmirror.cli.run import Signals, prepare, run_flows
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.failover.states import Keep
+from sparkmirror.printable import json_text
 
 if TYPE_CHECKING:
     from sparkmirror.failover.plan import Plan
@@ -259,11 +260,11 @@ def _consent(plan: Plan, *, yes: bool, force: bool) -> None:
 def _show(plan: Plan) -> None:
     from sparkmirror.failover.moves import count
 
-    typer.echo(f"{plan.kind.value} of flow {plan.flow} ({plan.state})")
-    typer.echo(f"  source        {'answers' if plan.source.answers else plan.source.failure}")
-    typer.echo(f"  to be moved   {count(plan.moves).text}")
-    typer.echo(f"  missing now   {plan.missing} records of {len(plan.partitions)} partitions, as far as is known")
-    typer.echo(f"  takes         about {plan.seconds:.0f} s, and what others are waited for")
+    say(f"{plan.kind.value} of flow {plan.flow} ({plan.state})")
+    say(f"  source        {'answers' if plan.source.answers else plan.source.failure}")
+    say(f"  to be moved   {count(plan.moves).text}")
+    say(f"  missing now   {plan.missing} records of {len(plan.partitions)} partitions, as far as is known")
+    say(f"  takes         about {plan.seconds:.0f} s, and what others are waited for")
     for each in sorted(plan.partitions, key=lambda each: -each.missing)[:10]:
         if each.missing:
             at = (
@@ -271,21 +272,21 @@ def _show(plan: Plan) -> None:
                 if each.found
                 else f"not found yet, {each.missing} records"
             )
-            typer.echo(f"    {each.partition}: {at}")
+            say(f"    {each.partition}: {at}")
     for text in plan.warnings:
-        typer.echo(f"  note: {text}")
+        say(f"  note: {text}")
     for text in plan.refusals:
-        typer.echo(f"  against it: {text}")
+        say(f"  against it: {text}")
 
 
 def _end(report: Report, directory: Path) -> None:
     paths = _write(report, directory)
-    typer.echo(
+    say(
         f"{report.operation.id}: {report.count.text} on {report.taken}, "
         f"{report.missing} records known to be missing, {report.seconds:.1f} s; report: {paths[0]} and {paths[1]}"
     )
     for text in report.troubles:
-        typer.echo(f"  trouble: {text}")
+        say(f"  trouble: {text}")
     if report.troubles:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -295,9 +296,9 @@ def _write(report: Report, directory: Path) -> tuple[Path, Path]:
 
     markdown, machine = (directory / f"{report.name}.{end}" for end in ("md", "json"))
     markdown.write_text(as_markdown(report), encoding="utf-8")
-    machine.write_text(json.dumps(as_dict(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    machine.write_text(json_text(as_dict(report), indent=2) + "\n", encoding="utf-8")
     return markdown, machine
 
 
 def _tell(text: str) -> None:
-    typer.echo(f"  {text}")
+    say(f"  {text}")

@@ -32,6 +32,7 @@ from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.copy.receipt import Receipt
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster, new_loop
+from sparkmirror.printable import printable, printable_lines
 from sparkmirror.spark.failures import reason_of
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
 
@@ -119,12 +120,26 @@ def _copier(settings: bytes, driver: str) -> Callable[[Iterable[pa.RecordBatch]]
     return copy
 
 
+class OneLine(logging.Formatter):
+    """A line of an executor's log, whatever names and errors of clusters it holds."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name that logging gives it
+        """Without line ends; a traceback comes below it."""
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  # the name that logging gives it
+        """With its own line ends alone."""
+        return printable_lines(super().formatException(ei))
+
+
 def copy_shift(plan: ShiftPlan, config: FlowConfig) -> tuple[Receipt, ...]:
     """Runs a lane in this process, a Python worker of Spark."""
     task = TaskContext.get()
     if task is not None and task.attemptNumber() > 0:
         raise RuntimeError(f"{plan.shift}: Spark repeated a lane by itself; spark.task.maxFailures must be 1")
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine(logging.BASIC_FORMAT))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     loop = new_loop(plan.shift)
     source = Cluster(config.source.alias, config.source.consumer, role=plan.shift, loop=loop)
