@@ -18,6 +18,7 @@ from sparkmirror.cli.options import Files, OneFlow, one_flow
 from sparkmirror.cli.output import say
 from sparkmirror.cli.run import Signals, prepare, run_flows
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.failover.private_files import make_private_directory, private_file
 from sparkmirror.failover.states import Keep
 from sparkmirror.printable import json_text
 
@@ -240,7 +241,7 @@ def _carried_out(desk: Desk, kind: Kind, options: Options, directory: Path, *, a
 def _check_writable(directory: Path) -> None:
     """A report that cannot be written is told of before anything is done."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private_directory(directory)
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as failure:
@@ -295,8 +296,10 @@ def _write(report: Report, directory: Path) -> tuple[Path, Path]:
     from sparkmirror.failover.report import as_dict, as_markdown
 
     markdown, machine = (directory / f"{report.name}.{end}" for end in ("md", "json"))
-    markdown.write_text(as_markdown(report), encoding="utf-8")
-    machine.write_text(json_text(as_dict(report), indent=2) + "\n", encoding="utf-8")
+    texts = {markdown: as_markdown(report), machine: json_text(as_dict(report), indent=2) + "\n"}
+    for path, text in texts.items():
+        with private_file(path) as file:
+            file.write(text)
     return markdown, machine
 
 
