@@ -30,6 +30,7 @@ from sparkmirror.cli.options import spread_clusters
 from sparkmirror.cli.output import styled
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.printable import printable_lines
+from sparkmirror.spark import core_dumps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,10 @@ def _print_version(wanted: bool) -> None:
 def _root(
     context: typer.Context,
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="SPARKMIRROR_DEBUG", help="Errors with traceback, logs with details.")
+        bool,
+        typer.Option(
+            "--debug", envvar="SPARKMIRROR_DEBUG", help="Errors with traceback, logs with details, core dumps."
+        ),
     ] = False,
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
@@ -139,6 +143,8 @@ def _root(
 ) -> None:
     """Replicate topics between Kafka clusters, on Spark, from MirrorMaker 2's configuration files."""
     context.ensure_object(Settings).debug = debug
+    if not debug:
+        core_dumps.forbid()
 
 
 def group() -> TyperGroup:
