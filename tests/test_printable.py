@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
 
 import pytest
 
-from sparkmirror.printable import json_text, printable, printable_lines
+from sparkmirror.printable import OneLine, json_text, printable, printable_lines
 
 HOSTILE = "a\x1b]0;PWNED\x07\x1b[31m\nb\r\x9b\u202ec\u2028\ud800"
 
@@ -30,3 +32,13 @@ def test_json_holds_the_very_text_and_no_character_that_does_something(indent: i
     assert all(line.isprintable() for line in told.split("\n"))
     assert "é" in told
     assert json.loads(told) == {HOSTILE: ["é\U000e0001"]}
+
+
+def test_a_line_of_a_log_is_one_line_and_its_traceback_does_nothing():
+    try:
+        raise OSError("\x1b[2J")
+    except OSError:
+        record = logging.LogRecord("kafka", logging.WARNING, "", 0, "group %s", ("x\n\x1b[31m",), sys.exc_info())
+    first, *_, last = OneLine(logging.BASIC_FORMAT).format(record).split("\n")
+    assert first == r"WARNING:kafka:group x\n\x1b[31m"
+    assert last == r"OSError: \x1b[2J"

@@ -8,6 +8,7 @@ backslash stays as it is: paths and regular expressions are shown as people wrot
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,18 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """A text of several lines, such as a traceback: its line ends stay."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+class OneLine(logging.Formatter):
+    """Log lines that are one line each, whatever names and errors of clusters they hold."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name that logging gives it
+        """Without line ends; a traceback comes below it."""
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  # the name that logging gives it
+        """With its own line ends alone."""
+        return printable_lines(super().formatException(ei))
 
 
 def json_text(value: object, *, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:

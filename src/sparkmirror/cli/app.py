@@ -166,6 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         SystemExit: always, with a code of :class:`sparkmirror.cli.exits.ExitCode`, or 130 after Ctrl-C.
     """
     settings = Settings()
+    logs.without_setup()
     try:
         group().main(
             args=spread_clusters(sys.argv[1:] if arguments is None else arguments),

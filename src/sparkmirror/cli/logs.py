@@ -21,7 +21,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from sparkmirror.printable import json_text, printable, printable_lines
+from sparkmirror.printable import OneLine, json_text, printable, printable_lines
 
 ROOT = "sparkmirror"
 
@@ -104,6 +104,12 @@ def configure(log_format: LogFormat = LogFormat.PLAIN, *, debug: bool = False) -
     # It logs every refused connection as an error, several lines each; what matters of that comes as our own errors.
     logging.getLogger("kafka").setLevel(logging.INFO if debug else logging.CRITICAL)
     logging.captureWarnings(True)
+
+
+def without_setup() -> None:
+    """Has warnings of commands that set up no log come as plain words; Python prints these by itself."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(OneLine("%(message)s"))
 
 
 def speaks_json() -> bool:

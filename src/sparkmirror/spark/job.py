@@ -32,7 +32,7 @@ from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.copy.receipt import Receipt
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster, new_loop
-from sparkmirror.printable import printable, printable_lines
+from sparkmirror.printable import OneLine
 from sparkmirror.spark.failures import reason_of
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
 
@@ -118,18 +118,6 @@ def _copier(settings: bytes, driver: str) -> Callable[[Iterable[pa.RecordBatch]]
             yield receipt_batch(copy_shift(plan, pickle.loads(settings)))
 
     return copy
-
-
-class OneLine(logging.Formatter):
-    """A line of an executor's log, whatever names and errors of clusters it holds."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name that logging gives it
-        """Without line ends; a traceback comes below it."""
-        return printable(super().formatMessage(record))
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802  # the name that logging gives it
-        """With its own line ends alone."""
-        return printable_lines(super().formatException(ei))
 
 
 def copy_shift(plan: ShiftPlan, config: FlowConfig) -> tuple[Receipt, ...]:
