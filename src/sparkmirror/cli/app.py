@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
+from types import TracebackType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -167,6 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     settings = Settings()
     logs.without_setup()
+    if arguments is None:
+        sys.excepthook = _show_defect
     try:
         group().main(
             args=spread_clusters(sys.argv[1:] if arguments is None else arguments),
@@ -191,6 +194,13 @@ def show_error(error: SparkmirrorError, *, with_traceback: bool = False) -> None
         console.out(printable_lines("".join(traceback.format_exception(error))), end="", highlight=False)
     line = " ".join(str(error).split())
     console.print(styled(f"sparkmirror: {line}", style="bold red"), soft_wrap=True)
+
+
+def _show_defect(_kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
+    """A traceback as Python prints it: a defect may be one of reading what clusters say."""
+    import traceback
+
+    sys.stderr.write(printable_lines("".join(traceback.format_exception(error))))
 
 
 if __name__ == "__main__":
