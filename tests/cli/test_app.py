@@ -179,3 +179,26 @@ def test_sections_for_readers_of_the_code_are_not_in_the_help(command, capsys: p
     page = capsys.readouterr().out
     assert "More about it." in page
     assert "ConfigError" not in page
+
+
+def test_a_warning_of_a_command_without_a_log_is_one_line_without_control_characters():
+    code = (
+        "import logging, sparkmirror.cli.app as app\n"
+        "try: app.main(['--version'])\n"
+        "finally: logging.getLogger('sparkmirror.flow').warning('group %s', 'x\\n\\x1b[31m')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == "group x\\n\\x1b[31m\n"
+
+
+def test_the_traceback_of_a_defect_has_no_control_characters():
+    code = (
+        "import sys, sparkmirror.cli.app as app\n"
+        "def group(): raise ValueError('x\\x1b[31m')\n"
+        "app.group, sys.argv = group, ['sparkmirror']\n"
+        "app.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback (most recent call last):\n  File ")
+    assert done.stderr.endswith("\nValueError: x\\x1b[31m\n")

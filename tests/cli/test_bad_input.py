@@ -201,7 +201,7 @@ def ways_to_be_refused(secured: LabCluster, issuer: Authority) -> dict[str, tupl
     found["expired"] = (tls | trusting, "bootstrap.servers", "renew the broker's certificate")
     found["authority"] = (tls, "ssl.truststore.location", "the authority that signed the broker's certificate")
     named = secured.client_properties("SASL_SSL") | trusting
-    found["name"] = (named, "ssl.endpoint.identification.algorithm", "that the broker's certificate has")
+    found["name"] = (named, "bootstrap.servers", "that the broker's certificate has")
     mutual = secured.client_properties("MTLS")
     issuer.issue("late", days=-1)
     late = {"ssl.keystore.location": str(issuer.directory / "late.pem")}

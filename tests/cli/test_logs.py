@@ -117,3 +117,32 @@ def test_an_error_that_ends_a_command_is_a_json_line_where_json_was_asked_for(ca
     told = json.loads(line)
     assert (told["level"], told["source"], told["message"]) == ("error", "cli.app", "it broke")
     assert "SparkmirrorError: it broke" in told["traceback"]
+
+
+def test_a_name_can_begin_no_line_and_move_no_cursor(capsys: Captured):
+    name = "x\n2026-01-31T12:00:00.000Z INFO forged\x1b[2J"
+    for log_format in LogFormat:
+        configure(log_format)
+        logging.getLogger("sparkmirror.flow").warning("group %s", name, extra={"topic": f"{name}\u202e"})
+    plain, as_json = capsys.readouterr().err.splitlines()
+    assert r"group x\n2026-01-31T12:00:00.000Z INFO forged\x1b[2J" in plain
+    assert r"\u202e" in plain
+    assert as_json.isprintable()
+    assert json.loads(as_json)["message"] == f"group {name}"
+
+
+def test_a_traceback_has_lines_of_its_own_and_no_control_character(capsys: Captured):
+    configure()
+    try:
+        raise OSError("\x1b[2J")
+    except OSError:
+        logging.getLogger("sparkmirror.flow").exception("it failed")
+    assert capsys.readouterr().err.splitlines()[-1] == r"OSError: \x1b[2J"
+
+
+def test_an_error_is_shown_without_control_characters(capsys: Captured):
+    for with_traceback in (False, True):
+        show_error(SparkmirrorError("broker says \x1b[2J[/x]"), with_traceback=with_traceback)
+    told = capsys.readouterr().err
+    assert "\x1b" not in told
+    assert r"broker says \x1b[2J[/x]" in told

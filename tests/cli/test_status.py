@@ -209,3 +209,22 @@ def test_groups_are_shown_with_what_they_would_read_again_and_are_in_the_json() 
     (flow,) = json.loads(as_text([FlowStatus(name="a->b", state="running")], {"a->b": groups}))["flows"]
     assert [each["repeats"] for each in flow["groups"]] == [None, 41]
     assert "groups" not in json.loads(as_text([FlowStatus(name="a->b", state="running")]))["flows"][0]
+
+
+def test_names_and_reasons_of_groups_are_shown_as_they_are_and_do_nothing() -> None:
+    hostile = GroupStatus(
+        group="\x1b[31m[/x]",
+        seen_ms=6_000,
+        partitions=1,
+        repeats=None,
+        ahead=0,
+        further=0,
+        skipped=0,
+        left_out=0,
+        hindrance="[/x] cannot be read\nsparkmirror: done",
+    )
+    console = Console(width=160, file=StringIO())
+    console.print(group_table("a->b", [hostile], now_ms=10_000))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO above
+    assert r"\x1b[31m[/x]" in shown
+    assert r"[/x] cannot be read\nsparkmirror: done" in shown

@@ -79,7 +79,7 @@ def test_an_operation_that_was_resumed_says_what_was_done_before(tmp_path):
         ("moving", ["stopping"], "three@here"),
     ]
     text = as_markdown(found)
-    row = "| moving | stopping | 1970-01-01T00:00:30.000Z | one@here | the disk is / full there |"
+    row = "| moving | stopping | 1970-01-01T00:00:30.000Z | one@here | the disk is / full\\nthere |"
     assert f"{row} 1970-01-01T00:00:35.000Z | two@here |" in text
     assert "| two@here | the command ended without a word |" in text
     assert "| stopping | 1970-01-01T00:00:10.000Z | 10.0 |" in text
@@ -177,3 +177,12 @@ def test_a_group_that_got_members_is_told_once(tmp_path):
     assert report(tmp_path, done, moves=[gone]).troubles == ("group billing got members on the target meanwhile",)
     hindered = replace(gone, hindrance="it has members on the target (Stable) and is not touched", active=True)
     assert report(tmp_path, done, moves=[hindered]).troubles == (f"group billing: {hindered.hindrance}",)
+
+
+def test_names_begin_no_line_and_no_markup_of_a_report(tmp_path):
+    hostile = "x\n# Failover: done\x1b[2J<img src=y>|"
+    facts = {"problems": [f"group {hostile} is in use"]}
+    text = as_markdown(report(tmp_path, operation(facts=facts), moves=[replace(moved("o", "a.o"), group=hostile)]))
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert r"- group x\n# Failover: done\x1b[2J&lt;img src=y>| is in use" in text.splitlines()
+    assert r"| x\n# Failover: done\x1b[2J&lt;img src=y>/ |" in text

@@ -36,8 +36,8 @@ def behind(cause: BaseException) -> BaseException:
         (kafka_errors.UnsupportedSaslMechanismError("no"), "sasl.mechanism", True),
         (behind(unverified(10)), "bootstrap.servers", True),
         (behind(unverified(9)), "bootstrap.servers", True),
-        (behind(unverified(62)), "ssl.endpoint.identification.algorithm", True),
-        (behind(unverified(64)), "ssl.endpoint.identification.algorithm", True),
+        (behind(unverified(62)), "bootstrap.servers", True),
+        (behind(unverified(64)), "bootstrap.servers", True),
         (behind(unverified(19)), "ssl.truststore.location", True),
         (behind(alert("TLSV13_ALERT_CERTIFICATE_REQUIRED")), "ssl.keystore.location", True),
         (kafka_errors.KafkaConnectionError(alert("SSLV3_ALERT_BAD_CERTIFICATE")), "ssl.keystore.location", True),
@@ -54,3 +54,9 @@ def test_a_refusal_lasts_and_names_its_setting_and_everything_else_may_pass(
     cause = cause_of(failure)
     assert (cause.setting, cause.lasting) == (setting, lasting)
     assert cause.hint or not lasting
+
+
+def test_a_wrong_host_name_is_no_reason_to_switch_the_check_off():
+    hint = cause_of(behind(unverified(62))).hint
+    assert "certificate made for the name" in hint
+    assert "ssl.endpoint.identification.algorithm" not in hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import ssl
 import tempfile
 import time
@@ -140,7 +141,27 @@ def test_certificates_that_are_none_are_an_error():
         context(replace(TLS, ca="no certificate"))
 
 
-def test_no_key_is_left_on_disk(trusting: Security, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_key_lies_on_no_disk_while_it_is_loaded(trusting: Security, files: Path, monkeypatch: pytest.MonkeyPatch):
+    """Where the system has no files in memory, see the next test."""
+    paths: list[str] = []
+    load = ssl.SSLContext.load_cert_chain
+
+    def watched(self: ssl.SSLContext, path: str, **given: str) -> None:
+        paths.append(str(Path(path).readlink()) if Path(path).is_symlink() else path)
+        load(self, path, **given)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", watched)
+    chain, key = parts(files / "client.pem")
+    context(replace(trusting, certificate_chain=chain, private_key=key))
+    assert [path.split(":")[0] for path in paths] == ["/memfd"]
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_no_key_is_left_on_disk(
+    trusting: Security, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
+):
+    if not in_memory:
+        monkeypatch.delattr(os, "memfd_create")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     chain, key = parts(files / "client.pem")
     context(replace(trusting, certificate_chain=chain, private_key=key))

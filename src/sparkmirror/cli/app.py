@@ -17,18 +17,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
+from types import TracebackType
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from sparkmirror.cli import logs
 from sparkmirror.cli.exits import exit_code
 from sparkmirror.cli.options import spread_clusters
+from sparkmirror.cli.output import styled
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.printable import printable_lines
+from sparkmirror.spark import core_dumps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +133,10 @@ def _print_version(wanted: bool) -> None:
 def _root(
     context: typer.Context,
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="SPARKMIRROR_DEBUG", help="Errors with traceback, logs with details.")
+        bool,
+        typer.Option(
+            "--debug", envvar="SPARKMIRROR_DEBUG", help="Errors with traceback, logs with details, core dumps."
+        ),
     ] = False,
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
@@ -138,6 +144,8 @@ def _root(
 ) -> None:
     """Replicate topics between Kafka clusters, on Spark, from MirrorMaker 2's configuration files."""
     context.ensure_object(Settings).debug = debug
+    if not debug:
+        core_dumps.forbid()
 
 
 def group() -> TyperGroup:
@@ -159,6 +167,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         SystemExit: always, with a code of :class:`sparkmirror.cli.exits.ExitCode`, or 130 after Ctrl-C.
     """
     settings = Settings()
+    logs.without_setup()
+    if arguments is None:
+        sys.excepthook = _show_defect
     try:
         group().main(
             args=spread_clusters(sys.argv[1:] if arguments is None else arguments),
@@ -180,9 +191,16 @@ def show_error(error: SparkmirrorError, *, with_traceback: bool = False) -> None
     if with_traceback:
         import traceback
 
-        console.out("".join(traceback.format_exception(error)), end="", highlight=False)
+        console.out(printable_lines("".join(traceback.format_exception(error))), end="", highlight=False)
     line = " ".join(str(error).split())
-    console.print(Text(f"sparkmirror: {line}", style="bold red"), soft_wrap=True)
+    console.print(styled(f"sparkmirror: {line}", style="bold red"), soft_wrap=True)
+
+
+def _show_defect(_kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
+    """A traceback as Python prints it: a defect may be one of reading what clusters say."""
+    import traceback
+
+    sys.stderr.write(printable_lines("".join(traceback.format_exception(error))))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ A wrong configuration ends with exit code 2 through the error that names file, k
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,13 +12,14 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from sparkmirror import config
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.cli.output import styled
 from sparkmirror.cli.tables import table_console
 from sparkmirror.config import FlowConfig, MirrorConfig, Row
+from sparkmirror.printable import json_text
 
 if TYPE_CHECKING:
     from sparkmirror.flow.connections import Connection
@@ -78,25 +78,26 @@ def _show(found: MirrorConfig, connections: Sequence[Connection], *, everything:
     for one in found.flows:
         console.print(table(one, everything=everything))
     if found.pulses:
-        console.print(f"heartbeats without a flow: {', '.join(str(one.name) for one in found.pulses)}", soft_wrap=True)
+        pulses = ", ".join(str(one.name) for one in found.pulses)
+        console.print(styled(f"heartbeats without a flow: {pulses}"), soft_wrap=True)
     errors = Console(stderr=True)
     for warning in found.warnings:
-        errors.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+        errors.print(styled(f"warning: {warning}", style="yellow"), soft_wrap=True)
     if connections:
         console.print(connection_table(connections))
     for tried in connections:
         if tried.failure is not None:
             said = f"{tried.alias} as {', '.join(tried.roles)}: {tried.failure}"
-            errors.print(Text(said, style="bold red"), soft_wrap=True)
+            errors.print(styled(said, style="bold red"), soft_wrap=True)
 
 
 def _show_starts(starts: Sequence[FirstStart]) -> None:
     console, errors = table_console(), Console(stderr=True)
     for one in starts:
         if one.failure:
-            errors.print(Text(f"{one.flow}: {one.failure}", style="bold red"), soft_wrap=True)
+            errors.print(styled(f"{one.flow}: {one.failure}", style="bold red"), soft_wrap=True)
         else:
-            console.print(Text(f"{one.flow}: a start {one.text}"), soft_wrap=True)
+            console.print(styled(f"{one.flow}: a start {one.text}"), soft_wrap=True)
 
 
 def connection_table(connections: Sequence[Connection]) -> Table:
@@ -108,12 +109,12 @@ def connection_table(connections: Sequence[Connection]) -> Table:
         said = one.found
         rights = "" if said is None else "not told" if said.rights is None else ", ".join(said.rights) or "none"
         drawn.add_row(
-            Text(one.alias),
-            Text(", ".join(one.roles)),
-            Text("no connection" if said is None else said.cluster_id),
-            Text("" if said is None else str(said.brokers)),
-            Text("" if said is None else ".".join(map(str, said.version)) + " or newer"),
-            Text(rights),
+            styled(one.alias),
+            styled(", ".join(one.roles)),
+            styled("no connection" if said is None else said.cluster_id),
+            styled("" if said is None else str(said.brokers)),
+            styled("" if said is None else ".".join(map(str, said.version)) + " or newer"),
+            styled(rights),
         )
     return drawn
 
@@ -134,7 +135,7 @@ def as_text(found: MirrorConfig, connections: Sequence[Connection] = (), starts:
     told = {"file": found.file, "flows": flows, "pulses": pulses, "warnings": found.warnings}
     told |= {"connections": [one.as_json() for one in connections]} if connections else {}
     told |= {"starts": [one.as_json() for one in starts]} if starts else {}
-    return json.dumps(told, indent=2, ensure_ascii=False)
+    return json_text(told, indent=2)
 
 
 def table(flow: FlowConfig, *, everything: bool = False) -> Table:
@@ -144,15 +145,14 @@ def table(flow: FlowConfig, *, everything: bool = False) -> Table:
         flow: the flow.
         everything: also the settings of clients that are at their defaults.
     """
-    drawn = Table(title=str(flow.name), title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
+    drawn = Table(title=styled(str(flow.name), style="bold"), title_justify="left", box=SIMPLE_HEAD, show_edge=False)
     drawn.add_column("setting", no_wrap=True)
     drawn.add_column("value", overflow="fold", ratio=1)
     drawn.add_column("from", overflow="fold")
     for row in config.effective(flow):
         if everything or _shown(row):
-            drawn.add_row(
-                Text(row.setting), Text(row.value), Text(row.origin or "default", style="" if row.origin else "dim")
-            )
+            origin = styled(row.origin or "default", style="" if row.origin else "dim")
+            drawn.add_row(styled(row.setting), styled(row.value), origin)
     return drawn
 
 

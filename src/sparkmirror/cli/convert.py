@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from sparkmirror import config
 from sparkmirror.cli.options import Files
+from sparkmirror.cli.output import styled
 from sparkmirror.config import Opened
 from sparkmirror.errors import ConfigError
 
@@ -57,7 +57,8 @@ def show(opened: list[Opened], file: str, output: Path | None, secrets: Path) ->
     except OSError as error:
         reason = (error.strerror or "cannot be written").lower()
         raise ConfigError(file=str(output), key="", reason=reason, remedy="name another file") from None
-    Console(stderr=True).print(Text(f"written: {output}; sparkmirror check {output} shows what holds"), soft_wrap=True)
+    said = styled(f"written: {output}; sparkmirror check {output} shows what holds")
+    Console(stderr=True).print(said, soft_wrap=True)
 
 
 def _told(opened: list[Opened], file: str) -> tuple[str, ...]:

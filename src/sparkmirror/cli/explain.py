@@ -6,18 +6,18 @@ them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from sparkmirror.cli import figures
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.cli.output import styled
+from sparkmirror.printable import json_text
 
 if TYPE_CHECKING:
     from sparkmirror.flow.explain import Explanation
@@ -63,7 +63,7 @@ def explain(
 
 
 def _print(flows: Sequence[dict[str, object]]) -> None:
-    typer.echo(json.dumps({"flows": flows}, indent=2, ensure_ascii=False))
+    typer.echo(json_text({"flows": flows}, indent=2))
 
 
 def _as_dict(one: GroupExplanation) -> dict[str, object]:
@@ -85,16 +85,16 @@ def _as_dict(one: GroupExplanation) -> dict[str, object]:
 def _show_groups(found: Sequence[GroupExplanation]) -> None:
     console = Console()
     for one in found:
-        console.print(Text(f"{one.flow}: group {one.group}", style="bold"), soft_wrap=True)
+        console.print(styled(f"{one.flow}: group {one.group}", style="bold"), soft_wrap=True)
         if one.failure:
-            console.print(Text(f"  not known: {one.failure}", style="red"), soft_wrap=True)
+            console.print(styled(f"  not known: {one.failure}", style="red"), soft_wrap=True)
         for line in one.lines:
             place = "" if line.partition is None else f"{line.partition}: "
             offsets = "" if figures.known(line.committed) is None else f"committed {line.committed}"
             offsets += "" if figures.known(line.translated) is None else f", on the target {line.translated}"
             offsets += "" if figures.known(line.there) is None else f", it has {line.there} there"
-            console.print(Text(f"  {place}{offsets}{': ' if offsets else ''}{line.text}"), soft_wrap=True)
-        console.print(Text(f"  {one.duties}", style="dim"), soft_wrap=True)
+            console.print(styled(f"  {place}{offsets}{': ' if offsets else ''}{line.text}"), soft_wrap=True)
+        console.print(styled(f"  {one.duties}", style="dim"), soft_wrap=True)
 
 
 def _show(found: Sequence[Explanation]) -> None:
@@ -102,6 +102,6 @@ def _show(found: Sequence[Explanation]) -> None:
     for one in found:
         word, style = _COPIED[one.copied]
         name = f" to {one.target_topic}" if one.copied and one.target_topic != one.topic else ""
-        console.print(Text(f"{one.flow}: {one.topic} is {word}{name}", style=style), soft_wrap=True)
+        console.print(styled(f"{one.flow}: {one.topic} is {word}{name}", style=style), soft_wrap=True)
         for line in (one.rule, *one.lines):
-            console.print(Text(f"  {line}"), soft_wrap=True)
+            console.print(styled(f"  {line}"), soft_wrap=True)

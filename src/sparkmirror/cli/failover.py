@@ -5,7 +5,6 @@ The work is done by :mod:`sparkmirror.failover.switching`; this file asks, shows
 
 from __future__ import annotations
 
-import json
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -16,9 +15,12 @@ import typer
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.logs import LogFormat
 from sparkmirror.cli.options import Files, OneFlow, one_flow
+from sparkmirror.cli.output import say
 from sparkmirror.cli.run import Signals, prepare, run_flows
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.failover.private_files import make_private_directory, private_file
 from sparkmirror.failover.states import Keep
+from sparkmirror.printable import json_text
 
 if TYPE_CHECKING:
     from sparkmirror.failover.plan import Plan
@@ -239,7 +241,7 @@ def _carried_out(desk: Desk, kind: Kind, options: Options, directory: Path, *, a
 def _check_writable(directory: Path) -> None:
     """A report that cannot be written is told of before anything is done."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private_directory(directory)
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as failure:
@@ -259,11 +261,11 @@ def _consent(plan: Plan, *, yes: bool, force: bool) -> None:
 def _show(plan: Plan) -> None:
     from sparkmirror.failover.moves import count
 
-    typer.echo(f"{plan.kind.value} of flow {plan.flow} ({plan.state})")
-    typer.echo(f"  source        {'answers' if plan.source.answers else plan.source.failure}")
-    typer.echo(f"  to be moved   {count(plan.moves).text}")
-    typer.echo(f"  missing now   {plan.missing} records of {len(plan.partitions)} partitions, as far as is known")
-    typer.echo(f"  takes         about {plan.seconds:.0f} s, and what others are waited for")
+    say(f"{plan.kind.value} of flow {plan.flow} ({plan.state})")
+    say(f"  source        {'answers' if plan.source.answers else plan.source.failure}")
+    say(f"  to be moved   {count(plan.moves).text}")
+    say(f"  missing now   {plan.missing} records of {len(plan.partitions)} partitions, as far as is known")
+    say(f"  takes         about {plan.seconds:.0f} s, and what others are waited for")
     for each in sorted(plan.partitions, key=lambda each: -each.missing)[:10]:
         if each.missing:
             at = (
@@ -271,21 +273,21 @@ def _show(plan: Plan) -> None:
                 if each.found
                 else f"not found yet, {each.missing} records"
             )
-            typer.echo(f"    {each.partition}: {at}")
+            say(f"    {each.partition}: {at}")
     for text in plan.warnings:
-        typer.echo(f"  note: {text}")
+        say(f"  note: {text}")
     for text in plan.refusals:
-        typer.echo(f"  against it: {text}")
+        say(f"  against it: {text}")
 
 
 def _end(report: Report, directory: Path) -> None:
     paths = _write(report, directory)
-    typer.echo(
+    say(
         f"{report.operation.id}: {report.count.text} on {report.taken}, "
         f"{report.missing} records known to be missing, {report.seconds:.1f} s; report: {paths[0]} and {paths[1]}"
     )
     for text in report.troubles:
-        typer.echo(f"  trouble: {text}")
+        say(f"  trouble: {text}")
     if report.troubles:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -294,10 +296,12 @@ def _write(report: Report, directory: Path) -> tuple[Path, Path]:
     from sparkmirror.failover.report import as_dict, as_markdown
 
     markdown, machine = (directory / f"{report.name}.{end}" for end in ("md", "json"))
-    markdown.write_text(as_markdown(report), encoding="utf-8")
-    machine.write_text(json.dumps(as_dict(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    texts = {markdown: as_markdown(report), machine: json_text(as_dict(report), indent=2) + "\n"}
+    for path, text in texts.items():
+        with private_file(path) as file:
+            file.write(text)
     return markdown, machine
 
 
 def _tell(text: str) -> None:
-    typer.echo(f"  {text}")
+    say(f"  {text}")

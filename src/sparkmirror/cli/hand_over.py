@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from sparkmirror.cli import figures
 from sparkmirror.cli.options import Files, Flow
+from sparkmirror.cli.output import styled
 from sparkmirror.cli.tables import table_console
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ def _show(one: HandedOver, *, dry_run: bool) -> None:
     verb = "would be written" if dry_run else "written"
     created = f", which {'would be' if dry_run else 'was'} created" if one.created else ""
     title = f"{one.flow}: {len(one.stored)} positions {verb} to {one.topic} on {one.cluster}{created}"
-    console.print(Text(title, style="bold"), soft_wrap=True)
+    console.print(styled(title, style="bold"), soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("topic-partition", no_wrap=True)
     table.add_column("last copied", justify="right", no_wrap=True)
     for stored in one.stored:
-        table.add_row(Text(str(stored.partition)), figures.count(stored.offset))
+        table.add_row(styled(str(stored.partition)), figures.count(stored.offset))
     console.print(table)

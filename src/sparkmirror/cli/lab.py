@@ -7,7 +7,6 @@ user.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -32,6 +31,7 @@ from sparkmirror.lab.jvm import Load
 from sparkmirror.lab.listeners import Listener
 from sparkmirror.lab.ports import HOST
 from sparkmirror.lab.ready import known_brokers
+from sparkmirror.printable import json_text
 
 DETACH_SECONDS = 2400.0  # the first use fetches the jars
 LOOK_SECONDS = 0.5
@@ -145,7 +145,7 @@ def status(
         typer.echo("no lab is running: `sparkmirror lab up` starts one", err=True)
         raise typer.Exit(ExitCode.FAILED)
     if as_json:
-        typer.echo(json.dumps(asdict(state), indent=2))
+        typer.echo(json_text(asdict(state), indent=2))
     elif properties:
         typer.echo(properties_of(state, listener), nl=False)
     else:

@@ -15,9 +15,9 @@ from typing import Protocol, Self
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
 from sparkmirror.cli import figures
+from sparkmirror.cli.output import styled
 from sparkmirror.flow.view import FlowView
 
 log = logging.getLogger(__name__)
@@ -139,8 +139,8 @@ def flow_lines(flows: Sequence[FlowView]) -> Table:
         table.add_column(figure, justify="right", no_wrap=True)
     for flow in flows:
         table.add_row(
-            Text(flow.name, style="bold"),
-            Text(flow.state, style=STATE_STYLES.get(flow.state, "yellow")),
+            styled(flow.name, style="bold"),
+            styled(flow.state, style=STATE_STYLES.get(flow.state, "yellow")),
             figures.count(flow.records_per_s),
             f"{flow.bytes_per_s / 1e6:,.1f}",
             figures.count(flow.lag_records),
@@ -155,7 +155,7 @@ def flow_lines(flows: Sequence[FlowView]) -> Table:
     both = Table.grid()
     both.add_row(table)
     for name, event in events:
-        both.add_row(Text(f"{name}: {event}", style="yellow"))
+        both.add_row(styled(f"{name}: {event}", style="yellow"))
     return both
 
 

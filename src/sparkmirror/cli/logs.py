@@ -5,6 +5,7 @@ Invariants:
       :class:`sparkmirror.config.secret.Secret`, which shows itself as ``[hidden]``.
     - Libraries speak from WARNING on and under their own name; kafka-python not at all, since what it reports about
       connections comes again, with cluster and remedy, as our own errors.
+    - Whatever a message holds, it is one line without control characters; only a traceback has lines of its own.
     - Each line goes to what ``sys.stderr`` is at that moment, so that a live display can put it above itself.
 
 A line carries the place it is about as ``extra``: ``log.info("…", extra={"flow": str(name), "lane": 3})``.
@@ -12,7 +13,6 @@ A line carries the place it is about as ``extra``: ``log.info("…", extra={"flo
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from datetime import UTC, datetime
@@ -20,6 +20,8 @@ from enum import StrEnum
 from typing import Annotated, TextIO
 
 import typer
+
+from sparkmirror.printable import OneLine, json_text, printable, printable_lines
 
 ROOT = "sparkmirror"
 
@@ -48,8 +50,8 @@ class PlainFormatter(logging.Formatter):
         """One line, and the traceback below it if the record has one."""
         place = " ".join(f"{name}={value}" if name != "flow" else f"{value}" for name, value in _places(record).items())
         line = f"{_time(record)} {record.levelname:<7} {_source(record)} "
-        line += f"[{place}] {record.getMessage()}" if place else record.getMessage()
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = printable(line + (f"[{place}] {_message(record)}" if place else _message(record)))
+        return f"{line}\n{printable_lines(self.formatException(record.exc_info))}" if record.exc_info else line
 
 
 class JsonFormatter(logging.Formatter):
@@ -61,12 +63,12 @@ class JsonFormatter(logging.Formatter):
             "time": _time(record),
             "level": record.levelname.lower(),
             "source": _source(record),
-            "message": record.getMessage(),
+            "message": _message(record),
             **_places(record),
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return json_text(line, default=str)
 
 
 class CurrentStderr(logging.StreamHandler[TextIO]):
@@ -104,6 +106,12 @@ def configure(log_format: LogFormat = LogFormat.PLAIN, *, debug: bool = False) -
     logging.captureWarnings(True)
 
 
+def without_setup() -> None:
+    """Has warnings of commands that set up no log come as plain words; Python prints these by itself."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(OneLine("%(message)s"))
+
+
 def speaks_json() -> bool:
     """Whether this process logs JSON lines, so that nothing else may go to standard error."""
     return any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers)
@@ -119,6 +127,10 @@ def _source(record: logging.LogRecord) -> str:
     if first == ROOT:
         return rest or first
     return LIBRARIES.get(first, first)
+
+
+def _message(record: logging.LogRecord) -> str:
+    return record.getMessage().rstrip("\n")  # a warning of Python ends with a line end
 
 
 def _places(record: logging.LogRecord) -> dict[str, object]:

@@ -5,19 +5,19 @@ The work is done by :mod:`sparkmirror.flow.translating`; this file shows it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from sparkmirror.cli import figures
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Files, OneFlow, one_flow
+from sparkmirror.cli.output import say, styled
 from sparkmirror.cli.tables import table_console
 from sparkmirror.model import NO_OFFSET
+from sparkmirror.printable import json_text
 
 if TYPE_CHECKING:
     from sparkmirror.flow.translating import Line
@@ -58,13 +58,13 @@ def offsets(
             "partitions": [_as_dict(line) for line in lines],
             "unchecked": unchecked or None,
         }
-        typer.echo(json.dumps(said, indent=2, ensure_ascii=False))
+        typer.echo(json_text(said, indent=2))
     else:
         _print(lines, there)
         if unchecked:
-            typer.echo(unchecked)
+            say(unchecked)
         if applied is not None:
-            typer.echo(f"{applied} offsets committed for group {group} on cluster {there}, {missing} left out")
+            say(f"{applied} offsets committed for group {group} on cluster {there}, {missing} left out")
     if apply and missing:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -86,9 +86,9 @@ def _print(lines: Sequence[Line], there: str) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("topic-partition", no_wrap=True)
     for column in ("committed", f"on {there}", "it has there"):
-        table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(styled(column), justify="right", no_wrap=True)
     table.add_column("what lies there")
     for line in lines:
         offset, now = figures.count(figures.known(line.offset)), figures.count(figures.known(line.there))
-        table.add_row(Text(str(line.partition)), figures.count(line.committed), offset, now, line.text)
+        table.add_row(styled(str(line.partition)), figures.count(line.committed), offset, now, styled(line.text))
     console.print(table)

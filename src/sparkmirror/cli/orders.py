@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.cli.output import say
 
 if TYPE_CHECKING:
     from sparkmirror.flow.operator import Ordered
@@ -69,4 +70,4 @@ def limit(
 def _show(orders: Sequence[Ordered]) -> None:
     for order in orders:
         when = "within seconds" if order.runs else "when it is started: it does not run now"
-        typer.echo(f"{order.flow}: {order.what}, {when}")
+        say(f"{order.flow}: {order.what}, {when}")

@@ -5,18 +5,18 @@ The asking is done by :mod:`sparkmirror.flow.dry_run`; this file shows what it f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.cli.output import styled
 from sparkmirror.duties.duty import Sign
 from sparkmirror.flow.dry_run import Preview
+from sparkmirror.printable import json_text
 
 _STYLES = {Sign.ADD: "green", Sign.CHANGE: "cyan", Sign.REMOVE: "red", Sign.NOTE: "yellow"}
 
@@ -56,7 +56,7 @@ def as_text(found: Sequence[Preview]) -> str:
         }
         for one in found
     ]
-    return json.dumps({"flows": flows}, indent=2, ensure_ascii=False)
+    return json_text({"flows": flows}, indent=2)
 
 
 def _show(found: Sequence[Preview]) -> None:
@@ -67,8 +67,8 @@ def _show(found: Sequence[Preview]) -> None:
         if one.failure:
             known = "not known in full" if one.changes else "not known"
             said = f"{one.flow}: what a start would change is {known}: {one.failure}"
-            console.print(Text(said, style="bold red"), soft_wrap=True)
+            console.print(styled(said, style="bold red"), soft_wrap=True)
         else:
-            console.print(Text(f"{one.flow}: {counted}", style="bold"), soft_wrap=True)
+            console.print(styled(f"{one.flow}: {counted}", style="bold"), soft_wrap=True)
         for change in one.changes:
-            console.print(Text(f"  {change.text}", style=_STYLES[change.sign]), soft_wrap=True)
+            console.print(styled(f"  {change.text}", style=_STYLES[change.sign]), soft_wrap=True)

@@ -5,7 +5,6 @@ The work is done by :mod:`sparkmirror.flow.repositioning`; this file reads place
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -13,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from sparkmirror.cli import figures
 from sparkmirror.cli.options import Files, OneFlow, one_flow
+from sparkmirror.cli.output import say, styled
 from sparkmirror.cli.tables import table_console
+from sparkmirror.printable import json_text
 
 if TYPE_CHECKING:
     from sparkmirror.flow.repositioning import Standing, Wanted
@@ -49,7 +49,7 @@ def show(
     one, _ = one_flow(files, flow)
     found = repositioning.show(one, tuple(topic or ()))
     if as_json:
-        typer.echo(json.dumps({"flow": str(one.name), "partitions": [_as_dict(each) for each in found]}, indent=2))
+        typer.echo(json_text({"flow": str(one.name), "partitions": [_as_dict(each) for each in found]}, indent=2))
     else:
         _print(found)
 
@@ -90,7 +90,7 @@ def _move(files: Files, flow: str | None, topic: str, partition: int | None, to:
     found, effect, waiting = repositioning.move(one, file, topic, partition, to, dry_run=dry_run)
     _print(found)
     for text in (*(each.lost for each in found if each.lost), *(f"waits for the next start: {why}" for why in waiting)):
-        typer.echo(text)
+        say(text)
     again, skipped = sum(each.again for each in found), sum(each.skipped for each in found)
     said = [f"{again} offsets are copied once more" * bool(again), f"{skipped} offsets are left out" * bool(skipped)]
     means = " and ".join(each for each in said if each) or "nothing is copied twice or left out"
@@ -98,7 +98,7 @@ def _move(files: Files, flow: str | None, topic: str, partition: int | None, to:
         means = f"would be: {means}"
     elif effect is not repositioning.Effect.NONE:
         means = f"{means}; {effect.value}"
-    typer.echo(means)
+    say(means)
 
 
 def _place(text: str) -> Wanted:
@@ -134,5 +134,5 @@ def _print(found: Sequence[Standing]) -> None:
     for one in found:
         moved = figures.count(one.to) if one.to != one.position else ""
         position = figures.count(None if one.position < 0 else one.position)
-        table.add_row(Text(str(one.partition)), position, moved, figures.count(one.first), figures.count(one.end))
+        table.add_row(styled(str(one.partition)), position, moved, figures.count(one.first), figures.count(one.end))
     console.print(table)

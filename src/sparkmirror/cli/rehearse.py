@@ -6,24 +6,24 @@ The looking is done by :mod:`sparkmirror.failover.rehearsal`, what it means is d
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from sparkmirror.cli import figures
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.cli.output import styled
 from sparkmirror.cli.tables import table_console
 from sparkmirror.failover.group_outcomes import GroupOutcome, Offset
 from sparkmirror.failover.recovery_point import RecoveryPoint
 from sparkmirror.failover.verdict import UNVERIFIABLE, Look, notes, problems, recovery_ms, standing_still
 from sparkmirror.failover.verifying import Verdict
 from sparkmirror.model import NO_OFFSET
+from sparkmirror.printable import json_text
 
 GROUPS_SHOWN, PARTITIONS_SHOWN, PROBLEMS_SHOWN = 30, 5, 20
 
@@ -49,7 +49,7 @@ def rehearse(
 
     looks = look_at(config.load(files, clusters=clusters or (), flow=flow), group or (), timeout)
     if as_json:
-        typer.echo(json.dumps({"flows": [as_dict(look) for look in looks]}, indent=2, ensure_ascii=False))
+        typer.echo(json_text({"flows": [as_dict(look) for look in looks]}, indent=2))
     else:
         console = table_console()
         for look in looks:
@@ -103,15 +103,15 @@ def show(look: Look, console: Console) -> None:
     """Prints what was found of a flow: the answer first, then what it is made of."""
     found = problems(look)
     console.print(
-        Text(f"{look.flow.name}: {verdict_line(look)}", style="bold red" if found else "bold"), soft_wrap=True
+        styled(f"{look.flow.name}: {verdict_line(look)}", style="bold red" if found else "bold"), soft_wrap=True
     )
     for line in found[:PROBLEMS_SHOWN]:
-        console.print(Text(f"  ! {line}", style="red"), soft_wrap=True)
+        console.print(styled(f"  ! {line}", style="red"), soft_wrap=True)
     if len(found) > PROBLEMS_SHOWN:
-        console.print(Text(f"  ! and {len(found) - PROBLEMS_SHOWN} more (--json names them)", style="red"))
+        console.print(styled(f"  ! and {len(found) - PROBLEMS_SHOWN} more (--json names them)", style="red"))
     for line in notes(look):
-        console.print(Text(f"  {line}", style="yellow"), soft_wrap=True)
-    console.print(Text(f"  {_flow_line(look)}", style="dim"), soft_wrap=True)
+        console.print(styled(f"  {line}", style="yellow"), soft_wrap=True)
+    console.print(styled(f"  {_flow_line(look)}", style="dim"), soft_wrap=True)
     if look.point.partitions:
         console.print(partition_table(look.point))
     if look.groups:
@@ -133,7 +133,7 @@ def partition_table(point: RecoveryPoint) -> Table:
     table = _table("topic-partition", "position", "records that wait", "for")
     for one in point.partitions[:PARTITIONS_SHOWN]:
         age = figures.span(one.waits_ms)
-        table.add_row(Text(str(one.partition)), figures.count(one.position), figures.count(one.records), age)
+        table.add_row(styled(str(one.partition)), figures.count(one.position), figures.count(one.records), age)
     if hidden := len(point.partitions) - PARTITIONS_SHOWN:
         table.caption = f"and {hidden} more that are behind (--json)" if hidden > 0 else None
     return table
@@ -147,11 +147,11 @@ def group_table(groups: Sequence[GroupOutcome]) -> Table:
         counts = group.verdicts
         wrong = counts[Verdict.WRONG]
         table.add_row(
-            Text(group.group, style="red" if group.problems else ""),
+            styled(group.group, style="red" if group.problems else ""),
             figures.count(group.copied),
             figures.count(counts[Verdict.VERIFIED]),
             figures.count(sum(counts[verdict] for verdict in UNVERIFIABLE)),
-            Text(figures.count(wrong), style="bold red" if wrong else ""),
+            styled(figures.count(wrong), style="bold red" if wrong else ""),
             *(figures.count(number) for number in (group.repeats, group.skips, group.ahead)),
         )
     if len(ranked) > GROUPS_SHOWN:

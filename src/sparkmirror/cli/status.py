@@ -6,7 +6,6 @@ JSON holds the fields of :mod:`sparkmirror.flow.view` under their own names.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
@@ -15,14 +14,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from sparkmirror.cli import figures
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.cli.output import styled
 from sparkmirror.cli.tables import table_console
 from sparkmirror.events import Kind
 from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
+from sparkmirror.printable import json_text
 
 if TYPE_CHECKING:
     from sparkmirror.config import MirrorConfig
@@ -70,7 +70,8 @@ def _groups(loaded: MirrorConfig, readable: Collection[str]) -> dict[str, tuple[
 
 def group_table(flow: str, groups: Sequence[GroupStatus], *, now_ms: int) -> Table:
     """The groups of a flow, those that would read most again first."""
-    table = Table(title=f"groups of {flow}", title_justify="left", box=None, pad_edge=False, header_style="dim")
+    table = Table(title_justify="left", box=None, pad_edge=False, header_style="dim")
+    table.title = styled(f"groups of {flow}", "table.title")
     table.add_column("group", no_wrap=True)
     for heading in ("partitions", "read again", "ahead", "further", "skipped", "without an offset", "seen"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -78,7 +79,7 @@ def group_table(flow: str, groups: Sequence[GroupStatus], *, now_ms: int) -> Tab
     for each in sorted(groups, key=lambda each: (-(each.repeats or 0), each.group)):
         counts = (each.partitions, each.repeats, each.ahead, each.further, each.skipped, each.left_out)
         seen = f"{figures.span(max(0, now_ms - each.seen_ms))} ago" if each.seen_ms else "never"
-        table.add_row(Text(each.group), *map(figures.count, counts), seen, each.hindrance)
+        table.add_row(styled(each.group), *map(figures.count, counts), seen, styled(each.hindrance))
     return table
 
 
@@ -90,9 +91,9 @@ def _show(flows: Sequence[FlowStatus], *, limit: int | None) -> None:
             console.print()
             console.print(partition_table(one, limit=limit))
         if line := target_line(one):
-            console.print(Text(line, style="dim"), soft_wrap=True)
+            console.print(styled(line, style="dim"), soft_wrap=True)
         for line in (*limit_lines(one), *event_lines(one), *duty_lines(one)):
-            console.print(Text(line, style="yellow"), soft_wrap=True)
+            console.print(styled(line, style="yellow"), soft_wrap=True)
 
 
 def target_line(flow: FlowStatus) -> str:
@@ -160,7 +161,7 @@ def as_text(flows: Sequence[FlowStatus], groups: Mapping[str, Sequence[GroupStat
     if groups is not None:
         for one in told:
             one["groups"] = [asdict(group) for group in groups.get(one["name"], ())]
-    return json.dumps({"flows": told}, indent=2, ensure_ascii=False)
+    return json_text({"flows": told}, indent=2)
 
 
 def flow_table(flows: Sequence[FlowStatus], *, now_ms: int) -> Table:
@@ -175,13 +176,13 @@ def flow_table(flows: Sequence[FlowStatus], *, now_ms: int) -> Table:
     )
     for flow in flows:
         table.add_row(
-            Text(flow.name, style="bold"),
-            Text(flow.state),
+            styled(flow.name, style="bold"),
+            styled(flow.state),
             figures.rate(flow.records_per_s),
             figures.megabytes_rate(flow.bytes_per_s),
             figures.count(flow.lag_records),
             figures.span(flow.lag_ms),
-            Text(figures.span(flow.rpo_ms), style="bold red" if flow.rpo_passed else ""),
+            styled(figures.span(flow.rpo_ms), style="bold red" if flow.rpo_passed else ""),
             figures.count(flow.rpo_records),
             figures.count(len(flow.partitions)),
             figures.count(len(flow.events)),
@@ -200,13 +201,13 @@ def partition_table(flow: FlowStatus, *, limit: int | None = None) -> Table:
     """
     shown = flow.partitions if limit is None else _worst(flow.partitions, limit)
     table = _table("topic-partition", "on the target", "position", "source end", "lag", "lag in time", "records", "MB")
-    table.title = flow.name
+    table.title = styled(flow.name, "table.title")
     if hidden := len(flow.partitions) - len(shown):
         table.caption = f"and {figures.count(hidden)} more that are no further behind (--all shows them)"
     for one in shown:
         table.add_row(
-            Text(f"{one.topic}-{one.partition}"),
-            Text(one.target_topic),
+            styled(f"{one.topic}-{one.partition}"),
+            styled(one.target_topic),
             figures.count(one.position),
             figures.count(one.source_end),
             figures.count(one.lag_records),
@@ -215,7 +216,7 @@ def partition_table(flow: FlowStatus, *, limit: int | None = None) -> Table:
             figures.megabytes_rate(one.bytes_per_s),
         )
         if one.event:
-            table.add_row(Text(f"  {one.event}", style="yellow"))
+            table.add_row(styled(f"  {one.event}", style="yellow"))
     return table
 
 

@@ -11,6 +11,7 @@ import typer
 
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.cli.output import say
 
 if TYPE_CHECKING:
     from sparkmirror.flow.completion import Left
@@ -45,7 +46,7 @@ def wait(
             line = _line(one)
             if told.get(one.flow) != line:
                 told[one.flow] = line
-                typer.echo(line)
+                say(line)
 
     loaded = config.load(files, clusters=clusters or (), flow=flow)
     if not all(one.complete for one in completion.wait(loaded, tuple(topic or ()), timeout, tell)):

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from datetime import UTC
 
-from cryptography import x509
-
+from sparkmirror.config import pem
 from sparkmirror.config.mirror_topics import Side
 from sparkmirror.config.secret import HIDDEN
 from sparkmirror.config.security_settings import (
@@ -254,11 +252,7 @@ def _ticket_rows(kerberos: Kerberos) -> dict[str, str]:
 
 
 def _certificates(text: str) -> str:
-    found = x509.load_pem_x509_certificates(text.encode())
-    shown = [
-        f"{one.subject.rfc4514_string()} until {one.not_valid_after_utc.astimezone(UTC):%Y-%m-%d}" for one in found
-    ]
-    return "; ".join(shown[:3]) + (f"; {len(shown) - 3} more" if len(shown) > 3 else "")
+    return "; ".join(pem.shown(text, 3))
 
 
 def _boolean(value: bool) -> str:

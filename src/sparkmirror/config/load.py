@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sparkmirror.config.conflicts import cautions, check_flow, check_rings, check_together
 from sparkmirror.config.entries import Reader
+from sparkmirror.config.exposure import exposures
 from sparkmirror.config.flows import homeward, read_flow
 from sparkmirror.config.formats import open_files
 from sparkmirror.config.mirror_maker import flow_prefix
@@ -129,7 +130,7 @@ def _read(one: Opened, name: FlowName) -> tuple[FlowConfig, tuple[str, ...]]:
     found = read_flow(name, flat, one.providers.resolve, one.file)
     check_flow(found, one.file)
     shadows = shadow_notices(one.file, flat, flow_prefix(name))
-    return found, (*shadows, *(f"{one.file}: {caution}" for caution in cautions(found)))
+    return found, (*shadows, *(f"{one.file}: {caution}" for caution in (*cautions(found), *exposures(found))))
 
 
 def _pulses(opened: Sequence[Opened], clusters: Sequence[str]) -> tuple[tuple[FlowConfig, ...], tuple[str, ...]]:

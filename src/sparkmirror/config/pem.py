@@ -1,12 +1,21 @@
 """Certificates and keys in PEM, read and checked when the configuration is read.
 
 Certificates come out as their PEM blocks only, without the text that tools write around them, so that every TLS
-library takes them. Invariant: no error holds any part of a key or a password.
+library takes them. OpenSSL says whether they are any, since it is OpenSSL that will use them: authorities that are
+trusted everywhere have certificates that ``cryptography`` warns of, and will refuse (a serial number of 0).
+
+Invariant: no error holds any part of a key or a password.
 """
 
 from __future__ import annotations
 
+import base64
 import re
+import ssl
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography import x509
@@ -14,8 +23,10 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from cryptography.utils import CryptographyDeprecationWarning
 
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
+_CERTIFICATE = re.compile(r"-----BEGIN ((?:X509 )?)CERTIFICATE-----(.*?)-----END \1CERTIFICATE-----", re.DOTALL)
 _BASE_64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
@@ -45,7 +56,53 @@ def certificates(text: str) -> str:
     Raises:
         PemError: none, or one that cannot be read.
     """
-    return "".join(one.public_bytes(Encoding.PEM).decode() for one in _load(text))
+    found = _checked(tuple(match[2] for match in _CERTIFICATE.finditer(text)))
+    if not found:
+        raise PemError("there is no certificate in it, or one that cannot be read")
+    return found
+
+
+@lru_cache(maxsize=8)
+def _checked(bodies: tuple[str, ...]) -> str:
+    """Certificates in base 64 as clean blocks, "" where one is none. Each client of a cluster has the same ones."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    found = []
+    try:
+        for body in bodies:
+            encoded = base64.b64decode("".join(body.split()), validate=True)
+            context.load_verify_locations(cadata=encoded)
+            found.append(ssl.DER_cert_to_PEM_cert(encoded))
+    except (ValueError, ssl.SSLError):
+        return ""
+    return "".join(found)
+
+
+def shown(text: str, most: int) -> list[str]:
+    """Whom the first certificates of a text are for, and until when they hold.
+
+    Args:
+        text: from `certificates`.
+        most: how many at most.
+    """
+    blocks = [match[0] for match in _CERTIFICATE.finditer(text)]
+    lines = [_shown(block) for block in blocks[:most]]
+    return lines + ([f"{len(blocks) - most} more"] if len(blocks) > most else [])
+
+
+def _shown(block: str) -> str:
+    try:
+        (one,) = _load(block)
+        return f"{one.subject.rfc4514_string()} until {one.not_valid_after_utc:%Y-%m-%d}"
+    except ValueError:
+        return "a certificate that OpenSSL takes and that cannot be shown"
+
+
+@contextmanager
+def odd_certificates() -> Iterator[None]:
+    """Within it, certificates that a later ``cryptography`` will refuse are taken without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+        yield
 
 
 def private_key(text: str) -> str:
@@ -115,6 +172,7 @@ def _opened(key: str, password: str | None, setting: str) -> PrivateKeyTypes:
 
 def _load(text: str) -> list[x509.Certificate]:
     try:
-        return x509.load_pem_x509_certificates(text.encode())
+        with odd_certificates():
+            return x509.load_pem_x509_certificates(text.encode())
     except ValueError:
         raise PemError("there is no certificate in it, or one that cannot be read") from None

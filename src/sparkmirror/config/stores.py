@@ -22,7 +22,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
-from sparkmirror.config.pem import PemError
+from sparkmirror.config.pem import PemError, odd_certificates
 
 KEYTOOL_SECONDS = 60.0
 _PASSWORD = "SPARKMIRROR_STORE_PASSWORD"
@@ -76,7 +76,8 @@ def open_store(data: bytes, password: str | None) -> Store:
 
 def _from_pkcs12(data: bytes, password: str | None) -> Store:
     try:
-        found = pkcs12.load_pkcs12(data, password.encode() if password else None)
+        with odd_certificates():
+            found = pkcs12.load_pkcs12(data, password.encode() if password else None)
     except ValueError:
         hint = "is the password right?" if password else "its password is not set"
         raise PemError(f"the store cannot be opened: {hint}") from None

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from sparkmirror import batches
 from sparkmirror.config import FlowConfig
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.failover.private_files import make_private_directory, private_file
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
@@ -249,7 +250,9 @@ def export(
     stem: str,
     without: Collection[int],
 ) -> int:
-    """Writes the records to files, one for each partition, a JSON object in each line; gives how many there are.
+    """Writes the records to files that only this user reads, a JSON object in each line; gives how many there are.
+
+    There is one file for each partition.
 
     Keys, values and values of headers are in base64, null where they are null.
 
@@ -258,9 +261,9 @@ def export(
     """
     copied = 0
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private_directory(directory)
         for partition, ranges in groupby(found, key=lambda one: one.partition):
-            with (directory / f"{stem}.{partition}.jsonl").open("w", encoding="utf-8") as file:
+            with private_file(directory / f"{stem}.{partition}.jsonl") as file:
                 for table in (each for one in ranges for each in _tables(cluster, one, flow.admin_timeout_ms, without)):
                     for record in table.to_pylist():
                         file.write(json.dumps(_as_json(record), ensure_ascii=False) + "\n")

@@ -21,6 +21,7 @@ from sparkmirror.failover.states import FENCE, FORGOTTEN, UNSETTLED, Keep, Kind,
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.ledger import Operation
+from sparkmirror.printable import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +178,7 @@ def as_dict(report: Report) -> dict[str, Any]:
 
 
 def as_markdown(report: Report) -> str:
-    """For people."""
+    """For people. Names and errors of clusters are escaped, also those that would be HTML."""
     operation = report.operation
     lines = [
         f"# {operation.kind.capitalize()} {report.left} to {report.taken}: {_result(report)}",
@@ -197,7 +198,7 @@ def as_markdown(report: Report) -> str:
         *_section("Partitions that lack records", _table(_LACKING_HEAD, _lacking(report.partitions))),
         *_section("Offsets of groups", _table(_PLACE_HEAD, [_place_row(m, p) for m in report.moves for p in m.places])),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(printable(line).replace("<", "&lt;") for line in lines) + "\n"
 
 
 _INTERRUPTION_HEAD = ("in step", "done before", "last record", "by", "why", "resumed", "by")
@@ -470,7 +471,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [
         f"| {' | '.join(head)} |",
         f"| {' | '.join('---' for _ in head)} |",
-        *(f"| {' | '.join(' '.join(cell.replace('|', '/').split()) for cell in row)} |" for row in rows),
+        *(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows),
     ]
 
 

@@ -56,9 +56,8 @@ _PLAIN = Cause(hint="is TLS missing? set security.protocol", setting="security.p
 _NO_TLS = Cause(hint="the listener does not speak TLS: check security.protocol", setting="security.protocol")
 _PERIOD = Cause(hint="renew the broker's certificate, and see that the clocks of both machines are right", lasting=True)
 _NAME = Cause(
-    hint="use a name in bootstrap.servers and advertised.listeners that the broker's certificate has, or set "
-    "ssl.endpoint.identification.algorithm to nothing",
-    setting="ssl.endpoint.identification.algorithm",
+    hint="use a name in bootstrap.servers and advertised.listeners that the broker's certificate has, or have a "
+    "certificate made for the name that is used; else somebody may be passing for the broker",
     lasting=True,
 )
 _AUTHORITY = Cause(

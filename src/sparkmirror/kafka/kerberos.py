@@ -4,8 +4,8 @@ What asks the key distribution centre blocks, and so runs on a thread beside the
 mechanism then does needs no network. Each login names its own keytab and ticket cache instead of setting the
 environment, which all clusters of a process would share.
 
-Invariants: a keytab lies in the memory of the process (where the system has no files in memory: in one that only this
-user can read, for as long as it takes to get a ticket); so do tickets that came from it, unless a cache is named too.
+Invariants: a keytab lies in the memory of the process (``secret_files``); so do tickets that came from it, unless a
+cache is named too.
 
 References: RFC 4752, ``kafka.net.sasl.gssapi`` of kafka-python 3, MIT Kerberos' credential store extensions.
 """
@@ -16,13 +16,11 @@ import base64
 import hashlib
 import importlib
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from kafka.net.sasl import register_sasl_mechanism
@@ -30,6 +28,7 @@ from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
 
 from sparkmirror.config.security_settings import Kerberos
 from sparkmirror.kafka.login_errors import LoginDelayedError, LoginRefusedError
+from sparkmirror.kafka.secret_files import secret_file
 
 LOOK_S = 0.02
 INSTALL = (
@@ -144,26 +143,8 @@ def _store(login: Kerberos) -> Iterator[dict[str, str] | None]:
     if login.keytab is None:
         yield store or None
         return
-    with _file_of(base64.b64decode(login.keytab.reveal())) as path:
+    with secret_file(base64.b64decode(login.keytab.reveal()), ".keytab") as path:
         yield store | {"client_keytab": f"FILE:{path}"}
-
-
-@contextmanager
-def _file_of(keytab: bytes) -> Iterator[str]:
-    """A path where the library finds a keytab: in memory where that can be, so that no end of the process leaves it."""
-    if hasattr(os, "memfd_create"):
-        handle = os.memfd_create("keytab")
-        path = f"/proc/self/fd/{handle}"
-    else:
-        handle, path = tempfile.mkstemp(prefix="sparkmirror-", suffix=".keytab")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(keytab)
-            file.flush()
-            yield path
-    finally:
-        if not path.startswith("/proc/"):
-            Path(path).unlink()
 
 
 def _told(failure: Exception) -> LoginDelayedError | LoginRefusedError:

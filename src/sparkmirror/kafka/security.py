@@ -10,9 +10,12 @@ from typing import Any
 from sparkmirror.config.security_settings import Kerberos, SaslMechanism
 from sparkmirror.config.settings import ClientSettings
 from sparkmirror.errors import LinkError
+from sparkmirror.kafka import scram
 from sparkmirror.kafka.kerberos import INSTALL, Tickets, missing
 from sparkmirror.kafka.tls import tls_context
 from sparkmirror.kafka.tokens import Tokens
+
+scram.register()
 
 
 def connection_options(settings: ClientSettings, alias: str) -> dict[str, Any]:

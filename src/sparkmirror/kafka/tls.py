@@ -1,18 +1,15 @@
 """TLS as Python's ``ssl`` does it, from checked settings.
 
-Invariant: secrets are revealed here, at the last moment, and never logged. PEM text from the configuration lies in a
-file that only this user can read for as long as ``ssl`` needs to load it, since Python's ``ssl`` loads keys from files
-only.
+Invariant: secrets are revealed here, at the last moment, and never logged. Python's ``ssl`` loads keys from files only,
+so a key lies in a file in memory for as long as that takes (``secret_files``).
 """
 
 from __future__ import annotations
 
-import os
 import ssl
-import tempfile
-from pathlib import Path
 
 from sparkmirror.config.security_settings import Security, TlsVersion
+from sparkmirror.kafka.secret_files import secret_file
 
 _VERSIONS = {TlsVersion.V1_2: ssl.TLSVersion.TLSv1_2, TlsVersion.V1_3: ssl.TLSVersion.TLSv1_3}
 
@@ -38,11 +35,6 @@ def tls_context(security: Security) -> ssl.SSLContext:
 
 
 def _load_identity(context: ssl.SSLContext, chain: str, key: str, password: str | None) -> None:
-    handle, path = tempfile.mkstemp(prefix="sparkmirror-", suffix=".pem")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(key.rstrip() + "\n" + chain)
+    with secret_file(f"{key.rstrip()}\n{chain}".encode(), ".pem") as path:
         # An empty password stops OpenSSL from asking for one on the terminal.
         context.load_cert_chain(path, password=password or "")
-    finally:
-        Path(path).unlink()

@@ -43,5 +43,9 @@ def load() -> None:
 if __name__ == "__main__":
     from pyspark.daemon import manager
 
+    from sparkmirror.spark import core_dumps
+
+    if not os.environ.get("SPARKMIRROR_DEBUG"):
+        core_dumps.forbid()
     load()
     manager()

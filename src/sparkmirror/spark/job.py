@@ -32,6 +32,7 @@ from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.copy.receipt import Receipt
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster, new_loop
+from sparkmirror.printable import OneLine
 from sparkmirror.spark.failures import reason_of
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
 
@@ -124,7 +125,9 @@ def copy_shift(plan: ShiftPlan, config: FlowConfig) -> tuple[Receipt, ...]:
     task = TaskContext.get()
     if task is not None and task.attemptNumber() > 0:
         raise RuntimeError(f"{plan.shift}: Spark repeated a lane by itself; spark.task.maxFailures must be 1")
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine(logging.BASIC_FORMAT))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     loop = new_loop(plan.shift)
     source = Cluster(config.source.alias, config.source.consumer, role=plan.shift, loop=loop)
