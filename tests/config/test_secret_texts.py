@@ -82,6 +82,11 @@ def test_a_connector_with_a_line_of_a_key_among_its_keys_does_not_show_it(tmp_pa
     assert "unknown keys, without effect: c.config.[hidden]" in text
 
 
+def test_a_login_behind_a_wrong_key_is_neither_shown_nor_converted(write):
+    path = write('A->B.tasks.max = org.apache.kafka.common.security.plain.PlainLoginModule required password="canary";')
+    assert "canary" not in said(path)
+
+
 @pytest.mark.parametrize("key", ["clusters", "A->B.topics", "us-east_1->b.x.override.fetch.max.bytes"])
 def test_keys_of_kafka_are_keys(key):
     assert is_key(key)

@@ -15,7 +15,9 @@ HIDDEN = "[hidden]"
 
 _KEY = re.compile(r"[A-Za-z0-9._>\-]{1,400}")
 _BASE_64 = re.compile(r"[A-Za-z0-9]{40}")
-_SECRET_TEXT = re.compile(r"PRIVATE KEY|//[^\s/?#@]*@|[^\s:/?#@,{}]+:[^\s:/?#@,{}]+@[^\s/?#@,]")
+_SECRET_TEXT = re.compile(
+    r"PRIVATE KEY|(?i:password|secret)\s*=|//[^\s/?#@]*@|[^\s:/?#@,{}]+:[^\s:/?#@,{}]+@[^\s/?#@,]"
+)
 
 
 def is_key(text: str) -> bool:
@@ -29,7 +31,7 @@ def shown_key(text: str) -> str:
 
 
 def holds_secret(text: str) -> bool:
-    """Whether a value must not be shown whatever its key is: a private key, or an address with user and password."""
+    """Whether a value must not be shown whatever its key is: a private key, a login, or an address with a user."""
     return _SECRET_TEXT.search(text) is not None
 
 
