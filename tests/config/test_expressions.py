@@ -106,3 +106,9 @@ def test_refuses_with_the_reason_what_python_would_read_differently(expression: 
     assert refused.value.file == "mm2.properties"
     assert refused.value.key == "topics"
     assert f'"{expression}"' in str(refused.value)
+
+
+@pytest.mark.parametrize("expression", ["(" * 60 + ")" * 60, "a{99999999999}"])
+def test_what_python_cannot_compile_is_refused(expression):
+    with pytest.raises(ConfigError, match=r"topics: the expression .* cannot be used: (a count|its groups)"):
+        compile_list([expression], file="f", key="topics")

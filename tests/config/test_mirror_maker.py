@@ -24,7 +24,8 @@ FLOW = FlowName(source=Alias("A"), target=Alias("B"))
 
 def flattened(pairs):
     entries = {key: Entry(file="f", key=key, raw=value) for key, value in pairs.items()}
-    return connector_entries(PropertiesFile(file="f", entries=entries, duplicates=()), FLOW)
+    file = PropertiesFile(file="f", entries=entries, duplicates=())
+    return dict(connector_entries(file, (FLOW.source, FLOW.target)))[FLOW]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{len(case['file'])} keys")

@@ -219,3 +219,12 @@ def test_executors_do_not_need_the_class(read: Read):
         [sys.executable, "-c", program], input=pickle.dumps(flow), capture_output=True, timeout=60, check=True
     )
     assert done.stdout.decode().split() == ["names_of_ours:Suffix", "False"]
+
+
+def test_a_policy_module_that_ends_the_process_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Read):
+    (tmp_path / "ends_the_process.py").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        ConfigError, match=r"replication\.policy\.class: ends_the_process cannot be imported: SystemExit"
+    ):
+        read("ends_the_process:Policy")

@@ -47,6 +47,8 @@ def check(
     cluster is contacted unless --connect asks for it; then each is asked for its id, its brokers, its version and this
     user's rights on it, and of each flow is told whether a start takes over from MirrorMaker 2. The exit code is 2 if a
     cluster cannot be used, or a start would be refused.
+
+    A replication policy of one's own is Python code: this command imports the module that the file names.
     """
     found = config.load(files, clusters=clusters or (), flow=flow)
     connections = _connections(found) if connect else ()

@@ -13,7 +13,6 @@ Kafka's own here, unless a connector's ``config.providers`` says something else.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,26 +27,6 @@ _PACKAGE = "org.apache.kafka.connect.mirror."
 _ROLES = {name: role for role in Role for name in (role.value, role.value.removesuffix("Connector"))}
 _READ = ("name", "config", "initial_state", "tasks", "type")
 _SHAPES = 'a connector reads {"name": "…", "config": {"connector.class": "…", …}}'
-
-
-def parse(text: str, file: str) -> Any:
-    """The JSON document of a file.
-
-    Raises:
-        ConfigError: it is none, or a key stands twice in one map.
-    """
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            twice = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
-            raise ConfigError(file=file, key=twice, reason="stands twice in one map", remedy="remove one of them")
-        return found
-
-    try:
-        return json.loads(text, object_pairs_hook=once)
-    except json.JSONDecodeError as error:
-        raise ConfigError(file=file, key=f"line {error.lineno}", reason=f"is no JSON: {error.msg}") from None
 
 
 def open_connectors(documents: Sequence[tuple[str, Any]]) -> Opened:

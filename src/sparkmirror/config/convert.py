@@ -22,6 +22,7 @@ from sparkmirror.config.keys import ROLES
 from sparkmirror.config.mirror_maker import EVERYWHERE
 from sparkmirror.config.opened import Opened
 from sparkmirror.config.providers import DECLARATION, PACKAGE, REFERENCE
+from sparkmirror.config.secret import holds_secret
 from sparkmirror.config.secrets import VARIABLE, Secrets
 from sparkmirror.model import Alias, FlowName
 
@@ -171,14 +172,15 @@ class _Writer:
                 yield _line(f"{name}.emit.heartbeats.enabled", "false")
 
     def _pair(self, prefix: str, key: str, entry: Entry) -> Iterator[str]:
-        value = self._safe(prefix + key, is_secret(key), entry)
+        value = self._safe(prefix + key, is_secret(key) or holds_secret(entry.raw), entry)
         if entry.key != prefix + key:
             yield to_comment(f" {entry.file}: {entry.key}")
         yield _line(prefix + key, value)
 
     def _safe(self, key: str, secret: bool, entry: Entry) -> str:
         """The value, with secrets and references as the new file needs them."""
-        refers = "${" in entry.raw and not (key.endswith("sasl.jaas.config") and _CLEAR.search(entry.raw))
+        clear = holds_secret(entry.raw) or (key.endswith("sasl.jaas.config") and _CLEAR.search(entry.raw))
+        refers = "${" in entry.raw and not clear
         if secret and not refers and entry.raw.strip():
             self._needed[self._file] = "FileConfigProvider"
             self.asked[f"{self._secrets_file}: {key} = the value of {entry.key} in {entry.file}"] = None

@@ -7,13 +7,14 @@ passwords is trimmed, lists are split at commas, numbers are Java's (no undersco
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
-from sparkmirror.config.secret import HIDDEN, Secret
+from sparkmirror.config.secret import HIDDEN, Secret, holds_secret
 from sparkmirror.errors import ConfigError
 
 E = TypeVar("E", bound=Enum)
@@ -22,6 +23,7 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 _SECRET_LIKE = re.compile(r"password|passphrase|secret|jaas|keystore\.key$|token$|credential", re.IGNORECASE)
+_SHOWN = 200
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,19}(\.[0-9]{1,19})?")
 
@@ -44,17 +46,29 @@ class Entry:
         return f"Entry({self.file}: {self.key})"
 
     @property
+    def secret(self) -> bool:
+        """Whether the value must not be shown, by the key or by the value itself."""
+        return is_secret(self.key) or holds_secret(self.raw)
+
+    @property
     def shown(self) -> str:
         """The value as it may appear in a message: what the file says, or that it is hidden."""
-        return HIDDEN if is_secret(self.key) else f"{self.raw.strip()!r}"
+        return HIDDEN if self.secret else quoted(self.raw.strip())
 
     def tell(self, text: str) -> str:
         """A part of the value as it may appear in a message; what came from a config provider may not."""
-        return self.shown if "${" in self.raw or is_secret(self.key) else repr(text)
+        return self.shown if "${" in self.raw or self.secret else quoted(text)
 
     def wrong(self, reason: str, remedy: str = "") -> ConfigError:
         """The error that names this key."""
         return ConfigError(file=self.file, key=self.key, reason=reason, remedy=remedy)
+
+
+def quoted(text: str) -> str:
+    """A text for a message: of a long one its begin, and UTF-8 that was read as ISO 8859-1 as its author sees it."""
+    with contextlib.suppress(UnicodeError):
+        text = text.encode("latin-1").decode()
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}… ({len(text)} characters)"
 
 
 def is_secret(key: str) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from sparkmirror.errors import ConfigError
 
+_DEPTH, _SHOWN = 50, 200
 _QUANTIFIER = re.compile(r"\{\d+(,\d*)?\}")
 _FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
 _NAMED_GROUP = re.compile(r"\(\?<([a-zA-Z][a-zA-Z0-9]*)>")
@@ -71,8 +72,17 @@ def compile_list(expressions: Sequence[str], *, file: str, key: str) -> re.Patte
     except _RefusedError as refused:
         culprit, why = _culprit(expressions, refused)
         raise ConfigError(
-            file=file, key=key, reason=f'the expression "{culprit}" cannot be used: {why.reason}', remedy=why.remedy
+            file=file,
+            key=key,
+            reason=f"the expression {_named(culprit)} cannot be used: {why.reason}",
+            remedy=why.remedy,
         ) from refused
+
+
+def _named(expression: str) -> str:
+    return (
+        f'"{expression}"' if len(expression) <= _SHOWN else f'"{expression[:_SHOWN]}"… ({len(expression)} characters)'
+    )
 
 
 def _culprit(expressions: Sequence[str], whole: _RefusedError) -> tuple[str, _RefusedError]:
@@ -88,6 +98,8 @@ def _compile(expression: str) -> re.Pattern[str]:
     translated = _Translation(expression).result()
     try:
         return re.compile(translated, re.ASCII)
+    except OverflowError:
+        raise _RefusedError("a count in it is too large") from None
     except re.error as wrong:
         dangling = expression.startswith(("*", "+", "?")) or "|*" in expression
         remedy = "these are regular expressions: write .* for any characters" if dangling else ""
@@ -132,6 +144,8 @@ class _Translation:
         self._emit(found[0], len(found[0]))
 
     def _open(self) -> None:
+        if len(self._flags) > _DEPTH:
+            raise _RefusedError(f"its groups are nested deeper than {_DEPTH} levels")
         at, text = self._at, self._text
         if not text.startswith("(?", at) or text.startswith(_SAME_GROUPS, at):
             size = next((len(mark) for mark in _SAME_GROUPS[::-1] if text.startswith(mark, at)), 1)

@@ -9,15 +9,14 @@ any other name     { or [ begins JSON; apiVersion: stands in YAML; all else is p
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from sparkmirror.config import connect, mirror_maker, strimzi
+from sparkmirror.config import connect, json_files, mirror_maker, strimzi, yaml_files
+from sparkmirror.config.files import UnreadableError, read_bytes, read_text
 from sparkmirror.config.keys import FILE
 from sparkmirror.config.notices import notices
 from sparkmirror.config.opened import Opened
@@ -58,7 +57,7 @@ def open_files(paths: Sequence[Path]) -> list[Opened]:
         if kind is Format.PROPERTIES:
             opened.append(_open_properties(read_properties(path)))
         elif kind is Format.JSON:
-            documents.append((str(path), connect.parse(_text(path), str(path))))
+            documents.append((str(path), json_files.parse(_text(path), str(path))))
         else:
             opened += _open_yaml(path)
     if documents:
@@ -75,9 +74,9 @@ def format_of(path: Path) -> Format:
     if (known := _SUFFIXES.get(path.suffix.lower())) is not None:
         return known
     try:
-        text = path.read_bytes().decode("latin-1").lstrip("\xef\xbb\xbf \t\r\n")
-    except OSError as error:
-        raise ConfigError(file=str(path), key="", reason=(error.strerror or "cannot be read").lower()) from None
+        text = read_bytes(path).decode("latin-1").lstrip("\xef\xbb\xbf \t\r\n")
+    except UnreadableError as refused:
+        raise ConfigError(file=str(path), key="", reason=str(refused)) from None
     if text.startswith(("{", "[")):
         return Format.JSON
     return Format.YAML if _API_VERSION.search(text) else Format.PROPERTIES
@@ -92,7 +91,7 @@ def _open_properties(file: PropertiesFile) -> Opened:
     providers = declared(file.entries)
     aliases = mirror_maker.read_aliases(file, providers.resolve)
     enabled = mirror_maker.enabled_flows(file, aliases, providers.resolve)
-    keys = {flow: mirror_maker.connector_entries(file, flow) for flow in mirror_maker.pairs(aliases)}
+    keys = dict(mirror_maker.connector_entries(file, aliases))
     example = "->".join(aliases[:2]) if len(aliases) > 1 else "A->B"
     return Opened(
         file=file.file,
@@ -137,44 +136,19 @@ def _open_yaml(path: Path) -> list[Opened]:
 def _documents(text: str, file: str) -> list[Mapping[str, Any]]:
     """The maps of a YAML file; a List of Kubernetes is its items."""
     found: list[Mapping[str, Any]] = []
-    try:
-        for document in yaml.load_all(text, Loader=_Loader):
-            if document is not None and not isinstance(document, Mapping):
-                raise strimzi.refuse_missing(file, [f"a {type(document).__name__}"])
-            if document is not None and document.get("kind") == "List":
-                items = document.get("items")
-                found += [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
-            elif document:
-                found.append(document)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "it cannot be read"
-        # The name of an anchor may be a part of a secret that begins with an asterisk.
-        reason = f"is no YAML: {'it names an anchor that is not there' if 'alias' in problem else problem}"
-        raise ConfigError(file=file, key=place, reason=reason) from None
+    for document in yaml_files.documents(text, file):
+        if document is not None and not isinstance(document, Mapping):
+            raise strimzi.refuse_missing(file, [f"a {type(document).__name__}"])
+        if document is not None and document.get("kind") == "List":
+            items = document.get("items")
+            found += [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+        elif document:
+            found.append(document)
     return found
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice in one map, as Kubernetes does; PyYAML would take the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """The map of a node."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} stands twice", key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep=deep)
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigError(file=str(path), key="", reason="is not UTF-8 text") from None
-    except OSError as error:
-        raise ConfigError(file=str(path), key="", reason=(error.strerror or "cannot be read").lower()) from None
+        return read_text(path)
+    except UnreadableError as refused:
+        raise ConfigError(file=str(path), key="", reason=str(refused)) from None

@@ -26,6 +26,8 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.model import Alias, FlowName
 
 ARROW = "->"
+CLUSTERS = 100
+"""Every pair of them gets heartbeats unless the file says otherwise: reading twice as many takes four times as long."""
 HEARTBEATS_SWITCH = "emit.heartbeats.enabled"
 EVERYWHERE = (*SECURITY, "bootstrap.servers")
 """Client keys that count at the top level."""
@@ -53,6 +55,8 @@ def read_aliases(file: PropertiesFile, resolve: Resolve) -> tuple[Alias, ...]:
     names = reader.listing("clusters", ())
     if not names:
         raise entry.wrong("is empty", "list the aliases: clusters = A, B")
+    if len(names) > CLUSTERS:
+        raise entry.wrong(f"lists {len(names)} clusters, and {CLUSTERS} are read of a file", "write several files")
     for name in names:
         check_alias(entry, name)
     return tuple(dict.fromkeys(Alias(name) for name in names))
@@ -104,10 +108,19 @@ def flow_prefix(flow: FlowName) -> str:
     return f"{flow.source}{ARROW}{flow.target}."
 
 
+def flows_of(key: str, aliases: tuple[Alias, ...]) -> Iterator[FlowName]:
+    """The flows that a key belongs to: several where one alias begins like another, such as eu and eu.west."""
+    source, arrow, rest = key.partition(ARROW)
+    if arrow and source in aliases:
+        for alias in aliases:
+            if alias != source and rest.startswith(f"{alias}."):
+                yield FlowName(source=Alias(source), target=alias)
+
+
 def _refuse_stray(key: str, entry: Entry, reader: Reader, aliases: tuple[Alias, ...]) -> None:
     """Refuses an enabled flow that cannot run; keys such as ``A->B.emit.heartbeats.enabled`` are not meant."""
     source, _, target = key.removesuffix(".enabled").partition(ARROW)
-    if any(key.startswith(flow_prefix(flow)) for flow in pairs(aliases)) or key.endswith(_OTHER_SWITCHES):
+    if any(flows_of(key, aliases)) or key.endswith(_OTHER_SWITCHES):
         return
     if not reader.boolean(key, default=False):
         return
@@ -117,12 +130,31 @@ def _refuse_stray(key: str, entry: Entry, reader: Reader, aliases: tuple[Alias, 
     raise entry.wrong(f"names {named}, which clusters does not list", f"clusters: {', '.join(aliases)}")
 
 
-def connector_entries(file: PropertiesFile, flow: FlowName) -> Mapping[str, Entry]:
-    """What MirrorMaker 2 would hand to the connector of a flow: its keys without the flow's prefix."""
-    flat = _renamed({key: entry for key, entry in file.entries.items() if _is_of_flows(key)})
-    flat.pop("enabled", None)
+def connector_entries(
+    file: PropertiesFile, aliases: tuple[Alias, ...]
+) -> Iterator[tuple[FlowName, Mapping[str, Entry]]]:
+    """What MirrorMaker 2 would hand to the connector of each flow that could be: its keys without the flow's prefix."""
+    shared = _renamed({key: entry for key, entry in file.entries.items() if _is_of_flows(key)})
+    shared.pop("enabled", None)
+    clusters = {alias: _cluster_entries(file, alias) for alias in aliases}
+    own: dict[FlowName, dict[str, Entry]] = {}
+    for key, entry in file.entries.items():
+        for flow in flows_of(key, aliases):
+            own.setdefault(flow, {})[key.removeprefix(flow_prefix(flow))] = entry
+    for flow in pairs(aliases):
+        yield flow, _flat(file, flow, shared, clusters) | _renamed(own.get(flow, {}))
+
+
+def _flat(
+    file: PropertiesFile,
+    flow: FlowName,
+    shared: Mapping[str, Entry],
+    clusters: Mapping[Alias, Mapping[str, Entry]],
+) -> dict[str, Entry]:
+    """The keys of a flow, without those that stand behind its prefix."""
+    flat = dict(shared)
     for side, alias in (("source", flow.source), ("target", flow.target)):
-        for key, entry in _cluster_entries(file, alias).items():
+        for key, entry in clusters[alias].items():
             role = key.partition(".")[0] in ROLES
             flat[f"{side}.{key}" if role else f"{side}.cluster.{key}"] = entry
     worker = {f"{flow.target}.{key}": file.entries.get(f"{flow.target}.{key}") for key in _OF_WORKER}
@@ -130,7 +162,6 @@ def connector_entries(file: PropertiesFile, flow: FlowName) -> Mapping[str, Entr
         told = (file.entries.get(key) if key.startswith("offset.storage") else None) or worker[f"{flow.target}.{key}"]
         if told is not None:
             flat.setdefault(name, told)
-    flat.update(_renamed(_stripped(file, flow_prefix(flow))))
     return flat
 
 

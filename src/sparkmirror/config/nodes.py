@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparkmirror.config.entries import Entry
+from sparkmirror.config.entries import Entry, quoted
+from sparkmirror.config.secret import is_key, shown_key
 from sparkmirror.errors import ConfigError
 
 
@@ -31,7 +32,8 @@ class Node:
 
     def place(self, key: str) -> str:
         """The path of a key."""
-        return f"{self.path}.{key}" if self.path else key
+        shown = shown_key(str(key))  # YAML has numbers as keys
+        return f"{self.path}.{shown}" if self.path else shown
 
     def wrong(self, reason: str, remedy: str = "", key: str = "") -> ConfigError:
         """The error that names this place, or a key of it."""
@@ -65,7 +67,8 @@ class Node:
         """
         value = self.values.get(key, False)
         if not isinstance(value, bool):
-            raise self.wrong(f"{value!r} is neither true nor false", key=key)
+            shown = scalar(value)  # a list or a map may stand for millions of values by its aliases
+            raise self.wrong(f"{'it' if shown is None else quoted(shown)} is neither true nor false", key=key)
         return value
 
     def child(self, key: str) -> Node | None:
@@ -120,13 +123,17 @@ class Node:
     def settings(self, key: str) -> dict[str, Entry]:
         """A map of Kafka's configuration keys, each with its path; a value of null is none.
 
+        What cannot be a key of Kafka is noted as one that is not known.
+
         Raises:
             ConfigError: a value that is a list or a map.
         """
         node = self.child(key)
         if node is None:
             return {}
-        return {str(name): node.entry(name) for name, value in node.values.items() if value is not None}
+        named = {name: str(name) for name, value in node.values.items() if value is not None}
+        self.strays.update({node.place(name): None for name, text in named.items() if not is_key(text)})
+        return {text: node.entry(name) for name, text in named.items() if is_key(text)}
 
 
 def scalar(value: Any) -> str | None:

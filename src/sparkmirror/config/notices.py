@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import Enum
+from functools import lru_cache
 
 from sparkmirror.config import layers
 from sparkmirror.config.entries import Entry
 from sparkmirror.config.keys import CLASSES, FILE, FLOW, OLD_NAMES, PREFIXES, ROLES, WORKER, Key, Status, find
-from sparkmirror.config.mirror_maker import ARROW, EVERYWHERE, flow_prefix, pairs
+from sparkmirror.config.mirror_maker import ARROW, EVERYWHERE, flow_prefix, flows_of
 from sparkmirror.config.properties import PropertiesFile
 from sparkmirror.model import Alias
 
@@ -22,6 +23,9 @@ _ROLE_PREFIX = re.compile(r"(?:(?:source|target)\.)?(consumer|producer|admin)\.(
 _SIDE_PREFIX = re.compile(r"(?:source|target)\.cluster\.(.+)")
 _CLASSES: Mapping[str, Key] = {name: Key(status=Status.ACTIVE) for name in CLASSES}
 _PROVIDERS = "config.providers."
+_CLIENT_KEYS = tuple(dict.fromkeys(name for table in ROLES.values() for name in table))
+_FLOW_KEYS = (*FLOW, *(f"{role}.{name}" for role, table in ROLES.items() for name in table))
+_SUGGESTIONS, _LONGEST = 50, 200
 _EXACTLY_ONCE = ("exactly.once.source.support", "exactly.once.support")
 
 
@@ -43,11 +47,15 @@ class Finding:
         key: as written in the file.
         what: a kind of this module, or the status of the key's row.
         note: said behind the key; for a status, the text that groups keys.
+        name: of an unknown key, what may be a slip of the pen.
+        known: and what its author may have meant.
     """
 
     key: str
     what: Kind | Status
     note: str = ""
+    name: str = ""
+    known: tuple[str, ...] = ()
 
 
 def notices(file: PropertiesFile, aliases: tuple[Alias, ...]) -> tuple[str, ...]:
@@ -73,7 +81,8 @@ def flow_notices(file: str, entries: Iterable[tuple[str, Entry]]) -> tuple[str, 
     return tuple(f"{file}: {line}" for line in _lines(findings) if line)
 
 
-def _lines(findings: list[Finding]) -> list[str]:
+def _lines(found: list[Finding]) -> list[str]:
+    findings = _suggested(found)
     return [
         _listed(Kind.UNKNOWN, findings),
         _grouped("not active in this version", Status.LATER, findings),
@@ -97,12 +106,13 @@ def shadow_notices(file: str, flat: Mapping[str, Entry], prefix: str) -> Iterato
 
 
 def _judge(key: str, aliases: tuple[Alias, ...]) -> Iterator[Finding]:
-    flow = next((prefix for prefix in map(flow_prefix, pairs(aliases)) if key.startswith(prefix)), None)
+    flow = next(flows_of(key, aliases), None)
     scope, _, provider = key.partition(_PROVIDERS)
     if provider and scope:
         yield Finding(key=key, what=Kind.MISPLACED, note=f"write {_PROVIDERS}{provider}")
     elif flow is not None:
-        yield from _judge_flow(key, key.removeprefix(flow), flow)
+        prefix = flow_prefix(flow)
+        yield from _judge_flow(key, key.removeprefix(prefix), prefix)
     elif ARROW in key:
         yield Finding(key=key, what=Kind.STRAY)
     elif key in FLOW or key in FILE:
@@ -127,7 +137,7 @@ def _judge_flow(key: str, name: str, prefix: str) -> Iterator[Finding]:
     elif find(name, *ROLES.values()) is not None:
         yield Finding(key=key, what=Kind.MISPLACED, note=f"write {prefix}{_side_of(name)}.{name}")
     else:
-        yield _unknown(key, name, (*FLOW, *(f"{role}.{known}" for role, table in ROLES.items() for known in table)))
+        yield _unknown(key, name, _FLOW_KEYS)
 
 
 def _judge_side(key: str, name: str) -> Iterator[Finding]:
@@ -157,7 +167,7 @@ def _judge_cluster(key: str, name: str, alias: Alias) -> Iterator[Finding]:
     elif (row := find(name, WORKER, FILE)) is not None:
         yield from _by_row(key, row)
     else:
-        yield _unknown(key, name, {known for table in ROLES.values() for known in table})
+        yield _unknown(key, name, _CLIENT_KEYS)
 
 
 def _judge_top(key: str, aliases: tuple[Alias, ...]) -> Iterator[Finding]:
@@ -178,7 +188,7 @@ def _judge_top(key: str, aliases: tuple[Alias, ...]) -> Iterator[Finding]:
     elif find(key, *ROLES.values()) is not None:
         yield Finding(key=key, what=Kind.MISPLACED, note=f"write {example}.{key}")
     else:
-        yield _unknown(key, key, (*FLOW, *FILE, *WORKER, *(f"{alias}.bootstrap.servers" for alias in aliases)))
+        yield _unknown(key, key, _top_keys(aliases))
 
 
 def _client(key: str, name: str, tables: Iterable[Mapping[str, Key]]) -> Iterator[Finding]:
@@ -187,7 +197,7 @@ def _client(key: str, name: str, tables: Iterable[Mapping[str, Key]]) -> Iterato
     if not rows and owner:
         yield Finding(key=key, what=Kind.UNKNOWN, note=f"a key of the {owner}")
     elif not rows:
-        yield _unknown(key, name, {known for table in ROLES.values() for known in table})
+        yield _unknown(key, name, _CLIENT_KEYS)
     elif all(row.status is not Status.ACTIVE for row in rows):
         yield from _by_row(key, rows[0])
 
@@ -197,9 +207,22 @@ def _by_row(key: str, row: Key) -> Iterator[Finding]:
         yield Finding(key=key, what=row.status, note=row.about)
 
 
-def _unknown(key: str, name: str, known: Iterable[str]) -> Finding:
-    near = get_close_matches(name, list(known), n=1, cutoff=0.8)
-    return Finding(key=key, what=Kind.UNKNOWN, note=f"{near[0]}?" if near else "")
+def _unknown(key: str, name: str, known: tuple[str, ...]) -> Finding:
+    return Finding(key=key, what=Kind.UNKNOWN, name=name, known=known)
+
+
+@lru_cache
+def _top_keys(aliases: tuple[Alias, ...]) -> tuple[str, ...]:
+    return (*FLOW, *FILE, *WORKER, *(f"{alias}.bootstrap.servers" for alias in aliases))
+
+
+def _suggested(findings: list[Finding]) -> list[Finding]:
+    """The same; the first unknown keys with what may have been meant. For thousands of them that would take minutes."""
+    unknown = [one for one in findings if one.known][:_SUGGESTIONS]
+    near = {
+        one: get_close_matches(one.name, one.known, n=1, cutoff=0.8) for one in unknown if len(one.name) <= _LONGEST
+    }
+    return [replace(one, note=f"{near[one][0]}?") if near.get(one) else one for one in findings]
 
 
 def _old(key: str, new: str) -> Finding:

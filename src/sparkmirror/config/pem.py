@@ -25,6 +25,8 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from cryptography.utils import CryptographyDeprecationWarning
 
+from sparkmirror.config.files import STORE_BYTES, UnreadableError, read_bytes
+
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
 _CERTIFICATE = re.compile(r"-----BEGIN ((?:X509 )?)CERTIFICATE-----(.*?)-----END \1CERTIFICATE-----", re.DOTALL)
 _BASE_64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
@@ -45,9 +47,9 @@ def read(path: str, shown: str) -> bytes:
         PemError: it cannot be read.
     """
     try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise PemError(f"{shown}: {(error.strerror or 'unreadable').lower()}") from None
+        return read_bytes(Path(path), STORE_BYTES)
+    except UnreadableError as refused:
+        raise PemError(f"{shown}: {refused}") from None
 
 
 def certificates(text: str) -> str:
@@ -113,7 +115,9 @@ def private_key(text: str) -> str:
     """
     match = _PRIVATE_KEY.search(text)
     if match is None:
-        raise PemError("there is no private key in it")
+        cut = "-----BEGIN" in text and "-----END" not in text
+        hint = ": it ends in its first line, each but the last needs \\n\\ at its end" if cut else ""
+        raise PemError(f"there is no private key in it{hint}")
     return match[0] + "\n"
 
 

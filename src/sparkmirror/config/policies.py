@@ -77,7 +77,7 @@ def find_class(entry: Entry, path: str) -> type[Any] | None:
                 "install its package in the environment of sparkmirror, or name its directory in PYTHONPATH",
             ) from None
         raise entry.wrong(f"{module} needs the module {failure.name}, which is not there", "install it") from failure
-    except Exception as failure:
+    except (Exception, SystemExit) as failure:  # sys.exit would end the command as if all were well
         raise _failed(entry, f"{module} cannot be imported", failure) from failure
     if not isinstance(found, type):
         raise entry.wrong(f"the Python module {module} has no class {name}", HOW)
@@ -95,7 +95,7 @@ def make_policy(entry: Entry, own: type[Any], settings: Mapping[str, str]) -> An
         raise entry.wrong(f"the class {own.__qualname__} has no method {', '.join(missing)}", HOW)
     try:
         return own(dict(settings))
-    except Exception as failure:
+    except (Exception, SystemExit) as failure:  # sys.exit would end the command as if all were well
         raise _failed(entry, f"{own.__qualname__}(settings) failed", failure) from failure
 
 
@@ -110,9 +110,9 @@ def keeps_names(entry: Entry, policy: Any, source: str) -> bool:
         return told
     try:
         return bool(policy.format_remote_topic(source, PROBE) == PROBE)
-    except Exception as failure:
+    except (Exception, SystemExit) as failure:  # sys.exit would end the command as if all were well
         raise _failed(entry, f"format_remote_topic({source!r}, {PROBE!r}) failed", failure) from failure
 
 
-def _failed(entry: Entry, what: str, failure: Exception) -> ConfigError:
+def _failed(entry: Entry, what: str, failure: BaseException) -> ConfigError:
     return entry.wrong(f"{what}: {type(failure).__name__}: {failure}", "correct the class")

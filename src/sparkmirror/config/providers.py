@@ -21,10 +21,12 @@ from javaproperties import InvalidUEscapeError, loads
 
 from sparkmirror.config.entries import Entry, one_of
 from sparkmirror.config.expressions import compile_list
+from sparkmirror.config.files import UnreadableError, read_text
 
 REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 """Groups: provider, path or None, key."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 PACKAGE = "org.apache.kafka.common.config.provider."
 DECLARATION = "config.providers"
 
@@ -177,6 +179,8 @@ def _variable(name: str, allowed: re.Pattern[str] | None) -> str:
         raise LookupError(f"allowlist.pattern does not allow the variable {name}")
     if name not in os.environ:
         raise LookupError(f"the environment has no variable {name}")
+    if _SURROGATE.search(os.environ[name]):
+        raise LookupError(f"the variable {name} is not UTF-8 text")
     return os.environ[name]
 
 
@@ -195,11 +199,9 @@ def _allowed_paths(parameters: Mapping[str, Entry]) -> Callable[[str], Path]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise LookupError(f"{path} is not UTF-8 text") from None
-    except OSError as error:
-        raise LookupError(f"{path}: {(error.strerror or 'unreadable').lower()}") from None
+        return read_text(path)
+    except UnreadableError as refused:
+        raise LookupError(f"{path}: {refused}") from None
 
 
 _FACTORIES: Mapping[str, Callable[[Mapping[str, Entry]], Lookup]] = {

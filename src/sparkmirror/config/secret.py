@@ -7,10 +7,32 @@ that is how secrets get to the executors: inside the function that Spark runs, n
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 HIDDEN = "[hidden]"
 """What is shown in place of a secret; the same text as Kafka's ``Password.HIDDEN``."""
+
+_KEY = re.compile(r"[A-Za-z0-9._>\-]{1,400}")
+_BASE_64 = re.compile(r"[A-Za-z0-9]{40}")
+_SECRET_TEXT = re.compile(
+    r"PRIVATE KEY|(?i:password|secret)\s*=|//[^\s/?#@]*@|[^\s:/?#@,{}]+:[^\s:/?#@,{}]+@[^\s/?#@,]"
+)
+
+
+def is_key(text: str) -> bool:
+    """Whether a key is like those of Kafka: lines of a private key that are pasted into a file become keys too."""
+    return _KEY.fullmatch(text) is not None and _BASE_64.search(text) is None
+
+
+def shown_key(text: str) -> str:
+    """A key as it may appear in a message."""
+    return text if is_key(text) else HIDDEN
+
+
+def holds_secret(text: str) -> bool:
+    """Whether a value must not be shown whatever its key is: a private key, a login, or an address with a user."""
+    return _SECRET_TEXT.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

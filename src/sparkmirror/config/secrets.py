@@ -18,6 +18,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from sparkmirror.config.files import UnreadableError, read_text
+from sparkmirror.config.secret import shown_key
 from sparkmirror.errors import ConfigError
 
 VARIABLE = "SPARKMIRROR_SECRETS_DIR"
@@ -129,7 +131,9 @@ def read_manifest(document: Mapping[str, Any], file: str) -> tuple[str, Manifest
         if not isinstance(found, Mapping) or not all(isinstance(value, str) for value in found.values()):
             raise ConfigError(file=file, key=f"{kind} {name}: {part}", reason="is no map of texts")
         for key, value in found.items():
-            values[str(key)] = _decoded(value, file, f"{kind} {name}: {part}.{key}") if encoded else value
+            values[str(key)] = (
+                _decoded(value, file, f"{kind} {name}: {part}.{shown_key(str(key))}") if encoded else value
+            )
     return name, Manifest(values=values)
 
 
@@ -156,8 +160,6 @@ def _read(directory: Path, key: str) -> str:
     if not key or Path(key).name != key:
         raise LookupError(f"{key!r} is not the name of a file in {directory}")
     try:
-        return (directory / key).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise LookupError(f"{directory / key} is not UTF-8 text") from None
-    except OSError as error:
-        raise LookupError(f"{directory / key}: {(error.strerror or 'unreadable').lower()}") from None
+        return read_text(directory / key)
+    except UnreadableError as refused:
+        raise LookupError(f"{directory / key}: {refused}") from None
