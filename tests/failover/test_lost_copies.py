@@ -300,7 +300,7 @@ def test_home_has_all_that_was_brought_before_groups_go_back_to_it(topic, tmp_pa
             here = mirrored(a, name)
             assert sorted(here) == sorted([*OLD, *home.brought, *home.late, *marked("then", 2)])
             assert mirrored(b, name) == [*OLD, *home.brought, *marked("then", 2)]
-            assert sorted(home.kept(report)) == sorted(home.late)
+            assert sorted(value or b"" for value in home.kept(report)) == sorted(home.late)
             for end, count in home.read.items():
                 at = committed(a, f"{name}-{end}", name)[0]
                 unread = [one.value for one in read(a, name)[0] if one.offset >= at and one.value in home.brought]
