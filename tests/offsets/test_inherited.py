@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +13,7 @@ from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.inherited import NEWEST, SPREAD, Elsewhere, Inherited, joined, points_of
 from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.records import Progress, parse
+from sparkmirror.offsets.source_history import NOBODY_KNOWS, EpochEnd
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.translation import NotYet, Place, Reason, Translated, translate
 from tests.offsets.segments import Segment, records_of
@@ -28,6 +33,46 @@ def test_the_records_come_back_and_the_mark_goes_with_its_tombstone():
     assert (state.inherited, state.elsewhere) == ({PLACE: OLD}, mark)
     state.forget(mark.key)
     assert state.elsewhere is None
+
+
+def test_a_record_of_an_older_release_has_no_leader_epochs():
+    told = replace(OLD, epochs=((2, 0), (4, 60)))
+    assert parse(told.key, told.value()) == told
+    older = json.loads(told.value())
+    del older["epochs"]
+    assert parse(told.key, json.dumps(older)) == OLD
+    assert (told.leader_epoch, OLD.leader_epoch) == (4, -1)
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        (EpochEnd(4, 90), 90),
+        (EpochEnd(4, 300), 90),
+        (EpochEnd(4, 70), 70),
+        (EpochEnd(2, 50), 50),
+        (EpochEnd(2, 75), 60),
+        (EpochEnd(3, 80), 60),
+        (EpochEnd(1, 30), 0),
+        (NOBODY_KNOWS, 0),
+    ],
+)
+def test_a_log_has_what_it_had_up_to_where_its_leader_epochs_part(told, kept):
+    """Epochs 2 from offset 0 on and 4 from 60 on; what another leader has put there in one between is not ours."""
+    assert replace(OLD, epochs=((2, 0), (4, 60))).kept(told) == kept
+
+
+def test_what_the_target_has_lost_is_translated_no_more():
+    left = replace(OLD, epochs=((2, 0), (4, 60))).cut(50, 51)
+    assert left == replace(OLD, spans=((0, 51),), end=50, points=((10, 8), (50, 44)), epochs=((2, 0),))
+    again = offsets(position=51)
+    assert translate(again, 50, left) == Translated(44, Place.APPROXIMATE)
+    assert translate(again, 51, left) == Translated(50, Place.TAKEN_OVER)
+    assert translate(again, 80, left) == NotYet(Reason.AHEAD)
+    nothing = OLD.cut(0, 0)
+    assert (nothing.spans, nothing.points, nothing.until) == (((0, 0),), (), 0)
+    both = replace(OLD, spans=((0, 20), (70, 100))).cut(50, 51)
+    assert (both.spans, both.until) == (((0, 20), (51, 51)), 51)
 
 
 def test_a_sync_that_goes_back_makes_the_earlier_ones_void():
@@ -108,3 +153,16 @@ def test_a_translation_is_never_too_far(copied, synced, committed):
     found = known.translate(committed)
     if found is not None:
         assert all(target >= found for source, target in lies.items() if source >= committed)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=200), st.sets(st.integers(0, 199)), st.integers(0, 200))
+def test_what_is_copied_again_after_a_loss_is_never_too_little(copied, synced, end):
+    """Of each source offset the target has a record or none; it loses all from an offset on."""
+    lies = {source: sum(copied[:source]) for source, there in enumerate(copied) if there}
+    points = points_of([(source, lies[source]) for source in sorted(synced) if source in lies], 0, len(copied))
+    known = Inherited(partition=PLACE, spans=((0, len(copied)),), end=sum(copied), points=joined(points, ()))
+    back = known.translate_back(end)
+    assert all(source >= back for source, target in lies.items() if target >= end)
+    left = known.cut(end, back)
+    assert (left.until, left.end) == (back, end)
+    assert all(source < back or target == end for source, target in left.points)

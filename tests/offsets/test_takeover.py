@@ -10,6 +10,7 @@ import pytest
 from sparkmirror.events import Kind
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition, Writer
 from sparkmirror.offsets.holes import pack
+from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import SEQUENCES, Segments
 from sparkmirror.offsets.source_history import EpochEnd
@@ -586,3 +587,99 @@ def test_a_partition_that_was_moved_and_whose_new_epoch_has_sent_nothing(known, 
         )
     )
     assert went_on(decision)[::2] == (position, "")
+
+
+MOVED_IN = Inherited(partition=PLACE, spans=((0, 100),), end=100, points=((20, 20), (50, 50), (90, 90)))
+"""MirrorMaker 2 had copied 100 records, each to its own offset."""
+TOLD = replace(MOVED_IN, epochs=((0, 0), (2, 80)))
+AT_THE_END = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, position=100, anew=True, reached=Reached(2, 100))
+
+
+def lost_of_mirror_maker(decision: Decision) -> tuple[int, int, int, int]:
+    """Where the copy goes on, where the copies that are left end, and which target offsets the event names."""
+    assert isinstance(decision, Resume), decision
+    left, event = decision.inherited, decision.event
+    assert left is not None
+    assert event is not None
+    assert event.kind is Kind.TARGET_TAIL_LOST
+    assert (left.until, left.end) == (decision.position, event.first)
+    assert decision.anew, "what is copied again has nothing to do with what older epochs know"
+    return decision.position, left.end, event.first, event.last
+
+
+@pytest.mark.parametrize(("told", "kept", "position"), [((2, 85), 85, 51), ((0, 60), 60, 51), ((0, 90), 80, 51)])
+def test_what_mirror_maker_had_copied_and_the_target_has_lost_is_copied_again(told, kept, position):
+    """The flow has copied nothing yet; others may have filled what is missing."""
+    for batches in ((marker(kept),), (foreign(kept, 100), marker(kept + 100))):
+        decision = taken_over(
+            *batches, segments=(), known=AT_THE_END, inherited=TOLD, inherited_log=EpochEnd(*told), since=0
+        )
+        assert lost_of_mirror_maker(decision) == (position, kept, kept, 99)
+        assert isinstance(decision, Resume)
+        assert f"everything from source offset {position} on is copied again" in str(decision.event)
+
+
+def test_a_loss_that_reaches_below_what_the_flow_has_copied_takes_mirror_makers_copies_too():
+    decision = taken_over(
+        marker(60),
+        segments=(segment(0, 100, 100),),
+        known=progress(4, 104, 104, reached=Reached(2, 105)),
+        inherited=replace(TOLD, epochs=((2, 0),)),
+        inherited_log=EpochEnd(2, 60),
+        log=EpochEnd(2, 60),
+    )
+    assert lost_of_mirror_maker(decision) == (51, 60, 60, 104)
+    assert isinstance(decision, Resume)
+    assert decision.last is None
+    assert decision.void, "the flow's own copies have left the map"
+
+
+def test_what_the_flow_has_written_in_the_place_of_what_was_lost_is_copied_again():
+    """As lanes of older releases did, which did not know the leader epoch of what was there."""
+    known = replace(AT_THE_END, writer=NEW, reached=Reached(end=100), cut=60)
+    decision = taken_over(
+        own(60, 0, 20, NEW),
+        marker(80, NEWEST),
+        segments=(segment(0, 100, writer=NEW, anew=True),),
+        known=known,
+        inherited=MOVED_IN,
+        fence=NEWEST,
+    )
+    assert isinstance(decision, Resume)
+    assert decision.inherited is not None
+    assert (decision.position, decision.inherited.end, decision.anew) == (51, 60, True)
+    assert decision.event is not None
+    assert "offsets 60 to 99, which MirrorMaker 2 had copied" in decision.event.text
+
+
+@pytest.mark.parametrize("cleaned", [False, True])
+def test_what_retention_has_removed_of_mirror_makers_copies_is_not_lost(cleaned):
+    decision = taken_over(
+        marker(100),
+        segments=(),
+        known=AT_THE_END,
+        inherited=TOLD,
+        inherited_log=EpochEnd(2, 101),
+        start=100 if cleaned else 0,
+    )
+    assert decision == Begin(position=100, anew=True)
+
+
+def test_of_a_record_without_leader_epochs_the_end_of_the_log_tells():
+    """The markers of MirrorMaker 2's own transactions were there, those of the flow's fences were not."""
+    known = replace(AT_THE_END, reached=Reached(end=100))
+    of_mirror_maker = marker(99)._replace(producer_id=OTHER)
+    assert taken_over(of_mirror_maker, marker(100), segments=(), known=known, inherited=MOVED_IN) == Begin(
+        position=100, anew=True
+    )
+    torn = taken_over(marker(59, OLD), marker(60), segments=(), known=known, inherited=MOVED_IN, start=40)
+    assert lost_of_mirror_maker(torn) == (51, 59, 59, 99)
+
+
+def test_where_only_a_marker_of_mirror_makers_was_lost_nothing_is_copied_again():
+    known = replace(AT_THE_END, reached=Reached(2, 101))
+    whole = replace(TOLD, end=101, points=((99, 99),))
+    decision = taken_over(marker(100), segments=(), known=known, inherited=whole, inherited_log=EpochEnd(2, 100))
+    assert isinstance(decision, Resume)
+    assert (decision.position, decision.event) == (100, None)
+    assert decision.inherited == replace(whole, end=100)

@@ -16,6 +16,7 @@ from sparkmirror.kafka.reading import Span
 from sparkmirror.mm2.offset_syncs import OffsetSync
 from sparkmirror.mm2.tail import NOT_EQUAL, Match, Matched
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.source_history import Begun
 
 TAIL = 5_000
 """So many records of a target partition are compared at most."""
@@ -39,6 +40,7 @@ class Copied:
         sync: MirrorMaker 2's newest offset sync, if there is one.
         source_id, target_id: of the topics that have these offsets, "" where brokers are too old.
         leader_epoch: the newest of the source's log when it had these offsets, or -1.
+        target_epochs: the leader epochs of the target's log below its end, where its leader tells them.
     """
 
     here: TopicPartition
@@ -52,6 +54,7 @@ class Copied:
     source_id: str = ""
     target_id: str = ""
     leader_epoch: int = -1
+    target_epochs: tuple[Begun, ...] = ()
 
     @property
     def position(self) -> int:

@@ -33,8 +33,9 @@ from sparkmirror.flow.planner import check_ids
 from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.epochs import newest_epochs
+from sparkmirror.kafka.epochs import epochs_between, newest_epochs
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.reading import Span
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.mm2.offset_syncs import OffsetSync
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition
@@ -172,9 +173,12 @@ def copied_partitions(sides: Sides, stored: Ends, wait_ms: int) -> list[Copied]:
     epochs = newest_epochs(sides.source, here, timeout_ms)  # before the ends: a log that has both has what lies below
     first = ask(sides.source, here, OffsetSpec.EARLIEST, Isolation.READ_UNCOMMITTED)
     ends = ask(sides.source, here, OffsetSpec.LATEST, isolation_of(flow))
+    target_epochs = newest_epochs(sides.target, there, timeout_ms)  # before the ends, likewise
     target_first = ask(sides.target, there, OffsetSpec.EARLIEST, Isolation.READ_UNCOMMITTED)
     target_ends = ask(sides.target, there, OffsetSpec.LATEST, Isolation.READ_UNCOMMITTED)
     wait_for_transactions(flow, sides.target, target_ends, wait_ms)
+    logs = {place: Span(target_first[place], target_ends[place]) for place in target_epochs}
+    begun = epochs_between(sides.target, logs, target_epochs, timeout_ms)
     found = (
         Copied(
             here=place,
@@ -187,6 +191,7 @@ def copied_partitions(sides: Sides, stored: Ends, wait_ms: int) -> list[Copied]:
             source_id=source_ids.get(place.topic, ""),
             target_id=target_ids.get(pairs[place].topic, ""),
             leader_epoch=epochs.get(place, -1),
+            target_epochs=begun.get(pairs[place], ()),
         )
         for place in here
     )
@@ -245,10 +250,10 @@ def put_on_record(
     records: list[Record] = [Happened(partition=FLOW, event=event), *_epochs_met(sides, opened, arrived)]
     for one in arrived:
         here = one.copied.here
-        progress, last = _progress(one, opened), state.last(here)
+        inherited = _inherited(one, opened, syncs.get(here, ()))
+        progress, last = _progress(one, opened, inherited), state.last(here)
         records += () if last is None else closing(last)
-        records.append(progress)
-        records.append(_inherited(one, opened, syncs.get(here, ())))
+        records += (progress, inherited)
         if one.event is not None:
             records.append(Happened(partition=here, event=one.event))
     opened.store.write(records)
@@ -277,7 +282,7 @@ def _epochs_met(sides: Sides, opened: Opened, arrived: Sequence[Arrived]) -> lis
     return [each for some in found.values() for each in some]
 
 
-def _progress(one: Arrived, opened: Opened) -> Progress:
+def _progress(one: Arrived, opened: Opened, inherited: Inherited) -> Progress:
     return Progress(
         partition=one.copied.here,
         writer=opened.first[group_of(one.copied.here, len(opened.first))],
@@ -290,7 +295,7 @@ def _progress(one: Arrived, opened: Opened) -> Progress:
         target_id=one.copied.target_id,
         settled=True,
         anew=True,
-        reached=Reached(end=one.copied.target_end),
+        reached=Reached(leader_epoch=inherited.leader_epoch, end=inherited.end),
         time_ms=now_ms(),
     )
 
@@ -310,6 +315,7 @@ def _inherited(one: Arrived, opened: Opened, syncs: Sequence[OffsetSync]) -> Inh
         spans=((since, one.position),),
         end=one.copied.target_end,
         points=joined(known, points),
+        epochs=tuple((epoch, begin) for epoch, begin in one.copied.target_epochs),
         time_ms=now_ms(),
     )
     before = state.inherited.get(place)

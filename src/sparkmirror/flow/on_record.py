@@ -14,6 +14,7 @@ from sparkmirror.copy.tally import EVENTS_KEPT
 from sparkmirror.events import now_ms
 from sparkmirror.flow.positions import Resumed, Start, is_dead
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Happened, Progress, SourceEpoch, closing
 from sparkmirror.offsets.recovery import UNKNOWN_MS
@@ -51,7 +52,7 @@ class Written:
         tombstones: keys of what holds no more.
     """
 
-    records: tuple[Happened | MapRecord | Progress | SourceEpoch, ...] = ()
+    records: tuple[Happened | Inherited | MapRecord | Progress | SourceEpoch, ...] = ()
     tombstones: tuple[str, ...] = ()
 
 
@@ -76,8 +77,9 @@ def taken_over(
         if where.position != NO_OFFSET and here in state.progress and where.position < state.progress[here].position
     ]
     targets = (each for decision in found for each in decision.targets)
+    inherited = (decision.inherited for decision in found if decision.inherited is not None)
     return Written(
-        records=(*happened, *back, *targets),
+        records=(*happened, *back, *inherited, *targets),
         tombstones=tuple(key for decision in found for key in decision.void),
     )
 

@@ -126,6 +126,7 @@ class Takeover:
         there = {here: place for here, place in pairs if here in taking.writers}
         tails = self._read(taking, there)
         logs = self._leader_epochs(taking, there, target_ids)
+        inherited = self._inherited_epochs(taking, there, target_ids)
         resumed: dict[TopicPartition, Resumed] = {}
         found: dict[TopicPartition, Resume] = {}
         while tails:
@@ -134,7 +135,7 @@ class Takeover:
                 if here in taking.waiting:
                     continue
                 seen = self._observed(here, there[here], tail, taking, target_ids)
-                decision = decide(replace(seen, log=logs.get(here)))
+                decision = decide(replace(seen, log=logs.get(here), inherited_log=inherited.get(here)))
                 if isinstance(decision, ReadFrom):
                     further[there[here]] = decision.offset
                 elif isinstance(decision, Stuck):
@@ -206,20 +207,38 @@ class Takeover:
         self, taking: _Taking, there: Mapping[TopicPartition, TopicPartition], target_ids: Mapping[str, str]
     ) -> dict[TopicPartition, EpochEnd]:
         """Where the leader epochs end that the target's logs were known to go to; asked after the logs were read."""
+        epochs = {here: known.reached.leader_epoch for here, known in self._store.state.progress.items()}
+        return self._ask_of_epochs(epochs, taking, there, target_ids)
+
+    def _inherited_epochs(
+        self, taking: _Taking, there: Mapping[TopicPartition, TopicPartition], target_ids: Mapping[str, str]
+    ) -> dict[TopicPartition, EpochEnd]:
+        """Where the leader epochs end that the target's logs had when the flow took over from MirrorMaker 2."""
+        epochs = {here: known.leader_epoch for here, known in self._store.state.inherited.items()}
+        return self._ask_of_epochs(epochs, taking, there, target_ids)
+
+    def _ask_of_epochs(
+        self,
+        epochs: Mapping[TopicPartition, int],
+        taking: _Taking,
+        there: Mapping[TopicPartition, TopicPartition],
+        target_ids: Mapping[str, str],
+    ) -> dict[TopicPartition, EpochEnd]:
+        """Where leader epochs end, of partitions whose target topic is still the one that the progress is of."""
         progress = self._store.state.progress
-        reached = {
-            here: known.reached
+        known = {
+            here: epochs[here]
             for here, place in there.items()
-            if (known := progress.get(here)) is not None
-            and known.reached.leader_epoch != UNKNOWN.leader_epoch
-            and known.target_id in ("", target_ids.get(place.topic, ""))
+            if here in progress
+            and epochs.get(here, UNKNOWN.leader_epoch) != UNKNOWN.leader_epoch
+            and progress[here].target_id in ("", target_ids.get(place.topic, ""))
         }
-        asked = {there[here]: known.leader_epoch for here, known in reached.items()}
+        asked = {there[here]: epoch for here, epoch in known.items()}
         answers = believed_ends(self._target, asked, patience_ms(self._config, len(asked)))
-        for here in reached:
+        for here in known:
             if there[here] in answers.failed:
                 taking.waiting[here] = Waiting(str(answers.failed[there[here]]))
-        return {here: answers.found[there[here]] for here in reached if there[here] in answers.found}
+        return {here: answers.found[there[here]] for here in known if there[here] in answers.found}
 
     def _read_further(
         self, offsets: Mapping[TopicPartition, int], taking: _Taking, there: Mapping[TopicPartition, TopicPartition]
@@ -253,6 +272,7 @@ class Takeover:
             partition=here,
             progress=state.progress.get(here),
             map=state.map_of(here),
+            inherited=state.inherited.get(here),
             ids=self._writers.ids,
             tail=tail,
             start=NO_OFFSET,

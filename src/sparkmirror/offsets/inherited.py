@@ -6,7 +6,8 @@
 MirrorMaker 2's offset syncs say of single records where they lie. Between two of them nothing is exact: an offset goes
 to the record after the nearest sync below it, which is never too far, and may be earlier than it need be.
 
-Invariants: points grow on both sides; none lies at or behind the last takeover, from where on the map is exact.
+Invariants: points grow on both sides; none lies at or behind the last takeover, from where on the map is exact. What
+the target has lost of it since counts no more (`Inherited.cut`).
 
 Reference: ``OffsetSyncStore.translateDownstream``.
 """
@@ -20,6 +21,7 @@ from typing import Any
 
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import json_text
+from sparkmirror.offsets.source_history import EpochEnd
 
 NEWEST, SPREAD = 128, 128
 """So many of the newest points are kept, and so many spread over the others."""
@@ -41,6 +43,8 @@ class Inherited:
         spans: from which source offset to before which it copied, each time; the flow itself copied the others.
         end: where the target ended at the last takeover, or `NO_OFFSET`: what the flow copied then lies behind it.
         points: some records' places, in order.
+        epochs: the leader epochs of the target's log below ``end``, each with the offset at which it begins; older
+            releases have put none on record.
         time_ms: when it was taken over, milliseconds since 1970.
     """
 
@@ -48,6 +52,7 @@ class Inherited:
     spans: tuple[tuple[int, int], ...]
     end: int
     points: tuple[Point, ...] = ()
+    epochs: tuple[tuple[int, int], ...] = ()
     time_ms: int = 0
 
     @property
@@ -63,6 +68,7 @@ class Inherited:
                 "spans": [list(span) for span in self.spans],
                 "end": self.end,
                 "points": [list(point) for point in self.points],
+                "epochs": [list(epoch) for epoch in self.epochs],
                 "time_ms": self.time_ms,
             }
         )
@@ -71,6 +77,33 @@ class Inherited:
     def until(self) -> int:
         """The source offset at which the flow took over last."""
         return self.spans[-1][1]
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest leader epoch of what MirrorMaker 2 copied, or -1 where none is on record."""
+        return self.epochs[-1][0] if self.epochs else -1
+
+    def kept(self, told: EpochEnd) -> int:
+        """Up to which target offset a log has what was there at the takeover.
+
+        Args:
+            told: where `leader_epoch` ends, as the log's leader says.
+        """
+        later = [begin for epoch, begin in self.epochs if epoch > told.epoch]
+        return max(0, min([self.end, told.end, *later]))
+
+    def cut(self, target: int, source: int) -> Inherited:
+        """What is left where the target's log has lost all from ``target`` on, and ``source`` is copied next."""
+        spans = [(since, min(until, source)) for since, until in self.spans if since < source]
+        if not spans or spans[-1][1] != source:
+            spans.append((source, source))
+        return replace(
+            self,
+            spans=tuple(spans),
+            end=target,
+            points=tuple(point for point in self.points if point[1] < target),
+            epochs=tuple(epoch for epoch in self.epochs if epoch[1] < target),
+        )
 
     def covers(self, offset: int) -> bool:
         """Whether MirrorMaker 2 copied what lies at a source offset."""
@@ -175,6 +208,7 @@ def _inherited(name: list[Any], data: dict[str, Any]) -> Inherited:
         spans=tuple((int(since), int(until)) for since, until in data["spans"]),
         end=int(data["end"]),
         points=tuple((int(source), int(target)) for source, target in data["points"]),
+        epochs=tuple((int(epoch), int(begin)) for epoch, begin in data.get("epochs", ())),
         time_ms=int(data["time_ms"]),
     )
 

@@ -14,6 +14,8 @@ Invariants:
       the first batch of an epoch. See ``offsets.truncation``.
     * Where nothing lies at the offset of an acknowledged record, the log cleaner has removed it; unless leader epochs
       say that the log was cut off below it, or something lies where records before it were.
+    * What MirrorMaker 2 copied before the flow took over is none of its batches: whether the log still has that is held
+      against the leader epochs of that time, or against where the log ended. See ``offsets.inherited``.
     * Where the log cannot tell, records are repeated rather than lost, and the event says so.
 
 Whether the source is still the one that the position means is another question, see ``flow.positions``.
@@ -22,6 +24,7 @@ References: KIP-98 (sequences), KIP-360 (epochs); see ``offsets.pieces`` for seq
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -30,6 +33,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets import thinned
 from sparkmirror.offsets.gaps import Gap, find_gap
 from sparkmirror.offsets.holes import cut
+from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.lineage import Lineage
 from sparkmirror.offsets.map import PartitionMap, Stretch
 from sparkmirror.offsets.pieces import Pieces
@@ -70,6 +74,8 @@ class Observed:
         sole_writer: whether nobody but the flow writes the target topic.
         fence: who fenced, or None where there was no one to fence.
         log: where the leader epoch of ``progress.reached`` ends in the target's log now; None where that is not known.
+        inherited: what MirrorMaker 2 copied before the flow took over.
+        inherited_log: where the leader epoch of that ends in the target's log now; None where that is not known.
     """
 
     partition: TopicPartition
@@ -82,6 +88,8 @@ class Observed:
     sole_writer: bool = True
     fence: Writer | None = None
     log: EpochEnd | None = None
+    inherited: Inherited | None = None
+    inherited_log: EpochEnd | None = None
 
     @property
     def is_another_topic(self) -> bool:
@@ -136,6 +144,7 @@ class Resume:
         void: keys of target offsets that hold no more: to be removed.
         event: what the operator should know, or None.
         anew: whether the epoch that goes on here is, see `Segments`.
+        inherited: what is left of what MirrorMaker 2 copied, to be put on record; None where nothing of it is lost.
     """
 
     position: int
@@ -144,6 +153,7 @@ class Resume:
     void: tuple[str, ...] = ()
     event: Event | None = None
     anew: bool = False
+    inherited: Inherited | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +184,7 @@ Decision: TypeAlias = Resume | ReadFrom | Begin | Stuck
 
 def decide(observed: Observed) -> Decision:
     """Decides where the copy of a partition goes on."""
-    decision = _decide(observed)
+    decision = _with_inherited(observed, _decide(observed))
     event = decision.event if isinstance(decision, Resume) else None
     if not isinstance(decision, Resume) or event is None or event.kind is not Kind.TARGET_TAIL_LOST:
         return decision
@@ -182,6 +192,58 @@ def decide(observed: Observed) -> Decision:
     written = {one.key: one for one in (*shorter, *decision.targets)}
     gone = dict.fromkeys((*decision.void, *void))
     return replace(decision, targets=tuple(written.values()), void=tuple(key for key in gone if key not in written))
+
+
+def _with_inherited(observed: Observed, decision: Decision) -> Decision:
+    """The same, but what the log has lost of MirrorMaker 2's copies is copied again, as far back as its syncs tell."""
+    inherited = observed.inherited
+    if inherited is None or observed.is_another_topic or not isinstance(decision, Resume | Begin):
+        return decision
+    end = _inherited_end(observed, inherited)
+    if end >= inherited.end:
+        return decision
+    back, known = inherited.translate_back(end), decision.position
+    position = back if known == NO_OFFSET else min(back, known)
+    resume = decision if isinstance(decision, Resume) else Resume(position=known, last=None, anew=decision.anew)
+    return replace(
+        resume,
+        position=position,
+        last=resume.last if position == known else None,
+        targets=tuple(one for one in resume.targets if one.target < end),
+        event=_inherited_lost(inherited, end, back, decision.event) if back < inherited.until else decision.event,
+        anew=resume.anew or position != known,
+        inherited=inherited.cut(end, position),
+    )
+
+
+def _inherited_end(observed: Observed, inherited: Inherited) -> int:
+    """Up to where the log still has what MirrorMaker 2 copied, or retention has removed it.
+
+    Where no leader epoch is on record, the log's end tells, without the markers of the flow's own fences, and where a
+    lane has seen that the log was cut off.
+    """
+    progress, told = observed.progress, observed.inherited_log
+    if told is not None:
+        kept = inherited.kept(told)
+    else:
+        kept = min(inherited.end, _end(observed.tail, observed.ids))
+        kept = kept if progress is None or progress.cut == NO_OFFSET else min(kept, progress.cut)
+    return max(observed.tail.start, kept)
+
+
+def _inherited_lost(inherited: Inherited, end: int, back: int, event: Event | None) -> Event:
+    """What MirrorMaker 2 had copied is lost from the target offset ``end`` on, beside what ``event`` tells."""
+    text = (
+        f"the target lost the end of its log, offsets {end} to {inherited.end - 1}, which MirrorMaker 2 had copied: by "
+        f"its offset syncs everything from source offset {back} on is copied again; copies of that which lie below "
+        f"target offset {end} will be there twice, and what the source no longer has is lost"
+    )
+    first, last = end, inherited.end - 1
+    if event is not None:
+        text = f"{text}; {event.text}"
+    if event is not None and event.kind is Kind.TARGET_TAIL_LOST:
+        first, last = min(first, event.first), max(last, event.last)
+    return Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=first, last=last)
 
 
 def _decide(observed: Observed) -> Decision:
@@ -816,11 +878,11 @@ def _opened_only(observed: Observed, writer: Writer, had: Stretch | None, end: i
     return Begin(position=position, event=Event(kind=Kind.NOTE, text=text, first=position))
 
 
-def _end(tail: Tail) -> int:
-    """The log's end without the markers at it."""
+def _end(tail: Tail, ids: Collection[int] | None = None) -> int:
+    """The log's end without the markers at it, of these producers if any are given."""
     end = tail.high_watermark
     for batch in reversed(tail.batches):
-        if not batch.control or batch.last_offset + 1 != end:
+        if not batch.control or batch.last_offset + 1 != end or not (ids is None or batch.producer_id in ids):
             break
         end = batch.base_offset
     return end
