@@ -152,6 +152,8 @@ def test_a_clean_stop_and_a_crash_go_on_exactly_behind_what_the_target_has(left:
     assert arrived[1].beyond == 14
     state = left.known()
     assert {place.partition: one.position for place, one in state.progress.items()} == {0: 30, 1: 44}
+    assert {place.partition: one.reached for place, one in state.progress.items()} == {0: (0, 30), 1: (0, 44)}
+    assert {one.epochs for one in state.inherited.values()} == {((0, 0),)}, "by which a lost end is found later"
     assert state.elsewhere is None
     assert state.stopped.generation == state.flow.generation
     with pytest.raises(ConfigError, match="the flow has positions of its own"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from confluent_kafka import Producer
 
@@ -19,7 +21,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 SETTINGS = {
     "tasks.max": "1",
-    "groups": "g.*",
+    "emit.offset-syncs.enabled": "true",
+    "offset-syncs.topic.replication.factor": "1",
     "sync.group.offsets.enabled": "true",
     **{
         f"{name}.interval.seconds": "1"
@@ -28,17 +31,19 @@ SETTINGS = {
 }
 
 
-def left_by_mirror_maker(source: LabCluster, target: LabCluster, name: str) -> None:
+def left_by_mirror_maker(source: LabCluster, target: LabCluster, alias: str, name: str) -> None:
     """100 records, each at its own offset, flushed ten at a time; the position behind them, and four offset syncs."""
     create_topic(source, name, 1)
     create_topic(target, f"a.{name}", 1)
     create_topic(target, "mm2-offsets.a.internal", 5, {"cleanup.policy": "compact"})
-    create_topic(source, "mm2-offset-syncs.o.internal", 1, {"cleanup.policy": "compact"})
+    syncs = f"mm2-offset-syncs.{alias}.internal"
+    create_topic(source, syncs, 1, {"cleanup.policy": "compact"})
+    copied_ms = int(time.time() * 1000) - 100_000
     for first in range(0, 100, 10):
         for cluster, topic in ((source, name), (target, f"a.{name}")):
             producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-            for value in records(10, first):
-                producer.produce(topic, value, partition=0, timestamp=1_900_000_000_000)
+            for number, value in enumerate(records(10, first), first):
+                producer.produce(topic, value, partition=0, timestamp=copied_ms + number)
             assert producer.flush(60) == 0
     owner = Owner(connector="MirrorSourceConnector", cluster=Alias("a"))
     stored = StoredOffset(owner=owner, partition=Place(name, 0), offset=99)
@@ -48,20 +53,20 @@ def left_by_mirror_maker(source: LabCluster, target: LabCluster, name: str) -> N
     producer = Producer({"bootstrap.servers": source.bootstrap_servers})
     for offset in (0, 20, 50, 90):
         sync = OffsetSync(partition=Place(name, 0), upstream=offset, downstream=offset)
-        producer.produce("mm2-offset-syncs.o.internal", sync.value, sync.key)
+        producer.produce(syncs, sync.value, sync.key)
     assert producer.flush(60) == 0
 
 
 @pytest.mark.parametrize("case", ["idle", "copied", "stopped"])
 def test_the_only_broker_loses_what_mirror_maker_had_copied(cluster_a, topic, tmp_path, case):
     """Before the flow has copied anything, after it has, and while it is stopped."""
-    name = topic("moved-in")
+    name, alias, group = topic("torn"), topic("o"), topic("g")
     with start("one") as one:
         (broker,), copy = one.brokers, f"a.{name}"
-        left_by_mirror_maker(cluster_a, one, name)
-        file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "o": one}, {"a->o": name}, SETTINGS)
+        left_by_mirror_maker(cluster_a, one, alias, name)
+        settings = SETTINGS | {"groups": group}
+        file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, alias: one}, {f"a->{alias}": name}, settings)
         mirror = Running(file, log=tmp_path / "first.log")
-        group = topic("g")
         commit(cluster_a, group, name, {0: 95})
         until(lambda: committed(one, group, copy) == {0: 91}, "the group has followed", PATIENCE_SECONDS)
         had = 100 if case == "idle" else 105
