@@ -1,7 +1,7 @@
 """Which records of offset map and leader epochs nobody needs any more, so that they end with both logs: pure.
 
-A group that the source's retention has passed goes on on the target as long as that has what it has not read. So the map
-goes back to what the source has left, and to what the copy has left, whichever lies lower.
+A group that the source's retention has passed goes on on the target as long as that has what it has not read. So the
+map goes back to what the source has left, and to what the copy has left, whichever lies lower.
 
 Invariants:
     * Every source offset from the log's start on translates as before, and so does every record that the copy still
