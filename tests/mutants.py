@@ -277,8 +277,14 @@ MUTANTS = (
     _in_offsets(
         "what was copied first leaves the record at an order",
         "bounds.py",
-        "        if (age == 0 or pieces.supersedes) and writer not in back:\n",
-        "        if age == 0 or pieces.supersedes:\n",
+        "        if writer not in back:\n",
+        "        if True:\n",
+    ),
+    _in_offsets(
+        "what the copy still has leaves the record with the source's log",
+        "bounds.py",
+        "        first = min(_first_on_source(pieces, log_start, cuts), _first_on_target(pieces, copy_start, cuts))\n",
+        "        first = _first_on_source(pieces, log_start, cuts)\n",
     ),
     Mutant(
         "an epoch that ended in order goes on",

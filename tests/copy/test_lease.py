@@ -19,8 +19,12 @@ from confluent_kafka import Producer
 from sparkmirror.copy.control import RUN_KEY, lost_key, run_value
 from sparkmirror.copy.lease import LEASE_SECONDS, Lease, now
 from sparkmirror.copy.receipt import Outcome, Receipt
+from sparkmirror.errors import LinkError
+from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.journal import Journal
+from sparkmirror.model import Writer
 from sparkmirror.offsets.recovery import RecoveryPoint
+from sparkmirror.offsets.segments import Segments
 from tests.batches.building import log
 from tests.copy.making import BEGIN, Bench, batch
 from tests.copy.staging import PARTITIONS, WAIT_SECONDS, Stage, wait_until
@@ -55,6 +59,34 @@ def test_nothing_is_sent_without_the_lease():
         bench.lane.lease.renew(now())
         bench.send()
         assert len(bench.target.requests) == 1
+    finally:
+        bench.close()
+
+
+def test_what_goes_on_record_is_not_sent_again_without_the_lease(monkeypatch: pytest.MonkeyPatch):
+    """The first request is lost, and the lane given up meanwhile: the next holder's records are not overwritten."""
+    bench, sent = Bench(1), 0
+
+    async def produce(journal: IdempotentJournal, payload: bytes, attempt_ms: int) -> int:
+        nonlocal sent
+        sent += 1
+        bench.lane.lease.end("the driver heard nothing of it")
+        raise LinkError(cluster="B", address="", reason="the connection broke")
+
+    async def begin(journal: IdempotentJournal) -> None:
+        journal._writer, journal._sequence = Writer(producer_id=1, epoch=0), 0
+
+    async def find_leader(journal: IdempotentJournal, timeout_ms: int) -> None:
+        journal._leader = 1
+
+    monkeypatch.setattr(IdempotentJournal, "_produce", produce)
+    monkeypatch.setattr(IdempotentJournal, "_next_writer", begin)
+    monkeypatch.setattr(IdempotentJournal, "_find_leader", find_leader)
+    ahead = Segments(partition=bench[0].source, writer=bench[0].plan.writer, sequence=0, source=BEGIN)
+    try:
+        with pytest.raises(LinkError, match="was not written"):
+            bench.run(bench.lane.watch.publisher.write_ahead, [ahead], 1_500)
+        assert sent == 1
     finally:
         bench.close()
 

@@ -1,4 +1,4 @@
-"""Bounding the map, with a real source whose log start moves."""
+"""Bounding the map, with a real source and a real target whose log starts move."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ WRITER = Writer(producer_id=7, epoch=0)
 
 
 @pytest.mark.kafka
-def test_segments_below_the_sources_log_start_are_removed(
+def test_segments_below_both_log_starts_are_removed(
     cluster_a: LabCluster,
+    cluster_b: LabCluster,
     lab_cluster: Callable[[str], Cluster],
     topic: Callable[[str], str],
     monkeypatch: pytest.MonkeyPatch,
@@ -33,16 +34,22 @@ def test_segments_below_the_sources_log_start_are_removed(
     from confluent_kafka import TopicPartition as Place
     from confluent_kafka.admin import AdminClient
 
-    name, source = topic("bounded"), lab_cluster("A")
-    admin.create_topics(source, [NewTopic(name=name, partitions=2)]).complete()
-    admin.wait_for_leaders(source, {name: 2}).complete()
-    producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers})
-    for number in range(40):
-        producer.produce(name, str(number), partition=0)
-    assert producer.flush(60) == 0
-    client = AdminClient({"bootstrap.servers": cluster_a.bootstrap_servers})
-    for deletion in client.delete_records([Place(name, 0, 25)]).values():
-        assert deletion.result(60).low_watermark == 25
+    name, source, target = topic("bounded"), lab_cluster("A"), lab_cluster("B")
+    for cluster, started in ((source, cluster_a), (target, cluster_b)):
+        admin.create_topics(cluster, [NewTopic(name=name, partitions=2)]).complete()
+        admin.wait_for_leaders(cluster, {name: 2}).complete()
+        producer = Producer({"bootstrap.servers": started.bootstrap_servers})
+        for number in range(40):
+            producer.produce(name, str(number), partition=0)
+        assert producer.flush(60) == 0
+
+    def lose(started: LabCluster, start: int) -> None:
+        client = AdminClient({"bootstrap.servers": started.bootstrap_servers})
+        for deletion in client.delete_records([Place(name, 0, start)]).values():
+            assert deletion.result(60).low_watermark == start
+
+    lose(cluster_a, 25)
+    lose(cluster_b, 15)
 
     def segment(partition: int, number: int) -> Segment:
         place = TopicPartition(name, partition)
@@ -60,8 +67,15 @@ def test_segments_below_the_sources_log_start_are_removed(
         removed.extend(keys)
 
     monkeypatch.setattr(offset_map, "CHUNK", 1)
-    here = [TopicPartition(name, partition) for partition in range(3)]
-    assert bound_offset_map(state_of(records_of([*segments, *elsewhere])), here, (7,), source, remove, 60_000) == 4
+    here = {TopicPartition(name, n): TopicPartition(name, n) for n in range(3)}
+    without = here | {TopicPartition(name, 0): TopicPartition(name, 2)}
+    state = state_of(records_of([*segments, *elsewhere]))
+    assert bound_offset_map(state, without, (7,), source, target, remove, 5_000) == 0, "the copy does not say"
+    assert bound_offset_map(state, here, (7,), source, target, remove, 60_000) == 2
+    assert sorted(removed) == sorted(record.key for record in records_of([segment(0, 0)]))
+    lose(cluster_b, 38)
+    removed.clear()
+    assert bound_offset_map(state, here, (7,), source, target, remove, 60_000) == 4
     gone = [segment(0, 0), segment(0, 10)]
     assert sorted(removed) == sorted(record.key for record in records_of(gone))
 

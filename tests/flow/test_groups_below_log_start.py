@@ -1,11 +1,18 @@
-"""Groups that lag behind what retention has left of a copy: they are put at its log start, and stay there."""
+"""Groups that lag behind what retention has left of a copy: they are put at its log start, and stay there.
+
+Where only the source's log has lost what they have not read, they stay where they are.
+"""
 
 from __future__ import annotations
 
+import time
+
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sparkmirror.lab.cluster import LabCluster
+from sparkmirror.offsets.translation import Place
+from tests.flow.offset_map import journal
 from tests.flow.running import (
     ANSWER_SECONDS,
     Running,
@@ -23,6 +30,7 @@ from tests.invoking import sparkmirror
 
 pytestmark = pytest.mark.kafka
 
+INTERNAL = "sparkmirror.a.b.internal"
 START, END = 10, 30
 """What retention leaves of the copy."""
 
@@ -84,3 +92,55 @@ def test_no_group_is_put_below_the_log_start_of_the_copy_nor_taken_back_there(cl
         assert [there(before), there(since)] == [START, START]
         assert first_value(cluster_b, since, copy) == b"%d" % START
         mirror.stop_in_time()
+
+
+def test_a_group_that_the_sources_retention_has_passed_skips_nothing_that_the_copy_has(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    """With a piece of the offset map for each transaction; what the copy has lost too leaves the map."""
+    name, stem = topic("passed"), topic("stopped")
+    copy, before, since = f"a.{name}", f"{stem}-before", f"{stem}-since"
+    create_topic(cluster_a, name)
+    intervals = ("refresh.groups", "emit.checkpoints", "sync.group.offsets", "refresh.topics")
+    file = write_file(
+        tmp_path / "mm2.properties",
+        {"a": cluster_a, "b": cluster_b},
+        {"a->b": name},
+        {"groups": f"{stem}.*", "sync.group.offsets.enabled": "true"}
+        | {f"{each}.interval.seconds": "1" for each in intervals},
+    )
+
+    def there(group: str) -> int:
+        return committed(cluster_b, group, copy).get(0, -1)
+
+    def pieces() -> int:
+        kinds = [key for key in journal(cluster_b, INTERNAL) if key[:2] == ("segments", name)]
+        return len(kinds)
+
+    producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "transactional.id": name, "log_level": 0})
+    producer.init_transactions(ANSWER_SECONDS)
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        for number in range(7):
+            producer.begin_transaction()
+            for turn in range(3):
+                producer.produce(name, b"%d" % (3 * number + turn), partition=0)
+            producer.commit_transaction(ANSWER_SECONDS)
+            until(lambda: count(cluster_b, copy) == 3 * (number + 1), "copied")  # noqa: B023  # done before the next
+        commit(cluster_a, before, name, {0: 8})
+        until(lambda: there(before) == 6, "synced while the source had the record")
+        known = pieces()
+        assert known == 7
+        delete_records(cluster_a, name, 26)
+        commit(cluster_a, since, name, {0: 8})
+        until(lambda: there(since) != -1, "synced since")
+        time.sleep(4)  # some rounds, in which the map is bounded
+        assert [there(before), there(since), pieces()] == [6, 6, known]
+        told = {group: {0: (6, "")} for group in (before, since)}
+        assert as_java_tells(cluster_b.bootstrap_servers, [before, since], copy) == told
+        done = sparkmirror("offsets", file, "--group", before)
+        assert Place.RECORD.value in done.stdout, done.stdout + done.stderr
+        delete_records(cluster_b, copy, 12)
+        until(lambda: [there(before), there(since)] == [12, 12], "at what the copy has left")
+        until(lambda: pieces() == known - 4, "what neither has is not on the map")
+        mirror.stop_in_time()
+    assert first_value(cluster_b, before, copy) == b"12"

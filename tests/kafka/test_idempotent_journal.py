@@ -151,6 +151,39 @@ def test_appends_side_by_side_lie_in_order_whatever_is_lost(losing: Losing):
     assert values == [place for place in range(50) for _ in range(2)]
 
 
+def test_what_may_not_be_written_any_more_is_not_sent_again(losing: Losing):
+    """As a lane that stood still in the midst of it, and was given up meanwhile."""
+    cluster, may = losing.cluster, [True, True, False]
+    losing._allowed = lambda: may.pop(0) if len(may) > 1 else may[0]
+    cluster.run(losing.append, [("k", "mine")])
+    losing.lose = 1
+    with pytest.raises(LinkError, match="since its writer may not write now"):
+        cluster.run(losing.append, [("k", "late")], 1_500)
+    cluster.run(IdempotentJournal(cluster, losing.topic).append, [("k", "my successor's")])
+    assert all_values(losing) == ["mine", "my successor's"]
+    may[:] = [False, True]
+    cluster.run(losing.append, [("k", "again")], 10_000)
+    assert newest(losing) == {"k": "again"}, "it waits for leave until its deadline"
+
+
+def test_what_waits_for_its_connection_leaves_it_only_while_batches_may(losing: Losing):
+    cluster, asked = losing.cluster, [0]
+
+    def allowed() -> bool:
+        asked[0] += 1
+        return False
+
+    cluster.run(losing.append, [("k", "mine")])
+    cluster.batches_only_while(allowed)
+    try:
+        with pytest.raises(LinkError):
+            cluster.run(losing.append, [("k", "late")], 1_500)
+    finally:
+        cluster.batches_only_while(lambda: True)
+    assert asked[0]
+    assert all_values(losing) == ["mine"]
+
+
 def test_a_refusal_for_good_is_raised_and_the_others_go_on(lab_cluster: Callable[[str], Cluster], topic_name: str):
     cluster = lab_cluster("A")
     wanted = NewTopic(name=topic_name, partitions=1, configs=(("max.message.bytes", "1000"),))

@@ -1,12 +1,14 @@
-"""Which segments go: those below the source's log start, unless something may still be decided by them."""
+"""Which segments go: those below the log starts of source and copy, unless something may still be decided by them."""
 
 from __future__ import annotations
 
 import pytest
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.bounds import bound
+from sparkmirror.offsets.bounds import Starts, bound
 from sparkmirror.offsets.state import JournalState, state_of
+from sparkmirror.offsets.track import FAR
+from sparkmirror.offsets.translation import Place, Translated, translate
 from tests.offsets.segments import Segment, records_of
 
 PLACE = TopicPartition("orders", 1)
@@ -20,9 +22,11 @@ def segment(epoch: int, sequence: int, source: int, target: int = NO_OFFSET, pro
 ONE_EPOCH = [segment(0, 0, 0, 0), segment(0, 10, 20, 10), segment(0, 20, 40, 20), segment(0, 30, 60)]
 
 
-def gone(segments: list[Segment], log_start: int, ids: tuple[int, ...] = (7,)) -> list[tuple[int, int]]:
+def gone(
+    segments: list[Segment], log_start: int, ids: tuple[int, ...] = (7,), copy_start: int | None = FAR
+) -> list[tuple[int, int]]:
     state = state_of(records_of(segments))
-    keys = bound(state, {PLACE: log_start}, ids)
+    keys = bound(state, {PLACE: Starts(log_start, copy_start)}, ids)
     return sorted((s.writer.epoch, s.sequence) for s in segments if s.segments.key in keys)
 
 
@@ -64,4 +68,58 @@ def test_epochs_of_an_older_producer_id_are_older_whatever_their_number():
 def test_partitions_whose_log_start_is_unknown_and_unknown_partitions_keep_everything():
     state = state_of(records_of(ONE_EPOCH))
     assert bound(state, {}, (7,)) == ()
-    assert bound(JournalState(), {PLACE: 100}, (7,)) == ()
+    assert bound(JournalState(), {PLACE: Starts(100, 100)}, (7,)) == ()
+    assert gone(ONE_EPOCH, 9_999, copy_start=None) == []
+
+
+@pytest.mark.parametrize(
+    ("copy_start", "expected"), [(0, []), (9, []), (10, [(0, 0)]), (19, [(0, 0)]), (20, [(0, 0), (0, 10)])]
+)
+def test_what_the_copy_still_has_stays_though_the_source_has_lost_it(copy_start, expected):
+    assert gone(ONE_EPOCH, 9_999, copy_start=copy_start) == expected
+
+
+def test_what_the_source_still_has_stays_though_the_copy_has_lost_it():
+    assert gone(ONE_EPOCH, 19, copy_start=9_999) == []
+
+
+def test_of_older_epochs_that_stays_which_the_copy_has():
+    newer = [segment(e, 0, 20 * e, 100 + 20 * e) for e in range(1, 9)]
+    epochs = [segment(0, 0, 0, 100), segment(0, 5, 10, 105), *newer]
+    assert gone(epochs, 9_999) == [(0, 0), (0, 5), *((e, 0) for e in range(1, 6))]
+    assert gone(epochs, 9_999, copy_start=0) == []
+    assert gone(epochs, 9_999, copy_start=105) == [(0, 0)]
+    assert gone(epochs, 9_999, copy_start=114) == [(0, 0)]
+    assert gone(epochs, 9_999, copy_start=115) == [(0, 0), (0, 5)], "there the epoch has ended"
+    assert gone(epochs, 9_999, copy_start=160) == [(0, 0), (0, 5), (1, 0), (2, 0)]
+
+
+def test_what_the_copy_lost_and_got_again_goes_though_others_of_its_records_are_below():
+    epochs = [segment(0, 0, 50, 50), *(segment(e, 0, 40 + e, 40 + e) for e in range(1, 4))]
+    assert gone(epochs, 9_999, copy_start=0) == [(0, 0)]
+
+
+def test_what_was_copied_of_another_topic_of_the_name_goes_though_the_copy_has_it():
+    epochs = [segment(0, 0, 0, 0), *(segment(e, 0, 40 * e - 40, 40 * e) for e in range(1, 4))]
+    assert gone(epochs, 0, copy_start=0) == [(0, 0)]
+
+
+def test_a_group_that_the_sources_retention_has_passed_stands_where_it_stood_on_the_target():
+    """With a piece for each transaction, as their markers make it."""
+    segments = [segment(0, 3 * number, 4 * number, 3 * number) for number in range(40)]
+    state = state_of(records_of(segments))
+
+    def place(committed: int) -> Translated:
+        found = translate(state.map_of(PLACE).offsets(None, (7,)), committed)
+        assert isinstance(found, Translated)
+        return found
+
+    before = {committed: place(committed) for committed in range(4 * 39)}
+    for copy_start in (0, 30):
+        for key in bound(state, {PLACE: Starts(148, copy_start)}, (7,)):
+            state.forget(key)
+        first = 4 * copy_start // 3
+        assert {committed: place(committed) for committed in range(first, 4 * 39)} == {
+            committed: lies for committed, lies in before.items() if committed >= first
+        }
+    assert place(8) == Translated(30, Place.FIRST), "the copy has lost it too"

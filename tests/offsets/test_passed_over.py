@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.bounds import bound
+from sparkmirror.offsets.bounds import Starts, bound
 from sparkmirror.offsets.records import Progress, Record
 from sparkmirror.offsets.segments import Moved, MovedKey
 from sparkmirror.offsets.state import JournalState, state_of
@@ -86,14 +86,16 @@ def test_older_epochs_stay_on_record_until_all_is_copied_again():
     again = copied(5, 0, 31, 100)
     state = known(*before, again, moved(5), epoch=5, position=31, last=130)
     assert state.map_of(PLACE).going_back((7,)) == {writer(5)}
-    assert bound(state, {PLACE: 0}, (7,)) == ()
-    assert bound(known(*before, again, epoch=5, position=31, last=130), {PLACE: 0}, (7,)), "where it was no order"
+    assert bound(state, {PLACE: Starts(0, 0)}, (7,)) == ()
+    assert bound(known(*before, again, epoch=5, position=31, last=130), {PLACE: Starts(0, 0)}, (7,)), (
+        "where it was no order"
+    )
     several = [FIRST, *(copied(number, 0, 100, 100 * number, anew=False) for number in (2, 3, 4))]
     again = [*copied(5, 0, 100, 500), moved(5)]
     newest = [*copied(6, 100, 105, 600, anew=False)]
     whole = known(*several, again, newest, epoch=6, position=105, last=604)
     assert whole.map_of(PLACE).going_back((7,)) == frozenset()
-    assert bound(whole, {PLACE: 0}, (7,)), "what nobody needs goes"
+    assert bound(whole, {PLACE: Starts(0, 0)}, (7,)), "what nobody needs goes"
 
 
 @pytest.mark.parametrize(("begin", "at"), [(110, 50), (100, 50), (70, 50), (50, 40), (20, 10)])

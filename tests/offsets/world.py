@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
-from sparkmirror.offsets.bounds import bound
+from sparkmirror.offsets.bounds import Starts, bound
 from sparkmirror.offsets.condensing import condense
 from sparkmirror.offsets.records import Progress, SourceEpoch, part_of
 from sparkmirror.offsets.segments import SEQUENCES, Opening, Segments, Targets, segments_of, targets_of
@@ -393,7 +393,7 @@ class World:
 
     def bound_map(self) -> None:
         """What nobody needs leaves the offset map; the rest is joined by a driver that may die over it."""
-        for key in bound(self.state, {PLACE: self.source_start}, self.ids):
+        for key in bound(self.state, {PLACE: Starts(self.source_start, self.start)}, self.ids):
             self.state.forget(key)
         joined = condense(self.state, self.ids, 1 << 20, neighbours=2)
         for record in joined.records:

@@ -7,7 +7,8 @@ Invariants:
       for all segments that the target did not reach; the driver gives it to another lane only when it has read that.
       After it, this lane writes nothing of the partition. The journal keeps earlier requests from arriving later, so
       whatever the next holder writes lies behind everything that this one wrote.
-    * What was not begun here, or is without the lease, is not published.
+    * What was not begun here, or is without the lease, is not published, nor sent again: the journal asks for the lease
+      before each request.
 """
 
 from __future__ import annotations

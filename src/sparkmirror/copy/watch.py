@@ -55,7 +55,7 @@ class Watch:
     def __init__(self, lane: Lane, target: Cluster) -> None:
         self._lane = lane
         self._loop = target.loop
-        journal = IdempotentJournal(target, lane.plan.internal_topic)
+        journal = IdempotentJournal(target, lane.plan.internal_topic, allowed=lambda: lane.lease.holds)
         self.publisher = Publisher(journal, lane.plan, lane.fetcher.answered_ms)
         self._began = 0.0
         self._parent = os.getppid()

@@ -1,36 +1,41 @@
-"""Keeps the offset map small: as large as the source's log, in few records, and within its budget.
+"""Keeps the offset map small: as large as the logs of source and target, in few records, and within its budget.
 
-What lies below the source's log starts leaves the internal topic (``offsets.bounds``); what is left is joined, and
+What lies below the log starts of both leaves the internal topic (``offsets.bounds``); what is left is joined, and
 thinned where it is more than ``offset.map.max.bytes`` (``offsets.condensing``).
 
-Invariant: a partition whose log start is not told keeps everything until the next round.
+Invariant: a partition whose log start, or that of its copy, is not told keeps everything until the next round.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.bounds import bound
+from sparkmirror.offsets.bounds import Starts, bound
 from sparkmirror.offsets.condensing import condense, size_of
 from sparkmirror.offsets.segments import MapRecord
 from sparkmirror.offsets.state import JournalState
+from sparkmirror.offsets.track import FAR
 
 log = logging.getLogger(__name__)
 
 CHUNK = 10_000
 """Partitions that are asked for, and keys that are removed, at a time."""
 
+COPIES_MS = 10_000
+"""Milliseconds for the leaders of copies: one that does not answer leaves more on the map, and nobody waits for it."""
+
 
 def bound_offset_map(
     state: JournalState,
-    partitions: Collection[TopicPartition],
+    partitions: Mapping[TopicPartition, TopicPartition],
     ids: Sequence[int],
     source: Cluster,
+    target: Cluster,
     remove: Callable[[Sequence[str]], None],
     timeout_ms: int,
 ) -> int:
@@ -38,9 +43,11 @@ def bound_offset_map(
 
     Args:
         state: of the flow's internal topic, read to its end.
-        partitions: that the source has now; a topic that is gone would be asked for until the time is over.
+        partitions: that the source has now, each with its copy; a topic that is gone would be asked for until the time
+            is over.
         ids: the flow's producer ids in the order in which they were registered.
         source: asked where its logs start.
+        target: asked the same, of copies whose source has lost something that is on the map.
         remove: writes tombstones for keys to the internal topic.
         timeout_ms: for each question.
 
@@ -59,7 +66,11 @@ def bound_offset_map(
     removed = 0
     for first in range(0, len(several), CHUNK):
         some = several[first : first + CHUNK]
-        starts = admin.find_offsets(source, some, OffsetSpec.EARLIEST, timeout_ms=timeout_ms).found
+        begun = admin.find_offsets(source, some, OffsetSpec.EARLIEST, timeout_ms=timeout_ms).found
+        lost = {place: start for place, start in begun.items() if bound(state, {place: Starts(start, FAR)}, ids)}
+        asked = [partitions[place] for place in lost]
+        copies = admin.find_offsets(target, asked, OffsetSpec.EARLIEST, timeout_ms=min(COPIES_MS, timeout_ms)).found
+        starts = {place: Starts(start, copies.get(partitions[place])) for place, start in lost.items()}
         keys = bound(state, starts, ids)
         for at in range(0, len(keys), CHUNK):
             remove(keys[at : at + CHUNK])

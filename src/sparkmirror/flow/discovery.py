@@ -121,7 +121,7 @@ class Discovery:
         return {p: event for p, event in found.items() if event_key(p, event.kind) not in state.events}
 
     def bound_offset_map(self) -> None:
-        """Takes from the offset map what lies below the source's logs.
+        """Takes from the offset map what lies below the logs of source and target.
 
         Raises:
             SparkmirrorError: a cluster cannot be asked or written to.
@@ -132,6 +132,7 @@ class Discovery:
             self.pairs,
             self._opened.writers.ids,
             self._source,
+            self._target,
             lambda keys: store.write([], tombstones=keys),
             self._config.admin_timeout_ms,
         )

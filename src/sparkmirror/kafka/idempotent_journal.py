@@ -8,6 +8,7 @@ taken already, or an epoch below the newest, and is refused.
 Invariants:
     * Batches lie in the log in the order in which they were appended here.
     * When an append has returned, no request that was sent before it can be appended any more.
+    * Nothing is sent, nor repeated, while ``allowed`` says no; what waits goes again when it says yes in time.
     * After a failure nothing is sent before every request in flight has an answer or is given up. What is not
       acknowledged then goes again, in order, under the next epoch, with sequence 0.
     * Of those that own a journal by one transactional id, only the last to do so appends, from its first append on.
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -113,10 +114,18 @@ class _Pipeline:
 
 
 class IdempotentJournal(Journal):
-    """A `Journal` with a producer id of its own, got at the first append."""
+    """A `Journal` with a producer id of its own, got at the first append.
 
-    def __init__(self, cluster: Cluster, topic: str, partition: int = 0) -> None:
+    Args:
+        cluster, topic, partition: as for `Journal`.
+        allowed: asked right before each request; see also `Cluster.batches_only_while`.
+    """
+
+    def __init__(
+        self, cluster: Cluster, topic: str, partition: int = 0, allowed: Callable[[], bool] = lambda: True
+    ) -> None:
         super().__init__(cluster, topic, partition)
+        self._allowed = allowed
         self._writer: Writer | None = None
         self._ownership: Ownership | None = None
         self._sequence = 0
@@ -160,7 +169,10 @@ class IdempotentJournal(Journal):
         return batches[-1].offset if batches else -1
 
     def _late(self, timeout_ms: int) -> LinkError:
-        cluster, reason = self.cluster, f"{self.topic} was not written within {timeout_ms / 1000:.0f} s"
+        return self._not_written(f"within {timeout_ms / 1000:.0f} s")
+
+    def _not_written(self, why: str) -> LinkError:
+        cluster, reason = self.cluster, f"{self.topic} was not written {why}"
         return LinkError(cluster=cluster.alias, address=cluster.address, reason=reason)
 
     def _start(self) -> None:
@@ -209,6 +221,8 @@ class IdempotentJournal(Journal):
         ownership = self._ownership
         sent = None if ownership is None else ownership.clock()
         try:
+            if not self._allowed():
+                raise self._not_written("since its writer may not write now")
             offset = await self._produce(payload, min(ATTEMPT_MS, max(ATTEMPT_MIN_MS, left_ms)))
             self._pipeline.acknowledge(batch, offset)
             self._failures = 0

@@ -1,8 +1,13 @@
-"""Which records of offset map and leader epochs nobody needs any more, so that they end with the source's log: pure.
+"""Which records of offset map and leader epochs nobody needs any more, so that they end with both logs: pure.
+
+A group that the source's retention has passed goes on on the target as long as that has what it has not read. So the
+map goes back to what the source has left, and to what the copy has left, whichever lies lower.
 
 Invariants:
-    * Every source offset from the log's start on translates as before; the record that holds the start stays.
-    * What a takeover may need stays, wherever the log starts: of the newest `EPOCHS` writer epochs with segments, the
+    * Every source offset from the log's start on translates as before, and so does every record that the copy still
+      has; the records that hold the two starts stay.
+    * Where it is not known what the copy has left, the map keeps everything.
+    * What a takeover may need stays, wherever the logs start: of the newest `EPOCHS` writer epochs with segments, the
       segments of the last record that is known to be acknowledged, and all behind it.
     * What an order has copied once more stays on the map of older epochs too, until all of it is there again.
     * Within an epoch the oldest go first, so what is left has no gap.
@@ -12,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.pieces import Pieces
@@ -24,19 +30,38 @@ EPOCHS = 3
 """A target that loses its tail may fall back by an epoch; by as many as this within the source's retention, hardly."""
 
 
-def bound(state: JournalState, log_starts: Mapping[TopicPartition, int], ids: Sequence[int]) -> tuple[str, ...]:
+class Starts(NamedTuple):
+    """Where the logs of a partition and of its copy start.
+
+    Attributes:
+        source: offset.
+        copy: offset on the target; None where that is not known.
+    """
+
+    source: int
+    copy: int | None
+
+
+class _Cuts(NamedTuple):
+    """The offsets from which on newer writer epochs hold, on the source and on the target."""
+
+    source: int = FAR
+    target: int = FAR
+
+
+def bound(state: JournalState, starts: Mapping[TopicPartition, Starts], ids: Sequence[int]) -> tuple[str, ...]:
     """The keys of records that can go.
 
     Args:
         state: of the internal topic.
-        log_starts: of the source's partitions; those that are not in it keep everything.
+        starts: by partition of the source; those that are not in it keep everything.
         ids: the flow's producer ids in the order in which they were registered.
     """
     return tuple(
         key
-        for partition, log_start in log_starts.items()
+        for partition, (log_start, copy_start) in starts.items()
         for key in (
-            *(_outlived(state, partition, log_start, ids) if partition in state.maps else ()),
+            *(() if copy_start is None else _outlived(state, partition, log_start, copy_start, ids)),
             *_ended_before(state, partition, log_start),
         )
     )
@@ -50,30 +75,56 @@ def _ended_before(state: JournalState, partition: TopicPartition, log_start: int
             yield one.key
 
 
-def _outlived(state: JournalState, partition: TopicPartition, log_start: int, ids: Sequence[int]) -> list[str]:
+def _outlived(
+    state: JournalState, partition: TopicPartition, log_start: int, copy_start: int, ids: Sequence[int]
+) -> list[str]:
     keys: list[str] = []
-    known, cut = state.maps[partition], FAR
+    cuts = _Cuts()
+    if partition not in state.maps:
+        return keys
+    known = state.maps[partition]
     back = known.going_back(ids)
     progress = {one.writer: one for one in (state.last(partition), state.progress.get(partition)) if one is not None}
     for age, writer in enumerate(reversed(known.writers(ids))):
         pieces = known.pieces(writer)
         if pieces is None:
             continue
-        first = _first_needed(pieces, log_start, cut)
+        first = min(_first_on_source(pieces, log_start, cuts), _first_on_target(pieces, copy_start, cuts))
         if age < EPOCHS:
-            first = min(first, last_acknowledged(pieces, progress.get(writer), cut, newest=age == 0))
+            first = min(first, last_acknowledged(pieces, progress.get(writer), cuts.source, newest=age == 0))
         keys += _below(partition, writer, pieces, first)
-        if (age == 0 or pieces.supersedes) and writer not in back:
-            cut = min(cut, pieces.first.offset)
+        if writer not in back:
+            cuts = _cut_by(pieces, cuts, newest=age == 0)
     return keys
 
 
-def _first_needed(pieces: Pieces, log_start: int, cut: int) -> int:
+def _cut_by(pieces: Pieces, cuts: _Cuts, *, newest: bool) -> _Cuts:
+    """Where what is older than an epoch ends."""
+    source = min(cuts.source, pieces.first.offset) if newest or pieces.supersedes else cuts.source
+    return _Cuts(source, min(cuts.target, pieces.targets.first.offset) if len(pieces.targets) else cuts.target)
+
+
+def _first_on_source(pieces: Pieces, log_start: int, cuts: _Cuts) -> int:
     """The first count of a record from ``log_start`` on, or beyond all where it lies where a newer epoch began."""
-    if log_start >= cut or pieces.first.offset >= cut:
+    if log_start >= cuts.source or pieces.first.offset >= cuts.source:
         return FAR
     piece = pieces.sources.piece_at(log_start)
     return pieces.first.count if piece is None else piece.begin
+
+
+def _first_on_target(pieces: Pieces, copy_start: int, cuts: _Cuts) -> int:
+    """The first count of a record that the copy still has from ``copy_start`` on, or beyond all where it has none.
+
+    None of what the source's line has from where a newer epoch began: the copy lost it, or it is of another log.
+    """
+    if not len(pieces.targets) or copy_start >= cuts.target or pieces.first.offset >= cuts.source:
+        return FAR
+    piece = pieces.targets.piece_at(copy_start)
+    first = pieces.targets.first.count if piece is None else piece.count_at(copy_start)
+    cut = pieces.sources.piece_at(cuts.source)
+    assert cut is not None  # the line begins before that
+    beyond = cut.count_at(cuts.source) if cut.exact else cut.end
+    return FAR if first >= beyond else max(first, pieces.first.count)
 
 
 def last_acknowledged(pieces: Pieces, progress: Progress | None, cut: int, *, newest: bool) -> int:
