@@ -413,8 +413,8 @@ MUTANTS = (
     _in_offsets(
         "a commit of a consumer is set back",
         "group_commits.py",
-        "    if commit is None or commit.downstream != there:\n        return Verdict.LEFT\n",
-        "    if commit is None:\n        return Verdict.LEFT\n",
+        "    own = None if commit is None else commit.at(there)\n",
+        "    own = commit\n",
     ),
     _in_offsets(
         "what a group has left behind moves it",

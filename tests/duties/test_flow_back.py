@@ -9,6 +9,7 @@ import pytest
 from sparkmirror.config import PolicyChoice, PolicyKind
 from sparkmirror.duties.flow_back import (
     NO_OPERATION,
+    Back,
     LastOperation,
     about_to_begin,
     brought,
@@ -103,6 +104,9 @@ def test_no_operation_places_no_groups():
     assert newest(None) == NO_OPERATION
 
 
+LAST = FlowCommit(7, 3, (FlowCommit(5, 2),))
+
+
 def operation(kind: Kind, step: Step) -> Operation:
     return Operation(
         token="",
@@ -117,6 +121,22 @@ def operation(kind: Kind, step: Step) -> Operation:
         by="me",
         facts={},
     )
+
+
+@pytest.mark.parametrize(
+    ("committed", "found"),
+    [
+        pytest.param(9, FlowCommit(9, 4), id="it was about to commit that"),
+        pytest.param(7, LAST, id="it has"),
+        pytest.param(5, FlowCommit(5, 2), id="the source has lost the last one"),
+        pytest.param(6, LAST, id="others have"),
+    ],
+)
+def test_what_the_flow_back_has_committed_for_a_group_is_found_by_what_the_group_has(committed, found):
+    place = TopicPartition("orders", 0)
+    back = Back(commits={"g": {place: LAST}}, tried={"g": {place: FlowCommit(9, 4)}})
+    assert back.commit("g", place, committed) == found
+    assert back.commit("h", place, committed) is None
 
 
 def test_what_the_flow_back_has_committed_while_groups_were_looked_at_is_known():

@@ -8,7 +8,7 @@ import pytest
 
 from sparkmirror.duties.flow_back import STALLED_MS, LastOperation
 from sparkmirror.duties.group_offsets import CommitOffsets, Hindered, PutOnRecord, decide, log_starts_needed
-from sparkmirror.duties.groups import BackUnreadable, Stalled, Standing, explain_group, unread
+from sparkmirror.duties.groups import BackUnreadable, Observed, Stalled, Standing, explain_group, unread
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import Alias
 from sparkmirror.offsets.group_commits import Verdict
@@ -86,6 +86,38 @@ def test_what_could_not_be_put_on_record_counts_and_is_put_there_in_the_next_rou
     assert decide(with_target(40), unrecorded) == (WITH_SOURCE, again)
     used = PutOnRecord(commits={"readers": {}}, void=(("readers", THERE),))
     assert decide(with_target(45), unrecorded) == (used,), "a consumer has used the group meanwhile"
+
+
+EARLIER = (FlowCommit(40, 120), FlowCommit(29, 119))
+HAS_40 = PutOnRecord(commits={"readers": {THERE: EARLIER[0]}}, void=())
+HAS_29 = PutOnRecord(commits={"readers": {THERE: EARLIER[1]}}, void=())
+TO_29 = replace(WITH_SOURCE, offsets={THERE: Committed(29, "mine")}, upstream={THERE: 119})
+
+
+def lost(there: int | None, state: str = "Empty") -> Observed:
+    """The flow has committed 41 last, and the target has another offset."""
+    return replace(with_target(there, state), commits={"readers": {THERE: FlowCommit(41, 121, EARLIER)}})
+
+
+@pytest.mark.parametrize(
+    ("observed", "decided"),
+    [
+        pytest.param(lost(40), (WITH_COPY, HAS_40), id="its translation is lower now"),
+        pytest.param(at(119, lost(40)), (TO_29, HAS_40), id="set back at the source too"),
+        pytest.param(lost(29), (FORWARD, HAS_29), id="it goes on as ever"),
+        pytest.param(lost(40, "Stable"), (HAS_40,), id="its consumers are there, and may come to 41"),
+        pytest.param(at(151, lost(40)), (HAS_40,), id="ahead of the mirror, which has lost it too"),
+        pytest.param(lost(39), (VOID,), id="a consumer has committed"),
+        pytest.param(lost(None), (FORWARD, VOID), id="all that the group had is lost"),
+    ],
+)
+def test_an_earlier_commit_of_the_flow_s_is_its_own_where_the_target_has_lost_the_last(observed, decided):
+    assert decide(observed) == decided
+
+
+def test_a_group_that_has_an_earlier_commit_of_the_flow_s_is_told_as_one_that_goes_back():
+    (line,) = explain_group(lost(40), "readers")
+    assert (line.standing, line.translated, line.there) == (Standing.GOES_BACK, 30, 40)
 
 
 def test_nothing_is_forgotten_of_a_group_that_cannot_be_read():

@@ -201,6 +201,7 @@ def test_where_names_are_kept_a_lost_tail_does_not_count_as_never_copied():
         pytest.param(114, None, 27, False, id="a consumer has committed behind it, before or after the loss"),
         pytest.param(114, FlowCommit(114, 29), 29, True, id="nobody has used it since the flow put it there"),
         pytest.param(114, FlowCommit(113, 28), 27, False, id="somebody has"),
+        pytest.param(114, FlowCommit(115, 30, (FlowCommit(114, 29),)), 29, True, id="the last commit is lost too"),
         pytest.param(115, FlowCommit(115, 30), 30, True, id="it had read all there before it left"),
         pytest.param(105, FlowCommit(105, 15), 15, True, id="nothing of what it has not read is lost"),
     ],

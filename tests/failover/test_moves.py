@@ -301,6 +301,34 @@ def test_a_group_that_may_have_been_moved_before_others_used_it_is_told(there: i
     assert "whether the group had been moved by then is not known" in told
 
 
+def with_lost(seen: Sight) -> Sight:
+    """The same where the flow has committed 113 last, and 112 and 103 before."""
+    commit = FlowCommit(113, 17, (FlowCommit(112, 16), FlowCommit(103, 13)))
+    return replace(seen, commits={"g": {THERE: commit}})
+
+
+@pytest.mark.parametrize(
+    ("committed", "text"),
+    [(16, "its translation is lower now"), (15, "the group was set back at the source")],
+)
+def test_a_group_with_an_earlier_commit_of_the_flow_s_goes_back_to_its_translation(committed, text):
+    """The target has lost the last one."""
+    (move,) = decide(with_lost(sight(committed, there=112)))
+    (place,) = move.places
+    assert (place.offset, place.exact, place.further, move.void) == (90 + committed, True, 0, [])
+    assert f"back from 112: {text}" in place.text
+    (used,) = decide(with_lost(sight(committed, there=111)))
+    assert [place.further for place in used.places] == [111 - 90 - committed]
+
+
+@pytest.mark.parametrize(("there", "offset", "used"), [(112, 105, False), (103, 103, True)])
+def test_a_group_that_was_moved_and_has_an_earlier_commit_goes_back_and_never_forward(there, offset, used):
+    """Its owner may have set it back to there since."""
+    (move,) = decide(with_lost(replace(sight(15, there=there), moved=frozenset({"g"}))))
+    (place,) = move.places
+    assert (place.offset, place.used) == (offset, used)
+
+
 def test_a_group_that_was_left_further_is_told_as_such_again():
     """The operation moves its other partitions; of this one it takes the flow's commit off the record."""
     before = with_commit(103, 13, sight(15, there=112))
@@ -335,6 +363,9 @@ def test_an_offset_of_the_flow_s_is_forgotten_when_its_group_is_not_on_record_an
     commits = {"g": {THERE: FlowCommit(105, 15), other: FlowCommit(3, 3)}, "deleted": {THERE: FlowCommit(107, 17)}}
     moves = decide(sight(15))
     assert forgotten(commits, moves) == {"deleted": [THERE], "g": [other]}
+    before = {"g": commits["g"], "deleted": {THERE: FlowCommit(107, 17, (FlowCommit(106, 16),))}}
+    now = {"g": {other: Committed(3)}, "deleted": {THERE: Committed(106)}}
+    assert forgotten(before, moves, now) == {"deleted": [THERE], "g": [other]}, "the target has lost the last one"
     now = {"g": {other: Committed(3)}, "deleted": {THERE: Committed(109)}}
     assert forgotten(commits, moves, now) == {"g": [other]}, "a consumer has gone on, or there is nothing any more"
 

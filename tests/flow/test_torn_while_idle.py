@@ -96,10 +96,16 @@ def test_a_former_leader_that_leads_again_with_less_keeps_nothing_lost(cluster_a
     assert (told[0].first, told[0].last) == (0, 99)
 
 
+def log_of(broker: Broker, topic: str) -> Path:
+    """The only segment of a topic's only partition."""
+    (place,) = broker.directory.rglob(f"{topic}-0")
+    (log,) = Path(place).glob("*.log")
+    return log
+
+
 def cut_log(broker: Broker, copy: str, offset: int) -> None:
     """What a power failure does to a log of which the end was not flushed: it ends before ``offset``."""
-    (place,) = broker.directory.rglob(f"{copy}-0")
-    (log,) = Path(place).glob("*.log")
+    log = log_of(broker, copy)
     data, at = log.read_bytes(), 0
     while struct.unpack_from(">q", data, at)[0] < offset:
         at += 12 + struct.unpack_from(">i", data, at + 8)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from sparkmirror.offsets.group_commits import (
     Commits,
     Verdict,
     Void,
+    fallen_back,
     judge,
     landed,
     merged,
@@ -34,6 +36,10 @@ def on_record(commits: Mapping[TopicPartition, FlowCommit]) -> dict[str, GroupCo
     return {one.key: one for one in written}
 
 
+LOST_AFTER = (FlowCommit(31, 121), FlowCommit(29, 119))
+"""What the flow had committed before a commit that the target has lost."""
+
+
 @pytest.mark.parametrize(
     ("there", "wanted", "commit", "verdict"),
     [
@@ -48,11 +54,16 @@ def on_record(commits: Mapping[TopicPartition, FlowCommit]) -> dict[str, GroupCo
         (31, FlowCommit(30, 120), FlowCommit(31, 121), Verdict.BACK_WITH_SOURCE),
         (31, FlowCommit(30, 120), FlowCommit(31, 120), Verdict.BACK_WITH_COPY),
         (31, FlowCommit(30, 120), FlowCommit(31, 110), Verdict.BACK_WITH_COPY),
+        (31, FlowCommit(30, 120), FlowCommit(33, 123, LOST_AFTER), Verdict.BACK_WITH_SOURCE),
+        (31, FlowCommit(30, 122), FlowCommit(33, 123, LOST_AFTER), Verdict.BACK_WITH_COPY),
+        (31, FlowCommit(31, 121), FlowCommit(33, 123, LOST_AFTER), Verdict.LEVEL),
+        (31, FlowCommit(32, 122), FlowCommit(33, 123, LOST_AFTER), Verdict.FORWARD),
+        (32, FlowCommit(30, 122), FlowCommit(33, 123, LOST_AFTER), Verdict.LEFT),
     ],
 )
-def test_only_what_the_flow_has_committed_last_goes_back(there, wanted, commit, verdict):
+def test_only_what_the_flow_has_committed_goes_back(there, wanted, commit, verdict):
     assert judge(there, wanted, commit) is verdict
-    assert verdict.commits is (there < 30 or verdict.goes_back)
+    assert verdict.commits is (there < wanted.downstream or verdict.goes_back)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +75,8 @@ def test_only_what_the_flow_has_committed_last_goes_back(there, wanted, commit, 
         (31, None, Verdict.LEFT_BEHIND),
         (31, FlowCommit(31, 121), Verdict.LEFT_BEHIND),
         (31, FlowCommit(31, 120), Verdict.BACK_WITH_COPY),
+        (31, FlowCommit(33, 123, LOST_AFTER), Verdict.LEFT_BEHIND),
+        (29, FlowCommit(33, 123, LOST_AFTER), Verdict.LEFT_BEHIND),
     ],
 )
 def test_what_a_group_has_left_behind_moves_it_nowhere_but_back_with_a_copy_that_was_lost(there, commit, verdict):
@@ -79,7 +92,7 @@ def test_there_is_a_record_for_each_group_and_topic_and_rows_go_one_by_one():
         GROUP: {ZERO: FlowCommit(1, 1), ONE: FlowCommit(2, 2), OTHER: FlowCommit(3, 3)}
     }
     (orders,), removed = records(known, {GROUP: {ONE: FlowCommit(9, 9)}}, [(GROUP, OTHER), (GROUP, ZERO)])
-    assert orders.commits == {1: FlowCommit(9, 9)}
+    assert orders.commits == {1: FlowCommit(9, 9, (FlowCommit(2, 2),))}
     assert removed == (GroupCommitted(group=GROUP, topic="a.payments", commits={}).key,)
 
 
@@ -104,7 +117,8 @@ def test_a_commit_is_on_record_before_it_is_made_and_counts_where_the_target_has
     assert landed(all_tried, {GROUP: {ZERO: (9, "")}}) == {GROUP: {ZERO: FlowCommit(9, 8)}}
     assert landed(all_tried, {GROUP: {ZERO: (1, "")}}) == {GROUP: {}}
     (made,), gone = records(known, {GROUP: {ZERO: FlowCommit(9, 8)}})
-    assert (made.commits, made.tried, gone) == ({0: FlowCommit(9, 8), 1: FlowCommit(2, 2)}, {}, ())
+    after = FlowCommit(9, 8, (FlowCommit(1, 1),))
+    assert (made.commits, made.tried, gone) == ({0: after, 1: FlowCommit(2, 2)}, {}, ())
     (not_made,), gone = records(known, {}, settled=[GROUP])
     assert (not_made.commits, not_made.tried, gone) == ({0: FlowCommit(1, 1), 1: FlowCommit(2, 2)}, {}, ())
     assert records(known, {}, settled=["other"]) == ((), ())
@@ -115,6 +129,60 @@ def test_the_first_commit_of_a_group_that_was_not_made_leaves_no_record():
     assert (tried.commits, tried.tried) == ({}, {0: FlowCommit(9, 8)})
     assert parse(tried.key, tried.value()) == tried
     assert records({tried.key: tried}, {}, settled=[GROUP]) == ((), (tried.key,))
+
+
+def chain(*offsets: int) -> FlowCommit:
+    """What is on record after these commits, each put on record by itself."""
+    known: dict[str, GroupCommitted] = {}
+    for offset in offsets:
+        written, _ = records(known, {GROUP: {ZERO: FlowCommit(offset, offset + 100)}})
+        known |= {one.key: one for one in written}
+    return commits_of(known.values())[GROUP][ZERO]
+
+
+def test_eight_commits_before_the_last_stay_on_record_and_lie_below_it():
+    assert [one.downstream for one in chain(*range(1, 21)).earlier] == [*range(19, 11, -1)]
+    assert [one.downstream for one in chain(5, 9, 12, 7).earlier] == [5], "a consumer may come from 7 to 9 and 12"
+    assert chain(3, 4, 4) == chain(3, 4)
+
+
+def test_earlier_commits_are_written_as_what_lies_between_and_an_older_version_reads_the_last():
+    known = {ZERO: chain(100, 130, 131), ONE: FlowCommit(7, 9)}
+    (one,) = on_record(known).values()
+    data = json.loads(one.value())
+    assert data["offsets"] == [[0, 131, 231], [1, 7, 9]]
+    assert data["earlier"] == [[0, 1, 1, 30, 30]]
+    assert parse(one.key, one.value()) == one
+    fallen = GroupCommitted(group=GROUP, topic="a", commits={0: FlowCommit(40, 10, (FlowCommit(30, 50),))})
+    assert parse(fallen.key, fallen.value()) == fallen, "after the copy was lost the source's may lie further"
+
+
+def test_what_the_target_has_lost_leaves_the_record_and_what_it_has_again_counts():
+    known = on_record({ZERO: chain(50, 51, 52)})
+    there = {GROUP: {ZERO: (51, "")}}
+    commits = commits_of(known.values())
+    assert void(commits, there, ()) == []
+    again = fallen_back(commits, there)
+    assert again == {GROUP: {ZERO: FlowCommit(51, 151)}}
+    (one,), removed = records(known, again)
+    assert (one.commits[0], removed) == (chain(50, 51), ()), "a consumer may come to 52 now"
+    assert fallen_back(commits, {GROUP: {ZERO: (52, "")}}) == {}
+    assert fallen_back(commits, {}) == {}
+    assert void(commits, {GROUP: {ZERO: (49, "")}}, ()) == [(GROUP, ZERO)]
+
+
+def test_a_commit_that_could_not_be_put_on_record_is_lost_too_and_the_one_on_record_is_the_flow_s():
+    known = merged({GROUP: {ZERO: chain(50, 51)}}, {GROUP: {ZERO: FlowCommit(52, 152)}})
+    assert void(known, {GROUP: {ZERO: (51, "")}}, ()) == []
+    assert fallen_back(known, {GROUP: {ZERO: (51, "")}}) == {GROUP: {ZERO: FlowCommit(51, 151)}}
+
+
+def test_a_consumer_s_commit_ends_what_the_flow_had_committed_before():
+    known = on_record({ZERO: chain(50, 51, 52)})
+    _, removed = records(known, {}, [(GROUP, ZERO)])
+    assert removed == tuple(known)
+    (one,), _ = records({}, {GROUP: {ZERO: FlowCommit(60, 160)}})
+    assert one.commits[0].at(51) is None
 
 
 TARGET_ENDS = 40
@@ -129,6 +197,7 @@ class World:
         shift: how much further records lie on the target: less after the target has lost its tail.
         there: what it has on the target.
         flows: whether that is the flow's commit, and nobody has committed since.
+        history: where it was before, and whose that was: a target that loses commits goes back to one of these.
         record: what the flow has put on record.
         unrecorded: what a driver could not put on record.
     """
@@ -137,12 +206,25 @@ class World:
     shift: int = 5
     there: int = NO_OFFSET
     flows: bool = True
+    history: list[tuple[int, bool]] = field(default_factory=list)
     record: dict[str, GroupCommitted] = field(default_factory=dict)
     unrecorded: dict[str, dict[TopicPartition, FlowCommit]] = field(default_factory=dict)
 
     @property
     def right(self) -> int:
         return self.upstream + self.shift
+
+    @property
+    def known(self) -> list[int]:
+        """The offsets that count as the flow's."""
+        record = self.record.values()
+        all_of = [one.get(GROUP, {}).get(ZERO) for one in (commits_of(record), tried_of(record), self.unrecorded)]
+        return [each.downstream for one in all_of if one is not None for each in (one, *one.earlier)]
+
+    def put(self, offset: int, *, flows: bool) -> None:
+        """A commit there."""
+        self.history.append((self.there, self.flows))
+        self.there, self.flows = offset, flows
 
     def round(self, *, killed: bool, write_fails: bool) -> Verdict:
         """One round of the duty, or one operation; one that is killed after the commit leaves it tried."""
@@ -151,12 +233,12 @@ class World:
         known = merged(commits_of(self.record.values()), made, self.unrecorded)
         verdict = judge(self.there, FlowCommit(self.right, self.upstream), known.get(GROUP, {}).get(ZERO))
         gone = void(known, there, ())
-        self.settle(gone, made)
+        self.settle(gone, merged(made, fallen_back(known, there)))
         taken: dict[str, dict[TopicPartition, FlowCommit]] = {}
         if verdict.commits:
             taken = {GROUP: {ZERO: FlowCommit(self.right, self.upstream)}}
             self.record |= {one.key: one for one in trying(self.record, taken)}
-            self.there, self.flows = self.right, True
+            self.put(self.right, flows=True)
         self.unrecorded = {} if killed else merged(without(self.unrecorded, gone), taken)
         if not killed and not write_fails:
             self.settle((), {}, ())
@@ -174,6 +256,7 @@ EVENTS = st.lists(
         st.tuples(st.just("source"), st.integers(0, TARGET_ENDS)),
         st.tuples(st.just("torn"), st.integers(0, 9)),
         st.tuples(st.just("consumer"), st.integers(0, TARGET_ENDS + 9)),
+        st.tuples(st.just("lost"), st.integers(1, 3)),
         st.tuples(st.just("expired"), st.just(0)),
         st.tuples(st.just("driver"), st.just(0)),
         st.tuples(st.just("round"), st.integers(0, 3)),
@@ -181,6 +264,24 @@ EVENTS = st.lists(
     min_size=4,
     max_size=30,
 )
+
+
+def consume(world: World, number: int) -> None:
+    """A consumer commits; not the very offset that the flow has put there, since nobody could tell whose that is."""
+    if number not in world.known:
+        world.put(number, flows=False)
+
+
+def lose(world: World, number: int) -> None:
+    """The target loses the end of ``__consumer_offsets``, so many commits of the group's."""
+    if number > len(world.history):
+        return
+    there, flows = world.history[-number]
+    if there in world.known and not flows:
+        return  # the very offset that the flow has put there
+    del world.history[-number:]
+    world.there = there
+    world.flows = there in world.known  # one that a consumer has come after, or above the last, counts as a consumer's
 
 
 @settings(max_examples=600, deadline=None)
@@ -194,12 +295,11 @@ def test_nothing_is_skipped_by_the_flow_and_nothing_that_a_consumer_has_committe
         elif what == "torn":
             world.shift = number
         elif what == "consumer":
-            flows = (commits_of(world.record.values()), tried_of(world.record.values()), world.unrecorded)
-            if number in (one[GROUP][ZERO].downstream for one in flows if ZERO in one.get(GROUP, {})):
-                continue  # the very offset that the flow has put there: nobody could tell whose it is
-            world.there, world.flows = number, False
+            consume(world, number)
+        elif what == "lost":
+            lose(world, number)
         elif what == "expired":
-            world.there, world.flows = NO_OFFSET, False
+            world.put(NO_OFFSET, flows=False)
         elif what == "driver":
             world.unrecorded = {}
         else:

@@ -118,10 +118,11 @@ def test_a_group_was_moved_when_the_newest_of_its_records_says():
         ({ZERO: (10, ""), ONE: (3, "")}, False),
         ({ZERO: (10, "")}, False),
         ({ZERO: (11, ""), ONE: (3, "")}, True),
+        pytest.param({ZERO: (9, ""), ONE: (3, "")}, True, id="its owner may have set it back to there"),
         ({ZERO: (10, ""), TopicPartition("orders", 2): (1, "")}, True),
         ({}, False),
     ],
 )
 def test_a_group_is_used_where_it_has_another_offset_than_the_flow_has_committed_last(there, is_used):
-    commits = {"g": {ZERO: FlowCommit(10, 7), ONE: FlowCommit(3, 3)}}
+    commits = {"g": {ZERO: FlowCommit(10, 7, (FlowCommit(9, 6),)), ONE: FlowCommit(3, 3)}}
     assert used({"g": there}, commits) == ({"g"} if is_used else set())

@@ -78,12 +78,14 @@ class Back:
         Args:
             group: the group.
             place: the partition.
-            committed: what the group has there now: where it was about to commit that, it has.
+            committed: what the group has there now: where it was about to commit that, it has; where it has committed
+                that before, the source has lost what came after.
         """
         tried = self.tried.get(group, {}).get(place)
         if tried is not None and tried.downstream == committed:
             return tried
-        return self.commits.get(group, {}).get(place)
+        commit = self.commits.get(group, {}).get(place)
+        return None if commit is None else commit.at(committed) or commit
 
 
 NO_BACK = Back()

@@ -1,12 +1,13 @@
 """Commits translated offsets on the target, so that a group can go on there without being told anything.
 
 Invariants: a group that has members on the target is never touched; brokers refuse it, should one join meanwhile. An
-offset on the target goes back only if the flow itself has committed it last: along with the source's, or when its
-record lies lower on the target now (`offsets.group_commits`). None is committed below the log start of the copy. What a
-group has left behind on the source, since an operation has taken it to the target, takes it nowhere there
+offset on the target goes back only if the flow itself has committed it, and nobody since: along with the source's, or
+when its record lies lower on the target now (`offsets.group_commits`). None is committed below the log start of the
+copy. What a group has left behind on the source, since an operation has taken it to the target, takes it nowhere there
 (`offsets.left_offsets`). A commit is on record before it is made, and as made when the target has taken it; one that is
-replaced there by another leaves the record. The metadata of the commit is kept. Nothing is committed once a failback
-has begun to place groups, nor after it what was decided before (`flow_back`).
+replaced there by another's leaves the record, and so does one that the target has lost. The metadata of the commit is
+kept. Nothing is committed once a failback has begun to place groups, nor after it what was decided before
+(`flow_back`).
 
 Reference: ``MirrorCheckpointTask.syncGroupOffset``, which never goes back (KIP-545).
 """
@@ -38,7 +39,17 @@ from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.groups import HAS_MEMBERS, ChangedError, Committed, Offsets, commit_offsets
 from sparkmirror.model import Alias, TopicPartition
 from sparkmirror.offsets import group_commits
-from sparkmirror.offsets.group_commits import NO_COMMITS, Commits, Verdict, landed, merged, records, void, without
+from sparkmirror.offsets.group_commits import (
+    NO_COMMITS,
+    Commits,
+    Verdict,
+    fallen_back,
+    landed,
+    merged,
+    records,
+    void,
+    without,
+)
 from sparkmirror.offsets.group_records import FlowCommit
 
 log = logging.getLogger(__name__)
@@ -103,7 +114,8 @@ class PutOnRecord:
     """The record of the flow's own commits is behind what the target has.
 
     Attributes:
-        commits: that the target has taken in an earlier round, and that could not be put on record then.
+        commits: that the target has taken in an earlier round, and that could not be put on record then; and earlier
+            ones that it has again, since it has lost what came after.
         void: groups and partitions that have another offset on the target now.
         settled: groups of which it is seen which commits that were about to be made the target has taken.
     """
@@ -240,8 +252,9 @@ def decide(observed: Observed, unrecorded: Commits = NO_COMMITS) -> tuple[Action
             actions.append(Hindered(group=group, reason=hindered[1]))
     outdated = tuple(void(observed.commits, observed.there, observed.unreadable_there))
     settled = tuple(group for group in observed.tried if group not in observed.unreadable_there)
-    if unrecorded or outdated or settled:
-        made = merged(landed(observed.tried, observed.there), without(unrecorded, outdated))
+    fallen = fallen_back(observed.commits, observed.there)
+    if unrecorded or outdated or settled or fallen:
+        made = merged(landed(observed.tried, observed.there), without(unrecorded, outdated), fallen)
         actions.append(PutOnRecord(commits=made, void=outdated, settled=settled))
     actions += untold(observed)
     return (*actions, *(Hindered(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())))

@@ -30,7 +30,6 @@ from sparkmirror.failover.moves import (
 from sparkmirror.kafka.groups import Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits
-from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import FlowBack, left_out, meet_at_the_end, upstream_of
 from sparkmirror.offsets.map import OffsetMap
@@ -188,9 +187,10 @@ def _stood(sight: HomewardSight, group: str, here: TopicPartition, committed: in
     From there on it has read nothing, neither there nor here: what was written here since was brought behind that.
     """
     there, commit = sight.copies.there(here), sight.stood.get(group, {}).get(here)
-    if there is None or commit is None or commit.downstream != committed or committed < sight.lost.get(here, FAR):
+    own = None if commit is None else commit.at(committed)
+    if there is None or own is None or committed < sight.lost.get(here, FAR):
         return None
-    return commit.upstream if commit.upstream < sight.parted.get(there, FAR) else None
+    return own.upstream if own.upstream < sight.parted.get(there, FAR) else None
 
 
 def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Translated, left: int) -> MovedPlace:
@@ -209,8 +209,9 @@ def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Transla
         return replace(found, offset=found.before, used=True, text=APART)
     if group in sight.moved and used_since(found.before, placed.offset, commit):
         return used(found, sure=group not in sight.unsure)
-    if sight.settled and commit == FlowCommit(found.before, found.committed.offset) and found.before < placed.offset:
-        return replace(placed, offset=found.before)
+    if sight.settled and commit is not None and found.before < placed.offset:
+        by_operation = (commit.downstream, commit.upstream) == (found.before, found.committed.offset)
+        return replace(placed, offset=found.before) if by_operation else placed
     if placed.before > placed.offset:
         return replace(placed, text=f"{placed.text} (back from {placed.before}, where it stood before it left)")
     return placed

@@ -343,7 +343,7 @@ def forgotten(
     for group, own in sorted(commits.items()):
         for place, commit in sorted(own.items()):
             there = commit.downstream if now is None else now.get(group, {}).get(place, Committed(NO_OFFSET)).offset
-            if (group, place) not in known and there == commit.downstream:
+            if (group, place) not in known and commit.at(there) is not None:
                 found.setdefault(group, []).append(place)
     return found
 
@@ -467,12 +467,19 @@ def used(found: MovedPlace, *, sure: bool) -> MovedPlace:
 def used_since(there: int, wanted: int, commit: FlowCommit | None) -> bool:
     """Whether a group that was moved has been committed there since, by another than the flow.
 
+    An earlier commit of the flow's is there again where the target has lost the last one, or where the group's owner
+    has set it back to that offset: it goes back as one of the flow's, and forward over nothing.
+
     Args:
         there: what it has.
         wanted: what it would get.
         commit: what the flow itself has committed there last.
     """
-    return there not in (NO_OFFSET, wanted) and (commit is None or commit.downstream != there)
+    if there in (NO_OFFSET, wanted):
+        return False
+    if commit is None or there < wanted:
+        return commit is None or commit.downstream != there
+    return commit.at(there) is None
 
 
 def left_out_as_absent(found: MovedPlace, target: TopicPartition) -> MovedPlace:

@@ -627,7 +627,7 @@ class Procedure:
             return []
         now = fetch_offsets(self._sides.target, groups, self._timeout_ms).found
         found = moves.forgotten(commits, decided, now)
-        return [[group, *place, commits[group][place].downstream] for group, own in found.items() for place in own]
+        return [[group, *place, now[group][place].offset] for group, own in found.items() for place in own]
 
     def remember_groups(self, timeout_ms: int | None = None) -> None:
         """Puts on record what groups have committed on the source now, and what they have no more.

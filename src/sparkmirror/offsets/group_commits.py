@@ -8,10 +8,14 @@ apart is the flow's own record of what it has committed (`group_records.GroupCom
 A group that an operation has taken to the target lives there: what it has left behind on the source moves it nowhere
 (`left_offsets`).
 
-Invariants: an offset goes back only if the flow itself has committed that very offset last, so one that a consumer has
-committed never does; and one of the flow's never stays beyond its translation, which is never too far, so that nothing
-is skipped. Where the offset map was thinned since, such a group reads some records again. A commit is on record before
-it is made, as one that is tried: a reader that finds that offset on the target knows that it is the flow's.
+Invariants: an offset goes back only if the flow itself has committed that very offset, and nobody else has been seen to
+commit since, so one that a consumer has committed never does; and one of the flow's never stays beyond its translation,
+which is never too far, so that nothing is skipped. Where the offset map was thinned since, such a group reads some
+records again. A commit is on record before it is made, as one that is tried: a reader that finds that offset on the
+target knows that it is the flow's. A target that loses the end of ``__consumer_offsets`` has an earlier commit of the
+flow's: these stay on record as long as they lie below the last, and are gone with it once another's is there. One that
+the target has lost leaves the record in the round that finds the earlier one, since a consumer that reads on from there
+may come to it.
 """
 
 from __future__ import annotations
@@ -51,7 +55,7 @@ def judge(there: int, wanted: FlowCommit, commit: FlowCommit | None, *, left: bo
     Args:
         there: that offset, or `NO_OFFSET`.
         wanted: what would be committed now.
-        commit: what the flow itself has committed there last, as far as is on record.
+        commit: what the flow itself has committed there last and before, as far as is on record.
         left: whether what the group has committed on the source is what it has left behind there.
     """
     verdict = _by_offsets(there, wanted, commit)
@@ -63,9 +67,10 @@ def _by_offsets(there: int, wanted: FlowCommit, commit: FlowCommit | None) -> Ve
         return Verdict.FORWARD
     if there == wanted.downstream:
         return Verdict.LEVEL
-    if commit is None or commit.downstream != there:
+    own = None if commit is None else commit.at(there)
+    if own is None:
         return Verdict.LEFT
-    return Verdict.BACK_WITH_SOURCE if wanted.upstream < commit.upstream else Verdict.BACK_WITH_COPY
+    return Verdict.BACK_WITH_SOURCE if wanted.upstream < own.upstream else Verdict.BACK_WITH_COPY
 
 
 Commits = Mapping[str, Mapping[TopicPartition, FlowCommit]]
@@ -78,11 +83,12 @@ Void = Iterable[tuple[str, TopicPartition]]
 
 
 def merged(*some: Commits) -> dict[str, dict[TopicPartition, FlowCommit]]:
-    """All commits together; of one partition the last one counts."""
+    """All commits together; of one partition the last one counts, with those before it."""
     found: dict[str, dict[TopicPartition, FlowCommit]] = {}
     for commits in some:
         for group, own in commits.items():
-            found.setdefault(group, {}).update(own)
+            before = found.setdefault(group, {})
+            before |= {place: commit.after(before.get(place)) for place, commit in own.items()}
     return found
 
 
@@ -148,7 +154,8 @@ def records(
         one = GroupCommitted(group=group, topic=place.topic, commits={})
         before = changed.get(one.key) or known.get(one.key) or one
         rows = {number: row for number, row in before.commits.items() if number != place.partition}
-        rows |= {} if commit is None else {place.partition: commit}
+        if commit is not None:
+            rows[place.partition] = commit.after(before.commits.get(place.partition))
         tried = {number: row for number, row in before.tried.items() if number != place.partition}
         changed[one.key] = replace(one, commits=rows, tried=tried)
     kept = tuple(one for key, one in changed.items() if (one.commits or one.tried) and one != known.get(key))
@@ -158,7 +165,7 @@ def records(
 def void(
     commits: Commits, there: Mapping[str, Mapping[TopicPartition, tuple[int, str]]], unknown: Iterable[str]
 ) -> list[tuple[str, TopicPartition]]:
-    """Where the target has another offset than the flow has committed last, or none: a consumer has used the group.
+    """Where the target has none of the flow's commits that are on record: a consumer has used the group.
 
     Args:
         commits: the flow's, as they are on record.
@@ -171,5 +178,23 @@ def void(
         for group, own in commits.items()
         if group not in untold
         for place, commit in own.items()
-        if there.get(group, {}).get(place, (NO_OFFSET, ""))[0] != commit.downstream
+        if commit.at(there.get(group, {}).get(place, (NO_OFFSET, ""))[0]) is None
     ]
+
+
+def fallen_back(
+    commits: Commits, there: Mapping[str, Mapping[TopicPartition, tuple[int, str]]]
+) -> dict[str, dict[TopicPartition, FlowCommit]]:
+    """Where the target has an earlier commit of the flow's, and that: it has lost the end of ``__consumer_offsets``.
+
+    Args:
+        commits: the flow's, as they are on record.
+        there: what the target has, offsets with their metadata.
+    """
+    found: dict[str, dict[TopicPartition, FlowCommit]] = {}
+    for group, own in commits.items():
+        for place in own.keys() & there.get(group, {}).keys():
+            one = own[place].at(there[group][place][0])
+            if one is not None and one is not own[place]:
+                found.setdefault(group, {})[place] = one
+    return found

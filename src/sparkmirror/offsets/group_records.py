@@ -9,7 +9,7 @@ these.
     ["committed", name, topic]   what the flow itself has committed last for a group on the target
 
 This tells the flow's own commits from those of consumers that have used the group on the target: only the former may
-go back there (`group_commits`).
+go back there (`group_commits`). Some earlier ones are kept with it, since a target can lose the last.
 
     ["left", name, topic]   what a group had committed on the source when an operation took it to the target
 
@@ -23,8 +23,9 @@ before: a commit that the record does not know counts as a consumer's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
@@ -79,11 +80,41 @@ class Origin(NamedTuple):
 UNKNOWN_ORIGIN = Origin()
 
 
+EARLIER = 8
+"""Commits that stay on record behind the last: 40 s of a group that reads all the time, at an interval of 5 s.
+
+Brokers do not wait for the disk, and Linux writes what is 30 s old: a power failure takes about as much.
+"""
+
+
 class FlowCommit(NamedTuple):
-    """What the flow has committed on the target, and the offset of the source that it is the translation of."""
+    """What the flow has committed on the target, and the offset of the source that it is the translation of.
+
+    Attributes:
+        downstream: on the target.
+        upstream: on the source.
+        earlier: what it has committed before, the highest first. All lie below: a consumer that reads on from where
+            the flow has put the group comes to none of them, so one of them is there again only if the target has
+            lost what came after, or somebody has set the group to it.
+    """
 
     downstream: int
     upstream: int
+    earlier: tuple[FlowCommit, ...] = ()
+
+    def at(self, offset: int) -> FlowCommit | None:
+        """The flow's commit of an offset that the target has: this, or an earlier one; None for one of others."""
+        if offset == self.downstream:
+            return self
+        return next((one for one in self.earlier if one.downstream == offset), None)
+
+    def after(self, before: FlowCommit | None) -> FlowCommit:
+        """The same commit, made where the flow had made another before, or the same."""
+        if before is None:
+            return self
+        all_of = (*before.earlier, FlowCommit(before.downstream, before.upstream), *self.earlier)
+        lower = {one.downstream: one for one in all_of if one.downstream < self.downstream}
+        return self._replace(earlier=tuple(sorted(lower.values(), reverse=True)[:EARLIER]))
 
 
 NO_COMMIT = FlowCommit(NO_OFFSET, NO_OFFSET)
@@ -175,7 +206,7 @@ class GroupCommitted:
     Attributes:
         group: its name.
         topic: of the target.
-        commits: by partition.
+        commits: by partition the last one, with those before it.
         tried: commits that were about to be made: the target may have taken them.
     """
 
@@ -192,10 +223,13 @@ class GroupCommitted:
     def value(self) -> str:
         """The record's value."""
         rows = [
-            [number, *self.commits.get(number, NO_COMMIT), *self.tried.get(number, ())]
+            [number, *self.commits.get(number, NO_COMMIT)[:2], *self.tried.get(number, ())[:2]]
             for number in sorted({*self.commits, *self.tried})
         ]
-        return json_text.write({"v": json_text.VERSION, "offsets": rows})
+        said: dict[str, Any] = {"v": json_text.VERSION, "offsets": rows}
+        if earlier := [[number, *_steps_down(one)] for number, one in sorted(self.commits.items()) if one.earlier]:
+            said["earlier"] = earlier
+        return json_text.write(said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,11 +321,29 @@ def _more_from(more: Sequence[Any]) -> tuple[int, bool]:
     return left_out, bool(placed)
 
 
+def _steps_down(commit: FlowCommit) -> Iterator[int]:
+    """By how much each earlier commit lies below the one after it, on the target and on the source: short numbers."""
+    for after, one in pairwise((commit, *commit.earlier)):
+        yield after.downstream - one.downstream
+        yield after.upstream - one.upstream
+
+
+def _with_earlier(commit: FlowCommit, steps: Sequence[int]) -> FlowCommit:
+    earlier, (downstream, upstream, _) = [], commit
+    for down, up in zip(steps[::2], steps[1::2], strict=True):
+        downstream, upstream = downstream - down, upstream - up
+        earlier.append(FlowCommit(downstream, upstream))
+    return commit._replace(earlier=tuple(earlier))
+
+
 def _committed(name: list[Any], data: dict[str, Any]) -> GroupCommitted:
     _, group, topic = name
     rows = [tuple(map(int, row)) for row in data["offsets"]]
-    commits = {row[0]: FlowCommit(*row[1:3]) for row in rows if row[1] != NO_OFFSET}
-    tried = {row[0]: FlowCommit(*row[3:5]) for row in rows if len(row) > _WITHOUT_TRIED}
+    steps = {int(number): tuple(map(int, more)) for number, *more in data.get("earlier", [])}
+    commits = {
+        row[0]: _with_earlier(FlowCommit(row[1], row[2]), steps.get(row[0], ())) for row in rows if row[1] != NO_OFFSET
+    }
+    tried = {row[0]: FlowCommit(row[3], row[4]) for row in rows if len(row) > _WITHOUT_TRIED}
     return GroupCommitted(group=str(group), topic=str(topic), commits=commits, tried=tried)
 
 

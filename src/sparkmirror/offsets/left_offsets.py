@@ -120,6 +120,9 @@ def renewed(known: Mapping[str, GroupLeft], found: Found) -> tuple[tuple[GroupLe
 def used(there: Found, commits: Commits) -> frozenset[str]:
     """The groups that consumers have used on the target, since the flow or an operation has committed for them last.
 
+    An earlier commit of the flow's counts as theirs: a group that its owner has set back to there lives there, and one
+    of which the target has lost the last commit is translated again as soon as it is used on the source.
+
     Args:
         there: what groups have committed on the target.
         commits: what the flow has committed there last.
