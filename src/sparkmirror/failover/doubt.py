@@ -93,7 +93,7 @@ def settle_held(sides: Sides, file: str) -> bool:
         file: the configuration file, for messages.
 
     Returns:
-        whether there were any.
+        whether logs were read.
 
     Raises:
         SparkmirrorError: the target cannot be asked or written to, or somebody else takes the flow.
@@ -104,11 +104,14 @@ def settle_held(sides: Sides, file: str) -> bool:
     progress = {place: state.progress[place] for place in state.in_doubt()}
     if not progress:
         return False
+    copies = {place: TopicPartition(remote_topic(flow, place.topic), place.partition) for place in progress}
+    absent = admin.absent(sides.target, copies.values(), flow.admin_timeout_ms)
     torn = lost_copies(flow, sides.target, progress, min(flow.admin_timeout_ms, ASK_MS)).found
-    if whole := progress.keys() - torn.keys():
+    whole = {place for place, copy in copies.items() if copy not in absent and place not in torn}
+    if whole:
         settle(flow, sides.target, file, SETTLE_SECONDS, only=whole)
         sides.store.follow()
-    return True
+    return bool(whole)
 
 
 def said_of(places: Collection[TopicPartition], flow: str) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def wanting(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
 
 
 def unbegun(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
-    """Those that the flow back brings as soon as it has looked for topics, in order.
+    """Those that the flow back brings as soon as it has looked for topics, in order; not where there is no original.
 
     Raises:
         SparkmirrorError: a cluster cannot be asked.
@@ -62,7 +62,10 @@ def unbegun(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
     if not left:
         return ()
     verdict = verdict_of(back, left)
-    return tuple(place for place in left if verdict.passing or place in verdict.begins)
+    due = [place for place in left if verdict.passing or place in verdict.begins]
+    originals = {place: TopicPartition(topics.remote_topic(back.flow, place.topic), place.partition) for place in due}
+    absent = admin.absent(back.target, originals.values(), back.flow.admin_timeout_ms)
+    return tuple(place for place in due if originals[place] not in absent)
 
 
 def reached_of(flow: FlowConfig, state: JournalState) -> dict[TopicPartition, int]:
