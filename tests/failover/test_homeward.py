@@ -112,6 +112,36 @@ def test_where_more_may_have_been_brought_than_is_on_record_nothing_is_called_ex
     assert place.text == "behind the last record that was mirrored, as far as the flow there is on record"
 
 
+@pytest.mark.parametrize(("committed", "offset"), [(105, 15), (114, 29), (115, 30), (130, 30)])
+def test_where_more_may_have_been_copied_here_than_is_on_record_no_group_goes_beyond_that(committed, offset):
+    """What was put aside may be what was copied, and so may what lies here behind the map."""
+    (move,) = decide(sight({COPY: committed}, unsettled=frozenset({ORDERS})))
+    assert move.wanted == {ORDERS: Committed(offset, "note")}
+    (place,) = move.inexact
+    assert "as far as the flow from there is on record" in place.text
+
+
+@pytest.mark.parametrize(("committed", "offset"), [(112, 27), (116, 30), (120, 30)])
+def test_where_names_are_kept_too(committed, offset):
+    """On b 115 to 117 may be copies that are not on record, and 118 to 119 were written there."""
+    same = sight(
+        {ORDERS: committed},
+        copies=Way(names={"orders": "orders"}, maps={ORDERS: FORTH}),
+        local=Way(names={"orders": "orders"}, maps={ORDERS: mapped((118, 42, 2), position=120)}),
+        unsettled=frozenset({ORDERS}),
+    )
+    (move,) = decide(same)
+    assert move.wanted == {ORDERS: Committed(offset, "note")}
+    assert move.inexact
+
+
+def test_where_what_others_wrote_here_is_not_brought_there_nothing_is_called_exact():
+    (move,) = decide(sight({COPY: 105, ORDERS: 10}, unbrought=frozenset({COPY})))
+    assert move.wanted == {ORDERS: Committed(15, "note"), BACK: Committed(10, "note")}
+    (place,) = move.inexact
+    assert (place.partition, "is not brought there" in place.text) == (COPY, True)
+
+
 def test_a_partition_that_does_not_exist_there_is_left_out_and_the_others_are_moved():
     (move,) = decide(sight({COPY: 105, ORDERS: 4}, absent=frozenset({ORDERS})))
     assert move.missing == {BACK: Committed(4, "note")}

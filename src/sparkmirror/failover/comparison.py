@@ -23,7 +23,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.errors import BrokerError
-from sparkmirror.failover import divergence, look
+from sparkmirror.failover import divergence, doubt, look, unbrought
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.flow.parting import LostCopies, Parting, parted_logs, recreated_topics
 from sparkmirror.kafka import admin
@@ -50,6 +50,9 @@ class Comparison:
             that too: all from there on is left to the flow.
         ids: of the topics there as they were compared, by name; "" before Kafka 2.8.
         lost: what the cluster that applications are on has lost of what was copied to it, in order.
+        unsettled: partitions there of which the flow forth may have copied more than is on record, in order.
+        unbrought: copies that others have written to, where that is not brought to the cluster that came back though
+            the names are the same, or though the flow back is to bring it, in order.
     """
 
     found: tuple[Divergent, ...] = ()
@@ -58,6 +61,13 @@ class Comparison:
     between: Mapping[TopicPartition, int] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
     lost: tuple[LostCopies, ...] = ()
+    unsettled: tuple[TopicPartition, ...] = ()
+    unbrought: tuple[TopicPartition, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[object, ...]:
+        """What is said of it beside what was found: where that is the same, nothing has changed."""
+        return (self.parted, self.between, self.lost, self.unsettled, self.unbrought)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -70,6 +80,8 @@ class Comparison:
             "between": [[*place, offset] for place, offset in self.between.items()],
             "ids": {name: topic_id for name, topic_id in self.ids.items() if name in named},
             "lost_copies": [one.row for one in self.lost],
+            "unsettled_forth": [list(place) for place in self.unsettled],
+            "unbrought": [list(place) for place in self.unbrought],
         }
 
     @staticmethod
@@ -82,6 +94,8 @@ class Comparison:
             between={TopicPartition(topic, number): offset for topic, number, offset in facts.get("between", ())},
             ids=facts.get("ids", {}),
             lost=tuple(map(LostCopies.of, facts.get("lost_copies", ()))),
+            unsettled=tuple(TopicPartition(*row) for row in facts.get("unsettled_forth", ())),
+            unbrought=tuple(TopicPartition(*row) for row in facts.get("unbrought", ())),
         )
 
     def troubles(self, here: str, there: str) -> tuple[str, ...]:
@@ -102,7 +116,18 @@ class Comparison:
             for place, offset in self.between.items()
         )
         lost = (one.said(here, there) for one in self.lost)
-        return (*again, *(one.said(here, there) for one in self.parted), *lost, *between)
+        unsettled = (
+            f"{place}: how far it had been copied to {here} is not known, as the log there was not read or has lost "
+            f"its end: no group goes further than the record says, and {here} may have some of what is put aside"
+            for place in self.unsettled
+        )
+        others = (
+            f"{place}: what others have written on {here} to this copy has not been brought to {there}: no group has "
+            "an exact place in it"
+            for place in self.unbrought
+        )
+        parted = (one.said(here, there) for one in self.parted)
+        return (*again, *parted, *lost, *between, *unsettled, *others)
 
 
 def ends(forth: Sides) -> dict[TopicPartition, int]:
@@ -180,8 +205,16 @@ def compare(
         found, between = _without_mirrored(forth, found, mirrors)
     epochs = epochs or {}
     found = tuple(one._replace(leader_epoch=epochs.get(one.partition, UNDEFINED)) for one in found)
-    lost = lost_here(forth)
-    return Comparison(found=found, recreated=recreated, parted=parted, between=between, ids=ids, lost=lost)
+    return Comparison(
+        found=found,
+        recreated=recreated,
+        parted=parted,
+        between=between,
+        ids=ids,
+        lost=lost_here(forth),
+        unsettled=tuple(sorted(doubt.in_doubt(forth))),
+        unbrought=unbrought.wanting(forth, back),
+    )
 
 
 def lost_here(sides: Sides, timeout_ms: int | None = None) -> tuple[LostCopies, ...]:

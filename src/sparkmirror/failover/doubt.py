@@ -1,7 +1,9 @@
-"""Of which partitions a flow back may have brought more than is on record, so that its map ends too early.
+"""Of which partitions a flow may have copied more than is on record, so that its map ends too early.
 
 A run that dies leaves the last second in doubt. The next one reads the target's logs, but only of the topics that it
-copies: what was excluded since stays in doubt, and a flow that runs cannot be settled from here.
+copies: what was excluded since stays in doubt, and a flow back that runs cannot be settled from here. The flow forth of
+a failback is held. A failover that has stopped it may not have found out how far it was, since the target's log could
+not be read then; `settle_held` reads it.
 
 Invariant: a partition is only named where more can have come: its source is longer than the position on record, and
 its copy longer than it was then. What cannot be asked counts as longer.
@@ -12,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.errors import BrokerError
 from sparkmirror.events import now_ms
-from sparkmirror.failover.procedure import WORKING
-from sparkmirror.flow.status import told
+from sparkmirror.flow.settling import settle
+from sparkmirror.flow.status import WORKING, told
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE
@@ -28,6 +31,8 @@ from sparkmirror.offsets.track import FAR
 
 ASK_MS = 10_000
 """A partition without a leader has no readers either, and is not waited for longer."""
+
+SETTLE_SECONDS = 60.0
 
 
 def in_doubt(sides: Sides) -> frozenset[TopicPartition]:
@@ -76,6 +81,37 @@ def decide(
         for place, one in progress.items()
         if ends[place] > max(0, one.position) and copied[place] > max(0, one.reached.end)
     )
+
+
+def settle_held(sides: Sides, file: str) -> bool:
+    """Has the target's logs read of the partitions of a flow that is held and that a run has left in doubt.
+
+    Not of one that has lost its end: what was lost would be forgotten with what is on record of it.
+
+    Args:
+        sides: the flow and its clusters.
+        file: the configuration file, for messages.
+
+    Returns:
+        whether logs were read.
+
+    Raises:
+        SparkmirrorError: the target cannot be asked or written to, or somebody else takes the flow.
+    """
+    assert sides.store is not None
+    sides.store.follow()
+    state, flow = sides.store.state, sides.flow
+    progress = {place: state.progress[place] for place in state.in_doubt()}
+    if not progress:
+        return False
+    copies = {place: TopicPartition(remote_topic(flow, place.topic), place.partition) for place in progress}
+    absent = admin.absent(sides.target, copies.values(), flow.admin_timeout_ms)
+    torn = lost_copies(flow, sides.target, progress, min(flow.admin_timeout_ms, ASK_MS)).found
+    whole = {place for place, copy in copies.items() if copy not in absent and place not in torn}
+    if whole:
+        settle(flow, sides.target, file, SETTLE_SECONDS, only=whole)
+        sides.store.follow()
+    return bool(whole)
 
 
 def said_of(places: Collection[TopicPartition], flow: str) -> tuple[str, ...]:

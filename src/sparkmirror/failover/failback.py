@@ -25,7 +25,7 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, divergence, doubt, fence, homeward, look, moves, plan
+from sparkmirror.failover import comparison, divergence, doubt, fence, homeward, look, moves, plan, unbrought
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.homeward import HomewardSight, Way
@@ -38,10 +38,9 @@ from sparkmirror.flow.parting import LostCopies
 from sparkmirror.flow.sides import record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets
-from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.open_transactions import open_below
 from sparkmirror.kafka.store import Store
-from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.model import TopicPartition
 from sparkmirror.naming import group_filter
 from sparkmirror.offsets.group_commits import Commits, landed, merged
 from sparkmirror.offsets.group_records import GroupsSeen, commits_of, tried_of
@@ -68,11 +67,13 @@ class Failback:
 
     def __init__(self, forth: Sides, back: Sides, file: str, operator: Operator, tell: Callable[[str], None]) -> None:
         assert forth.store is not None  # a flow that was never started has no operation
-        self._forth, self._back = forth, back
+        self._forth, self._back, self._file = forth, back, file
         self._store: Store = forth.store
         self._operator = operator
         self._tell = tell
-        self._procedure = Procedure(back, file, operator, tell, homeward=True)
+        self._procedure = Procedure(
+            back, file, operator, tell, homeward=True, unbegun=lambda: unbrought.unbegun(forth, back)
+        )
         self._outward = Procedure(forth, file, operator, tell)
         self._own: dict[Step, Callable[[Operation], None]] = {
             Step.COMPARING: self._compare,
@@ -106,6 +107,8 @@ class Failback:
     def _compared(self, operation: Operation) -> Comparison:
         """Compares when no transaction is open on the cluster that came back."""
         there, patience = operation.source, Options.of(operation.facts).timeout_s
+        if doubt.settle_held(self._forth, self._file):
+            self._tell(f"a run of {self._forth.flow.name} did not end cleanly: the logs of its copies were read")
         epochs, ends = comparison.leader_epochs(self._forth), comparison.ends(self._forth)
         timeout_ms = self._forth.flow.admin_timeout_ms
         if still := open_below(self._forth.source, ends, 0, timeout_ms):
@@ -146,8 +149,7 @@ class Failback:
         again |= {place.topic for place in self._lost_since(before.found)}
         known = tuple(one for one in before.found if one.partition.topic not in again)
         more = divergence.added(now.found, known, 1 + max({1, *_parts(operation)}))
-        same = (now.parted, now.between, now.lost) == (before.parted, before.between, before.lost)
-        if not more and not again and same:
+        if not more and not again and now.remarks == before.remarks:
             return operation
         self._tell_of(more, operation)
         facts = replace(now, found=tuple(sorted([*known, *more]))).facts
@@ -467,6 +469,8 @@ def decided(
             lost={one.copy: one.offset for one in seen.lost},
             stood=_committed(forth.store.state, offsets),
             doubtful=doubt.in_doubt(back),
+            unsettled=frozenset(seen.unsettled),
+            unbrought=frozenset(seen.unbrought),
             ring=Rings(back).of(here),
             apart=_apart(forth.store.state),
             settled=settled,
@@ -533,28 +537,6 @@ def names(forth: Sides, back: Sides) -> dict[str, str]:
     back.store.follow()
     there = {place.topic for place in back.store.state.progress}
     return {name: topics.remote_topic(back.flow, name) for name in there} | _copies(forth)
-
-
-def foreign(forth: Sides, back: Sides) -> tuple[str, ...]:
-    """Copies that others have written to, under names that tell the source, and that the flow back has not begun with.
-
-    Raises:
-        SparkmirrorError: the target cannot be asked.
-    """
-    assert forth.store is not None
-    assert back.store is not None
-    if forth.flow.policy.keeps_names:
-        return ()
-    begun = back.store.state.progress if back.flow.brings_home else {}
-    reached = {
-        TopicPartition(topics.remote_topic(forth.flow, place.topic), place.partition): progress.reached.end
-        for place, progress in forth.store.state.progress.items()
-        if progress.reached.end != NO_OFFSET
-    }
-    ends = admin.find_offsets(
-        forth.target, sorted(reached), OffsetSpec.LATEST, timeout_ms=forth.flow.admin_timeout_ms
-    ).found
-    return tuple(str(place) for place, end in sorted(ends.items()) if end > reached[place] and place not in begun)
 
 
 def _way(sides: Sides, known: Mapping[str, str], places: set[TopicPartition]) -> Way:

@@ -92,6 +92,8 @@ class HomewardSight:
         ring: partitions here to which records from there come through other clusters.
         stood: what the flow that came from there has committed here last, with where the group stood there.
         doubtful: partitions here of which the flow that goes there may have brought more than is on record.
+        unsettled: partitions there of which the flow that came from there may have copied more than is on record.
+        unbrought: partitions here that others have written to, where no flow brings that there.
     """
 
     offsets: Mapping[str, Offsets]
@@ -111,6 +113,8 @@ class HomewardSight:
     lost: Mapping[TopicPartition, int] = field(default_factory=dict)
     stood: Commits = field(default_factory=dict)
     doubtful: frozenset[TopicPartition] = frozenset()
+    unsettled: frozenset[TopicPartition] = frozenset()
+    unbrought: frozenset[TopicPartition] = frozenset()
     ring: frozenset[TopicPartition] = frozenset()
     apart: frozenset[str] = frozenset()
     settled: bool = False
@@ -153,7 +157,7 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
         return _placed(sight, group, found, Translated(stood, Place.STOOD), 0)
     if isinstance(result, NotYet):
         return replace(found, exact=False, text=result.reason.value)
-    result = _since_it_came(sight, group, here, result)
+    result = _as_far_as_known(sight, here, _since_it_came(sight, group, here, result))
     brought = _copied(sight, here, with_lost=True)
     upstream = None if brought is None else upstream_of(brought, at, offsets, plain)
     left = left_out(offsets, at, plain, upstream) + _lost(sight, here, at)
@@ -162,13 +166,31 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
 
 
 def _with_doubt(sight: HomewardSight, place: MovedPlace) -> MovedPlace:
-    """The same, told as not exact where the map of the flow that goes there may end too early.
+    """The same, told as not exact where a map may end too early, or where not all that lies here is brought there.
 
     A group goes on before what is not on the map, so it reads that again and skips nothing.
     """
-    if place.partition not in sight.doubtful or place.offset == NO_OFFSET or place.used:
+    if place.offset == NO_OFFSET or place.used:
         return place
-    return replace(place, exact=False, text=f"{place.text}, as far as the flow there is on record")
+    if place.partition in sight.doubtful:
+        place = replace(place, exact=False, text=f"{place.text}, as far as the flow there is on record")
+    if sight.copies.there(place.partition) in sight.unsettled:
+        place = replace(place, exact=False, text=f"{place.text}, as far as the flow from there is on record")
+    if place.partition in sight.unbrought:
+        place = replace(place, exact=False, text=f"{place.text}; what others wrote here is not brought there")
+    return place
+
+
+def _as_far_as_known(sight: HomewardSight, here: TopicPartition, result: Translated) -> Translated:
+    """The same, but not beyond what is on record of the flow that came from there, where it may have copied more.
+
+    Behind its position lie records that a group may not have read in their copies, which no map knows.
+    """
+    there = sight.copies.there(here)
+    offsets = None if there is None else sight.copies.maps.get(there)
+    if there not in sight.unsettled or offsets is None or result.offset <= offsets.position:
+        return result
+    return Translated(max(0, offsets.position), Place.UNSETTLED)
 
 
 def _since_it_came(sight: HomewardSight, group: str, here: TopicPartition, result: Translated) -> Translated:

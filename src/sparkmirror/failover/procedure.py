@@ -52,7 +52,7 @@ from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.parting import LostCopies
 from sparkmirror.flow.settling import settle
-from sparkmirror.flow.status import told
+from sparkmirror.flow.status import WORKING, told
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import HAS_MEMBERS, ChangedError, Committed, commit_offsets, fetch_offsets
 from sparkmirror.kafka.leaders import OffsetSpec
@@ -77,8 +77,6 @@ COMMITS_AT_ONCE = 2_000
 
 LOOKS_AGAIN = 3
 """For groups that others commit for on the target just then. A group whose offsets change each time is in use there."""
-
-WORKING = ("running", "starting", "draining")
 
 
 class Fence(Enum):
@@ -136,10 +134,18 @@ class Procedure:
         operator: who has the operation.
         tell: is given what is being done.
         homeward: whether what others wrote to copies has to be on the target too; the flow forth is stopped then.
+        unbegun: gives the copies of which the flow is to bring that, and has not begun to.
     """
 
     def __init__(
-        self, sides: Sides, file: str, operator: Operator, tell: Callable[[str], None], *, homeward: bool = False
+        self,
+        sides: Sides,
+        file: str,
+        operator: Operator,
+        tell: Callable[[str], None],
+        *,
+        homeward: bool = False,
+        unbegun: Callable[[], Sequence[TopicPartition]] = tuple,
     ) -> None:
         assert sides.store is not None  # a flow that was never started has no operation
         self._sides = sides
@@ -147,7 +153,7 @@ class Procedure:
         self._file = file
         self._operator = operator
         self._tell = tell
-        self._homeward = homeward
+        self._homeward, self._unbegun = homeward, unbegun
         self._ordered: set[str] = set()
         self._maps = KnownMaps(sides)
         self._timeout_ms = sides.flow.admin_timeout_ms
@@ -215,7 +221,7 @@ class Procedure:
             line = self._line(left.records, left.partitions, left.trouble, open_ones)
             if left.partitions:
                 line += self._undiscovered(ends)
-            line = line or self._said_of_lost()
+            line = line or self._said_of_unbegun() or self._said_of_lost()
             if not line:
                 before, (ends, high) = (ends, high), self._both_ends()
                 if before == (ends, high):
@@ -266,12 +272,27 @@ class Procedure:
         names = sorted({place.topic for place, end in ends.items() if end and place not in progress})
         if not names:
             return ""
+        which = self._discovered(names)
+        return f"; {flow.name} has not found {which} yet and is told to look now: its log says what it finds"
+
+    def _said_of_unbegun(self) -> str:
+        """Of copies that others wrote to, and that the flow has not found for that yet; it is ordered to look."""
+        names = sorted({place.topic for place in self._unbegun()})
+        if not names:
+            return ""
+        flow = self._sides.flow
+        which = self._discovered(names)
+        return (
+            f"{flow.name} has not begun with what others wrote to {which}, and is told to look now: its log says more"
+        )
+
+    def _discovered(self, names: Sequence[str]) -> str:
+        """Orders that the flow looks for topics, once for each; gives their names, for people."""
         if not self._ordered >= set(names):
             discover(self._store)
             self._ordered |= set(names)
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        which = f"topic {names[0]}{more}"
-        return f"; {flow.name} has not found {which} yet and is told to look now: its log says what it finds"
+        return f"topic {names[0]}{more}"
 
     def _both_ends(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         return self._ends(committed=True), self._ends(committed=False)

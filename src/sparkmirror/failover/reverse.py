@@ -13,10 +13,10 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover.failback import AnotherClusterError, check_same
 from sparkmirror.failover.operator import operating
-from sparkmirror.failover.procedure import WORKING, Procedure
+from sparkmirror.failover.procedure import Procedure
 from sparkmirror.failover.states import FENCE
 from sparkmirror.flow.sides import connected, record
-from sparkmirror.flow.status import told
+from sparkmirror.flow.status import WORKING, told
 
 LOOK_SECONDS = 5.0
 

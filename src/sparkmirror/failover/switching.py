@@ -10,7 +10,7 @@ was interrupted is resumed as it was asked for, whatever is asked for now; a flo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.errors import BrokerError, ConfigError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, doubt, failback, fence, look, moves, plan
+from sparkmirror.failover import comparison, doubt, failback, fence, look, moves, plan, unbrought
 from sparkmirror.failover.changes import changes
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.failback import Failback
@@ -482,7 +482,7 @@ class BackDesk(Desk):
         forth, back = self._sides.flow, self._back.flow
         state_of_flow = told(back, state, now_ms=now_ms()).state
         stopped = self._store.state.held is not None  # a process that has ended moved no application
-        others = failback.foreign(self._sides, self._back)
+        others = set(unbrought.left_here(self._sides, self._back)).difference(seen.unbrought)
         doubtful = doubt.in_doubt(self._back)
         return plan.decide(
             kind,
@@ -506,7 +506,7 @@ class BackDesk(Desk):
                 *plan.without(back.name, topics.left_out(back, state.progress)),
                 *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if seen.found else ()),
                 *((failback.open_in(still[0], forth.source.alias),) if still else ()),
-                *((_left_behind(forth, back, others),) if others else ()),
+                *((_left_behind(forth, back, [str(place) for place in sorted(others)]),) if others else ()),
                 *_shut_out_still(forth, self._store.state, self._file),
             ),
         )
@@ -700,7 +700,7 @@ def _elsewhere(flow: str, state: JournalState) -> tuple[str, ...]:
     )
 
 
-def _left_behind(forth: FlowConfig, back: FlowConfig, others: tuple[str, ...]) -> str:
+def _left_behind(forth: FlowConfig, back: FlowConfig, others: Sequence[str]) -> str:
     said = f"others wrote to copies of {forth.name}, and no flow brings that back: {plan.some(others)}"
     if back.brings_home:
         return f"{said} (the log of {back.name} says why; sparkmirror explain tells of one topic)"

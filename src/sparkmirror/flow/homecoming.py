@@ -10,7 +10,7 @@ ends the run's copying, which then begins anew under what holds by then.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
@@ -121,17 +121,26 @@ def left_there(sides: Sides, observed: Observed, topic: str = "") -> str:
     copies = [here for here, _ in observed.homeward_pairs if topic in ("", here.topic)]
     if not copies:
         return ""
+    verdict = verdict_of(sides, copies)
+    lacking = [here for here in copies if here not in verdict.begins]
+    if verdict.doubt or not topic or not lacking:
+        return verdict.doubt
+    return f"the record of {sides.flow.name.back} has nothing of {lacking[0]} yet, so nothing tells who wrote it"
+
+
+def verdict_of(sides: Sides, copies: Sequence[TopicPartition]) -> Verdict:
+    """What of these copies may go home, for whoever asks beside the flow's driver.
+
+    Raises:
+        SparkmirrorError: a cluster cannot be asked.
+    """
     flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
     pair = Pair(
         source_id=admin.cluster_id(sides.source, timeout_ms),
         target_id=admin.cluster_id(sides.target, timeout_ms),
         naming=naming_of(flow),
     )
-    verdict = Forth(flow, sides.source, pair, timeout_ms).look(copies)
-    lacking = [here for here in copies if here not in verdict.begins]
-    if verdict.doubt or not topic or not lacking:
-        return verdict.doubt
-    return f"the record of {flow.name.back} has nothing of {lacking[0]} yet, so nothing tells who wrote it"
+    return Forth(flow, sides.source, pair, timeout_ms).look(copies)
 
 
 def adjusted(verdict: Verdict, progress: Mapping[TopicPartition, Progress]) -> Verdict:

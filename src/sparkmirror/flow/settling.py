@@ -6,7 +6,8 @@ nobody knows whether they arrived: whoever may still write them is fenced, and t
 
 Invariants: nothing is copied; a partition that cannot be settled in time is named, and the end is not called clean
 then. Only partitions that the flow copies, and whose copies exist, are waited for. What is on record of the others
-stays in doubt: the next start that has to do with them reads the target's logs.
+stays in doubt: the next start that has to do with them reads the target's logs. Where only some are asked about, what
+is on record of the others stays as it is, and none is waited for whose copy has no leader.
 """
 
 from __future__ import annotations
@@ -30,7 +31,13 @@ _POLL_SECONDS = 0.5
 
 
 def settle(
-    config: FlowConfig, target: Cluster, file: str, timeout_s: float, doubted: Collection[TopicPartition] = ()
+    config: FlowConfig,
+    target: Cluster,
+    file: str,
+    timeout_s: float,
+    doubted: Collection[TopicPartition] = (),
+    *,
+    only: Collection[TopicPartition] | None = None,
 ) -> dict[TopicPartition, str]:
     """Takes the flow, and puts on record where each partition stands.
 
@@ -40,6 +47,7 @@ def settle(
         file: the configuration file, for messages.
         timeout_s: seconds until partitions that cannot be settled are given up.
         doubted: source partitions of which the target's log is read though the flow ended in order.
+        only: source partitions that are asked about; None for all.
 
     Returns:
         the partitions that are not settled, and why; but for those that are not waited for.
@@ -54,7 +62,8 @@ def settle(
     resuming.hand_out(doubted)
     known = {place: TopicPartition(remote_topic(config, place.topic), place.partition) for place in _known(opened)}
     copied = set(read(config, {place.topic for place in known}, state.progress))
-    left = _that_answer(config, target, known, copied)
+    asked = {here: there for here, there in known.items() if only is None or here in only}
+    left = _that_answer(config, target, asked, copied if only is None else ())
     doubtful = len(left) < len(known)
     deadline = time.monotonic() + timeout_s
     while True:
@@ -74,12 +83,12 @@ def settle(
 
 
 def _that_answer(
-    config: FlowConfig, target: Cluster, known: Mapping[TopicPartition, TopicPartition], copied: Collection[str]
+    config: FlowConfig, target: Cluster, known: Mapping[TopicPartition, TopicPartition], awaited: Collection[str]
 ) -> dict[TopicPartition, TopicPartition]:
-    """The partitions whose copies exist; of topics that the flow does not copy any more, those that have a leader."""
+    """The partitions whose copies exist; of topics that are not among those to be waited for, those with a leader."""
     timeout_ms = config.admin_timeout_ms
     absent = admin.absent(target, known.values(), timeout_ms)
-    others = sorted({there.topic for here, there in known.items() if here.topic not in copied})
+    others = sorted({there.topic for here, there in known.items() if here.topic not in awaited})
     led = {
         TopicPartition(name, number)
         for name, topic in admin.list_topics(target, others, timeout_ms).items()
@@ -87,7 +96,7 @@ def _that_answer(
         if leader.node >= 0
     }
     return {
-        here: there for here, there in known.items() if there not in absent and (here.topic in copied or there in led)
+        here: there for here, there in known.items() if there not in absent and (here.topic in awaited or there in led)
     }
 
 

@@ -39,6 +39,8 @@ AT_ONCE = 16
 NEVER_STARTED, SILENT, STOPPED, HELD, UNREADABLE = "never started", "silent", "stopped", "held", "unreadable"
 """States that are told from outside; the others are the driver's own (`flow.states`)."""
 
+WORKING = ("running", "starting", "draining")
+
 
 def read(config: MirrorConfig) -> tuple[FlowStatus, ...]:
     """Reads the internal topic of every flow, side by side.

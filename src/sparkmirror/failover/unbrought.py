@@ -1,0 +1,113 @@
+"""What others wrote to copies of the flow forth, where applications are, and the flow back does not bring.
+
+Invariants: a record of a flow from the cluster that came back is no other's; nothing is said of heartbeats. Of a copy
+that the flow back reads for what others wrote to it, it brings nothing before it has begun with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from sparkmirror.config import FlowConfig, Isolation
+from sparkmirror.copy.origins import brought_from
+from sparkmirror.duties import topics
+from sparkmirror.duties.duty import Sides
+from sparkmirror.failover import divergence
+from sparkmirror.failover.divergence import Divergent
+from sparkmirror.flow.homecoming import verdict_of
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.state import JournalState
+
+
+def left_here(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
+    """The copies that others have written to, and of which the flow back does not bring that, in order.
+
+    Raises:
+        SparkmirrorError: the target of forth cannot be asked.
+    """
+    assert forth.store is not None
+    assert back.store is not None
+    back.store.follow()
+    reached = reached_of(forth.flow, forth.store.state)
+    left = candidates(forth.flow, back.flow, reached, back.store.state.progress)
+    return _with_records(forth, {place: reached[place] for place in left})
+
+
+def wanting(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
+    """Those of them that readers miss on the cluster that came back: as names are kept, or as it is to be brought.
+
+    Under renaming nothing else is brought, as in MirrorMaker 2.
+
+    Raises:
+        SparkmirrorError: the target of forth cannot be asked.
+    """
+    if forth.flow.policy.keeps_names:
+        return left_here(forth, back)
+    if not back.flow.brings_home:
+        return ()
+    left = left_here(forth, back)
+    names = set(topics.homeward(back.flow, {place.topic for place in left}))
+    return tuple(place for place in left if place.topic in names)
+
+
+def unbegun(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
+    """Those that the flow back brings as soon as it has looked for topics, in order; not where there is no original.
+
+    Raises:
+        SparkmirrorError: a cluster cannot be asked.
+    """
+    left = wanting(forth, back) if back.flow.brings_home else ()
+    if not left:
+        return ()
+    verdict = verdict_of(back, left)
+    due = [place for place in left if verdict.passing or place in verdict.begins]
+    originals = {place: TopicPartition(topics.remote_topic(back.flow, place.topic), place.partition) for place in due}
+    absent = admin.absent(back.target, originals.values(), back.flow.admin_timeout_ms)
+    return tuple(place for place in due if originals[place] not in absent)
+
+
+def reached_of(flow: FlowConfig, state: JournalState) -> dict[TopicPartition, int]:
+    """The ends of the copies when a flow's last records were acknowledged; 0 where nothing was copied. Pure.
+
+    Not of heartbeats, nor of copies of which the record does not tell that.
+    """
+    return {
+        TopicPartition(topics.remote_topic(flow, place.topic), place.partition): max(0, one.reached.end)
+        for place, one in state.progress.items()
+        if (one.reached.end != NO_OFFSET or (one.target == NO_OFFSET and place not in state.inherited))
+        and not topics.is_heartbeats(flow, place.topic)
+    }
+
+
+def candidates(
+    forth: FlowConfig, back: FlowConfig, copies: Iterable[TopicPartition], begun: Collection[TopicPartition]
+) -> tuple[TopicPartition, ...]:
+    """The copies of which the flow back does not bring what others wrote to them, in order. Pure.
+
+    Args:
+        forth: the flow that makes the copies.
+        back: the flow back.
+        copies: their partitions.
+        begun: the partitions that the flow back has a position of.
+    """
+    places = sorted(copies)
+    if forth.policy.keeps_names:
+        brought = set(topics.wanted(back, {place.topic for place in places}))
+        return tuple(place for place in places if place.topic not in brought)
+    return tuple(place for place in places if not back.brings_home or place not in begun)
+
+
+def _with_records(forth: Sides, reached: Mapping[TopicPartition, int]) -> tuple[TopicPartition, ...]:
+    """Those that have a record of others behind these offsets."""
+    assert forth.store is not None
+    known, timeout_ms = forth.store.state.flow, forth.flow.admin_timeout_ms
+    ends = admin.find_offsets(
+        forth.target, sorted(reached), OffsetSpec.LATEST, Isolation.READ_COMMITTED, timeout_ms=timeout_ms
+    ).found
+    grown = [Divergent(place, reached[place], end) for place, end in sorted(ends.items()) if end > reached[place]]
+    if not grown or known is None:
+        return ()
+    mirrors = brought_from(forth.target, known.target_id, known.source_id)
+    return tuple(one.partition for one in divergence.with_records(forth.target, grown, mirrors, timeout_ms))
