@@ -118,7 +118,12 @@ members there or are used by others, or have no translation: two groups of one n
 
 UNSURE = "unsure"
 """The fact that has the groups of which nobody knows whether a command that was broken off has moved them: they have
-neither the offsets that they had before nor those that it was about to commit."""
+neither the offsets that they had before nor those that it was about to commit. Also those of `AGAIN`."""
+
+
+EARLIER, AGAIN = "earlier", "again"
+"""The facts that have where groups stood before they were moved, as long as the operation has not ended, and the places
+that stood there once more, or nowhere, and were moved again; both as ``earlier.Kept``."""
 
 
 FORGOTTEN = "forgotten"
