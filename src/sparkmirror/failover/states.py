@@ -146,6 +146,10 @@ LEFT_BEFORE = "left_before"
 """The fact that has the groups that had left something behind when the operation was begun: they stay where they live
 if it is given up."""
 
+BACK = "back"
+"""The fact that has how the flow back stood when the operation was begun, as ``standing.Standing``; [] where nobody
+could tell."""
+
 GIVEN_UP = "given_up"
 """The fact that has the id of the operation whose place this one has taken: a hold of that one is its own."""
 
