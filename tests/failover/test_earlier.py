@@ -6,7 +6,7 @@ import gzip
 import random
 from typing import Any
 
-from sparkmirror.failover.earlier import Row, added, earlier_in, told_of_again
+from sparkmirror.failover.earlier import AT_MOST, Row, added, earlier_in, told_of_again, with_before
 from sparkmirror.failover.states import AGAIN, EARLIER, MOVED, Kind, Step
 from sparkmirror.kafka.journal import BATCH_BYTES
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -48,6 +48,14 @@ def test_what_was_moved_once_more_is_told_in_one_line():
     rows: list[Row] = [(f"g{number}", ORDERS, number) for number in range(4)]
     (line,) = told_of_again(earlier_in(operation(**{AGAIN: added({}, [("f", OTHERS, NO_OFFSET), *rows])})), "b")
     assert "f at others-3 (none), g0 at orders-0 (0), g1 at orders-0 (1) and 2 more" in line
+
+
+def test_what_does_not_fit_is_not_kept():
+    rows: list[Row] = [(f"g{number}", ORDERS, number) for number in range(AT_MOST + 5)]
+    half = with_before({}, rows[: AT_MOST - 2])
+    full = with_before(half, rows[AT_MOST - 2 :])
+    assert len(full["orders"]) == AT_MOST
+    assert with_before(full, rows[-1:]) == full
 
 
 def test_thousands_of_groups_fit_into_one_record():

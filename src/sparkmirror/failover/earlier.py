@@ -5,18 +5,22 @@ gives a group the offset back that it had before, or none. While the operation h
 there again is moved once more. A consumer may have committed that very offset too, so such a place is never exact.
 
 On record the offsets are kept by topic and group, as partition and offset in turn: thousands of groups share the name
-of a topic.
+of a topic. No more than `AT_MOST` places are kept, since the record is one message: 10,000 take some 60 kB, compressed.
+What is not kept counts as a consumer's commit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from sparkmirror.failover.states import AGAIN, EARLIER, MOVED
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.ledger import Operation
+
+AT_MOST = 50_000
 
 Row = tuple[str, TopicPartition, int]
 """A group, a partition of the cluster that it is moved to, and its offset there."""
@@ -66,6 +70,12 @@ def earlier_in(operation: Operation | None) -> Earlier:
     return Earlier(
         moved=frozenset(facts.get(MOVED, ())), before=_read(facts.get(EARLIER, {})), again=_read(facts.get(AGAIN, {}))
     )
+
+
+def with_before(kept: Kept, rows: Iterable[Row]) -> dict[str, dict[str, list[int]]]:
+    """What places had before, with these rows, as far as there is room; for the record."""
+    room = AT_MOST - sum(len(pairs) // 2 for own in kept.values() for pairs in own.values())
+    return added(kept, islice(rows, max(0, room)))
 
 
 def added(kept: Kept, rows: Iterable[Row]) -> dict[str, dict[str, list[int]]]:

@@ -28,7 +28,7 @@ from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, fence, look, moves
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
-from sparkmirror.failover.earlier import Row, added, earlier_in, told_of_again
+from sparkmirror.failover.earlier import Row, added, earlier_in, told_of_again, with_before
 from sparkmirror.failover.last_checkpoints import write_last
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
@@ -467,7 +467,7 @@ class Procedure:
         self._store.follow()
         self._store.write(*group_commits.records(self._store.state.committed, taken))
         moved = {*taken, *look.moved_by(operation)}
-        earlier = added(operation.facts.get(EARLIER, {}), [row for group in sorted(landed) for row in had[group]])
+        earlier = with_before(operation.facts.get(EARLIER, {}), [row for group in sorted(landed) for row in had[group]])
         self._operator.note(**{MOVED: sorted(moved), UNSURE: sorted(unsure), TRIED: [], EARLIER: earlier})
 
     def commit(self, decide: Callable[[], Sequence[moves.GroupMove]]) -> None:
@@ -568,7 +568,7 @@ class Procedure:
         operation = self._operator.operation
         tried = [] if operation is None else [row for row in operation.facts.get(TRIED, []) if row[0] in open_ones]
         kept = {} if operation is None else operation.facts.get(EARLIER, {})
-        earlier = added(kept, [row for move in moved for row in move.changed])
+        earlier = with_before(kept, [row for move in moved for row in move.changed])
         self._operator.note(**{MOVED: sorted(moved_so_far), TRIED: tried, EARLIER: earlier})
 
     def _verify(self, operation: Operation) -> None:
