@@ -96,7 +96,7 @@ def test_a_plan_is_outdated_by_an_operation_the_other_way_also_once_it_was_begun
                 late.carry_out(Kind.SWITCHOVER, Options(idle_s=1), print, answers=True)
             assert str(caught.value).startswith(f"b->{name}: ")
             assert late.unfinished is None
-        assert sparkmirror("release", file, "--flow", f"b->{name}").returncode == 0
+        assert sparkmirror("release", file, "--flow", f"b->{name}", "--yes").returncode == 0
         command = halted(Step.MOVING, "switchover", file, *there, *told)
         other = sparkmirror("switchover", file, *home, *told, "--force")
         assert other.returncode in (0, 1), other.stdout + other.stderr
