@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sparkmirror.failover.earlier import Earlier
 from sparkmirror.failover.homeward import HomewardSight, Way, decide
 from sparkmirror.failover.moves import Standing
 from sparkmirror.kafka.groups import Committed, GroupListing
@@ -173,6 +174,31 @@ def test_a_group_that_was_moved_is_not_moved_again_once_it_has_been_used_there(t
     commits = {} if commit is None else {"g": {ORDERS: FlowCommit(commit, 105)}}
     (move,) = decide(sight({COPY: 105}, there=at_home(there), moved=frozenset({"g"}), commits=commits))
     assert (move.missing, move.is_there) == (wanted, not wanted)
+
+
+@pytest.mark.parametrize(
+    ("there", "before", "again"),
+    [
+        pytest.param(27, {27}, True, id="it was moved back"),
+        pytest.param(12, {12}, True, id="it was moved forward"),
+        pytest.param(NO_OFFSET, {12}, True, id="it has nothing any more"),
+        pytest.param(13, {12}, False, id="another offset is a consumer's"),
+        pytest.param(15, {15}, False, id="it is there"),
+    ],
+)
+def test_a_moved_group_that_has_what_it_had_before_is_moved_once_more_and_is_not_exact(there, before, again):
+    seen = sight(
+        {COPY: 105},
+        there=at_home(there) if there != NO_OFFSET else Standing(),
+        moved=frozenset({"g"}),
+        commits={"g": {ORDERS: FlowCommit(15, 105)}},
+        earlier=Earlier(moved=frozenset({"g"}), before={("g", ORDERS): frozenset(before)}),
+    )
+    (move,) = decide(seen)
+    assert (move.missing, move.again) == (
+        ({ORDERS: Committed(15, "note")}, [("g", ORDERS, there)]) if again else ({}, [])
+    )
+    assert move.places[0].exact is not again
 
 
 @pytest.mark.parametrize(("unsure", "exact"), [(frozenset(), True), (frozenset({"g"}), False)])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sparkmirror.failover.earlier import Earlier
 from sparkmirror.failover.moves import Count, Sight, Standing, count, decide, forgotten, landed
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -327,6 +328,56 @@ def test_a_group_that_was_moved_and_has_an_earlier_commit_goes_back_and_never_fo
     (move,) = decide(with_lost(replace(sight(15, there=there), moved=frozenset({"g"}))))
     (place,) = move.places
     assert (place.offset, place.used) == (offset, used)
+
+
+def had(*offsets: int) -> Earlier:
+    return Earlier(moved=frozenset({"g"}), before={("g", THERE): frozenset(offsets)})
+
+
+@pytest.mark.parametrize(
+    ("there", "before"),
+    [
+        pytest.param(101, (101,), id="it was moved forward"),
+        pytest.param(112, (112,), id="it was set back at the source"),
+        pytest.param(101, (112, 101), id="it was moved twice"),
+        pytest.param(NO_OFFSET, (101,), id="it has nothing any more"),
+        pytest.param(NO_OFFSET, (), id="and had nothing before"),
+    ],
+)
+def test_a_moved_group_that_has_what_it_had_before_is_moved_once_more_and_is_not_exact(there, before):
+    """The target has lost the end of its groups' offsets, or a consumer has committed that very one."""
+    left = Left(offsets={"g": {HERE: 15}})
+    seen = replace(sight(15, there=there), moved=frozenset({"g"}), earlier=had(*before), left=left)
+    (move,) = decide(with_commit(105, 15, seen))
+    (place,) = move.places
+    assert (move.missing, move.again) == ({THERE: Committed(105, "note")}, [("g", THERE, there)])
+    assert (place.exact, place.used, place.text) == (
+        False,
+        False,
+        "the record itself, once more: it had what it had before it was moved, or nothing",
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "earlier"),
+    [
+        pytest.param(102, had(101), id="another offset is a consumer's"),
+        pytest.param(101, Earlier(), id="an earlier operation has moved it"),
+        pytest.param(105, had(105, 101), id="it is where it is to be"),
+    ],
+)
+def test_any_other_offset_of_a_moved_group_is_its_consumers(there, earlier):
+    seen = replace(sight(15, there=there), moved=frozenset({"g"}), earlier=earlier)
+    (move,) = decide(with_commit(105, 15, seen))
+    assert (move.missing, move.again, move.places[0].offset, move.places[0].exact) == ({}, [], there, True)
+
+
+def test_what_was_moved_once_more_is_not_exact_afterwards_either():
+    again = replace(had(101), again={("g", THERE): frozenset({101})})
+    seen = replace(sight(15, there=105), moved=frozenset({"g"}), earlier=again)
+    (move,) = decide(with_commit(105, 15, seen))
+    assert (move.missing, move.again, move.places[0].offset, move.places[0].exact) == ({}, [], 105, False)
+    assert "once more" in move.places[0].text
 
 
 def test_a_group_that_was_left_further_is_told_as_such_again():

@@ -28,6 +28,7 @@ from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, divergence, doubt, fence, homeward, look, moves, plan, unbrought
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.divergence import Divergent
+from sparkmirror.failover.earlier import earlier_in, told_of_again
 from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
@@ -285,6 +286,7 @@ class Failback:
             decided,
             (
                 *again,
+                *told_of_again(earlier_in(operation), there),
                 *Comparison.of(operation.facts).troubles(here, there),
                 *(
                     f"group {move.group} at {place.partition}: {place.text} (at {place.offset})"
@@ -304,13 +306,19 @@ class Failback:
     def _again_where_that_has_changed(self, operation: Operation) -> Iterator[str]:
         """Moves groups again if they stand where they would not be put now; gives what to say of it.
 
-        The cluster may have lost what was brought there, and the flow back may have brought it again by now.
+        The cluster may have lost what was brought there, and the flow back may have brought it again by now. Of groups
+        that have what they had before they were moved, the operation's record tells.
         """
-        changed = [move.group for move in self._decided(operation, settled=True) if move.missing]
+        decided = [move for move in self._decided(operation, settled=True) if move.missing]
+        changed = [move.group for move in decided if not move.again]
         if lost := self._lost_brought():
             why = f"{operation.source} has lost {lost[0].copy} from offset {lost[0].offset} on"
         elif changed:
             why = f"{plan.some(changed)} go on at other offsets"
+        elif decided:
+            self._tell(moves.said_of_again(decided))
+            self._move(operation)
+            return
         else:
             return
         self._tell(f"{why} since groups were moved: they are moved once more")
@@ -465,6 +473,7 @@ def decided(
             there=there_now,
             moved=look.moved_by(operation),
             unsure=look.unsure_in(operation),
+            earlier=earlier_in(operation),
             commits=_committed(back.store.state, there_now.offsets),
             lost={one.copy: one.offset for one in seen.lost},
             stood=_committed(forth.store.state, offsets),

@@ -8,7 +8,8 @@ Invariants: nothing is guessed; a group at the end of a copy goes behind what on
 put aside, since the flow does too; a group that has members there is not touched, nor one that stood here already when
 groups were taken here, and was left alone then: these are two groups of one name. A group goes on where it stands here,
 also where it is further there: that dates from before its consumers came here. But one that this operation has moved
-already, and that has been committed there since, stays. Where the log here has lost copies, a group that may not have
+already, and that has been committed there since, stays, unless it has the very offset that it had before (`earlier`).
+Where the log here has lost copies, a group that may not have
 read them reads them there.
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from sparkmirror.failover.earlier import NOTHING_EARLIER, Earlier
 from sparkmirror.failover.moves import (
     APART,
     GroupMove,
@@ -26,6 +28,7 @@ from sparkmirror.failover.moves import (
     not_there,
     used,
     used_since,
+    with_again,
 )
 from sparkmirror.kafka.groups import Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -84,6 +87,7 @@ class HomewardSight:
         there: how the groups stand there.
         moved: the groups that the operation has moved already.
         unsure: those of them of which nobody knows whether it has.
+        earlier: where they stood before.
         commits: what the flow that goes there has committed there last, as it is on record.
         lost: by partition here, from which offset on its log has lost what had been copied into it.
         settled: whether all groups have been moved: where one stands by the operation's commit, it goes on there, also
@@ -109,6 +113,7 @@ class HomewardSight:
     there: Standing = field(default_factory=Standing)
     moved: frozenset[str] = frozenset()
     unsure: frozenset[str] = frozenset()
+    earlier: Earlier = NOTHING_EARLIER
     commits: Commits = field(default_factory=dict)
     lost: Mapping[TopicPartition, int] = field(default_factory=dict)
     stood: Commits = field(default_factory=dict)
@@ -126,7 +131,10 @@ def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
         GroupMove(
             group=group,
             seen_ms=sight.seen_ms,
-            places=tuple(_with_doubt(sight, _place(sight, group, here)) for here in sorted(sight.offsets[group])),
+            places=tuple(
+                with_again(_with_doubt(sight, _place(sight, group, here)), group, sight.earlier)
+                for here in sorted(sight.offsets[group])
+            ),
             hindrance=sight.there.hindrance(group),
             active=sight.there.is_active(group),
         )
@@ -229,6 +237,8 @@ def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Transla
     commit = sight.commits.get(group, {}).get(found.target)
     if group in sight.apart and found.before not in (NO_OFFSET, None if commit is None else commit.downstream):
         return replace(found, offset=found.before, used=True, text=APART)
+    if sight.earlier.is_back(group, found.target, found.before, placed.offset, commit):
+        return replace(placed, again=True)
     if group in sight.moved and used_since(found.before, placed.offset, commit):
         return used(found, sure=group not in sight.unsure)
     if sight.settled and commit is not None and found.before < placed.offset:

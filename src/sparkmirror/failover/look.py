@@ -22,6 +22,7 @@ from sparkmirror.duties.upstream_offsets import upstream_on_record
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover.changes import Changes
+from sparkmirror.failover.earlier import earlier_in
 from sparkmirror.failover.moves import Sight, Standing
 from sparkmirror.failover.states import MOVED, MOVED_BEFORE, TORN, UNSETTLED, UNSURE
 from sparkmirror.kafka import admin
@@ -377,6 +378,7 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         outdated=_outdated(state),
         unsettled=unsettled_in(operation),
         unsure=unsure_in(operation),
+        earlier=earlier_in(operation),
     )
 
 

@@ -3,9 +3,9 @@
 Invariants: nothing is guessed: a place without a translation is left out with the reason; a group that has members on
 the target is not touched; an offset on the target goes back only if the flow itself has committed it last
 (`offsets.group_commits`). One that is further by another's commit stays, since a consumer may have read there, and is
-never told as exact; where others have set a group back or gone on since it was moved, it stays too. So does a group
-that an earlier operation has taken to the target and that has not been used on the source since
-(`offsets.left_offsets`).
+never told as exact; where others have set a group back or gone on since it was moved, it stays too, unless it has the
+very offset that it had before (`earlier`). So does a group that an earlier operation has taken to the target and that
+has not been used on the source since (`offsets.left_offsets`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from sparkmirror.failover.earlier import NOTHING_EARLIER, Earlier, Row
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits, Verdict, judge
@@ -90,6 +91,7 @@ class Sight:
         recreated: source topics that were deleted and created again since they were copied.
         copy_recreated: source partitions of which the copy was: nothing of what was copied lies there.
         parted: where logs of the source part from what was copied of them.
+        earlier: where groups stood that the operation itself has moved.
         unsure: groups of which nobody knows whether the operation has moved them; `moved` has them too.
         unsettled: source partitions of which more may have been copied than is on record, since the target's log could
             not be read.
@@ -116,6 +118,7 @@ class Sight:
     absent: frozenset[TopicPartition] = frozenset()
     unsettled: frozenset[TopicPartition] = frozenset()
     unsure: frozenset[str] = frozenset()
+    earlier: Earlier = NOTHING_EARLIER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +140,7 @@ class MovedPlace:
         skipped: offsets that the group has not read and that the target does not have, so many at most: they were never
             copied, or are gone there.
         absent: whether the target's partition does not exist, so that nothing can be committed for it.
+        again: whether the operation has moved the group, and it has what it had before that again, or nothing.
         text: what lies at the offset, or why there is none.
     """
 
@@ -151,6 +155,7 @@ class MovedPlace:
     used: bool = False
     skipped: int = 0
     absent: bool = False
+    again: bool = False
     text: str = ""
 
 
@@ -224,6 +229,18 @@ class GroupMove:
     def void(self) -> list[tuple[str, TopicPartition]]:
         """Where a commit of the flow's that is on record is not what the target has: others have committed since."""
         return [(self.group, place.target) for place in self.further if place.target is not None]
+
+    @property
+    def changed(self) -> list[Row]:
+        """Where it gets another offset than the one that it has, and that one."""
+        missing, found = self.missing, self.found
+        return [(self.group, place, has.offset) for place, has in found.items() if place in missing]
+
+    @property
+    def again(self) -> list[Row]:
+        """Where it is moved once more, and what it has there."""
+        places = () if self.hindrance else self.places
+        return [(self.group, p.target, p.before) for p in places if p.target is not None and p.again]
 
     @property
     def is_there(self) -> bool:
@@ -317,7 +334,10 @@ def decide(sight: Sight) -> tuple[GroupMove, ...]:
         GroupMove(
             group=group,
             seen_ms=sight.seen_ms[group],
-            places=tuple(_place(sight, group, partition) for partition in sorted(sight.offsets[group])),
+            places=tuple(
+                with_again(_place(sight, group, partition), group, sight.earlier)
+                for partition in sorted(sight.offsets[group])
+            ),
             hindrance=sight.there.hindrance(group),
             active=sight.there.is_active(group),
         )
@@ -431,6 +451,10 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     here = sight.upstream.get(group, {}).get(found.partition)
     if here is not None and here.placed and found.before != NO_OFFSET:
         return replace(found, offset=found.before, ahead=0, exact=True, skipped=0, used=True, text=LIVES_THERE)
+    skipped = found.skipped + there.offset - result.offset
+    placed_there = replace(found, offset=there.offset, skipped=skipped, text=there.place.value + not_there(skipped))
+    if sight.earlier.is_back(group, found.target, found.before, there.offset, commit):
+        return replace(placed_there, again=True)
     placed = found.before < there.offset or commit is not None  # what was left further has no commit of the flow's
     if group in sight.moved and placed and used_since(found.before, there.offset, commit):
         return used(replace(found, skipped=0), sure=group not in sight.unsure)
@@ -441,8 +465,7 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     if verdict is Verdict.LEFT:
         return _left(replace(found, skipped=0), found.before - there.offset)
     back = f" (back from {found.before}: {verdict.value})" if verdict.goes_back else ""
-    skipped = found.skipped + there.offset - result.offset
-    return replace(found, offset=there.offset, skipped=skipped, text=there.place.value + not_there(skipped) + back)
+    return replace(placed_there, text=placed_there.text + back)
 
 
 def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
@@ -455,6 +478,7 @@ def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
 LIVES_THERE = "it stands there, and its offset on the source is where the flow back has put it"
 APART = "a group of that name stands there and was not moved: its offset stays"
 USED = "committed there since the group was moved: left there"
+MOVED_AGAIN = "once more: it had what it had before it was moved, or nothing"
 MOVED_OR_NOT = "others have committed there, and whether the group had been moved by then is not known"
 
 
@@ -480,6 +504,19 @@ def used_since(there: int, wanted: int, commit: FlowCommit | None) -> bool:
     if commit is None or there < wanted:
         return commit is None or commit.downstream != there
     return commit.at(there) is None
+
+
+def with_again(place: MovedPlace, group: str, earlier: Earlier) -> MovedPlace:
+    """The same; not exact where it is moved once more, or was: a consumer may have been there meanwhile."""
+    moved = place.target is not None and (group, place.target) in earlier.again
+    if not place.again and (not moved or place.used or place.offset == NO_OFFSET):
+        return place
+    return replace(place, exact=False, text=f"{place.text}, {MOVED_AGAIN}")
+
+
+def said_of_again(decided: Sequence[GroupMove]) -> str:
+    """What is said when groups that were moved are about to be moved once more."""
+    return f"{len(decided)} groups do not have the offsets any more to which they were moved: they are moved once more"
 
 
 def left_out_as_absent(found: MovedPlace, target: TopicPartition) -> MovedPlace:

@@ -22,7 +22,7 @@ from typing import Any
 from sparkmirror.config import FlowConfig
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover.states import Kind, Step, first
+from sparkmirror.failover.states import EARLIER, ENDED, Kind, Step, first
 from sparkmirror.flow.operator import who
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
@@ -111,6 +111,7 @@ class Operator:
         Raises:
             SparkmirrorError: somebody else has the operation, or the target cannot be written to.
         """
+        facts |= {EARLIER: {}} if step in ENDED else {}  # of no use any more, and large
         return self._next(step=step.name, failure="", **({"facts": facts} if facts else {}))
 
     def resume(self) -> Operation:

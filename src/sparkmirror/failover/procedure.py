@@ -28,12 +28,15 @@ from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, fence, look, moves
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
+from sparkmirror.failover.earlier import Row, added, earlier_in, told_of_again, with_before
 from sparkmirror.failover.last_checkpoints import write_last
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.states import (
+    AGAIN,
     APART,
     COMMITTING,
+    EARLIER,
     ENDED,
     FENCE,
     FORGOTTEN,
@@ -472,9 +475,11 @@ class Procedure:
         now = fetch_offsets(self._sides.target, groups, self._timeout_ms).complete()
         taken: dict[str, dict[TopicPartition, FlowCommit]] = {}
         touched, landed = set(), set()
+        had: dict[str, list[Row]] = {}
         for group, topic, number, before, offset, upstream in rows:
             place = TopicPartition(topic, number)
             taken.setdefault(group, {})[place] = FlowCommit(offset, upstream)
+            had.setdefault(group, []).extend([(group, place, before)] * (before != NO_OFFSET))
             has = now.get(group, {}).get(place, Committed(NO_OFFSET)).offset
             touched.update([group] * (has != before))
             landed.update([group] * (has == offset))
@@ -483,7 +488,8 @@ class Procedure:
         self._store.follow()
         self._store.write(*group_commits.records(self._store.state.committed, taken))
         moved = {*taken, *look.moved_by(operation)}
-        self._operator.note(**{MOVED: sorted(moved), UNSURE: sorted(unsure), TRIED: []})
+        earlier = with_before(operation.facts.get(EARLIER, {}), [row for group in sorted(landed) for row in had[group]])
+        self._operator.note(**{MOVED: sorted(moved), UNSURE: sorted(unsure), TRIED: [], EARLIER: earlier})
 
     def commit(self, decide: Callable[[], Sequence[moves.GroupMove]]) -> None:
         """Commits on the target what is not there yet, and puts on record that the flow has done so.
@@ -552,7 +558,7 @@ class Procedure:
         for some in _in_portions(decided):
             now = {move.group: missing for move in some if (missing := move.missing)}
             if now:
-                self._operator.note(**{TRIED: _tried(some)})
+                self._operator.note(**{TRIED: _tried(some)}, **self._again(some))
             there = {move.group: move.found for move in some}
             done = commit_offsets(self._sides.target, now, self._timeout_ms, prove=self._operator.prove, there=there)
             refused |= done.failed
@@ -562,6 +568,14 @@ class Procedure:
             if broken:
                 break
         return refused
+
+    def _again(self, some: Sequence[moves.GroupMove]) -> dict[str, Any]:
+        """What goes on record of groups that are moved once more, before they are."""
+        rows, operation = [row for move in some for row in move.again], self._operator.operation
+        if not rows or operation is None:
+            return {}
+        unsure = look.unsure_in(operation).union(group for group, _, _ in rows)
+        return {AGAIN: added(operation.facts.get(AGAIN, {}), rows), UNSURE: sorted(unsure)}
 
     def _put_on_record(self, decided: Sequence[moves.GroupMove], failed: Mapping[str, Exception]) -> None:
         """What the target has taken, which groups that concerns, and what they leave behind on the source."""
@@ -574,16 +588,28 @@ class Procedure:
         open_ones = {name for name, why in failed.items() if not _is_in_use(why) or getattr(why, "tried", False)}
         operation = self._operator.operation
         tried = [] if operation is None else [row for row in operation.facts.get(TRIED, []) if row[0] in open_ones]
-        self._operator.note(**{MOVED: sorted(moved_so_far), TRIED: tried})
+        kept = {} if operation is None else operation.facts.get(EARLIER, {})
+        earlier = with_before(kept, [row for move in moved for row in move.changed])
+        self._operator.note(**{MOVED: sorted(moved_so_far), TRIED: tried, EARLIER: earlier})
 
     def _verify(self, operation: Operation) -> None:
         """Looks whether every group can start on the target, and whether the source has been left."""
         torn = [*self._again_before_what_was_lost(operation)]
         late = self._late_at_the_source() if operation.kind == Kind.SWITCHOVER.value else ()
         seen = Changes.of(operation.facts).troubles(operation.source, operation.target)
-        decided = self._decided()
+        decided = self._again_where_offsets_are_gone()
+        again = told_of_again(earlier_in(self._operator.operation), operation.target)
         kept = moves.kept(decided, operation.target)
-        self.look_after(decided, (*seen, *self._copies_recreated(), *kept, *torn, *late))
+        self.look_after(decided, (*seen, *self._copies_recreated(), *kept, *torn, *again, *late))
+
+    def _again_where_offsets_are_gone(self) -> tuple[moves.GroupMove, ...]:
+        """Moves groups once more that have what they had before they were moved, or nothing; gives where all go on."""
+        decided = self._decided()
+        if gone := [move for move in decided if move.again and move.missing]:
+            self._tell(moves.said_of_again(gone))
+            self.commit(self._decided)
+            decided = self._decided()
+        return decided
 
     def _again_before_what_was_lost(self, operation: Operation) -> Iterator[str]:
         """Moves groups back that stand in what the target has lost since they were moved; gives what to say of it."""

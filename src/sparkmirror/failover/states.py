@@ -118,7 +118,12 @@ members there or are used by others, or have no translation: two groups of one n
 
 UNSURE = "unsure"
 """The fact that has the groups of which nobody knows whether a command that was broken off has moved them: they have
-neither the offsets that they had before nor those that it was about to commit."""
+neither the offsets that they had before nor those that it was about to commit. Also those of `AGAIN`."""
+
+
+EARLIER, AGAIN = "earlier", "again"
+"""The facts that have where groups stood before they were moved, as long as the operation has not ended, and the places
+that stood there once more, or nowhere, and were moved again; both as ``earlier.Kept``."""
 
 
 FORGOTTEN = "forgotten"
@@ -140,6 +145,10 @@ milliseconds. An operation that is given up must not hide it."""
 LEFT_BEFORE = "left_before"
 """The fact that has the groups that had left something behind when the operation was begun: they stay where they live
 if it is given up."""
+
+BACK = "back"
+"""The fact that has how the flow back stood when the operation was begun, as ``standing.Standing``; [] where nobody
+could tell."""
 
 GIVEN_UP = "given_up"
 """The fact that has the id of the operation whose place this one has taken: a hold of that one is its own."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from sparkmirror.config import FlowConfig, MirrorConfig, Side
 from sparkmirror.duties import topics
@@ -29,8 +29,10 @@ from sparkmirror.failover.living_there import living_there
 from sparkmirror.failover.operator import Operator, operating
 from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out
 from sparkmirror.failover.report import Report
+from sparkmirror.failover.standing import Standing, has_changed, of_row, row_of, standing, told_of_change
 from sparkmirror.failover.states import (
     APART,
+    BACK,
     COMMITTING,
     FENCE,
     GIVEN_UP,
@@ -126,25 +128,6 @@ def prepared(flow: FlowConfig, file: str) -> Iterator[Desk]:
         yield Desk(sides, file)
 
 
-class _Standing(NamedTuple):
-    """What a plan is made from: which operation was the newest, how far it was, and what stops the flow."""
-
-    operation: str
-    number: int
-    held_by: str
-    held_ms: int
-
-
-def _standing(state: JournalState) -> _Standing:
-    newest, held = state.ledger.operation, state.held
-    return _Standing(
-        operation="" if newest is None else newest.id,
-        number=0 if newest is None else newest.number,
-        held_by="" if held is None else held.operation,
-        held_ms=0 if held is None else held.time_ms,
-    )
-
-
 class Desk:
     """Plans and carries out the operations of one flow; made by `prepared`.
 
@@ -158,7 +141,8 @@ class Desk:
         self._sides = sides
         self._store: Store = sides.store
         self._file = file
-        self._planned: _Standing | None = None
+        self._planned: Standing | None = None
+        self._planned_back: Standing | None = None
 
     @property
     def unfinished(self) -> Operation | None:
@@ -177,12 +161,13 @@ class Desk:
             SparkmirrorError: the target cannot be asked.
         """
         flow, unfinished = self._sides.flow, self.unfinished
-        self._planned = _standing(self._store.state)
+        self._planned = standing(self._store.state)
         with ThreadPoolExecutor(1) as beside:  # a source that is gone is waited for; the target is read meanwhile
             asked = beside.submit(_ask_the_source, self._sides)
             maps = KnownMaps(self._sides)
             sight = look.sight(self._sides, maps)
             source, back = asked.result()
+        self._planned_back = None if back is None else standing(back)
         if moved := _moved_back(self._store.state, back):
             sight = look.sight(self._sides, maps, back=moved)
         self._store.follow()  # what was copied up to the ends that were asked for is not missing
@@ -227,16 +212,18 @@ class Desk:
         with operating(self._sides.flow, self._store, tell) as operator:
             self._check_clusters()
             unfinished, given_up = self.unfinished, dict[str, Any]()
-            self._check_as_planned()
+            back = self._record_of_back() if answers or self._planned_back is not None else None
+            self._check_as_planned(back)
             if unfinished is not None and gives_up(unfinished, kind, answers=answers):
                 given_up, unfinished = self._give_up(operator, unfinished, tell), None
             if unfinished is not None and unfinished.kind != kind.value:
                 raise SparkmirrorError(self._told_of(unfinished))
             if unfinished is None:
                 facts = options.facts | {"answers": answers} | given_up | self._inherited_fence(kind)
-                back = _moved_back(self._store.state, self._record_of_back() if answers else None)
-                moved = sorted(look.moved_while_held(self._store.state, back=back))
-                gone, left = came_back(self._store.state.left, back), self._store.state.left.items()
+                facts[BACK] = row_of(self._planned_back if back is None else standing(back))
+                moved_back = _moved_back(self._store.state, back if answers else None)
+                moved = sorted(look.moved_while_held(self._store.state, back=moved_back))
+                gone, left = came_back(self._store.state.left, moved_back), self._store.state.left.items()
                 newest = self._store.state.ledger.operation
                 before = ended_before(newest)
                 before[APART] = newest.facts.get(APART, []) if newest and self._store.state.held else []
@@ -250,7 +237,32 @@ class Desk:
                     operator.note(answers=True)  # it may not have when the operation was begun
                 if options.directory:
                     operator.note(directory=options.directory)  # of this machine, which may be another one
-            return self.report(carry_out(operator, self._steps(operator, tell), tell))
+            return self.report(carry_out(operator, self._checked(self._steps(operator, tell)), tell))
+
+    def _checked(self, do: Callable[[Step, Operation], None]) -> Callable[[Step, Operation], None]:
+        """The same; before the first group is moved it is seen that no operation of the flow back has come between."""
+
+        def checks_and_does(step: Step, operation: Operation) -> None:
+            if step is Step.MOVING and not operation.facts.get(COMMITTING):
+                self._check_back_as_begun(operation)
+            do(step, operation)
+
+        return checks_and_does
+
+    def _check_back_as_begun(self, operation: Operation) -> None:
+        """Sees that no other operator has gone the other way since the operation was begun.
+
+        Raises:
+            SparkmirrorError: one has.
+        """
+        before = of_row(operation.facts.get(BACK, ()))
+        back = None if before is None else self._record_of_back()
+        if back is not None and has_changed(before, back):
+            said = told_of_change(str(self._sides.flow.name.back), back, f"{operation.id} was begun")
+            raise SparkmirrorError(
+                f"{said}. No group was moved: take this operation back with --abandon, and plan it again if it is "
+                "still wanted"
+            )
 
     def is_planned(self, kind: Kind) -> bool:
         """Whether there is something to consent to: an operation is begun, or goes on in a world that may be another.
@@ -306,22 +318,23 @@ class Desk:
     def _check_clusters(self) -> None:
         """Sees that the clusters are those that the operation is about."""
 
-    def _check_as_planned(self) -> None:
-        """Sees that no other operator has done anything since the plan was made.
+    def _check_as_planned(self, back: JournalState | None) -> None:
+        """Sees that no other operator has done anything since the plan was made, neither way.
+
+        Args:
+            back: what is on record of the flow the other way, where it can be read.
 
         Raises:
             SparkmirrorError: one has.
         """
-        state = self._store.state
-        if self._planned in (None, _standing(state)):
-            return
-        newest = state.ledger.operation
-        done = "" if newest is None else f", the newest is {newest.id} by {newest.by} ({Step[newest.step].value})"
-        held = "released" if state.held is None else f"stopped by {state.held.reason}"
-        raise SparkmirrorError(
-            f"{self._sides.flow.name}: an operation has gone on since this plan was made{done}; the flow is {held} "
-            "now. Nothing was done: run the command again, and look at the new plan"
-        )
+        name = self._sides.flow.name
+        for flow, before, now in (
+            (name, self._planned, self._store.state),
+            (name.back, self._planned_back, back),
+        ):
+            if now is not None and has_changed(before, now):
+                said = told_of_change(str(flow), now, "this plan was made")
+                raise SparkmirrorError(f"{said}. Nothing was done: run the command again, and look at the new plan")
 
     def abandon(self, tell: Tell, *, force: bool = False) -> Report:
         """Takes an operation back that was interrupted before a group was moved.
@@ -465,7 +478,7 @@ class BackDesk(Desk):
         """
         failback.check_same(self._sides)
         self._store.follow()
-        self._planned = _standing(self._store.state)
+        self._planned = standing(self._store.state)
         assert self._back.store is not None
         self._back.store.follow()
         self._check_not_there()
@@ -569,6 +582,9 @@ class BackDesk(Desk):
         back = self._record_of_back()
         if not is_overtaken(unfinished, back):
             raise SparkmirrorError(why_forward_only(unfinished, back))
+
+    def _check_back_as_begun(self, operation: Operation) -> None:
+        """The step itself looks whether the flow back is stopped, and by whom."""
 
     def _steps(self, operator: Operator, tell: Tell) -> Callable[[Step, Operation], None]:
         return Failback(self._sides, self._back, self._file, operator, tell).do
