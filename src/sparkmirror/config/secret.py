@@ -16,7 +16,7 @@ HIDDEN = "[hidden]"
 _KEY = re.compile(r"[A-Za-z0-9._>\-]{1,400}")
 _BASE_64 = re.compile(r"[A-Za-z0-9]{40}")
 _SECRET_TEXT = re.compile(
-    r"PRIVATE KEY|(?i:password|secret)\s*=|//[^\s/?#@]*@|[^\s:/?#@,{}]+:[^\s:/?#@,{}]+@[^\s/?#@,]"
+    r"PRIVATE KEY|(?i:password|secret)\s*=(?!\s*[\"']?\$\{)|//[^\s/?#@]*@|[^\s:/?#@,{}]+:[^\s:/?#@,{}]+@[^\s/?#@,]"
 )
 
 
