@@ -9,6 +9,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -209,15 +210,14 @@ def test_an_endpoint_that_hangs_costs_the_time_outs_and_no_more():
 @pytest.mark.parametrize("opening", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: "], ids=["body", "header"])
 def test_an_endpoint_that_never_stops_talking_is_left(opening: bytes):
     def talk(server: socket.socket) -> None:
-        while True:
-            try:
+        with suppress(OSError):  # the test has ended
+            while True:
                 peer, _ = server.accept()
-                peer.sendall(opening)
-                while True:
-                    peer.sendall(b" ")
-                    time.sleep(0.02)
-            except OSError:
-                return
+                with peer, suppress(OSError):  # the client has left, and comes again
+                    peer.sendall(opening)
+                    while True:
+                        peer.sendall(b" ")
+                        time.sleep(0.02)
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=talk, args=(server,), daemon=True).start()
