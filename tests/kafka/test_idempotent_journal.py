@@ -166,24 +166,6 @@ def test_what_may_not_be_written_any_more_is_not_sent_again(losing: Losing):
     assert newest(losing) == {"k": "again"}, "it waits for leave until its deadline"
 
 
-def test_what_waits_for_its_connection_leaves_it_only_while_batches_may(losing: Losing):
-    cluster, asked = losing.cluster, [0]
-
-    def allowed() -> bool:
-        asked[0] += 1
-        return False
-
-    cluster.run(losing.append, [("k", "mine")])
-    cluster.batches_only_while(allowed)
-    try:
-        with pytest.raises(LinkError):
-            cluster.run(losing.append, [("k", "late")], 1_500)
-    finally:
-        cluster.batches_only_while(lambda: True)
-    assert asked[0]
-    assert all_values(losing) == ["mine"]
-
-
 def test_a_refusal_for_good_is_raised_and_the_others_go_on(lab_cluster: Callable[[str], Cluster], topic_name: str):
     cluster = lab_cluster("A")
     wanted = NewTopic(name=topic_name, partitions=1, configs=(("max.message.bytes", "1000"),))

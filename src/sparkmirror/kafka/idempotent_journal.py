@@ -118,7 +118,7 @@ class IdempotentJournal(Journal):
 
     Args:
         cluster, topic, partition: as for `Journal`.
-        allowed: asked right before each request; see also `Cluster.batches_only_while`.
+        allowed: asked right before each request.
     """
 
     def __init__(

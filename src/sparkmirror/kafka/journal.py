@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from kafka.protocol.consumer import FetchRequest
+from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
@@ -22,8 +23,7 @@ from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka.cluster import CALL_MS, Cluster
 from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, Advice, advice, broker_error
 from sparkmirror.kafka.metadata import NO_LEADER, describe_topics
-from sparkmirror.kafka.producing import BatchesRequest, Load
-from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.model import Writer
 
 BATCH_BYTES = 900_000
 GZIP = 1
@@ -165,8 +165,7 @@ class Journal:
         self._leader, self._topic_id = leader.node, view.topic_id
 
     async def _produce(self, payload: bytes, attempt_ms: int) -> int:
-        load = Load(TopicPartition(self.topic, self.partition), self._topic_id, memoryview(payload))
-        request = BatchesRequest([load], attempt_ms)  # which leaves only while the cluster's batches may
+        request = _produce_request(self.topic, self._topic_id, self.partition, payload, attempt_ms)
         answer = await self.cluster.exchange(request, self._leader, attempt_ms)
         part = answer.responses[0].partition_responses[0]
         if part.error_code != 0:
@@ -192,6 +191,18 @@ class Journal:
         if part.error_code != 0:
             raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=self.partition)
         return part.records or b"", offset, part.high_watermark
+
+
+def _produce_request(topic: str, topic_id: Any, partition: int, payload: bytes, timeout_ms: int) -> Any:
+    part = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=payload)
+    topics = [ProduceRequest.TopicProduceData(name=topic, topic_id=topic_id, partition_data=[part])]
+    return ProduceRequest(
+        transactional_id=None,
+        acks=-1,
+        timeout_ms=timeout_ms,
+        topic_data=topics,
+        max_version=None if topic_id is not None else 12,
+    )
 
 
 def _fetch_request(topic: str, topic_id: Any, partition: int, offset: int, max_wait_ms: int) -> Any:
