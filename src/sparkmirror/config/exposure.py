@@ -38,7 +38,7 @@ def _connection(security: Security) -> Iterator[tuple[str, str]]:
     """What goes over connections to brokers: the setting, and what is to be known of it."""
     what = _in_clear(security)
     if security.protocol is SecurityProtocol.SASL_PLAINTEXT and what:
-        said = f"the {what} goes over the network unencrypted, and whoever reads it can log in: use SASL_SSL"
+        said = f"the {what} goes over the network unencrypted, and anyone who reads it can log in: use SASL_SSL"
         yield "security.protocol", f"with {security.protocol.value} {said}"
     if security.protocol.tls and not security.verify_hostname:
         yield HOST_NAMES, _unverified("a broker")
@@ -68,6 +68,6 @@ def _endpoint(security: Security) -> Iterator[tuple[str, str]]:
 
 def _unverified(whom: str) -> str:
     return (
-        f"the host name is not checked, so whoever has any certificate of a trusted authority can pass for {whom}: set "
+        f"the host name is not checked, so any holder of a certificate of a trusted authority can pass for {whom}: set "
         f"{HOST_NAMES} to https"
     )

@@ -23,7 +23,7 @@ from sparkmirror.duties.lost_groups import NOT_ASKED, Asked
 from sparkmirror.duties.upstream_offsets import Upstream, UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms, wall_time
-from sparkmirror.kafka.groups import Offsets, fetch_offsets, list_groups
+from sparkmirror.kafka.groups import UNLISTED_MS, Offsets, fetch_offsets, list_groups
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import TopicFilter, group_filter
@@ -35,7 +35,7 @@ from sparkmirror.offsets.translation import exact
 
 NO_UPSTREAM: Upstream = {}
 
-LISTED_MS, UNLISTED_MS = 15_000, 3_000
+LISTED_MS = 15_000
 """So long groups without a coordinator keep others from being put on record: a dead broker's have another by then, or
 are not listed any more."""
 
