@@ -45,7 +45,8 @@ def pytest_configure() -> None:
 class _Dealing(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist is not typed
     """Deals the tests out to three processes, of which two at a time start Spark: a small machine bears no more.
 
-    Tests are dealt file by file; those that run mirrors one by one, where they share nothing that their file makes.
+    Tests are dealt file by file; those that run mirrors one by one, where they share nothing that their file makes. The
+    fault laboratory, with six brokers under load, is always dealt to the same process, so that it never runs twice.
     """
 
     @cached_property
@@ -65,14 +66,19 @@ class _Dealing(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist is not
         return nodeid if alone else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Spark's first and elsewhere none of them; of those what takes minutes, so that nobody waits at the end."""
-        others = [scope for scope in self.workqueue if not self._starts_spark(scope)]
-        sparks = [scope for scope in self.workqueue if scope not in others] if node in self.nodes[:2] else []
-        if not others and not sparks:
+        """Spark's first and elsewhere none of them, so that nobody waits at the end."""
+        place = self.nodes.index(node)
+        others: list[str] = []
+        sparks: list[str] = []
+        chaos: list[str] = []
+        for scope in self.workqueue:
+            kind = others if not self._starts_spark(scope) else chaos if "chaos" in scope else sparks
+            kind.append(scope)
+        mine = {0: [*chaos, *sparks], 1: sparks}.get(place, [])
+        if not others and not mine:
             node.shutdown()
             return
-        first = min(sparks, key=lambda scope: "chaos" not in scope) if sparks else others[0]
-        self.workqueue.move_to_end(first, last=False)
+        self.workqueue.move_to_end(mine[0] if mine else others[0], last=False)
         super()._assign_work_unit(node)
 
 
