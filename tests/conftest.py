@@ -46,7 +46,7 @@ class _Dealing(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist is not
     """Deals the tests out to three processes, of which two at a time start Spark: a small machine bears no more.
 
     Tests are dealt file by file; those that run mirrors one by one, where they share nothing that their file makes. The
-    fault laboratory, with six brokers under load, is always dealt to the same process, so that it never runs twice.
+    fault laboratory, with six brokers under load, comes first and alone: the others start no Spark beside it.
     """
 
     @cached_property
@@ -56,8 +56,16 @@ class _Dealing(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist is not
             path.relative_to(root).as_posix(): path.read_text("utf-8") for path in (root / "tests").rglob("test_*.py")
         }
 
+    @property
+    def _dealt(self) -> Iterator[tuple[str, dict[str, bool]]]:
+        """What processes have been given, and which of its tests have ended."""
+        return ((scope, tests) for work in self.assigned_work.values() for scope, tests in work.items())
+
     def _starts_spark(self, scope: str) -> bool:
         return "mark.spark" in self._texts[scope.partition("::")[0]]
+
+    def _is_chaos(self, scope: str) -> bool:
+        return "chaos" in scope and self._starts_spark(scope)
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
@@ -67,14 +75,11 @@ class _Dealing(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist is not
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Spark's first and elsewhere none of them, so that nobody waits at the end."""
-        place = self.nodes.index(node)
-        others: list[str] = []
-        sparks: list[str] = []
-        chaos: list[str] = []
-        for scope in self.workqueue:
-            kind = others if not self._starts_spark(scope) else chaos if "chaos" in scope else sparks
-            kind.append(scope)
-        mine = {0: [*chaos, *sparks], 1: sparks}.get(place, [])
+        others = [scope for scope in self.workqueue if not self._starts_spark(scope)]
+        chaos = [scope for scope in self.workqueue if self._is_chaos(scope)]
+        sparks = [scope for scope in self.workqueue if scope not in others and scope not in chaos]
+        alone = chaos or any(self._is_chaos(scope) and self._pending_of({scope: tests}) for scope, tests in self._dealt)
+        mine = {0: [*chaos, *sparks], 1: [] if alone else sparks}.get(self.nodes.index(node), [])
         if not others and not mine:
             node.shutdown()
             return

@@ -124,7 +124,7 @@ class Server:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            start_new_session=True,
+            process_group=0,
             env=os.environ | {"PYTHONPATH": path},
         )
         threading.Thread(target=self._listen, args=(process,), daemon=True, name="drivers").start()
@@ -205,7 +205,7 @@ def _die_with_parent() -> None:
 def drive(request: Mapping[str, Any]) -> NoReturn:
     """Becomes a driver: ``sparkmirror`` with the arguments asked for, whose lanes are forked by a daemon."""
     _die_with_parent()
-    os.setsid()
+    os.setpgid(0, 0)
     with Path(request["log"]).open("wb", buffering=0) as log, Path(os.devnull).open("rb") as nothing:
         for source, descriptor in ((nothing, 0), (log, 1), (log, 2)):
             os.dup2(source.fileno(), descriptor)

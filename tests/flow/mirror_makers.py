@@ -55,7 +55,7 @@ class JavaProcess:
         command += ["-cp", f"{mirror_maker_jars()}/*", f"org.apache.kafka.connect.{main}", str(file)]
         with log.open("wb") as out:
             self._watch = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out, start_new_session=True
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out, process_group=0
             )
         assert self._watch.stdout is not None
         with self._watch.stdout as answer:

@@ -52,7 +52,7 @@ class Mirror:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=out,
-                start_new_session=True,  # Ctrl-C is for the owner, which then stops the mirror
+                process_group=0,  # Ctrl-C is for the owner, which then stops the mirror
             )
         self._watch: Process = watch
         assert watch.stdout is not None

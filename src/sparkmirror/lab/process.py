@@ -1,7 +1,8 @@
 """A program that ends with whoever started it: brokers and ZooKeeper, in processes of their own.
 
 Invariants: it runs under watch.py, so it never outlives its owner; after its end it may be begun again, and its log
-goes on where it was.
+goes on where it was. It has a process group and no session of its own: Linux deals out the processor session by session
+(autogroup), and a mirror with twenty workers would get as much as each of six brokers.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Owned:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=self.log.parent,
-                start_new_session=True,  # Ctrl-C is for the owner, which then ends what it has started
+                process_group=0,  # Ctrl-C is for the owner, which then ends what it has started
             )
         assert self._watch.stdout is not None
         with self._watch.stdout as answer:
