@@ -89,6 +89,7 @@ def test_what_speaks_against_it(made: Plan, words: list[str]):
             plan(Kind.SWITCHOVER, replace(IDLE, listed=(GroupListing(name="g", state="Stable"),))),
             "members on the source: g",
         ),
+        (plan(Kind.SWITCHOVER, replace(IDLE, leaderless=3)), "3 partitions of __consumer_offsets have no leader"),
     ],
 )
 def test_what_its_operator_should_know(made: Plan, words: str):

@@ -26,7 +26,7 @@ from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import GONE
-from sparkmirror.kafka.groups import Committed, GroupListing, fetch_known, fetch_offsets, list_groups
+from sparkmirror.kafka.groups import Committed, GroupList, GroupListing, fetch_known, fetch_offsets, list_groups
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
@@ -60,7 +60,7 @@ class GroupLook:
         self._checked = CheckedMaps(sides)
         self._flow_back = FlowBackRecord(sides)
         self._past_markers = PastMarkers(sides)
-        self._listed: dict[str, GroupListing] = {}
+        self._listed = GroupList({})
         self._listed_at: float | None = None
         self._earlier: dict[GroupPlace, Committed] = {}
         self._empty: dict[TopicPartition, int] = {}
@@ -175,7 +175,7 @@ class GroupLook:
         )
         if old:
             self._listed = list_groups(self._sides.source, self._sides.flow.admin_timeout_ms)
-            self._listed_at = time.monotonic()
+            self._listed_at = None if self._listed.leaderless else time.monotonic()
         return self._listed
 
     def _patiently(self, observed: Observed) -> Observed:

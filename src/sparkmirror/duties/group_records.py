@@ -233,12 +233,13 @@ def committed_now(
         sides: the flow and its clusters.
         known: what is on record, by key.
         timeout_ms: of each question.
-        complete: whether each group that is listed has to answer, with what transactions commit for it.
+        complete: whether each group that is listed has to answer, with what transactions commit for it, and none may be
+            missing in the list.
 
     Raises:
-        SparkmirrorError: the source cannot be asked; or a group that is listed, if ``complete``.
+        SparkmirrorError: the source cannot be asked; or not all groups, or one that is listed, if ``complete``.
     """
-    listed = list_groups(sides.source, timeout_ms)
+    listed = list_groups(sides.source, timeout_ms, complete=complete)
     chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
     fetch_ms = timeout_ms if complete else min(timeout_ms, LISTED_MS)
     fetched = fetch_offsets(sides.source, chosen, fetch_ms, stable=complete)

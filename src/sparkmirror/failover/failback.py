@@ -278,7 +278,8 @@ class Failback:
         here, there = self._back.flow.source.alias, operation.source
         again = tuple(self._again_where_that_has_changed(operation))
         operation = self._newest
-        active = sorted(name for name, each in look.chosen_groups(self._back).items() if each.active)
+        groups = look.chosen_groups(self._back, complete=True)
+        active = sorted(name for name, each in groups.items() if each.active)
         decided = self._decided(operation, settled=True)
         # Should the cluster go again before its flow has looked: what is on record of groups is older than all this.
         self._outward.remember_groups()

@@ -27,7 +27,15 @@ from sparkmirror.failover.moves import Sight, Standing
 from sparkmirror.failover.states import MOVED, MOVED_BEFORE, TORN, UNSETTLED, UNSURE
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.groups import Committed, GroupListing, Offsets, fetch_known, fetch_offsets, list_groups
+from sparkmirror.kafka.groups import (
+    Committed,
+    GroupList,
+    GroupListing,
+    Offsets,
+    fetch_known,
+    fetch_offsets,
+    list_groups,
+)
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import group_filter, policy_for
@@ -100,6 +108,7 @@ class SourceState:
         starts: of the same, the oldest offset.
         produced: records that it took between two looks.
         listed: the groups that the flow translates.
+        leaderless: partitions of ``__consumer_offsets`` without a leader, whose groups are not listed.
     """
 
     failure: str = ""
@@ -107,6 +116,7 @@ class SourceState:
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     produced: int = 0
     listed: tuple[GroupListing, ...] = ()
+    leaderless: int = 0
 
     @property
     def answers(self) -> bool:
@@ -221,7 +231,9 @@ def source(sides: Sides, *, homeward: bool = False) -> SourceState:
     except SparkmirrorError as failure:
         return SourceState(failure=str(failure))
     produced = sum(max(0, later[place] - high.get(place, 0)) for place in later)
-    return SourceState(ends=ends, starts=starts, produced=produced, listed=tuple(listed.values()))
+    return SourceState(
+        ends=ends, starts=starts, produced=produced, listed=tuple(listed.values()), leaderless=len(listed.leaderless)
+    )
 
 
 def check_source(sides: Sides) -> None:
@@ -263,18 +275,21 @@ def source_ends(
     return admin.list_offsets(sides.source, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms)
 
 
-def chosen_groups(sides: Sides, timeout_ms: int | None = None) -> dict[str, GroupListing]:
+def chosen_groups(sides: Sides, timeout_ms: int | None = None, *, complete: bool = False) -> GroupList:
     """The source's groups that the flow translates.
 
     Args:
         sides: the flow and its clusters.
         timeout_ms: as the flow is configured without.
+        complete: whether groups without a coordinator, which no broker lists, are a failure.
 
     Raises:
-        SparkmirrorError: the source cannot be asked.
+        SparkmirrorError: the source cannot be asked, or the list is not complete.
     """
-    listed = list_groups(sides.source, sides.flow.admin_timeout_ms if timeout_ms is None else timeout_ms)
-    return {name: listing for name, listing in listed.items() if refusal(sides.flow, listing) is None}
+    timeout_ms = sides.flow.admin_timeout_ms if timeout_ms is None else timeout_ms
+    listed = list_groups(sides.source, timeout_ms, complete=complete)
+    chosen = {name: listing for name, listing in listed.items() if refusal(sides.flow, listing) is None}
+    return GroupList(chosen, listed.leaderless)
 
 
 def offsets_now(
@@ -289,10 +304,10 @@ def offsets_now(
         known: groups that are asked for by name too: while their coordinator is away no broker lists them.
 
     Raises:
-        SparkmirrorError: the source cannot be asked, or a group's offsets cannot be read.
+        SparkmirrorError: the source cannot be asked, a group's offsets cannot be read, or not all groups can be listed.
     """
     timeout_ms = sides.flow.admin_timeout_ms if timeout_ms is None else timeout_ms
-    listed, named = list_groups(sides.source, timeout_ms), group_filter(sides.flow)
+    listed, named = list_groups(sides.source, timeout_ms, complete=True), group_filter(sides.flow)
     chosen = sorted(name for name, listing in listed.items() if refusal(sides.flow, listing) is None)
     hidden = sorted(name for name in known if name not in listed and named.matches(name))
     found = fetch_offsets(sides.source, chosen, timeout_ms, stable=stable).complete()

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from sparkmirror.failover.look import PartitionState, SourceState
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.states import Kind
+from sparkmirror.kafka.groups import OFFSETS_TOPIC
 from sparkmirror.model import NO_OFFSET, FlowName
 from sparkmirror.offsets.orders import HoldOrder
 
@@ -181,6 +182,11 @@ def _warnings(
     members = [listing.name for listing in source.listed if listing.active]
     if members:
         found.append(f"groups have members on the source: {some(members)}")
+    if source.leaderless:
+        found.append(
+            "the source does not list all its groups: "
+            f"{source.leaderless} partitions of {OFFSETS_TOPIC} have no leader (start the brokers that have them)"
+        )
     if paused:
         found.append(f"topics are paused, and lack what came since: {some(paused)}")
     return found

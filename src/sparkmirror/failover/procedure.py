@@ -309,7 +309,9 @@ class Procedure:
         deadline = time.monotonic() + options.timeout_s
         said: list[str] = []
         while True:
-            active = sorted(name for name, each in look.chosen_groups(self._sides).items() if each.active)
+            left_ms = max(look.REACH_MS, int(1000 * (deadline - time.monotonic())))
+            groups = look.chosen_groups(self._sides, min(left_ms, self._timeout_ms), complete=True)
+            active = sorted(name for name, each in groups.items() if each.active)
             if not active:
                 return
             if active != said:
@@ -424,7 +426,8 @@ class Procedure:
         Raises:
             SparkmirrorError: groups have members there again, or it cannot be asked.
         """
-        active = sorted(name for name, each in look.chosen_groups(self._sides).items() if each.active)
+        groups = look.chosen_groups(self._sides, complete=True)
+        active = sorted(name for name, each in groups.items() if each.active)
         if active:
             raise SparkmirrorError(
                 f"{len(active)} groups have members on cluster {self._sides.source.alias} again, {active[0]} among "

@@ -181,7 +181,7 @@ def check_no_workers(flow: FlowConfig, cluster: Cluster, file: str) -> None:
 def _check_no_tasks(flow: FlowConfig, cluster: Cluster, file: str) -> None:
     """Refuses while a worker of any group has tasks of the flow's connector."""
     connector = flow.stored_positions.connector
-    listed = list_groups(cluster, flow.admin_timeout_ms)
+    listed = list_groups(cluster, flow.admin_timeout_ms, complete=True)
     groups = [name for name, one in listed.items() if one.protocol == _CONNECT and one.active]
     found = describe_groups(cluster, groups, flow.admin_timeout_ms).complete()
     for group, members in found.items():

@@ -201,7 +201,9 @@ class Translator:
 
     def _offsets(self, cluster: Cluster, group: str) -> Mapping[TopicPartition, Committed]:
         timeout_ms = self._sides.flow.admin_timeout_ms
-        listing = list_groups(cluster, timeout_ms).get(group)
+        listing = list_groups(cluster, timeout_ms).get(group) or list_groups(cluster, timeout_ms, complete=True).get(
+            group
+        )
         if listing is None:
             raise SparkmirrorError(f"cluster {cluster.alias}: there is no group {group}, or this user may not see it")
         hindrance = untranslatable(listing)

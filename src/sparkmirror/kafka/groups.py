@@ -35,6 +35,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 
 P = TypeVar("P")
 
+COORDINATOR_NOT_AVAILABLE = 15
 UNSTABLE = 88
 """What a broker answers where a transaction that commits offsets of a group is open, to who waits for it."""
 
@@ -55,6 +56,9 @@ FRESH_SECONDS = 3.0
 
 LOOKS, QUICK_SECONDS = 3, 0.5
 """A look that took longer is repeated, without the brokers that it has waited for, so many times at most."""
+
+OFFSETS_TOPIC = "__consumer_offsets"
+"""The leader of a group's partition there is its coordinator, and alone lists it."""
 
 UNLISTED_MS = 3_000
 """So long groups that no broker lists keep others waiting: as a rule they are gone, or have no coordinator."""
@@ -101,6 +105,23 @@ class GroupListing:
     def active(self) -> bool:
         """Whether it has members, as far as it is told."""
         return self.state.lower() not in ("", "empty", "dead")
+
+
+class GroupList(dict[str, GroupListing]):
+    """All groups of a cluster that this user may see, by name.
+
+    Args:
+        groups: by name.
+        leaderless: the partitions of ``__consumer_offsets`` that have no leader, whose groups no broker lists; none
+            where this user may not DESCRIBE the topic.
+
+    Attributes:
+        leaderless: as given.
+    """
+
+    def __init__(self, groups: Mapping[str, GroupListing], leaderless: Sequence[int] = ()) -> None:
+        super().__init__(groups)
+        self.leaderless = leaderless
 
 
 class Committed(NamedTuple):
@@ -157,36 +178,57 @@ class Described(NamedTuple):
         return self.state.lower() == "stable" or not self.active
 
 
-def list_groups(cluster: Cluster, timeout_ms: int = ADMIN_MS) -> dict[str, GroupListing]:
+def list_groups(cluster: Cluster, timeout_ms: int = ADMIN_MS, *, complete: bool = False) -> GroupList:
     """All groups that this user may see, by name.
 
+    Args:
+        cluster: where.
+        timeout_ms: milliseconds until that fails.
+        complete: whether groups that no broker lists, since they have no coordinator, are waited for, and are a failure
+            in the end.
+
     Raises:
-        BrokerError: a broker refuses to list its groups.
+        BrokerError: a broker refuses to list its groups, or the list is not complete.
         LinkError: a broker could not be asked, so that its groups are not known.
     """
 
-    def ask(_one: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, dict[str, GroupListing]]]:
+    def ask(_one: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, GroupList]]:
         attempt_ms = min(deadline.attempt_ms, ATTEMPT_MS)
         found: dict[str, GroupListing] = {}
+        topic = MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)
+        request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False, min_version=4, max_version=8)
         try:  # all of them each time: groups of a broker that has died are with others a little later
-            brokers = cluster.call(MetadataRequest(topics=[], max_version=8), timeout_ms=attempt_ms).brokers
+            metadata = cluster.call(request, timeout_ms=attempt_ms)
         except LinkError as failure:
             yield Answer(key=cluster.alias, link=failure)
             return
-        requests = {broker.node_id: ListGroupsRequest(states_filter=[], types_filter=[]) for broker in brokers}
+        brokers = [broker.node_id for broker in metadata.brokers]
+        requests = {node: ListGroupsRequest(states_filter=[], types_filter=[]) for node in brokers}
         for node, answer in cluster.run(together, cluster, requests, attempt_ms).items():
             if isinstance(answer, LinkError):
                 yield Answer(key=cluster.alias, link=answer)
                 return
             if answer.error_code:
-                yield Answer(key=cluster.alias, code=answer.error_code, message=str(node))
+                yield Answer(key=cluster.alias, code=answer.error_code, message=f"broker {node}")
                 return
             found |= {group.group_id: _listing(group) for group in answer.groups}
-        yield Answer(key=cluster.alias, value=found)
+        partitions = [part for topic in metadata.topics for part in topic.partitions]
+        leaderless = sorted(part.partition_index for part in partitions if part.leader_id not in brokers)
+        if complete and leaderless:
+            yield Answer(key=cluster.alias, code=COORDINATOR_NOT_AVAILABLE, message=", ".join(map(str, leaderless[:5])))
+        else:
+            yield Answer(key=cluster.alias, value=GroupList(found, leaderless))
 
-    def explain(_key: str, code: int, node: str) -> BrokerError:
+    def explain(_key: str, code: int, what: str) -> BrokerError:
+        if code == COORDINATOR_NOT_AVAILABLE and not what.startswith("broker "):
+            return BrokerError(
+                code=code,
+                name=f"not all groups can be listed: {OFFSETS_TOPIC} has no leader for partitions {what}",
+                cluster=cluster.alias,
+                remedy="start the brokers that have these partitions",
+            )
         remedy = "allow DESCRIBE on the Cluster to this user" if code in (29, 30, 31) else ""
-        name = f"{name_of(code)} for the list of groups of broker {node}"
+        name = f"{name_of(code)} for the list of groups of {what}"
         return BrokerError(code=code, name=name, cluster=cluster.alias, remedy=remedy)
 
     return repeat([cluster.alias], ask, explain, timeout_ms, cluster.backoff).complete()[cluster.alias]
