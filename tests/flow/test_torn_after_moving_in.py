@@ -78,7 +78,8 @@ def test_the_only_broker_loses_what_mirror_maker_had_copied(cluster_a, topic, tm
         broker.kill()
         cut_log(broker, copy, 60)
         broker.start()
-        assert ends(one, copy) == {0: 60}, "records are really lost"
+        # The marker of a fence may lie behind what is left.
+        until(lambda: ends(one, copy) in ({0: 60}, {0: 61}), "records are really lost", PATIENCE_SECONDS)
         if case == "stopped":
             mirror = Running(file, log=tmp_path / "second.log")
         write(cluster_a, name, records(20, had))

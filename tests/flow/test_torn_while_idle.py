@@ -81,7 +81,7 @@ def test_a_former_leader_that_leads_again_with_less_keeps_nothing_lost(cluster_a
         second.kill()
         third.start()
         elect_the_unclean(three, copy, 3)
-        assert ends(three, copy) == {0: 0}, "records are really lost"
+        until(lambda: ends(three, copy) == {0: 0}, "records are really lost", PATIENCE_SECONDS)
         if kept:
             write(three, copy, OTHERS)
         second.start()
@@ -189,7 +189,7 @@ def test_the_only_broker_loses_what_was_not_flushed_of_a_partition_that_an_opera
             broker.kill()
             cut_log(broker, copy, 50)
             broker.start()
-            assert ends(one, copy) == {0: 50}, "records are really lost"
+            until(lambda: ends(one, copy) == {0: 50}, "records are really lost", PATIENCE_SECONDS)
             write(cluster_a, name, records(5, 100))
             # What was left out is behind the loss, and so in the way again.
             until(lambda: mirrored(one, copy) == records(100), "what was lost is there again", PATIENCE_SECONDS)

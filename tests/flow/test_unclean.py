@@ -59,7 +59,7 @@ def test_lost_records_and_lost_rights_are_told_of_and_heal_without_a_restart(clu
         cluster.brokers[1].kill()
         cluster.brokers[2].start()
         elect_the_unclean(cluster, torn, 3)
-        assert ends(cluster, torn) == {0: 100}, "records are really lost"
+        until(lambda: ends(cluster, torn) == {0: 100}, "records are really lost", PATIENCE_SECONDS)
         write(cluster, torn, (0,), records(30, 1_000))
 
         holds(torn, [*records(150), *records(30, 1_000)])
