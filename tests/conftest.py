@@ -46,7 +46,7 @@ class _Dealing(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist is not
     """Deals the tests out to three processes, of which two at a time start Spark: a small machine bears no more.
 
     Tests are dealt file by file; those that run mirrors one by one, where they share nothing that their file makes. The
-    fault laboratory, with six brokers under load, comes first and alone: the others start no Spark beside it.
+    fault laboratory, six brokers under load, comes last: nothing else runs then.
     """
 
     @cached_property
@@ -56,16 +56,8 @@ class _Dealing(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist is not
             path.relative_to(root).as_posix(): path.read_text("utf-8") for path in (root / "tests").rglob("test_*.py")
         }
 
-    @property
-    def _dealt(self) -> Iterator[tuple[str, dict[str, bool]]]:
-        """What processes have been given, and which of its tests have ended."""
-        return ((scope, tests) for work in self.assigned_work.values() for scope, tests in work.items())
-
     def _starts_spark(self, scope: str) -> bool:
         return "mark.spark" in self._texts[scope.partition("::")[0]]
-
-    def _is_chaos(self, scope: str) -> bool:
-        return "chaos" in scope and self._starts_spark(scope)
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
@@ -74,16 +66,17 @@ class _Dealing(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist is not
         return nodeid if alone else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Spark's first and elsewhere none of them, so that nobody waits at the end."""
-        others = [scope for scope in self.workqueue if not self._starts_spark(scope)]
-        chaos = [scope for scope in self.workqueue if self._is_chaos(scope)]
-        sparks = [scope for scope in self.workqueue if scope not in others and scope not in chaos]
-        alone = chaos or any(self._is_chaos(scope) and self._pending_of({scope: tests}) for scope, tests in self._dealt)
-        mine = {0: [*chaos, *sparks], 1: [] if alone else sparks}.get(self.nodes.index(node), [])
-        if not others and not mine:
+        """Spark's first and elsewhere none of them, so that nobody waits at the end; then the others, then chaos."""
+        place = self.nodes.index(node)
+        sparks = [scope for scope in self.workqueue if self._starts_spark(scope)]
+        chaos = [scope for scope in sparks if "chaos" in scope]
+        mine = [scope for scope in sparks if scope not in chaos] if place < 2 else []
+        mine += [scope for scope in self.workqueue if scope not in sparks]
+        mine += chaos if place == 0 else []
+        if not mine:
             node.shutdown()
             return
-        self.workqueue.move_to_end(mine[0] if mine else others[0], last=False)
+        self.workqueue.move_to_end(mine[0], last=False)
         super()._assign_work_unit(node)
 
 

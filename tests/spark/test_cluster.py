@@ -73,6 +73,9 @@ def whole(spark: SparkCluster, events: Path) -> Iterator[Session]:
         # PySpark changes how py4j reads every answer, and cannot do it without its own JVM.
         py4j.java_gateway.get_return_value = py4j.protocol.get_return_value
     assert has_ended(session)
+    # A flow that ends later than its session has nothing to cancel.
+    cancel_flow(session, "run", "a->b")
+    cancel_shift(session, "run", "a->b", "lane-0.0", "it is silent")
     until(lambda: not executors(spark), "the executors end with their application", 60)
 
 

@@ -90,13 +90,15 @@ def cancel_shift(session: SparkSession, run: str, flow: str, shift: str, reason:
         shift: its name.
         reason: for the error that `run_shift` then raises.
     """
-    context: Any = session.sparkContext._jsc.sc()
-    context.cancelJobGroupAndFutureJobs(shift_group(run, flow, shift), reason)
+    context: Any = session.sparkContext._jsc
+    if context is not None:
+        context.sc().cancelJobGroupAndFutureJobs(shift_group(run, flow, shift), reason)
 
 
 def cancel_flow(session: SparkSession, run: str, flow: str) -> None:
-    """Cancels whatever shifts of a flow still run."""
-    session.sparkContext.cancelJobsWithTag(flow_tag(run, flow))
+    """Cancels whatever shifts of a flow still run; none do in a session that was stopped."""
+    if session.sparkContext._jsc is not None:
+        session.sparkContext.cancelJobsWithTag(flow_tag(run, flow))
 
 
 def _copier(settings: bytes, driver: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
