@@ -69,8 +69,18 @@ def test_settings_of_clusters_are_not_written_to_disk_and_modules_of_the_working
 def test_what_the_user_sets_wins_over_our_defaults_and_joins_our_options():
     given = settings(MASTER, "spark.executor.memory=2g", "spark.driver.extraJavaOptions=-Dtheirs=a=b")
     assert given["spark.executor.memory"] == "2g"
-    assert given["spark.driver.extraJavaOptions"] == "-Dours=1 -Dtheirs=a=b"
+    quick = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    assert given["spark.driver.extraJavaOptions"] == f"-Dours=1 {quick} -Dtheirs=a=b"
+    assert given["spark.executor.extraJavaOptions"] == quick
     assert settings()["spark.executor.memory"] == "512m"
+
+
+@pytest.mark.parametrize("role", ["driver", "executor"])
+def test_a_garbage_collector_that_the_user_names_is_the_only_one(role):
+    key = f"spark.{role}.extraJavaOptions"
+    given = settings(MASTER, f"{key}=-Xss2m -XX:+UseG1GC")
+    assert given[key].endswith("-XX:TieredStopAtLevel=1 -Xss2m -XX:+UseG1GC")
+    assert "Serial" not in given[key]
 
 
 @pytest.mark.parametrize("text", ["spark.executor.memory", "=1g", ""])

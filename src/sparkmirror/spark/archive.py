@@ -2,7 +2,7 @@
 
 Starting Spark is loading 15,000 classes; from an archive that takes half of the CPU time. ``make setup`` makes it, and
 ``python -m sparkmirror.spark.archive`` does by hand. It lies in the user's cache under a name that tells Java, PySpark
-and where both are installed; a local session that finds it uses it. Without it everything works, slower.
+and where both are installed; a session that finds it uses it. Without it everything works, slower.
 
 Reference: JEP 350 (dynamic CDS archives).
 """

@@ -34,7 +34,7 @@ def open_session(options: SparkOptions, slots: int, java_options: str | None = N
     Args:
         options: where, and with which settings.
         slots: how many lanes may run at once in this process, overlaps included.
-        java_options: further options of a local JVM; by default those that use the class-data archive, if it is there.
+        java_options: further options of the JVM; by default those that use the class-data archive, if it is there.
 
     Raises:
         JavaError: there is no Java 17 or 21.
@@ -43,7 +43,7 @@ def open_session(options: SparkOptions, slots: int, java_options: str | None = N
     java = set_java_home()
     archive = archive_options(java) if java_options is None else java_options
     place = folder.make(_local_directory(options))
-    settings = session_settings(options, slots, _java_options(options.local, archive, place.path), place.path)
+    settings = session_settings(options, slots, _java_options(archive, place.path), place.path)
     builder: Any = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -118,8 +118,7 @@ def _local_directory(options: SparkOptions) -> Path | None:
     return Path(first) if first else None
 
 
-def _java_options(local: bool, archive: str, files: Path) -> str:
-    """Quiet logs, files in the run's folder; and locally a JVM that starts fast, since it only schedules."""
+def _java_options(archive: str, files: Path) -> str:
+    """Quiet logs, files in the run's folder, and classes from the archive."""
     logs = Path(__file__).with_name("log4j2.properties").as_uri()
-    quiet = f"-Dlog4j2.configurationFile={logs} -Djava.io.tmpdir={files}"
-    return f"{quiet} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 {archive}".rstrip() if local else quiet
+    return f"-Dlog4j2.configurationFile={logs} -Djava.io.tmpdir={files} {archive}".rstrip()

@@ -14,6 +14,7 @@ References: https://spark.apache.org/docs/latest/configuration.html, ``org.apach
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -143,9 +144,19 @@ def session_settings(options: SparkOptions, slots: int, java_options: str, files
     if options.archive is not None:
         settings[ARCHIVES] = f"{options.archive.resolve().as_uri()}#{ENVIRONMENT}"
     settings |= dict(options.conf)
-    given = settings.get("spark.driver.extraJavaOptions", "")
-    settings["spark.driver.extraJavaOptions"] = f"{java_options} {given}".strip()
+    for role, own in (("driver", java_options), ("executor", "")):
+        key = f"spark.{role}.extraJavaOptions"
+        settings[key] = _joined(own, settings.get(key, ""))
     return settings | _OWN | (_OWN_LOCALLY if options.local else {})
+
+
+def _joined(own: str, given: str) -> str:
+    """Options of a JVM that schedules and looks after Python workers, and does not live from what it compiles.
+
+    What the user gives comes last and wins; of two garbage collectors Java takes none.
+    """
+    collector = "" if re.search(r"-XX:\+Use\w+GC\b", given) else "-XX:+UseSerialGC"
+    return " ".join(filter(None, [own, collector, "-XX:TieredStopAtLevel=1", given]))
 
 
 def executors_python(options: SparkOptions, environ: Mapping[str, str] | None = None) -> str:
