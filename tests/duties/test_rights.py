@@ -76,6 +76,7 @@ def test_a_flow_without_duties_needs_what_copying_needs():
 
 
 WRITER_OF = "READ WRITE CREATE"
+COORDINATORS = "DESCRIBE topic __consumer_offsets"
 
 
 @pytest.mark.parametrize(
@@ -102,13 +103,13 @@ WRITER_OF = "READ WRITE CREATE"
         ),
         (
             {"groups": GroupSettings(include=("team-.*",))},
-            {"DESCRIBE group team-…", "READ topic sparkmirror.B.A.internal"},
+            {"DESCRIBE group team-…", "READ topic sparkmirror.B.A.internal", COORDINATORS},
             words(WRITER_OF, "topic A.checkpoints.internal"),
         ),
         (
             {"groups": GroupSettings(checkpoints_enabled=False, sync_enabled=True)},
-            {"DESCRIBE group *", "READ topic sparkmirror.B.A.internal"},
-            {"READ group *"},
+            {"DESCRIBE group *", "READ topic sparkmirror.B.A.internal", COORDINATORS},
+            {"READ group *", COORDINATORS},
         ),
         ({"acls": AclSync()}, {"DESCRIBE cluster kafka-cluster"}, {"ALTER cluster kafka-cluster"}),
         (

@@ -16,6 +16,7 @@ from sparkmirror.config import Drift, FlowConfig, PolicyKind, Side, places_of_of
 from sparkmirror.duties import heartbeats, offset_syncs, topics
 from sparkmirror.duties.reach import ALL, Reach, reach, smallest
 from sparkmirror.kafka.acls import CLUSTER_NAME, Operation, PatternType, ResourceType
+from sparkmirror.kafka.groups import OFFSETS_TOPIC
 from sparkmirror.naming import WRITERS_TOPIC, control_topic, internal_topic, policy_for
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
@@ -27,6 +28,8 @@ DESCRIBE_CONFIGS, ALTER_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CO
 HOMEWARD = "bringing home what others wrote to copies"
 
 BACK = "consumer groups in copies that the flow back made"
+
+COORDINATORS = "seeing that no group is hidden or lost"
 
 _IMPLIED_BY = {DESCRIBE: frozenset({READ, WRITE, DELETE, ALTER}), DESCRIBE_CONFIGS: frozenset({ALTER_CONFIGS})}
 """What Kafka's authorizer takes for granted with other rights (``AuthorizerData``, ``StandardAuthorizerData``)."""
@@ -125,6 +128,7 @@ def _source(flow: FlowConfig) -> Iterator[Right]:
     yield from _allow(TOPIC, writers, "telling batches of other mirrors", READ, DESCRIBE, DESCRIBE_CONFIGS)
     if flow.groups.checkpoints_enabled or flow.groups.sync_enabled:
         yield from _allow(GROUP, reach(flow.groups.include), "consumer groups", DESCRIBE)
+        yield from _allow(TOPIC, [_named(OFFSETS_TOPIC)], COORDINATORS, DESCRIBE)
         yield from _allow(TOPIC, [_named(internal_topic(flow.name.back))], BACK, READ, DESCRIBE)
     if flow.acls.enabled:
         yield from _cluster("ACLs", DESCRIBE)
@@ -159,6 +163,7 @@ def _target(flow: FlowConfig) -> Iterator[Right]:
         yield from _allow(TOPIC, [_named(name)], "checkpoints", READ, WRITE, CREATE, DESCRIBE)
     if flow.groups.sync_enabled:
         yield from _allow(GROUP, reach(flow.groups.include), "group offsets", READ, DESCRIBE)
+        yield from _allow(TOPIC, [_named(OFFSETS_TOPIC)], COORDINATORS, DESCRIBE)
     if flow.acls.enabled:
         yield from _cluster("ACLs", DESCRIBE, ALTER)
 
