@@ -7,7 +7,7 @@ import math
 import pytest
 
 from sparkmirror.config.expressions import _Translation
-from sparkmirror.config.ways import Ways
+from sparkmirror.config.ways import LONGEST, Ways
 
 
 def ways_of(expression: str) -> Ways:
@@ -47,6 +47,14 @@ def test_ways_multiply_behind_each_other_and_add_up_beside_each_other(
     expression: str, factors: tuple[float, ...]
 ) -> None:
     assert ways_of(expression).factors == factors
+
+
+@pytest.mark.parametrize(
+    ("expression", "most", "longest"),
+    [("orders", 1, LONGEST), (".*", 1000, 1000), (".*-.*", 1_000_000, 1000), ("a|b", 1, -1), ("(a+)+", 1e300, -1)],
+)
+def test_the_longest_name_that_has_no_more_ways_is_found(expression: str, most: float, longest: int) -> None:
+    assert ways_of(expression).longest(most) == longest
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from sparkmirror.config.matching import Expression, Item
+from sparkmirror.config.matching import MOST, QUICK, Expression, Item
 from sparkmirror.config.ways import Counting, Ways
 from sparkmirror.errors import ConfigError
 
@@ -138,10 +138,12 @@ def _item(expression: str) -> tuple[Item, bool]:
         dangling = expression.startswith(("*", "+", "?")) or "|*" in expression
         remedy = "these are regular expressions: write .* for any characters" if dangling else ""
         raise _RefusedError(wrong.msg, remedy) from wrong
+    ways = translated.ways()
     item = Item(
         text=expression,
         pattern=pattern,
-        ways=translated.ways(),
+        quick_to=ways.longest(QUICK),
+        possible_to=ways.longest(MOST),
         linear=translated.linear,
         ignores_case="i" in translated.flags,
     )

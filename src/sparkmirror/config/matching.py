@@ -20,8 +20,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sparkmirror.config.ways import Ways
-
 log = logging.getLogger(__name__)
 
 QUICK: Final = 1_000_000
@@ -42,21 +40,23 @@ class Item:
     Attributes:
         text: as it was written.
         pattern: in Python.
-        ways: in how many ways Python may try it.
+        quick_to: the length of names up to which Python takes no time worth speaking of.
+        possible_to: the length up to which it comes to an end in time.
         linear: the same for RE2, not anchored; "" where it cannot be.
         ignores_case: whether a flag says so.
     """
 
     text: str
     pattern: re.Pattern[str]
-    ways: Ways
+    quick_to: int
+    possible_to: int
     linear: str
     ignores_case: bool
 
     @property
     def is_safe(self) -> bool:
         """Whether it can be tried on every topic's name."""
-        return self.ways.of(LONGEST_TOPIC) <= MOST or self._re2_reads_it()
+        return self.possible_to >= LONGEST_TOPIC or self._re2_reads_it()
 
     def _re2_reads_it(self) -> bool:
         import pyarrow as pa
@@ -67,8 +67,8 @@ class Item:
             return False
 
     def is_quick(self, name: str) -> bool:
-        """Whether Python takes no time worth speaking of."""
-        return self.ways.of(len(name)) <= QUICK
+        """Whether it is tried by Python, whatever else could."""
+        return len(name) <= self.quick_to
 
     def answers(self, names: list[str]) -> dict[str, bool | None]:
         """Whether it matches each name as a whole; None where that cannot be told in time."""
@@ -93,7 +93,7 @@ class Item:
         return answers
 
     def _tried_by_python(self, name: str) -> bool | None:
-        if self.ways.of(len(name)) <= MOST:
+        if len(name) <= self.possible_to:
             return self.pattern.fullmatch(name) is not None
         log.warning(
             "the expression %s is not tried on a name of %d characters, which could keep it busy for ever: %s…; the "

@@ -31,6 +31,17 @@ class Ways:
         """How many they are for a name of a length."""
         return sum(factor * float(max(1, length)) ** degree for degree, factor in enumerate(self.factors) if factor)
 
+    def longest(self, most: float) -> int:
+        """The length up to which there are no more than ``most`` of them; -1 where there are more for any name."""
+        low, high = -1, LONGEST
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.of(middle) <= most:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
     def and_then(self, other: Ways) -> Ways:
         """Each of these before each of others."""
         products = [0.0] * max(0, len(self.factors) + len(other.factors) - 1)
@@ -54,6 +65,9 @@ class Ways:
             return ENDLESS
         return reduce(Ways.and_then, [self] * most, choices)
 
+
+LONGEST = 1 << 16
+"""Characters; Kafka's protocol has no longer names."""
 
 _MOST = 64
 """More than any name may have is endless too."""
