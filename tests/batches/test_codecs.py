@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.batches import Codec
-from sparkmirror.batches.codecs import CodecError, compress, decompress
+from sparkmirror.batches.codecs import CodecError, LimitError, compress, decompress
 from tests.batches.building import XERIAL, pack, unpack
+from tests.batches.streams import BLOCK_SUMS, CONTENT_SIZE, CONTENT_SUM, INDEPENDENT, lz4, xxh32
 
 PACKED = [codec for codec in Codec if codec is not Codec.NONE]
 ANY = st.binary(max_size=5000) | st.builds(lambda b, n: b * n, st.binary(max_size=20), st.integers(1, 10_000))
@@ -94,10 +95,40 @@ def test_xerial_streams_may_be_strung_together() -> None:
     assert decompress(Codec.SNAPPY, array(twice)).tobytes() == b"one two"
 
 
-@pytest.mark.parametrize("tail", [struct.pack(">i", 99) + b"ab", struct.pack(">i", -1), b"\0\0", struct.pack(">i", 0)])
+@pytest.mark.parametrize("tail", [struct.pack(">i", 99) + b"ab", struct.pack(">i", -1), struct.pack(">i", 0)])
 def test_xerial_blocks_that_lie_are_refused(tail: bytes) -> None:
     with pytest.raises(CodecError, match="damaged"):
         decompress(Codec.SNAPPY, array(XERIAL + tail))
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4])
+def test_the_limit_holds_for_what_bytes_lie_behind(codec: Codec) -> None:
+    data = b"abcd" * 50_000
+    packed = array(pack(codec, data) + b"behind it")
+    assert decompress(codec, packed, len(data)).tobytes() == data
+    tracemalloc.start()
+    with pytest.raises(LimitError, match="more than 100000 bytes") as caught:
+        decompress(codec, packed, 100_000)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * 100_000
+    assert kept < 50_000, f"nothing of it hangs on {caught.value!r}"
+
+
+def test_lz4_frames_are_read_as_java_reads_them() -> None:
+    """With a wrong size and checksum of the content, and bytes behind the end mark; not with a wrong header."""
+    data = b"abcd" * 50_000
+    frame = bytearray(lz4(data, INDEPENDENT | BLOCK_SUMS | CONTENT_SIZE | CONTENT_SUM, step=1000))
+    frame[-1] ^= 1
+    assert decompress(Codec.LZ4, array(bytes(frame) + b"behind it")).tobytes() == data
+    frame[6] ^= 1
+    frame[14] = xxh32(bytes(frame[4:14])) >> 8 & 255
+    assert decompress(Codec.LZ4, array(bytes(frame))).tobytes() == data
+    for at in (14, 40, 900):
+        spoilt = bytearray(frame)
+        spoilt[at] ^= 1
+        with pytest.raises(CodecError, match="lz4 data is damaged"):
+            decompress(Codec.LZ4, array(bytes(spoilt)))
 
 
 def test_lz4_frames_have_independent_blocks() -> None:

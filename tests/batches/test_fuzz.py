@@ -42,7 +42,6 @@ def test_damaged_answers_are_copied_or_refused() -> None:
         "decode",
         "encode",
         "obstacle",
-        "lane",
     }
 
 

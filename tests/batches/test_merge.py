@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,7 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkmirror.batches import Codec, Merged, Run, Stamp, TargetTopic, index, keep, merge, merge_all
+from sparkmirror.batches import DEFAULT_LIMIT, Codec, Merged, Run, Stamp, TargetTopic, index, keep, merge, merge_all
+from sparkmirror.batches.codecs import decompress
+from sparkmirror.batches.index import Bytes
+from sparkmirror.batches.layout import COUNT
 from sparkmirror.errors import BatchError, RecordTooLargeError
 from tests.batches.building import (
     CONTROL,
@@ -258,28 +262,33 @@ def damage(at: int, value: int) -> bytes:
     return sealed(bytes(data))
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        damage(0, 2),  # a length too short for the fields
-        damage(0, 200),  # a length that does not end in time
-        damage(0, 126),  # beyond the batch
-        damage(0, 1),  # below 0
-        damage(0, 18),  # a record more than its fields
-        damage(2, 255),  # a time delta without an end
-        damage(3, 6),  # an offset above the last
-        damage(3, 1),  # below the first
-        damage(12, 0),  # not ascending
-        sealed(one(40) + b"x"),  # something behind the last record
-        sealed(one(40)[:-1]),
-        sealed(one(40)[:61]),
-        sealed(one(40)[:21] + b"\0\1" + one(40)[23:]),  # not gzip at all
-        sealed(one(40)[:23] + b"\0\0\0\1" + one(40)[27:57] + b"\0\0\0\2" + one(40)[61:]),  # one record, not two
-        sealed(one(40)[:23] + b"\x7f\xff\xff\xfe" + one(40)[27:57] + b"\x7f\xff\xff\xff" + one(40)[61:]),
-    ],
+CONTRADICTIONS = (
+    damage(0, 2),  # a length too short for the fields
+    damage(0, 200),  # a length that does not end in time
+    damage(0, 126),  # beyond the batch
+    damage(0, 1),  # below 0
+    damage(0, 18),  # a record more than its fields
+    damage(2, 255),  # a time delta without an end
+    damage(3, 6),  # an offset above the last
+    damage(3, 1),  # below the first
+    damage(12, 0),  # not ascending
+    sealed(one(40) + b"x"),  # something behind the last record
+    sealed(one(40)[:-1]),
+    sealed(one(40)[:61]),
+    sealed(one(40)[:21] + b"\0\1" + one(40)[23:]),  # not gzip at all
+    sealed(one(40)[:23] + b"\0\0\0\1" + one(40)[27:57] + b"\0\0\0\2" + one(40)[61:]),  # one record, not two
+    sealed(one(40)[:23] + b"\x7f\xff\xff\xfe" + one(40)[27:57] + b"\x7f\xff\xff\xff" + one(40)[61:]),
 )
-def test_records_that_contradict_their_header_are_an_error(bad: bytes) -> None:
-    data = index(one(39) + bad)
+
+
+def with_broker_time(batch: bytes) -> bytes:
+    """The batch as if the broker had set its records' time, so that it has to be written anew."""
+    return sealed(batch[:22] + bytes([batch[22] | LOG_APPEND_TIME]) + batch[23:])
+
+
+@pytest.mark.parametrize("bad", CONTRADICTIONS)
+def test_records_that_contradict_their_header_are_an_error_where_they_have_to_be_changed(bad: bytes) -> None:
+    data = index(one(39) + with_broker_time(bad))
     assert data.error is None
     run = Run(indexed=data, kept=keep(data, start_offset=0), first=0, stop=2)
     merging = merge([run], CREATE_TIME, STAMP)
@@ -289,11 +298,58 @@ def test_records_that_contradict_their_header_are_an_error(bad: bytes) -> None:
     assert caught.value.offset == 40
 
 
-def test_a_bomb_is_an_error_at_its_offset() -> None:
-    data = one(3)
-    bomb = sealed(data[:21] + b"\0\4" + data[23:61] + pack(Codec.ZSTD, bytes(1 << 20)))
+@pytest.mark.parametrize("bad", CONTRADICTIONS)
+def test_records_that_contradict_their_header_go_as_they_are_where_nothing_has_to_be_changed(bad: bytes) -> None:
+    """As they would if nothing waited beside them: whether a batch waits alone is a matter of time."""
+    last = 2**40
+    data = one(39) + bad + one(last)
+    made = drain([run_of(data)], CREATE_TIME, 1 << 20)
+    head = run_of(bad).indexed
+    assert [(m.count, m.first_offset, m.last_offset) for m in made] == [
+        (1, 39, 39),
+        (int(head.count[0]), 40, int(head.last_offset[0])),
+        (1, last, last),
+    ]
+    assert bytes(made[1].batch[COUNT:]) == bad[COUNT:]
+    assert made[1].runs.tolist() == [[0], [40]]
+    again = index(made[1].batch)
+    assert again.error is None
+    assert (again.producer_id.tolist(), again.base_sequence.tolist()) == ([77], [STAMP.after(1).sequence])
+    steps = list(merge_all(run_of(data), CREATE_TIME, STAMP))
+    assert [bytes(m.batch) for step in steps for m in step.batches] == [bytes(m.batch) for m in made]
+
+
+def bomb_of(size: int, codec: Codec, offset: int = 3) -> bytes:
+    """A batch whose header tells of one record, and that opens to zeros."""
+    data = one(offset)
+    return sealed(data[:22] + bytes([codec]) + data[23:61] + pack(codec, bytes(size), raw=True))
+
+
+def test_a_bomb_is_an_error_at_its_offset_where_it_has_to_be_opened() -> None:
+    bomb = with_broker_time(bomb_of(1 << 20, Codec.ZSTD))
     with pytest.raises(BatchError, match=r"offset 3: .* more than 100000 bytes"):
         merge([run_of(bomb)], CREATE_TIME, STAMP, decompression_limit=100_000)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+def test_a_bomb_is_opened_no_further_than_there_is_room_for_it(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb, room, opened = bomb_of(16 << 20, codec), 100_000, []
+
+    def counting(codec: Codec, payload: Bytes, limit: int = DEFAULT_LIMIT) -> Bytes:
+        opened.append(limit)
+        return decompress(codec, payload, limit)
+
+    monkeypatch.setattr("sparkmirror.batches.opening.decompress", counting)
+    data = one(2) + bomb + one(4)
+    tracemalloc.start()
+    made = drain([run_of(data)], CREATE_TIME, room)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [(m.first_offset, m.count) for m in made] == [(2, 1), (3, 1), (4, 1)]
+    assert bytes(made[1].batch[COUNT:]) == bomb[COUNT:]
+    assert len(opened) == 2, "behind what lies before it, and first"
+    assert max(opened) <= room
+    assert peak < 8 * room + 3 * len(data)
 
 
 def test_what_compression_makes_larger_than_allowed_travels_as_it_is() -> None:
@@ -321,7 +377,8 @@ def test_all_of_a_run_is_written_anew_step_by_step(batches: list[Written], into:
 
 
 def test_what_was_written_before_a_damaged_batch_is_given() -> None:
-    made = merge_all(run_of(one(38) + one(39) + damage(2, 255) + one(43)), CREATE_TIME, STAMP)
+    bad = with_broker_time(damage(2, 255))
+    made = merge_all(run_of(one(38) + one(39) + bad + one(43)), CREATE_TIME, STAMP)
     first = next(made)
     assert ([m.count for m in first.batches], first.column) == ([2], 2)
     with pytest.raises(BatchError, match="offset 40"):

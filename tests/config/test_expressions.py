@@ -35,7 +35,7 @@ SUBJECTS = (
 def _matched(*expressions: str) -> set[str]:
     pattern = compile_list(expressions, file="mm2.properties", key="topics")
     assert pattern is not None
-    return {subject for subject in SUBJECTS if pattern.fullmatch(subject)}
+    return {subject for subject in SUBJECTS if pattern.matches(subject)}
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_chooses_the_names_that_java_chooses(expressions: tuple[str, ...], expec
 def test_letters_and_digits_are_ascii_as_in_java() -> None:
     pattern = compile_list([r"\w+", r"\d"], file="f", key="topics")
     assert pattern is not None
-    assert not pattern.fullmatch("é")
-    assert not pattern.fullmatch("٣")
+    assert not pattern.matches("é")
+    assert not pattern.matches("٣")
 
 
 def test_an_empty_list_matches_nothing() -> None:

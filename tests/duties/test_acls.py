@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from sparkmirror.config import AclSync, FlowConfig, GroupSettings, PolicyChoice, PolicyKind, load
-from sparkmirror.duties.acl_translation import translate, wanted
-from sparkmirror.duties.acls import ChangeBinding, Note, Observed, TopicAcls, decide
+from sparkmirror.duties.acl_translation import can_come_of, translate, wanted
+from sparkmirror.duties.acls import ChangeBinding, Note, Observed, TopicAcls, _words, decide, observe
 from sparkmirror.duties.duty import Sides, Sign, do_round
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import BrokerError
@@ -31,6 +32,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
 from sparkmirror.lab.cluster import LabCluster, start_all
 from sparkmirror.naming import internal_topic
+from sparkmirror.offsets.duty_records import AclRecord
 from tests.flow.rights import GUARDED
 from tests.flow.running import admin_of, create_topic, until, write_file
 
@@ -134,6 +136,57 @@ def test_prefixes_are_renamed_where_a_copied_topic_has_them(
 def test_groups_that_are_chosen_keep_their_names(flow: FlowConfig, sync: AclSync, source: str, copied: str | None):
     flow = replace(flow, acls=sync, groups=GroupSettings(include=("team-.*",), exclude=(".*x",)))
     assert wanted(flow, parsed(source), ()) == (parsed(copied) if copied else frozenset())
+
+
+@pytest.mark.parametrize(
+    ("policy", "binding", "possible"),
+    [
+        (PolicyChoice(), "ALLOW READ alice topic A.gone", True),
+        (PolicyChoice(), "DENY ALL alice topic A.gone", True),
+        (PolicyChoice(), "DENY READ * topic A.gone", True),
+        (PolicyChoice(), "ALLOW READ alice topic A.B.gone", True),
+        (PolicyChoice(), "ALLOW READ alice topic A.pay*", True),
+        (PolicyChoice(), "ALLOW READ alice topic A.*", True),
+        (PolicyChoice(separator="_"), "ALLOW READ alice topic A_pay*", True),
+        (PolicyChoice(), "ALLOW READ alice group readers", True),
+        (PolicyChoice(), "DENY DESCRIBE alice group read*", True),
+        (IDENTITY, "ALLOW READ alice topic gone", True),
+        (IDENTITY, "ALLOW READ alice topic pay*", True),
+        (PolicyChoice(), "DENY READ alice topic payroll", False),
+        (PolicyChoice(), "ALLOW READ alice topic B.payroll", False),
+        (PolicyChoice(separator="_"), "ALLOW READ alice topic A.payroll", False),
+        (PolicyChoice(), "DENY WRITE * topic A.gone", False),
+        (PolicyChoice(), "ALLOW WRITE alice topic A.gone", False),
+        (PolicyChoice(), "ALLOW ALL alice topic A.gone", False),
+        (PolicyChoice(), "ALLOW READ alice topic *", False),
+        (PolicyChoice(), "ALLOW READ alice topic pay*", False),
+        (PolicyChoice(), "DENY READ alice group *", False),
+        (PolicyChoice(), "DENY DELETE alice group readers", False),
+        (PolicyChoice(), "DENY ALTER alice cluster kafka-cluster", False),
+        (IDENTITY, "DENY READ alice topic *", False),
+        (IDENTITY, "DENY WRITE * topic gone", False),
+    ],
+)
+def test_only_what_a_translation_gives_can_have_come_of_the_source(
+    flow: FlowConfig, policy: PolicyChoice, binding: str, possible: bool
+):
+    assert can_come_of(replace(flow, policy=policy), parse(binding)) is possible
+
+
+def test_what_others_have_put_on_record_is_not_removed(flow: FlowConfig, monkeypatch: pytest.MonkeyPatch):
+    """Whoever writes to the internal topic names bindings there; the flow deletes only what it can have made."""
+    records = [
+        AclRecord(binding=_words(parse(text)), time_ms=1)
+        for text in ("ALLOW READ alice topic A.gone", "DENY READ mallory topic payroll", "DENY WRITE * topic A.orders")
+    ]
+    store = SimpleNamespace(follow=lambda: None, state=SimpleNamespace(acls={str(n): r for n, r in enumerate(records)}))
+    flow = replace(flow, acls=AclSync(remove=True))
+    sides: Any = SimpleNamespace(flow=flow, source=None, target=None, store=store)
+    monkeypatch.setattr("sparkmirror.duties.acls.acls.describe_acls", lambda *_: frozenset())
+    removed, note = decide(observe(sides))
+    assert removed.change.text == "- B: ACL of topic A.gone  ALLOW READ to User:alice from any host"
+    assert isinstance(note, Note)
+    assert note.what == "2 ACLs on record"
 
 
 def test_only_what_the_target_lacks_is_created(flow: FlowConfig):

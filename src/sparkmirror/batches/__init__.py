@@ -12,11 +12,12 @@ The map of the room, in the order in which a batch meets it:
     reencode        one batch written anew: trimmed, closed up, re-timed, recompressed, or split
     sealing         how a new batch ends: compressed, with the writer's header
     opening         a batch's records, whatever they are compressed with and however old they are
-    legacy          messages of magic 0 and 1 as records of magic 2 (``lz4_header``: a defect of their LZ4 frames)
+    legacy          messages of magic 0 and 1 as records of magic 2
     columns         records as an Arrow table: what its columns are
     decode          batches to columns (``decode_parts``: opened and side by side)
     encode          columns to batches (``encode_rows``: every kind of Arrow column as one)
-    codecs          compression in the framings of Kafka's clients (``codec``: their numbers)
+    codecs          compression in the framings of Kafka's clients (``codec``: their numbers, ``lz4_frames``: what Java
+                    passes over in a frame)
 
 The loops are Numba functions in ``kernels``, one file for each of the names above that has some. Each has a
 plain-Python twin in the tests.

@@ -5,22 +5,26 @@ Purpose: all codecs of Kafka in the framings that Java's clients and brokers rea
 Invariants:
     - Decompression never gives more than ``limit`` bytes: output goes into an array of known size, so that a
       decompression bomb ends with an error and not with the machine's memory.
+    - What Java's readers read is read: they pass over bytes behind a gzip member or an LZ4 frame, up to three behind a
+      Snappy block, and the checksum of an LZ4 frame's content. Behind a zstd frame nothing is passed over, as there.
     - What is written here is what Kafka's Java code reads: LZ4 frames have independent blocks (its reader refuses
       linked ones, which most libraries write by default), Snappy has the xerial framing.
 
 References: org.apache.kafka.common.compress (Lz4BlockInputStream, SnappyCompression, ZstdCompression, GzipCompression);
-org.xerial.snappy.SnappyInputStream.
+org.xerial.snappy.SnappyInputStream; java.util.zip.GZIPInputStream (readTrailer).
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Callable
 from typing import Any, Final
 
 import cramjam
 import numpy as np
 
+from sparkmirror.batches import lz4_frames
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.index import Bytes
 
@@ -31,6 +35,9 @@ _XERIAL: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = _XERIAL + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK: Final = 32 * 1024
 _FIRST_GUESS: Final = 64 * 1024
+_GZIP: Final = b"\x1f\x8b\x08"
+_LEAST_GZIP: Final = 18
+"""Bytes of a member's header and trailer: Java does not look for another one in less."""
 _LEVELS: Final = {
     Codec.GZIP: 6,
     Codec.ZSTD: 3,
@@ -41,6 +48,10 @@ _TOO_SMALL: Final = "failed to write whole buffer"
 
 class CodecError(Exception):
     """Compressed bytes that cannot be decompressed; the caller knows the offset and makes a BatchError of it."""
+
+
+class LimitError(CodecError):
+    """There is more in them than was allowed."""
 
 
 def decompress(codec: Codec, payload: Bytes, limit: int = DEFAULT_LIMIT) -> Bytes:
@@ -55,14 +66,42 @@ def decompress(codec: Codec, payload: Bytes, limit: int = DEFAULT_LIMIT) -> Byte
         A new array; the caller owns it.
 
     Raises:
-        CodecError: the bytes are damaged, or there is more in them than the limit.
+        LimitError: there is more in them than the limit.
+        CodecError: the bytes are damaged.
     """
     try:
         if codec is Codec.SNAPPY:
             return _from_snappy(payload, limit)
         return _into_array(_READERS[codec], payload, limit)
     except cramjam.DecompressionError as error:
-        raise CodecError(f"its {codec.name.lower()} data is damaged: {error}") from None
+        reason = f"its {codec.name.lower()} data is damaged: {error}"  # a traceback would keep the bytes of its frames
+    if codec in _LENIENT:
+        try:
+            return _LENIENT[codec](payload, limit)
+        except (cramjam.DecompressionError, zlib.error):
+            pass
+    raise CodecError(reason)
+
+
+def _gzip_members(payload: Bytes, limit: int) -> Bytes:
+    """Whole gzip members, up to bytes that begin none."""
+    parts: list[bytes] = []
+    rest, size = payload.tobytes(), 0
+    while not parts or (len(rest) > _LEAST_GZIP and rest.startswith(_GZIP)):
+        member = zlib.decompressobj(wbits=31)
+        parts.append(member.decompress(rest, limit - size + 1))
+        size += len(parts[-1])
+        if size > limit:
+            parts.clear()  # or the error would keep them, with this frame
+            raise _bomb(limit)
+        if not member.eof:
+            raise zlib.error("the last member is cut off")
+        rest = member.unused_data
+    return np.frombuffer(b"".join(parts), np.uint8)
+
+
+def _lz4_frame(payload: Bytes, limit: int) -> Bytes:
+    return _into_array(cramjam.lz4.decompress_into, lz4_frames.as_java_reads(payload), limit)
 
 
 def _into_array(read: Callable[[Any, Any], int], payload: Bytes, limit: int) -> Bytes:
@@ -80,8 +119,8 @@ def _into_array(read: Callable[[Any, Any], int], payload: Bytes, limit: int) -> 
         size = min(limit, 4 * size)
 
 
-def _bomb(limit: int) -> CodecError:
-    return CodecError(f"it decompresses to more than {limit} bytes, see batch.decompression.max.bytes")
+def _bomb(limit: int) -> LimitError:
+    return LimitError(f"it decompresses to more than {limit} bytes, see batch.decompression.max.bytes")
 
 
 def _from_snappy(payload: Bytes, limit: int) -> Bytes:
@@ -105,7 +144,7 @@ def _snappy_size(block: Bytes) -> int:
 
 def _xerial_blocks(payload: Bytes) -> list[Bytes]:
     blocks, at, stop = [], 0, payload.shape[0]
-    while at < stop:
+    while stop - at >= 4:
         if payload[at : at + 8].tobytes() == _XERIAL:  # streams may be strung together
             at += len(_XERIAL_HEADER)
             continue
@@ -159,6 +198,9 @@ _READERS: Final = {
     Codec.LZ4: cramjam.lz4.decompress_into,
     Codec.ZSTD: cramjam.zstd.decompress_into,
 }
+_LENIENT: Final = {Codec.GZIP: _gzip_members, Codec.LZ4: _lz4_frame}
+"""Slower, for what those refuse and Java reads."""
+
 _WRITERS: Final[dict[Codec, Callable[[Bytes, int], bytes | memoryview]]] = {
     Codec.GZIP: _to_gzip,
     Codec.SNAPPY: _to_snappy,

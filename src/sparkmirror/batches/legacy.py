@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from sparkmirror.batches import layout, lz4_header
+from sparkmirror.batches import layout, lz4_frames
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.codecs import CodecError, decompress
 from sparkmirror.batches.index import Bytes, Indexed, Longs
@@ -102,7 +102,7 @@ def _messages(indexed: Indexed, column: int, limit: int) -> Bytes:
         raise BatchError(offset=offset, reason="the compressed message has no value")
     payload = indexed.data[at : at + length]
     if magic == 0 and codec is Codec.LZ4:
-        payload = lz4_header.mended(payload)
+        payload = lz4_frames.mended(payload)
     try:
         return decompress(codec, payload, limit)
     except CodecError as error:

@@ -9,7 +9,9 @@ Invariants:
     - No batch is larger than the target topic allows.
     - Whole source batches are taken, or one of them becomes several; the caller's place is always between
       two source batches.
-    - A batch that cannot be copied is an error only when nothing lies before it: what does goes first.
+    - A batch that has no ``Need`` is no error, whatever is in it: where it cannot be opened, or has no place beside
+      others, it goes as it is, as if none had waited with it. It is opened no further than there is room for it.
+    - Another one that cannot be copied is an error only when nothing lies before it: what does goes first.
     - ``runs`` says where the source offsets of a new batch's records are not consecutive, for an exact offset map.
 
 References: design section 3; org.apache.kafka.common.record.MemoryRecordsBuilder.
@@ -32,7 +34,7 @@ from sparkmirror.batches.opening import Opened, Opener, codec_of, damaged, is_pl
 from sparkmirror.batches.pass_through import rewrite
 from sparkmirror.batches.reencode import reencode
 from sparkmirror.batches.sealing import Merged, Stamp, new_state, seal
-from sparkmirror.batches.select import Kept, TargetTopic, needs
+from sparkmirror.batches.select import Kept, TargetTopic, need
 from sparkmirror.errors import BatchError
 
 _ALL = 2**62
@@ -88,7 +90,7 @@ def merge(
         The new batches and the place after the last source batch in them.
 
     Raises:
-        BatchError: the first source batch of which a record is left is damaged.
+        BatchError: the first source batch of which a record is left has a ``Need``, and is damaged.
         RecordTooLargeError: it has records that the topic's limit does not allow.
     """
     return _next(runs, target, stamp, batch_size, Opener(decompression_limit), left_out)
@@ -136,38 +138,47 @@ def _next(
     opener: Opener,
     left_out: frozenset[int],
 ) -> Merging:
-    vessel = _Vessel(runs, min(batch_size, target.room), opener)
+    vessel = _Vessel(runs, target, min(batch_size, target.room), opener)
     for i, run in enumerate(runs):
         column, is_full = vessel.pour(run)
         if not is_full:
             continue
         if vessel.records:
-            return Merging(batches=(vessel.finish(target, stamp),), run=i, column=column)
+            return Merging(batches=(vessel.finish(stamp),), run=i, column=column)
+        if not need(run.indexed, run.kept, target, column):
+            return Merging(batches=(_passed(run, column, stamp),), run=i, column=column + 1)
+        if vessel.error is not None:
+            raise vessel.error
         return Merging(batches=_alone(run, column, target, stamp, opener, left_out), run=i, column=column + 1)
-    batches = (vessel.finish(target, stamp),) if vessel.records else ()
+    batches = (vessel.finish(stamp),) if vessel.records else ()
     return Merging(batches=batches, run=len(runs), column=0)
+
+
+def _passed(run: Run, column: int, stamp: Stamp) -> Merged:
+    """One batch as it is."""
+    start, size, first, last, count = run.indexed.table[: rows.COUNT + 1, column].tolist()
+    own = bytearray(run.indexed.data[start : start + size])
+    return Merged(
+        batch=rewrite(own, 0, size, producer_id=stamp.producer_id, epoch=stamp.epoch, sequence=stamp.sequence),
+        count=count,
+        first_offset=first,
+        last_offset=last,
+        max_timestamp=int(run.indexed.table[rows.MAX_TIME, column]),
+        runs=np.array([[0], [first]], np.int64),
+    )
 
 
 def _alone(
     run: Run, column: int, target: TargetTopic, stamp: Stamp, opener: Opener, left_out: frozenset[int]
 ) -> tuple[Merged, ...]:
-    """One batch that has no place beside others: as it is where that is allowed, else written anew."""
-    if needs(run.indexed, run.kept, target)[column]:
-        return reencode(
-            opener.open(run.indexed, column),
-            codec_of(run.indexed, column) if target.codec is None else target.codec,
-            target,
-            stamp,
-            skip_before=run.kept.start_offset,
-            left_out=left_out,
-        )
-    start, size, first, last, count = run.indexed.table[: rows.COUNT + 1, column].tolist()
-    own = bytearray(run.indexed.data[start : start + size])
-    batch = rewrite(own, 0, size, producer_id=stamp.producer_id, epoch=stamp.epoch, sequence=stamp.sequence)
-    newest = int(run.indexed.table[rows.MAX_TIME, column])
-    consecutive = np.array([[0], [first]], np.int64)
-    return (
-        Merged(batch=batch, count=count, first_offset=first, last_offset=last, max_timestamp=newest, runs=consecutive),
+    """One batch that has no place beside others, written anew."""
+    return reencode(
+        opener.open(run.indexed, column),
+        codec_of(run.indexed, column) if target.codec is None else target.codec,
+        target,
+        stamp,
+        skip_before=run.kept.start_offset,
+        left_out=left_out,
     )
 
 
@@ -178,10 +189,15 @@ def _larger(runs: Longs) -> Longs:
 
 
 class _Vessel:
-    """A new batch that many source batches are poured into."""
+    """A new batch that many source batches are poured into.
 
-    def __init__(self, runs: Sequence[Run], room: int, opener: Opener) -> None:
-        self._room, self._opener = room, opener
+    Attributes:
+        error: what is wrong with the first batch that did not go in, or None.
+    """
+
+    def __init__(self, runs: Sequence[Run], target: TargetTopic, room: int, opener: Opener) -> None:
+        self.error: BatchError | None = None
+        self._target, self._room, self._opener = target, room, opener
         needed = layout.HEADER
         for run in runs:
             needed += kernels.measure(run.indexed.table, run.kept.reasons, run.first, run.stop)[0]
@@ -190,7 +206,6 @@ class _Vessel:
         self._out = np.empty(min(room, needed), np.uint8)
         self._state, self._runs = new_state(), np.empty((2, 16), np.int64)
         self._codec = Codec.NONE
-        self._error: BatchError | None = None
 
     @property
     def records(self) -> int:
@@ -203,9 +218,9 @@ class _Vessel:
             column, why = self._pour_some(run, column)
             if why == kernels.MORE_RUNS:
                 self._runs = _larger(self._runs)
-            elif why == kernels.DAMAGED and not self.records:
-                raise self._error or damaged(run.indexed.table, column)
             elif why != kernels.DONE:
+                if why == kernels.DAMAGED and self.error is None:
+                    self.error = damaged(run.indexed.table, column)
                 return column, True
         return run.stop, False
 
@@ -222,7 +237,7 @@ class _Vessel:
                 return self._pour_messages(run, column)
             return self._pour_closed(run, column)
         except BatchError as error:
-            self._error = error
+            self.error = error
             return int(column), kernels.DAMAGED
 
     def _pour_messages(self, run: Run, column: int) -> tuple[int, int]:
@@ -234,7 +249,9 @@ class _Vessel:
 
     def _pour_closed(self, run: Run, column: int) -> tuple[int, int]:
         """Pours a compressed batch, if all of it fits."""
-        opened = self._opener.open(run.indexed, column)
+        opened = self._open(run, column)
+        if opened is None:
+            return column, kernels.FULL
         if len(self._out) < self._room:
             wider, used = np.empty(self._room, np.uint8), int(self._state[kernels.AT])
             wider[:used] = self._out[:used]
@@ -248,6 +265,12 @@ class _Vessel:
             self._codec = codec_of(run.indexed, column)
         return column + 1, why
 
+    def _open(self, run: Run, column: int) -> Opened | None:
+        """Opens a compressed batch; None for one that may go as it is, and is larger than what is left of the room."""
+        if need(run.indexed, run.kept, self._target, column):
+            return self._opener.open(run.indexed, column)
+        return self._opener.open_within(run.indexed, column, self._room - int(self._state[kernels.AT]))
+
     def _pour_opened(self, opened: Opened, skip_before: int) -> tuple[int, int]:
         """Pours records up to the first that does not fit: (its number, why)."""
         source = opened.records, opened.at, opened.table, opened.column
@@ -255,8 +278,9 @@ class _Vessel:
         why, record = kernels.pour_records(*source, skip_before, 0, _ALL, out, len(out), state, runs)
         return int(record), int(why)
 
-    def finish(self, target: TargetTopic, stamp: Stamp) -> Merged:
+    def finish(self, stamp: Stamp) -> Merged:
         """The new batch, ready to be sent."""
+        target = self._target
         codec = self._codec if target.codec is None else target.codec
         made = self._out, self._state, self._runs
         limit, level = target.max_message_bytes, target.levels.get(codec)

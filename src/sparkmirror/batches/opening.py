@@ -14,7 +14,7 @@ import numpy as np
 
 from sparkmirror.batches import layout, legacy
 from sparkmirror.batches.codec import Codec
-from sparkmirror.batches.codecs import CodecError, decompress
+from sparkmirror.batches.codecs import CodecError, LimitError, decompress
 from sparkmirror.batches.index import Bytes, Indexed, Longs
 from sparkmirror.batches.kernels import index as rows
 from sparkmirror.batches.kernels import legacy as kernels
@@ -61,11 +61,36 @@ class Opener:
         Raises:
             BatchError: it cannot be decompressed, or is an old message that contradicts itself.
         """
-        if self._last is not None and self._last[0] is indexed and self._last[1] == column:
-            return self._last[2]
-        opened = open_batch(indexed, column, self._limit)
-        self._last = (indexed, column, opened)
+        opened = self._known(indexed, column)
+        if opened is None:
+            opened = open_batch(indexed, column, self._limit)
+            self._last = (indexed, column, opened)
         return opened
+
+    def open_within(self, indexed: Indexed, column: int, room: int) -> Opened | None:
+        """Opens one compressed batch of magic 2, of which no more than ``room`` bytes are wanted.
+
+        Returns:
+            Its records; None when they have more bytes than that, which are not decompressed, or than the limit.
+
+        Raises:
+            BatchError: it cannot be decompressed.
+        """
+        opened = self._known(indexed, column)
+        if opened is None:
+            try:
+                opened = _decompressed(indexed, column, min(room, self._limit))
+            except LimitError:
+                return None
+            except CodecError as error:
+                raise _closed(indexed, column, error) from error
+            self._last = (indexed, column, opened)
+        return opened if len(opened.records) <= room else None
+
+    def _known(self, indexed: Indexed, column: int) -> Opened | None:
+        if self._last is None or self._last[0] is not indexed or self._last[1] != column:
+            return None
+        return self._last[2]
 
 
 def open_batch(indexed: Indexed, column: int, limit: int) -> Opened:
@@ -82,22 +107,36 @@ def open_batch(indexed: Indexed, column: int, limit: int) -> Opened:
     Raises:
         BatchError: its compressed data is damaged or exceeds the limit, or an old message contradicts itself.
     """
-    codec = codec_of(indexed, column)
     if is_plain_message(indexed, column):
         return _as_records(*legacy.plain(indexed, column, column + 1))
     if indexed.table[rows.MAGIC, column] < 2:
         return _as_records(*legacy.wrapped(indexed, column, limit))
-    start, size = int(indexed.table[rows.START, column]), int(indexed.table[rows.SIZE, column])
-    if codec is Codec.NONE:
+    if codec_of(indexed, column) is Codec.NONE:
+        start, size = int(indexed.table[rows.START, column]), int(indexed.table[rows.SIZE, column])
         return Opened(
             records=indexed.data[: start + size], at=start + layout.HEADER, table=indexed.table, column=column
         )
     try:
-        records = decompress(codec, indexed.data[start + layout.HEADER : start + size], limit)
+        return _decompressed(indexed, column, limit)
     except CodecError as error:
-        offset = int(indexed.table[rows.FIRST, column])
-        raise BatchError(offset=offset, reason=f"the batch cannot be opened: {error}") from error
+        raise _closed(indexed, column, error) from error
+
+
+def _decompressed(indexed: Indexed, column: int, limit: int) -> Opened:
+    """A compressed batch of magic 2.
+
+    Raises:
+        CodecError: it cannot be decompressed, or not within the limit.
+    """
+    start, size = int(indexed.table[rows.START, column]), int(indexed.table[rows.SIZE, column])
+    payload = indexed.data[start + layout.HEADER : start + size]
+    records = decompress(codec_of(indexed, column), payload, limit)
     return Opened(records=records, at=0, table=indexed.table, column=column)
+
+
+def _closed(indexed: Indexed, column: int, error: CodecError) -> BatchError:
+    offset = int(indexed.table[rows.FIRST, column])
+    return BatchError(offset=offset, reason=f"the batch cannot be opened: {error}")
 
 
 def open_messages(indexed: Indexed, kept: Kept, first: int, stop: int, most: int) -> Opened:

@@ -155,13 +155,21 @@ def _by_first_offset(aborted: Sequence[tuple[int, int]]) -> Longs:
 
 def needs(indexed: Indexed, kept: Kept, target: TargetTopic) -> npt.NDArray[np.uint8]:
     """Says for each kept batch what keeps it from passing through; see ``Need``. 0 for batches that are dropped."""
+    return _classified(indexed.table, kept.reasons, kept.start_offset, target)
+
+
+def need(indexed: Indexed, kept: Kept, target: TargetTopic, column: int) -> Need:
+    """What keeps one batch from passing through, as ``needs`` says for all."""
+    one = slice(column, column + 1)
+    table = np.ascontiguousarray(indexed.table[:, one])
+    return Need(int(_classified(table, kept.reasons[one], kept.start_offset, target)[0]))
+
+
+def _classified(
+    table: Longs, reasons: npt.NDArray[np.uint8], start_offset: int, target: TargetTopic
+) -> npt.NDArray[np.uint8]:
     codec = -1 if target.codec is None else int(target.codec)
     codes: npt.NDArray[np.uint8] = kernels.classify(
-        indexed.table,
-        kept.reasons,
-        kept.start_offset,
-        int(target.log_append_time),
-        codec,
-        target.max_message_bytes,
+        table, reasons, start_offset, int(target.log_append_time), codec, target.max_message_bytes
     )
     return codes

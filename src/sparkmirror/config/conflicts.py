@@ -166,6 +166,6 @@ def _chooser(flow: FlowConfig) -> Callable[[str], bool]:
     exclude = compile_list(flow.topics_exclude, file="", key="topics.exclude")
 
     def chooses(topic: str) -> bool:
-        return bool(include and include.fullmatch(topic)) and not (exclude and exclude.fullmatch(topic))
+        return include is not None and include.matches(topic) is True and not (exclude and exclude.matches(topic))
 
     return chooses

@@ -22,6 +22,7 @@ from javaproperties import InvalidUEscapeError, loads
 from sparkmirror.config.entries import Entry, one_of
 from sparkmirror.config.expressions import compile_list
 from sparkmirror.config.files import UnreadableError, read_text
+from sparkmirror.config.matching import Expression
 
 REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 """Groups: provider, path or None, key."""
@@ -174,8 +175,8 @@ def _environment(parameters: Mapping[str, Entry]) -> Lookup:
     return lookup
 
 
-def _variable(name: str, allowed: re.Pattern[str] | None) -> str:
-    if allowed and not allowed.fullmatch(name):
+def _variable(name: str, allowed: Expression | None) -> str:
+    if allowed is not None and not allowed.matches(name):
         raise LookupError(f"allowlist.pattern does not allow the variable {name}")
     if name not in os.environ:
         raise LookupError(f"the environment has no variable {name}")

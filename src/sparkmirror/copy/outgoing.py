@@ -97,7 +97,7 @@ def next_outgoing(
         far: whether the target is; if not, what was held to be small for that reason is looked at again.
 
     Raises:
-        BatchError: the batch at the head cannot be merged; one further behind ends the batch that is made before it.
+        BatchError: the batch at the head has to be changed and cannot be, which no batch of a run has to.
     """
     head = waiting[0]
     if isinstance(head, Outgoing):

@@ -15,7 +15,7 @@ renamed it is ``A.*``, which no topic is called; under identity naming it would 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from sparkmirror.config import FlowConfig, PolicyKind
@@ -29,7 +29,7 @@ from sparkmirror.kafka.acls import (
     Permission,
     ResourceType,
 )
-from sparkmirror.naming import group_filter
+from sparkmirror.naming import group_filter, policy_for
 
 _OF_GROUPS = (Operation.READ, Operation.DESCRIBE)
 
@@ -64,6 +64,33 @@ def translate(flow: FlowConfig, bindings: Iterable[AclBinding]) -> frozenset[Acl
     """What the bindings become on the target, whether or not their topics and groups are chosen."""
     found = (_translated(flow, binding) for binding in bindings)
     return frozenset(binding for binding in found if binding is not None)
+
+
+def can_come_of(flow: FlowConfig, binding: AclBinding) -> bool:
+    """Whether some binding of the source would become this one on the target.
+
+    What cannot, the flow has never made there, whatever its internal topic says.
+    """
+    return binding in translate(flow, _origins(flow, binding))
+
+
+def _origins(flow: FlowConfig, binding: AclBinding) -> Iterator[AclBinding]:
+    """The bindings of the source that could become this one; others too."""
+    yield binding
+    if binding.kind is not ResourceType.TOPIC:
+        return
+    if binding.pattern is PatternType.PREFIXED:
+        if flow.policy.kind is PolicyKind.OWN:
+            return
+        prefix = topics.remote_topic(flow, "")
+        yield replace(binding, name=EVERYTHING, pattern=PatternType.LITERAL)
+        if binding.name.startswith(prefix):
+            yield replace(binding, name=binding.name.removeprefix(prefix))
+        return
+    upstream = policy_for(flow.policy, flow.source.alias).upstream_topic(binding.name)
+    for name in (upstream, topics.copy_of(flow, binding.name)):
+        if name is not None:
+            yield replace(binding, name=name)
 
 
 def is_wide(binding: AclBinding) -> bool:

@@ -2,7 +2,8 @@
 
 Invariants: only what the target lacks is created. Nothing is removed that this flow did not create, by its record in
 the internal topic, and that only where ``sync.topic.acls.remove`` says so and the source, which was asked and did
-answer, has nothing left that the binding comes from; a topic that is no longer chosen is no reason. A cluster without
+answer, has nothing left that the binding comes from; a topic that is no longer chosen is no reason. A binding that no
+binding of the source can become stays, whatever is on record: others may have written there. A cluster without
 an authorizer is told of once.
 
 Reference: MirrorMaker 2's ``MirrorSourceConnector.syncTopicAcls``, which creates all of them anew in each round.
@@ -41,6 +42,7 @@ class Observed:
         chosen: the topics that the flow copies, where the flow copies bindings of prefixes.
         target: the bindings of the target; None where it has no authorizer.
         created: those that this flow created, by its record; empty where nothing is ever removed.
+        foreign: how many more are on record that it cannot have created.
         lacking: SCRAM users of copied bindings that the source knows and the target does not, as far as they tell.
     """
 
@@ -49,6 +51,7 @@ class Observed:
     chosen: tuple[str, ...] = ()
     target: frozenset[AclBinding] | None = frozenset()
     created: frozenset[AclBinding] = frozenset()
+    foreign: int = 0
     lacking: tuple[str, ...] = ()
 
     @property
@@ -178,7 +181,8 @@ def observe(sides: Sides) -> Observed:
         LinkError: one of the clusters cannot be asked.
     """
     flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
-    created = _created(sides)
+    on_record = _on_record(sides)
+    created = frozenset(binding for binding in on_record if acl_translation.can_come_of(flow, binding))
     kinds = [ResourceType.TOPIC]
     if flow.acls.groups or any(binding.kind is ResourceType.GROUP for binding in created):
         kinds.append(ResourceType.GROUP)
@@ -186,7 +190,7 @@ def observe(sides: Sides) -> Observed:
     chosen: tuple[str, ...] = ()
     if source and flow.acls.prefixed and any(acl_translation.is_wide(binding) for binding in source):
         chosen = tuple(topics.wanted(flow, admin.list_topics(sides.source, timeout_ms=timeout_ms)))
-    seen = Observed(flow=flow, source=source, chosen=chosen, created=created)
+    seen = Observed(flow=flow, source=source, chosen=chosen, created=created, foreign=len(on_record) - len(created))
     if not seen.wanted and not (created and source is not None):
         return seen
     target = acls.describe_acls(sides.target, kinds, timeout_ms)
@@ -194,7 +198,7 @@ def observe(sides: Sides) -> Observed:
     return replace(seen, target=target, lacking=lacking)
 
 
-def _created(sides: Sides) -> frozenset[AclBinding]:
+def _on_record(sides: Sides) -> frozenset[AclBinding]:
     if sides.store is None or not sides.flow.acls.remove:
         return frozenset()
     sides.store.follow()
@@ -231,6 +235,13 @@ def _notes(observed: Observed) -> Iterator[Note]:
             cluster=flow.source.alias,
             what="ACLs of * whose names would stay the same",
             detail="are not copied: they would hold for all that the target has besides",
+        )
+    if observed.foreign:
+        yield Note(
+            cluster=flow.target.alias,
+            what=f"{observed.foreign} ACLs on record",
+            detail="cannot have come from this flow, so they are not removed: somebody else has written to its "
+            "internal topic, or the flow had another naming",
         )
     for user in observed.lacking:
         yield Note(

@@ -138,8 +138,9 @@ def original_of(flow: FlowConfig, topic: str) -> str | None:
 
 
 def _decisions(flow: FlowConfig, names: Iterable[str]) -> Iterator[tuple[str, Decision]]:
-    policy, chosen = policy_for(flow.policy, flow.source.alias), topic_filter(flow)
-    return ((name, should_replicate(name, flow, policy, chosen)) for name in sorted(set(names)))
+    policy, chosen, ordered = policy_for(flow.policy, flow.source.alias), topic_filter(flow), sorted(set(names))
+    chosen.learn(ordered)
+    return ((name, should_replicate(name, flow, policy, chosen)) for name in ordered)
 
 
 def targets(flow: FlowConfig, sources: Iterable[str]) -> Iterator[tuple[str, str, str | None]]:

@@ -33,7 +33,7 @@ from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.procedure import LOOK_SECONDS, Options, Procedure
-from sparkmirror.failover.states import APART, COMMITTING, HOME_FENCE, Keep, Step, holders
+from sparkmirror.failover.states import APART, COMMITTING, HOME_FENCE, Keep, Step, file_name, holders
 from sparkmirror.failover.unfinished import is_overtaken, told_of_unfinished, unfinished_of
 from sparkmirror.flow.parting import LostCopies
 from sparkmirror.flow.sides import record
@@ -64,14 +64,24 @@ class Failback:
         file: the configuration file, for messages.
         operator: who has the operation.
         tell: is given what is being done.
+        directory: of exported records.
     """
 
-    def __init__(self, forth: Sides, back: Sides, file: str, operator: Operator, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        forth: Sides,
+        back: Sides,
+        file: str,
+        operator: Operator,
+        tell: Callable[[str], None],
+        directory: str = "",
+    ) -> None:
         assert forth.store is not None  # a flow that was never started has no operation
         self._forth, self._back, self._file = forth, back, file
         self._store: Store = forth.store
         self._operator = operator
         self._tell = tell
+        self._directory = directory
         self._procedure = Procedure(
             back, file, operator, tell, homeward=True, unbegun=lambda: unbrought.unbegun(forth, back)
         )
@@ -196,8 +206,8 @@ class Failback:
             saved = divergence.keep_in_topics(reading, self._back.target, self._back.flow, found, kept, without)
             where = ", ".join(sorted(kept.values()))
         else:
-            directory = Path(facts["directory"])
-            stem = operation.id if part == 1 else f"{operation.id}-{part}"
+            directory, name = Path(self._directory), file_name(operation)
+            stem = name if part == 1 else f"{name}-{part}"
             saved = divergence.export(reading, self._forth.flow, found, directory, stem, without)
             where = str(directory)
         self._tell(f"{saved} records that only {operation.source} has are kept in {where}")
@@ -411,9 +421,9 @@ class Failback:
         rows = operation.facts.get(HOME_FENCE, [])
         if rows:
             flow = self._forth.flow
-            fence.take_down(self._forth.source, fence.rules_of(rows), flow.admin_timeout_ms)
+            done = fence.lift(self._forth.source, rows, flow.admin_timeout_ms)
             self._operator.note(**{HOME_FENCE: []})
-            self._tell(f"writing to {len(rows)} topics is no longer denied on {flow.source.alias}")
+            self._tell(done)
 
 
 def decided(

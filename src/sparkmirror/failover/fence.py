@@ -1,9 +1,12 @@
 """Keeps producers from a source: a rule that denies writing to the topics of a flow, recorded before it is made.
 
 Invariants: only rules that were not there before are made, and only those are taken away again; what cannot be fenced
-is said before anything is done. A topic that no rule is about does not get its first one here: where brokers let
-everybody do everything with such topics (``allow.everyone.if.no.acl.found``), a denial to write would also keep its
-readers out, the flow among them; where they do not, nobody but super users may write there, and those no rule stops.
+is said before anything is done. Whatever the record says, no other rules are taken away than those that are made here:
+who writes to the flow's internal topic must not take away what others have denied.
+
+A topic that no rule is about does not get its first one here: where brokers let everybody do everything with such
+topics (``allow.everyone.if.no.acl.found``), a denial to write would also keep its readers out, the flow among them;
+where they do not, nobody but super users may write there, and those no rule stops.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from sparkmirror.kafka.settings import broker_settings
 Rows = Sequence[Sequence[str]]
 """Bindings as they are kept on record: the words of each."""
 
+_WORDS = 6
 _OPEN = "allow.everyone.if.no.acl.found"
 """A setting of Kafka's authorizers; false unless it is set."""
 
@@ -88,6 +92,20 @@ def take_down(source: Cluster, rules: Sequence[AclBinding], timeout_ms: int) -> 
     delete_acls(source, rules, timeout_ms).complete()
 
 
+def lift(cluster: Cluster, rows: Rows, timeout_ms: int) -> str:
+    """Takes away the rules that are on record; gives what was done, for people.
+
+    Raises:
+        SparkmirrorError: the cluster refuses.
+    """
+    rules = rules_of(rows)
+    if rules:
+        take_down(cluster, rules, timeout_ms)
+    others = len(rows) - len(rules)
+    stay = f"; {others} rules on record are none that an operation makes, and stay as they are" if others else ""
+    return f"writing to {len(rules)} topics is no longer denied on {cluster.alias}{stay}"
+
+
 def rows_of(rules: Iterable[AclBinding]) -> list[list[str]]:
     """For the record."""
     return [
@@ -96,13 +114,16 @@ def rows_of(rules: Iterable[AclBinding]) -> list[list[str]]:
 
 
 def rules_of(rows: Rows) -> tuple[AclBinding, ...]:
-    """From the record."""
-    return tuple(
-        AclBinding(
-            ResourceType[kind], name, PatternType[pattern], principal, host, Operation[operation], Permission.DENY
-        )
-        for kind, name, pattern, principal, host, operation in rows
-    )
+    """From the record: those of the form that is made here, and nothing else."""
+    return tuple(rule for rule in map(_rule, rows) if rule is not None)
+
+
+def _rule(row: object) -> AclBinding | None:
+    """The rule of a row, if it is one that is made here."""
+    if not isinstance(row, list | tuple) or len(row) != _WORDS or not isinstance(row[1], str) or row[1] == EVERYTHING:
+        return None
+    rule = _denial(row[1])
+    return rule if list(row) == rows_of([rule])[0] else None
 
 
 def _denial(topic: str) -> AclBinding:

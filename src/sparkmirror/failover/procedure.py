@@ -100,7 +100,7 @@ class Options:
         idle_s: nothing must be written for so long.
         timeout_s: until a step that waits for others gives up.
         divergent: what becomes of records that only a cluster that came back has, a value of ``states.Keep``.
-        directory: of the report, and of exported records.
+        directory: of the report, and of exported records; of this machine, so it is only put on record for people.
     """
 
     fence: Fence = Fence.IDLE
@@ -124,7 +124,6 @@ class Options:
             idle_s=kept["idle_s"],
             timeout_s=kept["timeout_s"],
             divergent=facts.get("divergent_as", ""),
-            directory=facts.get("directory", ""),
         )
 
 
@@ -762,9 +761,9 @@ class Procedure:
         """
         rows = operation.facts.get(fact, [])
         if rows:
-            fence.take_down(self._sides.source, fence.rules_of(rows), self._timeout_ms)
+            done = fence.lift(self._sides.source, rows, self._timeout_ms)
             self._operator.note(**{fact: []})  # from now on the same rule is somebody else's
-            self._tell(f"writing to {len(rows)} topics is no longer denied on {self._sides.source.alias}")
+            self._tell(done)
 
 
 def carry_out(operator: Operator, do: Callable[[Step, Operation], None], tell: Callable[[str], None]) -> Operation:

@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sparkmirror.config import FlowConfig
+from sparkmirror.failover import fence
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.divergence import kept_as
 from sparkmirror.failover.look import PartitionState
 from sparkmirror.failover.moves import Count, GroupMove, MovedPlace, count
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.plan import some
-from sparkmirror.failover.states import FENCE, FORGOTTEN, UNSETTLED, Keep, Kind, Step, can_be_taken_back
+from sparkmirror.failover.states import FENCE, FORGOTTEN, UNSETTLED, Keep, Kind, Step, can_be_taken_back, file_name
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.ledger import Operation
@@ -59,7 +60,8 @@ class Report:
     def name(self) -> str:
         """Of its files; the report of an operation that was interrupted stays beside that of its end."""
         before = len(self.operation.facts.get(INTERRUPTIONS, []))
-        return f"{self.operation.id}.interrupted-{before + 1}" if self.operation.failure else self.operation.id
+        name = file_name(self.operation)
+        return f"{name}.interrupted-{before + 1}" if self.operation.failure else name
 
     @property
     def missing(self) -> int:
@@ -337,7 +339,7 @@ def _fenced(report: Report) -> list[str]:
 
 def _denied(operation: Operation) -> list[str]:
     """The topics that nobody may write to now."""
-    return sorted({row[1] for row in operation.facts.get(FENCE, [])})
+    return sorted({rule.name for rule in fence.rules_of(operation.facts.get(FENCE, []))})
 
 
 def _steps(operation: Operation) -> list[tuple[str, int, int]]:

@@ -5,6 +5,7 @@ Invariant: a step may be done again from its begin, since whoever takes an opera
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
@@ -152,6 +153,14 @@ could tell."""
 
 GIVEN_UP = "given_up"
 """The fact that has the id of the operation whose place this one has taken: a hold of that one is its own."""
+
+
+_ID = re.compile(r"[a-z]{1,20}-[0-9-]{1,40}")
+
+
+def file_name(operation: Operation) -> str:
+    """What files of an operation are called: its id, unless somebody else has put one on record that is no name."""
+    return operation.id if _ID.fullmatch(operation.id) else "operation-of-others"
 
 
 def holders(operation: Operation) -> tuple[str, ...]:

@@ -237,7 +237,7 @@ class Desk:
                     operator.note(answers=True)  # it may not have when the operation was begun
                 if options.directory:
                     operator.note(directory=options.directory)  # of this machine, which may be another one
-            return self.report(carry_out(operator, self._checked(self._steps(operator, tell)), tell))
+            return self.report(carry_out(operator, self._checked(self._steps(operator, tell, options.directory)), tell))
 
     def _checked(self, do: Callable[[Step, Operation], None]) -> Callable[[Step, Operation], None]:
         """The same; before the first group is moved it is seen that no operation of the flow back has come between."""
@@ -288,9 +288,9 @@ class Desk:
         operator.resume()
         rows = unfinished.facts.get(FENCE, []) if unfinished.kind == Kind.FAILBACK.value else []
         if rows:
-            fence.take_down(self._sides.target, fence.rules_of(rows), self._sides.flow.admin_timeout_ms)
+            done = fence.lift(self._sides.target, rows, self._sides.flow.admin_timeout_ms)
             operator.note(**{FENCE: []})
-            tell(f"writing to {len(rows)} topics is no longer denied on {self._sides.target.alias}")
+            tell(done)
         operator.go_to(Step.ABANDONED)
         tell(said_of_given_up(unfinished))
         before = {HELD_BEFORE: unfinished.facts[HELD_BEFORE]} if HELD_BEFORE in unfinished.facts else {}
@@ -443,7 +443,12 @@ class Desk:
             moves=moves.decide(sight),
         )
 
-    def _steps(self, operator: Operator, tell: Tell) -> Callable[[Step, Operation], None]:
+    def _steps(
+        self,
+        operator: Operator,
+        tell: Tell,
+        directory: str = "",  # noqa: ARG002 - what is put aside is a failback's
+    ) -> Callable[[Step, Operation], None]:
         return Procedure(self._sides, self._file, operator, tell).do
 
     def _inherited_fence(self, kind: Kind) -> dict[str, Any]:
@@ -586,8 +591,8 @@ class BackDesk(Desk):
     def _check_back_as_begun(self, operation: Operation) -> None:
         """The step itself looks whether the flow back is stopped, and by whom."""
 
-    def _steps(self, operator: Operator, tell: Tell) -> Callable[[Step, Operation], None]:
-        return Failback(self._sides, self._back, self._file, operator, tell).do
+    def _steps(self, operator: Operator, tell: Tell, directory: str = "") -> Callable[[Step, Operation], None]:
+        return Failback(self._sides, self._back, self._file, operator, tell, directory).do
 
 
 @contextmanager

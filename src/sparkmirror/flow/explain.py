@@ -141,7 +141,7 @@ def _first(expressions: tuple[str, ...], topic: str) -> str:
     """The first expression of a list that matches."""
     for expression in expressions:
         compiled = compile_list([expression], file="", key="")
-        if compiled is not None and compiled.fullmatch(topic):
+        if compiled is not None and compiled.matches(topic):
             return expression
     return ""
 

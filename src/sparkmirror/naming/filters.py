@@ -1,14 +1,14 @@
 """Which names a configuration means: lists of expressions to include and to exclude.
 
-Invariants: an expression must match the whole name; an exclude wins; an empty list of includes means nothing.
+Invariants: an expression must match the whole name; an exclude wins; an empty list of includes means nothing. A name
+for which an expression has no answer in time (``config.matching``) is not meant: not included, or excluded.
 
 Reference: MirrorMaker 2's ``DefaultTopicFilter``, ``DefaultGroupFilter`` and ``DefaultConfigPropertyFilter``.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.config.expressions import compile_list
@@ -42,15 +42,22 @@ class TopicFilter:
 
     def included(self, name: str) -> bool:
         """Whether the first list names it."""
-        return _whole(self._include, name)
+        return self._include is not None and self._include.matches(name) is True
 
     def excluded(self, name: str) -> bool:
         """Whether the second list names it."""
-        return _whole(self._exclude, name)
+        return self._exclude is not None and self._exclude.matches(name) is not False
 
     def matches(self, name: str) -> bool:
         """Whether it is meant: included and not excluded."""
         return self.included(name) and not self.excluded(name)
+
+    def learn(self, names: Iterable[str]) -> None:
+        """Many names will be asked about: expressions that take long are tried on all of them at once."""
+        names = list(names)
+        for expression in (self._include, self._exclude):
+            if expression is not None:
+                expression.learn(names)
 
 
 class ConfigPropertyFilter:
@@ -65,7 +72,7 @@ class ConfigPropertyFilter:
 
     def matches(self, name: str) -> bool:
         """Whether the property is copied."""
-        return not _whole(self._exclude, name)
+        return self._exclude is None or self._exclude.matches(name) is False
 
 
 def topic_filter(flow: FlowConfig, file: str = "") -> TopicFilter:
@@ -103,7 +110,3 @@ def config_property_filter(flow: FlowConfig, file: str = "") -> ConfigPropertyFi
         ConfigError: an expression cannot be used.
     """
     return ConfigPropertyFilter(flow.config_properties_exclude, file=file or f"flow {flow.name}")
-
-
-def _whole(pattern: re.Pattern[str] | None, name: str) -> bool:
-    return pattern is not None and pattern.fullmatch(name) is not None
