@@ -13,6 +13,8 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -160,12 +162,21 @@ def entries(sound: Iterable[tuple[str | bytes, str | bytes]], count: int) -> Ite
         yield Entry(offset, *text)
 
 
+def assert_typed(record: Any) -> None:
+    """Fields are of the types that they are declared with, so that nobody behind the border has to look."""
+    plain = {"int": int, "str": str, "bool": bool, "float": float}
+    for one in fields(record):
+        if one.type in plain:
+            assert type(getattr(record, one.name)) is plain[str(one.type)], (record, one.name)
+
+
 def test_the_internal_topic_is_read_whatever_it_holds():
     state, taken = JournalState(), 0
     for entry in entries([(one.key, one.value()) for one in OURS], 20_000):
         with suppress(ValueError):
             record = parse(entry.key, entry.value or "")
             if record is not None:
+                assert_typed(record)
                 state.take(record)
                 taken += 1
         if entry.offset % 16 == 0:

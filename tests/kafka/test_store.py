@@ -13,6 +13,7 @@ from sparkmirror.batches import Codec
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.journal import BATCH_BYTES, Pair, entry_of, size_of, split
 from sparkmirror.kafka.store import Store, batches_by_partition
+from sparkmirror.kafka.stored_records import OPENED_BYTES
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.foreign import Flaw
@@ -117,7 +118,7 @@ def test_what_others_wrote_is_passed_over_counted_and_forgotten_with_its_tombsto
 
 def test_a_batch_that_is_none_of_ours_is_passed_over():
     log = Log()
-    log.put("k", bytes(20 << 20), Codec.GZIP)
+    log.put("k", bytes(OPENED_BYTES + 1), Codec.GZIP)
     log.batches.append(
         sealed(Written(records=(Rec(0, 1, b"k"),), base_offset=1, codec=Codec.ZSTD).encode()[:61] + b"x")
     )
@@ -154,8 +155,8 @@ def test_a_position_that_is_written_again_is_sound_again():
 def test_the_tombstone_of_an_overwritten_position_leaves_no_older_one_to_go_on_from():
     """With segments and without progress a partition is taken over from what the target has."""
     log = Log()
-    log.take(OLDER, Segments(partition=HERE, writer=WRITER, sequence=0, source=5), NEWER)
-    log.put(NEWER.key, "x")
+    log.take(OLDER, Segments(partition=HERE, writer=WRITER, sequence=0, source=5))
+    log.put(NEWER.key, "x")  # compaction has taken what it held
     log.put(NEWER.key, None)
     log.store.follow()
     assert (log.store.state.progress, len(log.store.state.maps[HERE])) == ({}, 1)

@@ -38,7 +38,7 @@ def test_every_codec_is_read_without_the_codecs_of_kafka_python(codec: Codec, mo
 def test_a_batch_that_opens_to_more_than_any_of_ours_is_passed_over(codec: Codec):
     bomb = batch(1, bytes(OPENED_BYTES + 1), codec=codec)
     answer = batch(0, b"a") + bomb + batch(2, b"c", codec=Codec.GZIP)
-    assert len(bomb) < 40_000
+    assert len(bomb) < 70_000
     open_records(answer, 0)  # what is imported and loaded on the way is none of its memory
     tracemalloc.start()
     opened = open_records(answer, 0)

@@ -31,6 +31,7 @@ from sparkmirror.events import Kind
 from sparkmirror.kafka.journal import Entry
 from sparkmirror.naming.topics import WRITERS_TOPIC
 from sparkmirror.offsets import json_text
+from sparkmirror.offsets.foreign import Flaw, Foreign
 from sparkmirror.offsets.json_text import count, text, texts
 from sparkmirror.offsets.records import NotOursError
 
@@ -132,6 +133,20 @@ def registrations(entries: Iterable[Entry]) -> list[Registration]:
             known = registration(entry.key, entry.value) if entry.value is not None else None
             if known is not None:
                 found.append(known)
+    return found
+
+
+def foreign_among(entries: Iterable[Entry]) -> Foreign:
+    """What `registrations` passes over, for who tells of it."""
+    found = Foreign()
+    for entry in entries:
+        try:
+            if entry.value is not None:
+                registration(entry.key, entry.value)
+        except NotOursError:
+            found.note(entry.key, entry.offset, Flaw.KEY)
+        except ValueError:
+            found.note(entry.key, entry.offset, Flaw.VALUE)
     return found
 
 

@@ -25,8 +25,9 @@ from sparkmirror.errors import BatchError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OPENED_BYTES = 16 << 20
-"""Of one batch. What we write has 900 KB, unless a single record is larger; a broker takes 8 MiB of it, compressed."""
+OPENED_BYTES = 32 << 20
+"""Of one batch. What we write has 900 KB, unless a single record is larger: what an operation knows of a million
+partitions is one, and a broker takes 8 MiB of it, compressed."""
 
 TAKEN_BYTES = 32 << 20
 CHUNK_BYTES = 4 << 20

@@ -17,6 +17,10 @@ from sparkmirror.model import TopicPartition, Writer
 
 VERSION = 1
 _DECODE = json.JSONDecoder().raw_decode
+_LONG, _MOST_LISTS = 1 << 20, 1 << 20
+"""Characters from which on lists and objects are counted first, and how many there may be: each takes 64 bytes or more,
+for two characters. What we write has one for each partition, at most."""
+
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 LAST_MOMENT = 253_402_214_400_000
@@ -46,8 +50,10 @@ def read(text: str) -> Any:
     """Reads a key or a value, which has no spaces before or behind it.
 
     Raises:
-        ValueError: it is no JSON, or too deep.
+        ValueError: it is no JSON, too deep, or takes far more memory than room.
     """
+    if len(text) > _LONG and text.count("[") + text.count("{") > _MOST_LISTS:
+        raise ValueError("it holds too many lists")
     try:
         value, end = _DECODE(text)
     except RecursionError:
