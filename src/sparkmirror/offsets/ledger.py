@@ -19,6 +19,12 @@ from typing import Any
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.json_text import count, moment, text
 
+KINDS = frozenset({"failover", "switchover", "failback"})
+STEPS = frozenset(
+    "COMPARING SAVING FENCING CATCHING_UP IDLING STOPPING MOVING VERIFYING RELEASING UNDOING DONE ABANDONED".split()
+)
+"""The names in ``failover.states``: a record with another is none of this version."""
+
 OPERATION_KEY = json_text.write(["operation"])
 
 
@@ -152,6 +158,13 @@ def _claim(name: list[Any], data: dict[str, Any]) -> Claim:
     )
 
 
+def _one_of(known: frozenset[str], value: Any) -> str:
+    name = text(value)
+    if name not in known:
+        raise ValueError("an operation of another kind, or at another step")
+    return name
+
+
 def _facts(value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise ValueError("facts are missing")
@@ -164,8 +177,8 @@ def _operation(_name: list[Any], data: dict[str, Any]) -> Operation:
         token=text(data["token"]),
         number=count(data["number"]),
         id=text(data["id"]),
-        kind=text(data["kind"]),
-        step=text(data["step"]),
+        kind=_one_of(KINDS, data["kind"]),
+        step=_one_of(STEPS, data["step"]),
         source=text(data["source"]),
         target=text(data["target"]),
         began_ms=moment(data["began_ms"]),
