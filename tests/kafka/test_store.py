@@ -96,6 +96,9 @@ OTHERS: list[tuple[str | bytes, str | bytes]] = [
     ("7", "7"),
     ("", ""),
     ('["what a later release has"]', "x"),
+    ('["progress", "orders", 7, 4, 9]', '{"v":1}'),
+    ('["held"] ', '{"v":1,"operation":"o","reason":"r","time_ms":1,"by":"me"}'),
+    ('[ "held"]', '{"v":1,"operation":"o","reason":"r","time_ms":1,"by":"me"}'),
 ]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import json_text
-from sparkmirror.offsets.json_text import count, flag, integer, number, rows, text, texts
+from sparkmirror.offsets.json_text import count, flag, number, rows, signed, text, texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def read(told: str) -> Orders:
             share=None if share is None else number(share),
             shares={text(lane): number(some) for lane, some in said["shares"].items()},
             facts={text(topic): _facts(*row) for topic, row in said["facts"].items()},
-            guarded_ms=None if guarded_ms is None else integer(guarded_ms),
+            guarded_ms=None if guarded_ms is None else signed(guarded_ms),
         )
     except json_text.UNREADABLE as failure:
         raise ValueError("no orders") from failure
@@ -83,7 +83,7 @@ def read(told: str) -> Orders:
 
 def _facts(max_message_bytes: Any, log_append_time: Any, codec: Any) -> TargetFacts:
     return TargetFacts(
-        max_message_bytes=count(max_message_bytes),
+        max_message_bytes=signed(max_message_bytes),
         log_append_time=flag(log_append_time),
         codec=text(codec),
     )

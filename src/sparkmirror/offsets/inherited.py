@@ -21,7 +21,7 @@ from typing import Any
 
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import json_text
-from sparkmirror.offsets.json_text import INT32, count, flag, integer, moment, rows, text
+from sparkmirror.offsets.json_text import INT32, flag, integer, moment, rows, signed, text
 from sparkmirror.offsets.source_history import EpochEnd
 
 NEWEST, SPREAD = 128, 128
@@ -204,15 +204,15 @@ MovingRecord = Inherited | Elsewhere
 
 def _inherited(name: list[Any], data: dict[str, Any]) -> Inherited:
     _, topic, partition = name
-    spans = tuple((count(since), count(until)) for since, until in rows(data["spans"]))
+    spans = tuple((signed(since), signed(until)) for since, until in rows(data["spans"]))
     if not spans:
         raise ValueError("no span")
     return Inherited(
         partition=json_text.place(topic, partition),
         spans=spans,
         end=integer(data["end"]),
-        points=tuple((count(source), count(target)) for source, target in rows(data["points"])),
-        epochs=tuple((integer(epoch, INT32), count(begin)) for epoch, begin in rows(data.get("epochs", []))),
+        points=tuple((signed(source), signed(target)) for source, target in rows(data["points"])),
+        epochs=tuple((integer(epoch, INT32), signed(begin)) for epoch, begin in rows(data.get("epochs", []))),
         time_ms=moment(data["time_ms"]),
     )
 

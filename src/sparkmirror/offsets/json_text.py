@@ -17,6 +17,7 @@ from sparkmirror.model import TopicPartition, Writer
 
 VERSION = 1
 _DECODE = json.JSONDecoder().raw_decode
+_ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _LONG, _MOST_LISTS = 1 << 20, 1 << 20
 """Characters from which on lists and objects are counted first, and how many there may be: each takes 64 bytes or more,
 for two characters. What we write has one for each partition, at most."""
@@ -32,7 +33,7 @@ UNREADABLE = (ValueError, KeyError, IndexError, TypeError, AttributeError, Recur
 
 def write(value: Any) -> str:
     """Writes a key or a value."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _ENCODE(value)
 
 
 def place(topic: str, partition: int) -> TopicPartition:
@@ -93,7 +94,7 @@ def moment(value: Any) -> int:
 
 
 def signed(value: Any) -> int:
-    """A number as others choose it: a record's timestamp, an offset that a client has committed.
+    """A number as others choose it: a record's timestamp, an offset that a client has committed; or is only shown.
 
     Raises:
         ValueError: it is none.

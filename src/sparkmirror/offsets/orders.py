@@ -180,7 +180,7 @@ def move_order(name: list[Any], data: dict[str, Any]) -> MoveOrder:
     """Reads one."""
     return MoveOrder(
         partition=TopicPartition(name[1], name[2]),
-        to=count(data["to"]),
+        to=integer(data["to"]),
         topic_id=text(data["topic_id"]),
         time_ms=moment(data["time_ms"]),
         by=text(data["by"]),

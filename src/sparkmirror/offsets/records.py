@@ -510,6 +510,8 @@ def _name_of(key: str) -> list[Any]:
         wanted = _KEYS.get(name[0])
         if wanted is not None and (len(name) != 1 + len(wanted) or not all(map(_fits, name[1:], wanted))):
             raise ValueError(f"not such parts as of {name[0]}")
+        if wanted is not None and json_text.write(name) != key:
+            raise ValueError("not written as a mirror does, so that its own records do not replace it")
     except ValueError as failure:
         raise NotOursError(f"{_NOT_A_RECORD}: key {key[:200]}: {_reason(failure)}") from failure
     return name
@@ -595,7 +597,7 @@ def _event(data: Any) -> Event:
     event = event_of(data)
     text(event.text)
     for offset in (event.first, event.last):
-        integer(offset)
+        signed(offset)
     moment(event.time_ms)
     return event
 
