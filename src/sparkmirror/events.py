@@ -45,6 +45,7 @@ class Kind(Enum):
     STOPPED = "stopped"
     GOES_ON = "goes-on"
     MOVED = "moved"
+    FOREIGN_RECORD = "foreign-record"
     RPO_PASSED = "rpo-passed"
     RPO_WITHIN = "rpo-within"
 

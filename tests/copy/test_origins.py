@@ -14,7 +14,7 @@ from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import Kind
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.journal import Journal, Pair
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming import WRITERS_TOPIC
@@ -89,21 +89,23 @@ def test_a_lane_reads_on_in_the_registry_for_each_new_producer(
 
 
 @pytest.mark.kafka
-def test_what_no_mirror_has_written_is_an_error_until_it_is_removed(
+def test_a_registration_that_cannot_be_read_is_an_error_until_it_is_removed(
     lab_cluster: Callable[..., Cluster], cluster_b: LabCluster, topic_name: str
 ):
-    """In a topic of its own: the cluster's registry is read by other tests' flows."""
+    """What is none by its key is passed over. In a topic of its own: other tests' flows read the cluster's registry."""
     target = lab_cluster("B")
     create_topic(cluster_b, topic_name)
     registry = Journal(target, topic_name)
     origins = Origins(registry, CARRIER)
-    target.run(registry.append, [("hello", "world")])
+    key = '["writer", 7105]'
+    others: list[Pair] = [("hello", "world"), (b"\xff", "no text"), (key, "[" * 100_000)]
+    target.run(registry.append, others)
     for each in (origins, origins, Origins(registry, CARRIER)):
-        with pytest.raises(SparkmirrorError, match="key hello; write a record without a value"):
+        with pytest.raises(SparkmirrorError, match=r"-0 at offset 2 .* key \[.writer., 7105\]: .* without a value"):
             target.run(each.look_up, {7_105: 0})
         assert 7_105 not in each.known
 
-    target.run(registry.append, [("hello", None)])
+    target.run(registry.append, [(key, None)])
     for each in (origins, Origins(registry, CARRIER)):
         target.run(each.look_up, {7_105: 0})
         assert 7_105 in each.known

@@ -13,6 +13,7 @@ from sparkmirror.copy.registrations import (
     Registration,
     carried_into,
     closing,
+    foreign_among,
     ids_of_flow,
     of_flow,
     registration,
@@ -192,3 +193,18 @@ def test_a_ring_is_closed_by_who_brings_the_source_what_came_from_the_target_thr
 ):
     one = Registration(producer_id=7, flow=flow, cluster=cluster, origin=tuple(origin), carried=tuple(carried))
     assert closing([one], "a", "b") == ((one,) if closes else ())
+
+
+def test_what_is_no_registration_is_told_of_by_what_is_wrong_with_it():
+    pairs = [
+        ("hello", "x"),
+        ('["writer",7]', "x"),
+        ('["writer",8]', None),
+        ('["chain",1]', '{"v":1}'),
+        ('["writer"]', "x"),
+    ]
+    lines = foreign_among([Entry(offset, key, value) for offset, (key, value) in enumerate(pairs)]).lines("t-0")
+    assert [line.split(": passed over")[0] for line in lines] == [
+        't-0 holds 2 records with keys that no mirror writes, the last at offset 4, key ["writer"]',
+        't-0 holds a record with values that no mirror writes, the last at offset 1, key ["writer",7]',
+    ]

@@ -15,6 +15,7 @@ from sparkmirror.failover.states import (
     first,
     following,
 )
+from sparkmirror.offsets import ledger
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -57,3 +58,8 @@ def test_what_is_taken_back_is_abandoned_and_nothing_follows_the_end():
 )
 def test_an_operation_can_be_taken_back_until_the_first_commit(step, facts, can):
     assert can_be_taken_back(step, facts) == can
+
+
+def test_the_record_of_an_operation_takes_these_kinds_and_steps_and_no_others():
+    assert {kind.value for kind in Kind} == ledger.KINDS
+    assert {step.name for step in Step} == ledger.STEPS

@@ -145,10 +145,13 @@ def test_lanes_give_a_partition_back_that_is_to_be_moved_until_it_was():
     st.dictionaries(
         st.text(max_size=5),
         st.builds(
-            TargetFacts, max_message_bytes=st.integers(0), log_append_time=st.booleans(), codec=st.text(max_size=4)
+            TargetFacts,
+            max_message_bytes=st.integers(0, 2**31 - 1),
+            log_append_time=st.booleans(),
+            codec=st.text(max_size=4),
         ),
     ),
-    st.none() | st.integers(),
+    st.none() | st.integers(-1, 2**63 - 1),
 )
 def test_orders_come_back_as_they_were_told(paused, moving, share, of_lanes, facts, guarded_ms):
     orders = Orders(paused=paused, moving=moving, share=share, shares=of_lanes, facts=facts, guarded_ms=guarded_ms)

@@ -250,17 +250,21 @@ def test_asking_creates_no_topic(
 
 
 @pytest.mark.kafka
-def test_one_target_that_is_away_and_a_foreign_topic_do_not_hide_the_others(
+def test_one_target_that_is_away_and_records_of_others_do_not_hide_what_can_be_read(
     lab_flow: FlowConfig, lab_cluster: Callable[[str], Cluster], topic: Callable[..., str]
 ):
     foreign, good = named(lab_flow, topic("foreign")), named(lab_flow, topic("good"))
-    for flow, records in ((foreign, [("hello", "world")]), (good, [(RECORD.key, RECORD.value())])):
+    others = [("hello", "world"), (PROGRESS.key, "x"), (RECORD.key, RECORD.value())]
+    for flow, records in ((foreign, others), (good, [(RECORD.key, RECORD.value())])):
         ensure_internal_topics(flow, lab_cluster("B"))
         Store(lab_cluster("B"), internal_topic(flow.name), 10_000).append(records)
     away, odd, fine = read(MirrorConfig(file="f", flows=(FLOW, foreign, good)))
-    assert (away.state, odd.state, fine.state) == ("unreadable", "unreadable", "silent")
+    assert (away.state, odd.state, fine.state) == ("unreadable", "silent", "silent")
     assert "cluster B" in away.events[0].text
-    assert "not a record of an internal topic" in odd.events[0].text
+    passed, broken = odd.events
+    assert (passed.kind, broken.kind) == ("foreign-record", "stopped")
+    assert "internal-0 holds a record with keys that no mirror writes, the last at offset 0, key hello" in passed.text
+    assert "internal-0 at offset 1: not a record of an internal topic" in broken.text
 
 
 def test_a_clean_end_is_told_even_before_the_last_sign_of_life():

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.events import Event, Kind, now_ms
-from sparkmirror.flow.telling import AGAIN_MS, KEPT_MS, SURE_MS, Telling, lines, outlived, unrecorded
+from sparkmirror.flow.telling import AGAIN_MS, KEPT_MS, SURE_MS, Telling, lines, of_others, outlived, unrecorded
 from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.offsets.foreign import Broken, Flaw
 from sparkmirror.offsets.records import FLOW, Happened, Progress
+from sparkmirror.offsets.state import JournalState
 
 HERE = TopicPartition("orders", 3)
 GAP = Event(kind=Kind.SOURCE_RETENTION, text="offsets 5 to 9 are gone", first=5, last=9)
@@ -165,3 +167,25 @@ def test_the_same_loss_a_second_time_is_told_and_a_partition_that_only_stands_st
         telling.tell(HERE, [event])
         telling.speak()
     assert len(lines) == 2, "who lets it rest says so"
+
+
+def test_records_of_others_are_one_event_an_hour_however_many_come():
+    subject, said = telling()
+    known = JournalState()
+    assert of_others(known, "cluster b, t-0") == []
+    for offset in range(3):
+        known.foreign.note(f"garbage {offset}", offset, Flaw.KEY)
+        subject.tell(FLOW, of_others(known, "cluster b, t-0", ["cluster b, c-0 holds more"]))
+        spoken(subject)
+    (line,) = said
+    assert line.startswith(
+        "cluster b, t-0 holds a record with keys that no mirror writes, the last at offset 0, key garbage 0"
+    )
+    assert line.endswith("; cluster b, c-0 holds more")
+
+
+def test_a_record_of_ours_that_cannot_be_read_is_an_event_of_its_own():
+    known = JournalState()
+    known.broken['["stopped"]'] = Broken(9, "no JSON")
+    (event,) = of_others(known, "cluster b, t-0")
+    assert (event.kind, "cluster b, t-0 at offset 9: no JSON" in event.text) == (Kind.STOPPED, True)

@@ -14,12 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
+from sparkmirror.batches import Codec
 from sparkmirror.config import ClientSettings
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.journal import BATCH_BYTES, Entry, Journal, decode, encode, split
+from sparkmirror.kafka.journal import BATCH_BYTES, Entry, Journal, Pair, decode, encode, split
+from sparkmirror.kafka.stored_records import OPENED_BYTES
 from sparkmirror.lab.cluster import LabCluster, start
 from tests.batches.building import CONTROL, Rec, Written
 from tests.kafka.unreachable import Unreachable, assert_paused
@@ -141,6 +143,31 @@ def test_read_all_gives_the_newest_of_each_key(lab_cluster: Callable[[str], Clus
     del expected["key 7"]
     assert {key: entry.value for key, entry in newest.items()} == expected
     assert end == 6_001
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_topic_whose_broker_compresses_is_read(codec: str, lab_cluster: Callable[[str], Cluster], topic_name: str):
+    cluster = lab_cluster("A")
+    journal = create(cluster, topic_name, compression_type=codec)
+    written: list[tuple[str, str | None]] = [(f"key {n}", str(n) * 300) for n in range(50)]
+    cluster.run(journal.append, written)
+    assert opened(cluster.run(journal.read, 0)[0]) == written
+
+
+@pytest.mark.kafka
+def test_what_brokers_take_and_no_mirror_writes_is_read_past(lab_cluster: Callable[[str], Cluster], topic_name: str):
+    cluster = lab_cluster("A")
+    journal = create(cluster, topic_name)
+    bomb = Written(records=(Rec(0, 1, b"bomb", bytes(2 * OPENED_BYTES)),), codec=Codec.ZSTD).encode()
+    cluster.run(journal.append_batch, memoryview(bomb))
+    others: list[Pair] = [(b"\xff\xfe", b"\xff"), ("a", "1")]
+    cluster.run(journal.append, others)
+    newest, end = cluster.run(journal.read_all)
+    assert ({key: entry.value for key, entry in newest.items()}, end) == ({"\udcff\udcfe": "\udcff", "a": "1"}, 3)
+    assert list(journal.unopened) == [0]
+    cluster.run(journal.append, [("\udcff\udcfe", None)])
+    assert set(cluster.run(journal.read_all)[0]) == {"a"}, "a tombstone has the very bytes of the key"
 
 
 @pytest.mark.kafka

@@ -1,15 +1,26 @@
-"""What a driver writes of many partitions at once: whatever happens, all of a partition is there or nothing of it."""
+"""A flow's topic as its driver uses it: all of a partition is written or nothing, and others are passed over."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.kafka.journal import BATCH_BYTES, Pair, size_of, split
-from sparkmirror.kafka.store import batches_by_partition
+from sparkmirror.batches import Codec
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.kafka.journal import BATCH_BYTES, Pair, entry_of, size_of, split
+from sparkmirror.kafka.store import Store, batches_by_partition
+from sparkmirror.kafka.stored_records import OPENED_BYTES
+from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets import json_text
+from sparkmirror.offsets.foreign import Flaw
 from sparkmirror.offsets.orders import RATE_KEY, MoveOrder
-from sparkmirror.offsets.records import partition_of
+from sparkmirror.offsets.records import Life, Progress, Stopped, partition_of
+from sparkmirror.offsets.segments import Segments
+from tests.batches.building import Rec, Written, sealed
 from tests.offsets.world import PLACE
 
 _partitions = st.integers(0, 3)
@@ -38,3 +49,135 @@ def test_a_key_says_which_partition_its_record_is_about():
     order = MoveOrder(partition=PLACE, to=1, topic_id="", time_ms=1, by="me", leader_epoch=0)
     assert partition_of(order.key) == PLACE
     assert [partition_of(key) for key in (RATE_KEY, '["group","readers","orders"]', "{}", "nothing")] == [None] * 4
+
+
+class Log:
+    """The cluster of one topic of one partition, which answers fetches from a list of batches."""
+
+    alias = "B"
+    loop = None
+
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
+        self.store = Store(self, "t", 1_000)  # type: ignore[arg-type]  # of a cluster only this is needed
+
+    def run(self, read: Any, offset: int, *_: int) -> Any:
+        """What `Journal.read` gives."""
+        opened = read.__self__._open(b"".join(self.batches[offset:]), offset)
+        return [entry_of(one) for one in opened.records], opened.following, len(self.batches)
+
+    def put(self, key: str | bytes, value: str | bytes | None, codec: Codec = Codec.NONE) -> None:
+        """Appends a record, in a batch of its own."""
+        raw = [part.encode() if isinstance(part, str) else part for part in (key, value)]
+        record = Rec(0, 1, raw[0], raw[1])
+        self.batches.append(Written(records=(record,), base_offset=len(self.batches), codec=codec).encode())
+
+    def take(self, *records: Progress | Segments | Stopped | Life) -> None:
+        """Appends records of ours."""
+        for one in records:
+            self.put(one.key, one.value())
+
+
+HERE = TopicPartition("orders", 7)
+WRITER = Writer(producer_id=4, epoch=2)
+OLDER = Progress(partition=HERE, writer=Writer(producer_id=4, epoch=1), generation=1, position=5, next_sequence=5)
+NEWER = Progress(partition=HERE, writer=WRITER, generation=2, position=9, next_sequence=4)
+DEEP = "[" * 100_000
+OTHERS: list[tuple[str | bytes, str | bytes]] = [
+    ("garbage", "x"),
+    (b"\xff\xfe", b"\xff"),
+    (b'["paused","\xff"]', '{"v":1,"time_ms":1,"by":"me"}'),
+    (DEEP, "{}"),
+    ('["life"]', DEEP),
+    ('["life"]', '{"v":1,"generation":1,"time_ms":1e400,"state":"running","lanes":1,"events":[]}'),
+    ('["progress","orders","7",4,2]', "{}"),
+    ('["progress","orders",-5,4,2]', "{}"),
+    ('["paused","\\ud800"]', '{"v":1,"time_ms":1,"by":"me"}'),
+    ("7", "7"),
+    ("", ""),
+    ('["what a later release has"]', "x"),
+    ('["progress", "orders", 7, 4, 9]', '{"v":1}'),
+    ('["held"] ', '{"v":1,"operation":"o","reason":"r","time_ms":1,"by":"me"}'),
+    ('[ "held"]', '{"v":1,"operation":"o","reason":"r","time_ms":1,"by":"me"}'),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), OTHERS)
+def test_what_others_wrote_is_passed_over_counted_and_forgotten_with_its_tombstone(
+    key: str | bytes, value: str | bytes
+):
+    log = Log()
+    log.put(key, value)
+    log.take(NEWER)
+    log.store.follow()
+    assert log.store.state.progress == {HERE: NEWER}
+    (line,) = log.store.state.foreign.lines(log.store.place)
+    assert line.startswith("cluster B, t-0 holds a record with ")
+    assert "at offset 0" in line
+    log.put(key, None)
+    log.store.follow()
+    assert len(log.store.state.foreign) == 0
+
+
+def test_a_batch_that_is_none_of_ours_is_passed_over():
+    log = Log()
+    log.put("k", bytes(OPENED_BYTES + 1), Codec.GZIP)
+    log.batches.append(
+        sealed(Written(records=(Rec(0, 1, b"k"),), base_offset=1, codec=Codec.ZSTD).encode()[:61] + b"x")
+    )
+    log.take(replace(NEWER, position=10))
+    log.store.follow()
+    assert log.store.state.progress[HERE].position == 10
+    assert log.store.state.foreign.counts == {Flaw.BATCH: 2}
+
+
+BROKEN = ["", "x", DEEP, "{}", "[]", '{"v":0}', '{"v":1,"position":"9"}', NEWER.value().replace(":9,", ":-9,")]
+
+
+@pytest.mark.parametrize("value", BROKEN)
+def test_nothing_goes_on_over_a_position_that_somebody_has_overwritten(value: str):
+    """An older one of the partition would be taken else, and what was copied since would be there twice."""
+    log = Log()
+    log.take(OLDER, NEWER)
+    log.put(NEWER.key, value)
+    log.take(Life(generation=1, time_ms=2, state="running", lanes=1))
+    for _ in range(2):
+        with pytest.raises(SparkmirrorError, match=r"cluster B, t-0 at offset 2: .*progress.*somebody has overwritten"):
+            log.store.follow()
+    assert log.store.state.life is not None, "it is read to its end all the same"
+
+
+def test_a_position_that_is_written_again_is_sound_again():
+    log = Log()
+    log.put(NEWER.key, "x")
+    log.take(NEWER)
+    log.store.follow()
+    assert log.store.state.progress == {HERE: NEWER}
+
+
+def test_the_tombstone_of_an_overwritten_position_leaves_no_older_one_to_go_on_from():
+    """With segments and without progress a partition is taken over from what the target has."""
+    log = Log()
+    log.take(OLDER, Segments(partition=HERE, writer=WRITER, sequence=0, source=5))
+    log.put(NEWER.key, "x")  # compaction has taken what it held
+    log.put(NEWER.key, None)
+    log.store.follow()
+    assert (log.store.state.progress, len(log.store.state.maps[HERE])) == ({}, 1)
+
+
+def test_a_driver_goes_on_over_what_it_has_read_before():
+    log = Log()
+    log.take(NEWER)
+    log.store.follow()
+    log.store.remembers = True
+    log.put(NEWER.key, "x")
+    log.store.follow()
+    assert log.store.state.progress == {HERE: NEWER}
+    assert list(log.store.state.broken) == [NEWER.key]
+
+
+def test_a_broken_end_of_a_run_stops_too():
+    log = Log()
+    log.put(Stopped(generation=1, time_ms=1).key, "x")
+    with pytest.raises(SparkmirrorError, match="stopped"):
+        log.store.follow()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.offsets.holes import NO_HOLES, Holes, cut, join, pack, thin, unpack
+from sparkmirror.offsets.holes import NO_HOLES, Holes, _sums, _sums_of_few, check, cut, join, pack, thin, unpack
 from tests.offsets.segments import rows
 
 _numbers = st.one_of(st.integers(1, 40), st.integers(1, 2**13), st.integers(1, 2**40))
@@ -107,3 +107,41 @@ def test_thinned_points_are_some_of_all_with_the_first_and_the_last(steps, less)
 def test_what_is_cut_off_is_an_error(damaged):
     with pytest.raises(ValueError, match="holes of the offset map"):
         unpack(damaged)
+
+
+@given(_steps, st.data())
+def test_what_was_packed_is_sound_and_few_rows_are_checked_as_many_are(steps, data):
+    holes = packed(line(steps))
+    if not holes.packed:
+        return
+    check(holes)
+    check(thin(holes, 3))
+    assert _sums_of_few(holes.packed) == _sums(holes.packed)
+    bits = bytearray(holes.packed)
+    bits[data.draw(st.integers(0, len(bits) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    found: list[tuple[int, int, int] | None] = []
+    for sums in (_sums_of_few, _sums):
+        try:
+            found.append(sums(bytes(bits)))
+        except ValueError:
+            found.append(None)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "holes",
+    [
+        Holes(3, 4, b""),
+        Holes(3, 4, b"\x01"),
+        Holes(3, 4, b"\x80"),
+        Holes(3, 5, pack([0, 3], [0, 4]).packed),
+        Holes(4, 5, pack([0, 3], [0, 4]).packed),
+        Holes(3, 3, b"\x01\x0e\x00"),
+        Holes(3, 4, b"\x01\x0d\x00"),
+        Holes(0, 2**50, b"\x01\x01" + b"\x80" * 7 + b"\x02"),
+        Holes(3, 4, b"\xff" * 300 + b"\x01"),
+    ],
+)
+def test_rows_that_are_none_or_come_to_another_end_are_refused(holes: Holes):
+    with pytest.raises(ValueError, match="holes of the offset map"):
+        check(holes)

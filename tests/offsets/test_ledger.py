@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import permutations
 
@@ -103,3 +104,10 @@ def test_an_operator_that_ends_is_forgotten_by_the_state():
     assert state.ledger.owner is None
     state.take(replace(claim("y"), sign=1))
     assert owner(state.ledger) == "y"
+
+
+@pytest.mark.parametrize("change", [{"step": "RESTING"}, {"kind": "release"}, {"number": -1}, {"facts": []}])
+def test_an_operation_that_no_release_has_written_is_none(change: dict[str, object]):
+    one = operation("a", 1)
+    with pytest.raises(ValueError, match="not a record of an internal topic"):
+        parse(one.key, json.dumps(json.loads(one.value()) | change))

@@ -36,11 +36,13 @@ from sparkmirror.offsets.segments import SEQUENCES, Moved, Opening, Parted, Segm
 
 _offsets = st.integers(-1, 2**62)
 _numbers = st.integers(0, 2**53)
+_moments = st.integers(0, 253_402_214_400_000)
+_leader_epochs = st.integers(-1, 2**31 - 1)
 _texts = st.text(max_size=20)
 _partitions = st.builds(TopicPartition, _texts, st.integers(0, 10_000))
 _writers = st.builds(Writer, producer_id=_numbers, epoch=st.integers(0, 32_767))
 _rates = st.integers(0, 10**10).map(lambda tenths: tenths / 10)
-_happenings = st.builds(Event, kind=st.sampled_from(Kind), text=_texts, first=_offsets, last=_offsets, time_ms=_numbers)
+_happenings = st.builds(Event, kind=st.sampled_from(Kind), text=_texts, first=_offsets, last=_offsets, time_ms=_moments)
 _events = st.lists(_texts, max_size=3).map(tuple)
 
 _steps = st.lists(st.tuples(st.integers(1, 2**20), st.integers(1, 2**20)), max_size=5)
@@ -63,7 +65,7 @@ records: dict[str, st.SearchStrategy[Record]] = {
         target_id=_texts,
         naming=_texts,
         generation=_numbers,
-        tells_since_ms=_numbers,
+        tells_since_ms=_moments,
         exact_after=_numbers,
         topics=st.lists(_texts).map(tuple),
         topics_exclude=st.lists(_texts).map(tuple),
@@ -111,7 +113,7 @@ records: dict[str, st.SearchStrategy[Record]] = {
         rate=st.tuples(_rates, _rates),
         newest_ms=_offsets,
         recovery_ms=_offsets,
-        time_ms=_numbers,
+        time_ms=_moments,
         lane=_texts,
         error=_texts,
         events=st.lists(_happenings, max_size=3).map(tuple),
@@ -120,7 +122,7 @@ records: dict[str, st.SearchStrategy[Record]] = {
     "life": st.builds(
         Life,
         generation=_numbers,
-        time_ms=_numbers,
+        time_ms=_moments,
         state=_texts,
         lanes=_numbers,
         events=_events,
@@ -129,34 +131,34 @@ records: dict[str, st.SearchStrategy[Record]] = {
         waiting=_offsets,
     ),
     "duty": st.builds(
-        DutyRound, name=_texts, time_ms=_numbers, interval_s=st.floats(0, 1e9), changed=_numbers, problems=_events
+        DutyRound, name=_texts, time_ms=_moments, interval_s=st.floats(0, 1e9), changed=_numbers, problems=_events
     ),
     "acl": st.builds(
-        AclRecord, binding=st.lists(_texts, min_size=ACL_WORDS, max_size=ACL_WORDS).map(tuple), time_ms=_numbers
+        AclRecord, binding=st.lists(_texts, min_size=ACL_WORDS, max_size=ACL_WORDS).map(tuple), time_ms=_moments
     ),
     "stopped": st.builds(
         Stopped,
         generation=_numbers,
-        time_ms=_numbers,
+        time_ms=_moments,
         exact_after=_numbers,
         writers=st.lists(_writers, max_size=3).map(tuple),
     ),
     "source-epoch": st.builds(
         SourceEpoch,
-        partition=st.builds(TopicPartition, _texts, _numbers),
-        epoch=_numbers,
+        partition=_partitions,
+        epoch=_leader_epochs,
         offset=_numbers,
         topic_id=_texts,
     ),
-    "paused": st.builds(TopicOrder, topic=_texts, time_ms=_numbers, by=_texts),
-    "discover": st.builds(DiscoverOrder, time_ms=_numbers, by=_texts),
-    "rate": st.builds(RateOrder, bytes_per_s=st.none() | _numbers, time_ms=_numbers, by=_texts),
+    "paused": st.builds(TopicOrder, topic=_texts, time_ms=_moments, by=_texts),
+    "discover": st.builds(DiscoverOrder, time_ms=_moments, by=_texts),
+    "rate": st.builds(RateOrder, bytes_per_s=st.none() | _numbers, time_ms=_moments, by=_texts),
     "move": st.builds(
         MoveOrder,
         partition=_partitions,
         to=_numbers,
         topic_id=_texts,
-        time_ms=_numbers,
+        time_ms=_moments,
         by=_texts,
         target_id=_texts,
     ),

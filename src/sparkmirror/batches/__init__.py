@@ -26,7 +26,7 @@ plain-Python twin in the tests.
 from sparkmirror.batches.codec import Codec
 from sparkmirror.batches.codecs import DEFAULT_LIMIT
 from sparkmirror.batches.columns import TimestampType, column_schema
-from sparkmirror.batches.decode import decode
+from sparkmirror.batches.decode import decode, decode_by_chunk
 from sparkmirror.batches.encode import NO_WRITER, Encoded, encode
 from sparkmirror.batches.index import Indexed, index
 from sparkmirror.batches.kernels.compiling import fill_cache, warm
@@ -72,6 +72,7 @@ __all__ = [
     "Ways",
     "column_schema",
     "decode",
+    "decode_by_chunk",
     "encode",
     "fill_cache",
     "index",

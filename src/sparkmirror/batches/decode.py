@@ -66,6 +66,33 @@ def decode(
     """
     import pyarrow as pa
 
+    chunks = decode_by_chunk(
+        indexed, kept, until=until, decompression_limit=decompression_limit, chunk_bytes=chunk_bytes
+    )
+    return pa.Table.from_batches(chunks, schema=columns.column_schema())
+
+
+def decode_by_chunk(
+    indexed: Indexed,
+    kept: Kept | None = None,
+    *,
+    until: int | None = None,
+    decompression_limit: int = DEFAULT_LIMIT,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """Does as `decode`, but gives each chunk when it is asked for: what is not asked for is not opened.
+
+    Args:
+        indexed: as for `decode`, and so are the others.
+        kept: see ``indexed``.
+        until: see ``indexed``.
+        decompression_limit: see ``indexed``.
+        chunk_bytes: see ``indexed``.
+
+    Raises:
+        BatchError: a batch of the next chunk is damaged; the chunks before it are sound.
+        ValueError: ``chunk_bytes`` is not positive, or too large.
+    """
     if not 0 < chunk_bytes <= kernels.LARGEST:
         raise ValueError(f"chunk_bytes is {chunk_bytes}; it has to be between 1 and {kernels.LARGEST}")
     decoder = _Decoder(
@@ -75,7 +102,7 @@ def decode(
         decompression_limit=decompression_limit,
         chunk_bytes=chunk_bytes,
     )
-    return pa.Table.from_batches(decoder.chunks(), schema=columns.column_schema())
+    return decoder.chunks()
 
 
 @dataclass(frozen=True, slots=True)

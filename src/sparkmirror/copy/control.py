@@ -13,13 +13,16 @@ and the run.
     ["lost", run, shift]             this shift may send nothing more and will hand over nothing: its partitions are
                                      taken over
 
-Invariant: a handover is written after everything the shift sent was acknowledged and its progress is on record.
+Invariants: a handover is written after everything the shift sent was acknowledged and its progress is on record. What
+others write here is passed over: a lane goes by what it has read before, and a shift that gets no handover ends, after
+which the driver decides.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +30,8 @@ from sparkmirror.copy import orders
 from sparkmirror.copy.orders import NO_ORDERS, Orders
 from sparkmirror.kafka.journal import Entry
 from sparkmirror.model import NO_OFFSET, NOTHING, UNKNOWN, Copied, LastRecord, Reached, TopicPartition, Writer
+from sparkmirror.offsets import json_text
+from sparkmirror.offsets.json_text import INT32, count, flag, integer, rows, signed, text
 from sparkmirror.offsets.recovery import UNKNOWN_MS, RecoveryPoint
 
 RUN_KEY = json.dumps(["run"])
@@ -91,9 +96,31 @@ def alive_value(point: RecoveryPoint | None) -> str:
 
 
 def told_alive(value: str) -> RecoveryPoint | None:
-    """Reads `alive_value`."""
-    told = json.loads(value).get("recovery")
-    return None if told is None else RecoveryPoint(told[0], TopicPartition(told[1], told[2]))
+    """Reads `alive_value`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    match json_text.read(value):
+        case {"recovery": [time_ms, topic, partition]}:
+            return RecoveryPoint(signed(time_ms), json_text.place(text(topic), integer(partition, INT32)))
+        case {"recovery": _}:
+            raise ValueError("no recovery point")
+        case dict():
+            return None
+    raise ValueError("no sign of life")
+
+
+def told_run(value: str) -> str:
+    """Reads `run_value`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    match json_text.read(value):
+        case {"run": run}:
+            return text(run)
+    raise ValueError("no run is named")
 
 
 def orders_key(run: str) -> str:
@@ -175,7 +202,7 @@ class ControlState:
     follower: str = ""
     orders: Orders = NO_ORDERS
     handed: dict[str, dict[TopicPartition, Handed]] = field(default_factory=dict)
-    _parts: dict[str, dict[int, list[Any]]] = field(default_factory=dict)
+    _parts: dict[str, dict[int, dict[TopicPartition, Handed]]] = field(default_factory=dict)
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Adds what was read; records for other runs, tombstones and what is not ours are passed over.
@@ -183,17 +210,21 @@ class ControlState:
         The tombstone of a ``lost`` counts as one: it may be all that compaction left for a lane that stood still.
         """
         for entry in entries:
-            if entry.key == RUN_KEY and entry.value is not None:
-                named = str(json.loads(entry.value)["run"])
-                self.follower = "" if named == self.run else named
-            name = _name(entry.key)
-            kind, run, shift = name[:3]
-            if run != self.run:
-                continue
-            if kind == "lost":
-                self.lost.add(shift)
-            elif entry.value is not None:
-                self._take_value(kind, shift, entry, name)
+            with suppress(*json_text.UNREADABLE):
+                self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
+        if entry.key == RUN_KEY and entry.value is not None:
+            named = told_run(entry.value)
+            self.follower = "" if named == self.run else named
+        name = _name(entry.key)
+        kind, run, shift = name[:3]
+        if run != self.run:
+            return
+        if kind == "lost":
+            self.lost.add(text(shift))
+        elif entry.value is not None:
+            self._take_value(kind, text(shift), entry, name)
 
     def _take_value(self, kind: str, shift: str, entry: Entry, name: list[Any]) -> None:
         if kind == "drain":
@@ -205,7 +236,7 @@ class ControlState:
         elif kind == "orders" and entry.value is not None:
             self.orders = orders.read(entry.value)
         elif kind == "handover" and entry.value is not None:
-            self._take_handover(shift, name[3], json.loads(entry.value))
+            self._take_handover(shift, count(name[3]), json_text.read(entry.value))
 
     def must_drain(self, shift: str) -> bool:
         """Whether ``shift`` has been told to end."""
@@ -218,37 +249,45 @@ class ControlState:
         return "the driver heard nothing of it and gave its partitions away" if shift in self.lost else ""
 
     def _take_handover(self, shift: str, part: int, value: dict[str, Any]) -> None:
+        handed, of = dict(map(_read, rows(value["partitions"]))), count(value["parts"])
         parts = self._parts.setdefault(shift, {})
-        parts[part] = value["partitions"]
-        if len(parts) == value["parts"]:
-            self.handed[shift] = dict(_read(row) for chunk in parts.values() for row in chunk)
+        parts[part] = handed
+        if len(parts) == of:
+            self.handed[shift] = {place: one for some in parts.values() for place, one in some.items()}
             del self._parts[shift]
+
+
+def is_ours(key: str) -> bool:
+    """Whether a mirror, of this release or a later one, may have written a record with such a key."""
+    return key == RUN_KEY or isinstance(_name(key)[0], str)
 
 
 def _name(key: str) -> list[Any]:
     """The parts of a key; of one that is not ours, parts that match nothing."""
     try:
-        name = json.loads(key)
-    except json.JSONDecodeError:
+        name = json_text.read(key)
+    except ValueError:
         name = None
     return name if isinstance(name, list) and len(name) >= 3 else [None, None, None]
 
 
 def _read(row: Sequence[Any]) -> tuple[TopicPartition, Handed]:
     topic, partition, position, sequence, producer_id, epoch, opened, last, copied, error, settled, *more = row
+    leader_epoch, on_record, reached, recovery_ms, copies_end = more[:5]
+    leader, end = reached
     handed = Handed(
-        position=position,
-        sequence=sequence,
-        writer=Writer(producer_id=producer_id, epoch=epoch),
-        opened=opened,
-        last=LastRecord(*last),
-        copied=Copied(*copied),
-        error=error,
-        settled=settled,
-        leader_epoch=more[0],
-        epoch_on_record=more[1],
-        reached=Reached(*more[2]),
-        recovery_ms=more[3],
-        copies_end=more[4],
+        position=integer(position),
+        sequence=integer(sequence),
+        writer=Writer(producer_id=integer(producer_id), epoch=integer(epoch, INT32)),
+        opened=flag(opened),
+        last=LastRecord(*map(integer, rows(last))),
+        copied=Copied(*map(integer, rows(copied))),
+        error=text(error),
+        settled=flag(settled),
+        leader_epoch=integer(leader_epoch, INT32),
+        epoch_on_record=integer(on_record, INT32),
+        reached=Reached(integer(leader, INT32), integer(end)),
+        recovery_ms=signed(recovery_ms),
+        copies_end=integer(copies_end),
     )
-    return TopicPartition(topic, partition), handed
+    return TopicPartition(text(topic), integer(partition, INT32)), handed

@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets import json_text
+from sparkmirror.offsets.json_text import count, flag, number, rows, signed, text, texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,17 +58,32 @@ class Orders:
 NO_ORDERS = Orders()
 
 
-def read(text: str) -> Orders:
-    """What the value of a control record says."""
-    said = json.loads(text)
-    return Orders(
-        paused=frozenset(said["paused"]),
-        moving=frozenset(TopicPartition(topic, partition) for topic, partition in said["moving"]),
-        share=said["share"],
-        shares=said["shares"],
-        facts={
-            topic: TargetFacts(max_message_bytes=size, log_append_time=stamps, codec=codec)
-            for topic, (size, stamps, codec) in said["facts"].items()
-        },
-        guarded_ms=said["guarded_ms"],
+def read(told: str) -> Orders:
+    """What the value of a control record says.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        said = json_text.read(told)
+        share, guarded_ms = said["share"], said["guarded_ms"]
+        return Orders(
+            paused=frozenset(texts(said["paused"])),
+            moving=frozenset(
+                TopicPartition(text(topic), count(partition)) for topic, partition in rows(said["moving"])
+            ),
+            share=None if share is None else number(share),
+            shares={text(lane): number(some) for lane, some in said["shares"].items()},
+            facts={text(topic): _facts(*row) for topic, row in said["facts"].items()},
+            guarded_ms=None if guarded_ms is None else signed(guarded_ms),
+        )
+    except json_text.UNREADABLE as failure:
+        raise ValueError("no orders") from failure
+
+
+def _facts(max_message_bytes: Any, log_append_time: Any, codec: Any) -> TargetFacts:
+    return TargetFacts(
+        max_message_bytes=signed(max_message_bytes),
+        log_append_time=flag(log_append_time),
+        codec=text(codec),
     )

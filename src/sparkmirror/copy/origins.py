@@ -27,6 +27,7 @@ from sparkmirror.kafka.journal import Entry, Journal
 from sparkmirror.kafka.metadata import describe_topics
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming.topics import WRITERS_TOPIC
+from sparkmirror.offsets.records import NotOursError
 
 NO_PRODUCER = -1
 
@@ -84,7 +85,7 @@ class Origins:
         self._loops: set[int] = set()
         self._relayed: dict[int, Registration] = {}
         self._looked_up: dict[int, int] = {}
-        self._foreign: set[str] = set()
+        self._broken: dict[str, int] = {}
         self.known = batches.producers(self._known)
         self.loops: npt.NDArray[np.int64] = batches.NO_PRODUCERS
 
@@ -105,7 +106,8 @@ class Origins:
         Raises:
             BrokerError: the registry cannot be read.
             LinkError: the source does not answer.
-            SparkmirrorError: it holds what is not a registration; the message says how to remove that.
+            SparkmirrorError: a registration of it cannot be read; the message says how to remove that. Records that
+                are none, by their keys, are passed over.
         """
         topic, cluster = self._journal.topic, self._journal.cluster
         view = (await describe_topics(cluster, [topic]))[topic]
@@ -119,10 +121,11 @@ class Origins:
             entries, self._next, end = await self._journal.read(self._next)
             for entry in entries:
                 self._take(entry)
-        if self._foreign:
+        for key, offset in self._broken.items():
             raise SparkmirrorError(
-                f"cluster {cluster.alias}: {topic} holds what no mirror has written: key {min(self._foreign)[:200]}; "
-                f"write a record without a value under this key to remove it"
+                f"cluster {cluster.alias}: {topic}-0 at offset {offset} holds what no mirror has written under the key "
+                f"{key[:200]}: nothing tells whose batches these are; write what it held before, or remove it with a "
+                "record without a value under this key, see docs/internal-topics.md#records-of-others"
             )
         self._known.update(producers)
         for producer_id, epoch in producers.items():
@@ -176,13 +179,15 @@ class Origins:
         return found
 
     def _take(self, entry: Entry) -> None:
-        self._foreign.discard(entry.key)
+        self._broken.pop(entry.key, None)
         if entry.value is None:
             return
         try:
             known = registration(entry.key, entry.value)
+        except NotOursError:
+            return
         except ValueError:
-            self._foreign.add(entry.key)
+            self._broken[entry.key] = entry.offset
             return
         if known is None or known.cluster != self.carrier.source_id:
             return

@@ -22,14 +22,18 @@ its epoch on.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sparkmirror.events import Kind
 from sparkmirror.kafka.journal import Entry
 from sparkmirror.naming.topics import WRITERS_TOPIC
+from sparkmirror.offsets import json_text
+from sparkmirror.offsets.foreign import Flaw, Foreign
+from sparkmirror.offsets.json_text import count, text, texts
+from sparkmirror.offsets.records import NotOursError
 
 VERSION = 1
 
@@ -84,23 +88,41 @@ def registration(key: str, value: str) -> Registration | None:
     """Reads one record of the registry; None for a kind, or a version, that a later release may have written.
 
     Raises:
-        ValueError: the record is not one of ours.
+        NotOursError: the record is not one of ours, by its key.
+        ValueError: its key is that of a registration, and its value is none.
     """
+    wrong = f"not a record of {WRITERS_TOPIC}: key {key[:200]}"
     try:
-        name, data = json.loads(key), json.loads(value)
-        if name[0] != "writer" or data["v"] != VERSION:
+        name = json_text.read(key)
+        if type(name) is not list or not name or type(name[0]) is not str:
+            raise ValueError("no list that begins with a kind")
+        if name[0] != "writer":
             return None
-        return Registration(
-            producer_id=int(name[1]),
-            flow=data["flow"],
-            cluster=data["cluster"],
-            origin=tuple(data["origin"]),
-            group=data.get("group"),
-            carried=tuple(data.get("carried", ())),
-            headers=data.get("headers"),
-        )
-    except (KeyError, IndexError, TypeError, ValueError) as failure:
-        raise ValueError(f"not a record of {WRITERS_TOPIC}: key {key[:200]}") from failure
+        _, producer_id = name
+        count(producer_id)
+    except ValueError as failure:
+        raise NotOursError(wrong) from failure
+    try:
+        data = json_text.read(value)
+        version = count(data["v"])
+        if version < VERSION:
+            raise ValueError("no release wrote this version")
+        return None if version > VERSION else _registration(producer_id, data)
+    except json_text.UNREADABLE as failure:
+        raise ValueError(wrong) from failure
+
+
+def _registration(producer_id: int, data: Mapping[str, Any]) -> Registration:
+    group, headers = data.get("group"), data.get("headers")
+    return Registration(
+        producer_id=producer_id,
+        flow=text(data["flow"]),
+        cluster=text(data["cluster"]),
+        origin=texts(data["origin"]),
+        group=None if group is None else count(group),
+        carried=texts(data.get("carried", [])),
+        headers=None if headers is None else count(headers),
+    )
 
 
 def registrations(entries: Iterable[Entry]) -> list[Registration]:
@@ -111,6 +133,20 @@ def registrations(entries: Iterable[Entry]) -> list[Registration]:
             known = registration(entry.key, entry.value) if entry.value is not None else None
             if known is not None:
                 found.append(known)
+    return found
+
+
+def foreign_among(entries: Iterable[Entry]) -> Foreign:
+    """What `registrations` passes over, for who tells of it."""
+    found = Foreign()
+    for entry in entries:
+        try:
+            if entry.value is not None:
+                registration(entry.key, entry.value)
+        except NotOursError:
+            found.note(entry.key, entry.offset, Flaw.KEY)
+        except ValueError:
+            found.note(entry.key, entry.offset, Flaw.VALUE)
     return found
 
 

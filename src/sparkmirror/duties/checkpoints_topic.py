@@ -12,6 +12,7 @@ from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.mm2.checkpoints import Checkpoint, read_checkpoint, read_key
 from sparkmirror.naming import policy_for
+from sparkmirror.offsets.foreign import LONGEST, Flaw, Foreign
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ class CheckpointsTopic:
         self._sides = sides
         self._journal = Journal(sides.target, self.name)
         self._next = 0
+        self._foreign = Foreign()
 
     def follow(self) -> bool:
         """Reads what is new; whether there is such a topic.
@@ -42,13 +44,13 @@ class CheckpointsTopic:
         if not exists(self._sides.target, self.name, timeout_ms):
             self.newest, self._next = {}, 0
             return False
-        pairs, following = self._sides.target.run(self._journal.read_pairs, self._next, timeout_ms)
+        records, following = self._sides.target.run(self._journal.read_bytes, self._next, timeout_ms)
         if following < self._next:  # it was deleted and made anew
             self.newest = {}
-            pairs, following = self._sides.target.run(self._journal.read_pairs, 0, timeout_ms)
+            records, following = self._sides.target.run(self._journal.read_bytes, 0, timeout_ms)
         self._next = following
-        for key, value in pairs:
-            self._take(key, value)
+        for offset, key, value in records:
+            self._take(offset, key, value)
         return True
 
     @property
@@ -86,12 +88,13 @@ class CheckpointsTopic:
                 raise with_remedy(failure, self.name, remedy) from failure
             raise
 
-    def _take(self, key: bytes, value: bytes | None) -> None:
+    def _take(self, offset: int, key: bytes, value: bytes | None) -> None:
         try:
             place = GroupPlace(*read_key(key))
             if value is None:
                 self.newest.pop(place, None)
             else:
                 self.newest[place] = read_checkpoint(key, value)
-        except ValueError as failure:
-            log.warning("%s on cluster %s: %s", self.name, self._sides.target.alias, failure)
+        except ValueError:
+            if value is not None and self._foreign.note(repr(key[:LONGEST]), offset, Flaw.VALUE):
+                log.warning("%s", self._foreign.line(f"cluster {self._sides.target.alias}, {self.name}", Flaw.VALUE))

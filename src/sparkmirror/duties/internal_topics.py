@@ -4,8 +4,9 @@ Invariants: they exist before the first record is written to them, with one part
 deleted from, since retention would forget positions and writers: one that is configured otherwise stops the flow.
 
 Values: a record of the map may be large (all holes of one fetch answer), so batches up to 8 MiB are let in; segments
-are small and cleaning begins early, since each reader reads the whole topic at its start. An unclean election would
-lose positions that were acknowledged: it is off, whatever the cluster's default.
+are small and cleaning begins early, since each reader reads the whole topic at its start. Batches stay as they were
+written, whatever brokers compress with by default. An unclean election would lose positions that were acknowledged: it
+is off, whatever the cluster's default.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ CLEANUP_POLICY = "cleanup.policy"
 
 CONFIGS: tuple[tuple[str, str], ...] = (
     (CLEANUP_POLICY, COMPACT),
+    ("compression.type", "producer"),
     ("max.message.bytes", str(8 << 20)),
     ("min.cleanable.dirty.ratio", "0.2"),
     ("segment.bytes", str(64 << 20)),

@@ -35,7 +35,7 @@ from sparkmirror.flow.room import Packed, must_pack_anew
 from sparkmirror.flow.settled import settled_at, settled_by, settled_in
 from sparkmirror.flow.shift import LaneOfShifts, onward_from
 from sparkmirror.flow.showing import flow_view
-from sparkmirror.flow.telling import Note, Telling, outlived, stands, unrecorded
+from sparkmirror.flow.telling import Note, Telling, of_others, outlived, stands, unrecorded
 from sparkmirror.flow.view import FlowView
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -237,6 +237,7 @@ class Copying:
             self._listen(now)
             if self.superseded:
                 return
+            self._tell_of_others()
             self._attempt(self._discovery.condense_offset_map)
             self._follow_orders()
             self._watch_homecoming()
@@ -244,6 +245,11 @@ class Copying:
         if now - self._lived >= LIFE_SECONDS:
             self._lived = now
             self._live("running")  # also while the source is away
+
+    def _tell_of_others(self) -> None:
+        """What others have written to the flow's own topics."""
+        store, signs = self._opened.store, self._opened.signs
+        self._telling.tell(FLOW, of_others(store.state, store.place, signs.foreign))
 
     def _start_what_is_due(self, now: float) -> None:
         """Successors, retries, new topics, packing anew; for some of these the source has to answer."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig, Side, places_of_offsets
@@ -27,10 +28,12 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.open_transactions import open_below
 from sparkmirror.kafka.rounds import explained
 from sparkmirror.kafka.stored_offsets import read_stored
+from sparkmirror.kafka.stored_records import StoredRecord
 from sparkmirror.mm2.assignments import read_worker
-from sparkmirror.mm2.offset_syncs import OffsetSync, read_offset_sync
+from sparkmirror.mm2.offset_syncs import OffsetSync, read_key, read_offset_sync
 from sparkmirror.mm2.stored_offsets import Owner
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.foreign import LONGEST, Flaw, Foreign
 
 log = logging.getLogger(__name__)
 
@@ -279,7 +282,6 @@ def known_syncs(sides: Sides) -> Mapping[TopicPartition, Sequence[OffsetSync]]:
 
     Raises:
         BrokerError: this user may not READ the topic.
-        SparkmirrorError: it holds something else.
     """
     flow, topic = sides.flow, topic_of(sides.flow)
     cluster = sides.source if flow.offset_syncs.location is Side.SOURCE else sides.target
@@ -287,23 +289,36 @@ def known_syncs(sides: Sides) -> Mapping[TopicPartition, Sequence[OffsetSync]]:
     try:
         if not admin.visible_topics(cluster, [topic], flow.admin_timeout_ms, right="READ"):
             raise SparkmirrorError("it is not there")
-        pairs, _ = cluster.run(Journal(cluster, topic).read_pairs, 0, flow.admin_timeout_ms)
+        records, _ = cluster.run(Journal(cluster, topic).read_bytes, 0, flow.admin_timeout_ms)
     except SparkmirrorError as failure:
         if isinstance(failure, BrokerError) and failure.code in UNAUTHORIZED:
             remedy = f"allow READ on Topic {topic} to this user"
             raise explained(failure.code, cluster.alias, topic=topic, remedy=remedy) from failure
-        pairs = _without(flow, topic, str(failure))
-    for key, value in pairs:
+        records = _without(flow, topic, str(failure))
+    foreign = Foreign()
+    for offset, key, value in records:
         if value is not None:
             try:
                 sync = read_offset_sync(key, value)
-            except ValueError as failure:
-                raise SparkmirrorError(f"cluster {cluster.alias}, {topic}: no offset sync: {failure}") from failure
-            found[sync.partition].append(sync)
+                if min(sync.upstream, sync.downstream) < 0:
+                    raise ValueError("no log has such offsets")
+            except ValueError:
+                foreign.note(repr(key[:LONGEST]), offset, Flaw.VALUE)
+                _forget(found, key)
+            else:
+                found[sync.partition].append(sync)
+    for line in foreign.lines(f"cluster {cluster.alias}, {topic}"):
+        log.warning("%s", line, extra={"flow": str(flow.name)})
     return found
 
 
-def _without(flow: FlowConfig, topic: str, reason: str) -> list[tuple[bytes, bytes | None]]:
+def _forget(found: dict[TopicPartition, list[OffsetSync]], key: bytes) -> None:
+    """A sync that cannot be read may have made those before it void."""
+    with suppress(ValueError):
+        found.pop(read_key(key), None)
+
+
+def _without(flow: FlowConfig, topic: str, reason: str) -> list[StoredRecord]:
     text = "MirrorMaker 2's offset syncs in %s cannot be used (%s): offsets from before the takeover are not translated"
     log.warning(text, topic, reason, extra={"flow": str(flow.name)})
     return []

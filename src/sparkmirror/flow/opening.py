@@ -233,6 +233,7 @@ def _take(
     # is read. Its lanes end before they begin more.
     store.own(f"sparkmirror.{config.name}.driver")
     store.follow()
+    store.remembers = True
     record = _flow_record(config, source_id, target_id, store, file)
     clean, exact_after = store.state.ended_cleanly, store.state.exact_after
     writers = Writers(

@@ -11,14 +11,15 @@ a machine that is too slow for one would be too slow for all; the driver's own w
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sparkmirror.copy.control import RUN_KEY, run_value, told_alive
+from sparkmirror.copy.control import RUN_KEY, is_ours, run_value, told_alive, told_run
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Entry, Journal
+from sparkmirror.offsets import json_text
+from sparkmirror.offsets.foreign import Flaw, Foreign
 from sparkmirror.offsets.recovery import RecoveryPoint
 
 SILENT_SECONDS = 10.0
@@ -41,11 +42,13 @@ class Heard:
         run: whose shifts.
         follower: the run that has taken the flow, or "".
         points: up to when the partitions of a shift are copied, as it told last.
+        foreign: records that no mirror has written, passed over.
     """
 
     run: str
     follower: str = ""
     points: dict[str, RecoveryPoint] = field(default_factory=dict)
+    foreign: Foreign = field(default_factory=Foreign)
     _shifts: dict[str, float] = field(default_factory=dict)
     _unheard: set[str] = field(default_factory=set)
     _patience: int = 1
@@ -57,17 +60,29 @@ class Heard:
             self._shifts = {shift: max(at, now) for shift, at in self._shifts.items()}
         self._listened = now
         for entry in entries:
-            if entry.key == RUN_KEY and entry.value is not None:
-                named = str(json.loads(entry.value)["run"])
+            if entry.value is None:
+                self.foreign.forget(entry.key)
+            elif not is_ours(entry.key):
+                self.foreign.note(entry.key, entry.offset, Flaw.KEY)
+            else:
+                self._take(entry, entry.value, now)
+
+    def _take(self, entry: Entry, value: str, now: float) -> None:
+        try:
+            if entry.key == RUN_KEY:
+                named = told_run(value)
                 self.follower = "" if named == self.run else named
             sign = _sign(entry)
             if sign is not None and sign[0] == self.run:
                 self._shifts[sign[1]] = now
                 self._unheard.discard(sign[1])
-                point = told_alive(entry.value or "{}")
+                self._patience = 1
+                point = told_alive(value)
                 if point is not None:
                     self.points[sign[1]] = point
-                self._patience = 1
+            self.foreign.forget(entry.key)
+        except ValueError:
+            self.foreign.note(entry.key, entry.offset, Flaw.VALUE)
 
     def expect(self, shift: str, now: float) -> None:
         """A shift was handed to Spark, and is to be heard in time, or a multiple of it."""
@@ -108,6 +123,11 @@ class Signs:
         self._timeout_ms = timeout_ms
         self._heard = Heard(run)
         self._others: frozenset[str] = frozenset()
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """What no mirror has written here, a line for each kind."""
+        return self._heard.foreign.lines(f"cluster {self._target.alias}, {self._journal.topic}-0")
 
     @property
     def haunted(self) -> bool:
@@ -152,6 +172,9 @@ class Signs:
             before = self._next
             entries, self._next, end = self._target.run(self._journal.read, self._next, 0, self._timeout_ms)
             self._heard.take(entries, time.monotonic())
+            while self._journal.unopened:
+                offset, reason = self._journal.unopened.popitem()
+                self._heard.foreign.note(f"offset {offset}: {reason}", offset, Flaw.BATCH)
             if self._next == before:
                 break
 
@@ -186,7 +209,9 @@ def _sign(entry: Entry) -> tuple[str, str] | None:
     if entry.value is None or not entry.key.startswith('["alive"'):
         return None
     try:
-        _, run, shift = json.loads(entry.key)
+        match json_text.read(entry.key):
+            case ["alive", str(run), str(shift)]:
+                return run, shift
     except ValueError:
-        return None
-    return str(run), str(shift)
+        pass
+    return None

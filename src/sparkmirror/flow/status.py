@@ -6,7 +6,7 @@ its own flows unreadable and no other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -17,6 +17,7 @@ from sparkmirror.events import Event, Kind, now_ms, wall_time
 from sparkmirror.flow.opening import held_text
 from sparkmirror.flow.recovery_limit import is_passed
 from sparkmirror.flow.sides import REACH_MS
+from sparkmirror.flow.telling import of_others
 from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -68,9 +69,12 @@ def _read_flow(flow: FlowConfig) -> FlowStatus:
         if topic not in there:
             return FlowStatus(name=str(flow.name), state=NEVER_STARTED, target=target)
         store = Store(cluster, topic, timeout_ms)
+        store.remembers = True  # what can be read is shown
         store.follow()
-        return replace(told(flow, store.state, now_ms=now_ms()), target=target)
-    except (SparkmirrorError, ValueError) as failure:  # ValueError: a record that is not one of ours
+        shown = told(flow, store.state, now_ms=now_ms())
+        others = tuple(_event(FLOW, event) for event in of_others(store.state, store.place))
+        return replace(shown, target=target, events=(*_without(shown.events, others), *others))
+    except SparkmirrorError as failure:
         return FlowStatus(name=str(flow.name), state=UNREADABLE, events=(_note(str(failure)),))
     finally:
         if cluster is not None:
@@ -165,6 +169,13 @@ def _events(known: JournalState) -> tuple[EventStatus, ...]:
     told = {f"{row.place}: {row.text}" for row in rows}
     standing = [text for text in (known.life.events if known.life else ()) if text not in told]
     return (*rows, *map(_note, [*_orders(known), *standing]))
+
+
+def _without(rows: Sequence[EventStatus], newer: Sequence[EventStatus]) -> Iterator[EventStatus]:
+    """Events on record that what was read just now does not tell once more."""
+    told = {row.text for row in newer}
+    kinds = {row.kind for row in newer} & {Kind.FOREIGN_RECORD.value}
+    return (row for row in rows if row.text not in told and row.kind not in kinds)
 
 
 def _orders(known: JournalState) -> list[str]:

@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.foreign import told_of
 from sparkmirror.offsets.records import FLOW, Happened, Progress, event_key
+from sparkmirror.offsets.state import JournalState
 
 EVENTS_KEPT = 50
 """Of a partition, to know which were told: a shift keeps 20, and its last come when the next one has begun."""
@@ -26,7 +28,7 @@ KEPT_MS = 7 * 24 * 3_600_000
 SURE_MS = 30_000
 """A partition that was idle and without an error for so long goes on again; one that copies does so at once."""
 
-LASTING = frozenset({Kind.FOREIGN_WRITER, Kind.THROTTLED})
+LASTING = frozenset({Kind.FOREIGN_WRITER, Kind.FOREIGN_RECORD, Kind.THROTTLED})
 """Kinds that last, or come again and again, with other figures each time."""
 
 LOSSES = frozenset(
@@ -174,6 +176,19 @@ def unrecorded(progress: Iterable[Progress], known: Mapping[str, Happened]) -> I
             before = known.get(event_key(each.partition, event.kind))
             if event.time_ms > (now_ms() - KEPT_MS if before is None else before.event.time_ms):
                 yield Happened(partition=each.partition, event=event)
+
+
+def of_others(known: JournalState, place: str, more: Iterable[str] = ()) -> list[Event]:
+    """What others have written to a flow's own topics; one event for all that is passed over.
+
+    Args:
+        known: what the internal topic says.
+        place: of that topic.
+        more: lines about other topics of the flow.
+    """
+    passed, broken = "; ".join((*known.foreign.lines(place), *more)), told_of(place, known.broken)
+    found = [(Kind.FOREIGN_RECORD, passed), (Kind.STOPPED, broken)]
+    return [Event(kind=kind, text=text) for kind, text in found if text]
 
 
 def outlived(known: Mapping[str, Happened]) -> tuple[str, ...]:

@@ -14,13 +14,14 @@ Decisions: ``offsets.writers``.
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 
-from sparkmirror.copy.registrations import Registration, of_flow
+from sparkmirror.copy.registrations import Registration, foreign_among, of_flow
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.fencing import fence, fence_and_renew
@@ -39,6 +40,8 @@ from sparkmirror.offsets.writers import (
     must_rotate,
     way_to_fence,
 )
+
+log = logging.getLogger(__name__)
 
 GROUPS = 8
 """Partitions of one group share a producer id; one without a leader holds up the fencing of its group only."""
@@ -328,6 +331,8 @@ class Writers:
         journal = Journal(self._target, WRITERS_TOPIC)
         entries, _ = self._target.run(journal.read_all, self._timeout_ms)
         in_order = sorted(entries.values(), key=lambda entry: entry.offset)
+        for line in foreign_among(in_order).lines(f"cluster {self._target.alias}, {WRITERS_TOPIC}-0"):
+            log.warning("%s", line, extra={"flow": self._flow})
         self._registered = of_flow(in_order, self._flow, self._target_id, self._origin)
         own = self._registered.values()
         self._carried |= {cluster for known in own for cluster in known.carried}

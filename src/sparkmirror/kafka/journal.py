@@ -16,13 +16,13 @@ from typing import Any, TypeAlias
 
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.producer import ProduceRequest
-from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.errors import BatchError, BrokerError, LinkError
 from sparkmirror.kafka.cluster import CALL_MS, Cluster
 from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, Advice, advice, broker_error
 from sparkmirror.kafka.metadata import NO_LEADER, describe_topics
+from sparkmirror.kafka.stored_records import Opened, StoredRecord, open_records
 from sparkmirror.model import Writer
 
 BATCH_BYTES = 900_000
@@ -43,7 +43,10 @@ Pair: TypeAlias = tuple[str | bytes, str | bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One record of such a topic; a ``value`` of None is a tombstone."""
+    """One record of such a topic; a ``value`` of None is a tombstone.
+
+    Bytes that are no UTF-8 are halves of surrogate pairs here (``surrogateescape``): no text of ours has any.
+    """
 
     offset: int
     key: str
@@ -56,12 +59,14 @@ class Journal:
     Attributes:
         topic: the topic's name.
         partition: the one that is meant; 0 is the only one of most such topics.
+        unopened: batches that were read and cannot be opened: the offset of each, and why. No mirror has written them.
     """
 
     def __init__(self, cluster: Cluster, topic: str, partition: int = 0) -> None:
         self.cluster = cluster
         self.topic = topic
         self.partition = partition
+        self.unopened: dict[int, str] = {}
         self._leader = NO_LEADER
         self._topic_id: Any = None
 
@@ -97,10 +102,16 @@ class Journal:
 
         Returns:
             the records, the offset to read on from, and the high watermark.
+
+        Raises:
+            BatchError: a batch is damaged: its bytes are not those that the broker was given.
+            BrokerError: the topic cannot be read.
+            LinkError: no answer before the deadline.
         """
         deadline = time.monotonic() + timeout_ms / 1000
-        result: tuple[list[Entry], int, int] = await self._until(deadline, partial(self._fetch, offset, max_wait_ms))
-        return result
+        data, start, end = await self._until(deadline, partial(self._fetch_batches, offset, max_wait_ms))
+        opened = self._open(data, start)
+        return [entry_of(record) for record in opened.records], opened.following, end
 
     async def read_all(self, timeout_ms: int = CALL_MS) -> tuple[dict[str, Entry], int]:
         """Reads the whole topic: the newest record of each key (tombstones left out), and the end offset."""
@@ -112,27 +123,36 @@ class Journal:
                 newest[entry.key] = entry
         return {key: entry for key, entry in newest.items() if entry.value is not None}, offset
 
-    async def read_pairs(self, offset: int, timeout_ms: int = CALL_MS) -> tuple[list[tuple[bytes, bytes | None]], int]:
+    async def read_bytes(self, offset: int, timeout_ms: int = CALL_MS) -> tuple[list[StoredRecord], int]:
         """Reads keys and values as bytes, from ``offset`` to the end.
 
         Returns:
             the records, in the order of the log, and the offset to read on from.
 
         Raises:
+            BatchError: a batch is damaged.
             BrokerError: the topic cannot be read.
             LinkError: no answer before the deadline.
         """
         deadline = time.monotonic() + timeout_ms / 1000
-        found: list[tuple[bytes, bytes | None]] = []
+        found: list[StoredRecord] = []
         end = offset + 1
         while offset < end:
             data, start, end = await self._until(deadline, partial(self._fetch_batches, offset, 0))
-            some, following = decode_bytes(data, start)
-            found += [(key, value) for _, key, value in some]
-            if following == offset:
+            opened = self._open(data, start)
+            found += opened.records
+            if opened.following == offset:
                 break
-            offset = following
+            offset = opened.following
         return found, offset
+
+    def _open(self, answer: bytes, offset: int) -> Opened:
+        try:
+            opened = open_records(answer, offset)
+        except BatchError as damage:
+            raise damage.at(self.topic, self.partition) from None
+        self.unopened |= opened.unopened
+        return opened
 
     async def _until(self, deadline: float, attempt: Callable[[int], Awaitable[Any]]) -> Any:
         """The result of an attempt, which is given the milliseconds it may take."""
@@ -171,13 +191,6 @@ class Journal:
         if part.error_code != 0:
             raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=self.partition)
         return int(part.base_offset)
-
-    async def _fetch(self, offset: int, max_wait_ms: int, attempt_ms: int) -> tuple[list[Entry], int, int]:
-        records, start, end = await self._fetch_batches(offset, max_wait_ms, attempt_ms)
-        if start != offset:
-            return [], start, end
-        entries, following = decode(records, offset)
-        return entries, following, end
 
     async def _fetch_batches(self, offset: int, max_wait_ms: int, attempt_ms: int) -> tuple[bytes, int, int]:
         """The batches from ``offset`` on, where the log begins if that is not in it, and the high watermark."""
@@ -261,26 +274,20 @@ def encode(entries: Sequence[Pair], writer: Writer = NOBODY, sequence: int = -1)
 
 
 def _bytes(part: str | bytes) -> bytes:
-    return part.encode() if isinstance(part, str) else part
+    return part.encode(errors="surrogateescape") if isinstance(part, str) else part
+
+
+def entry_of(record: StoredRecord) -> Entry:
+    """A record with its key and its value as texts."""
+    offset, key, value = record
+    return Entry(offset, _text(key), None if value is None else _text(value))
+
+
+def _text(part: bytes) -> str:
+    return part.decode(errors="surrogateescape")
 
 
 def decode(records: bytes | None, offset: int) -> tuple[list[Entry], int]:
     """Opens the batches of a fetch answer: the records from ``offset`` on, and the offset that follows them."""
-    found, following = decode_bytes(records, offset)
-    return [Entry(at, key.decode(), None if value is None else value.decode()) for at, key, value in found], following
-
-
-def decode_bytes(records: bytes | None, offset: int) -> tuple[list[tuple[int, bytes, bytes | None]], int]:
-    """The same, with each record as its offset, its key and its value, for topics whose keys are no text."""
-    found: list[tuple[int, bytes, bytes | None]] = []
-    following = offset
-    batches = MemoryRecords(records or b"")
-    while batches.has_next():
-        batch = batches.next_batch()
-        if not batch.is_control_batch:
-            for record in batch:
-                if record.offset >= offset and record.key is not None:
-                    value = None if record.value is None else bytes(record.value)
-                    found.append((record.offset, bytes(record.key), value))
-        following = max(following, batch.next_offset)
-    return found, following
+    opened = open_records(records or b"", offset)
+    return [entry_of(record) for record in opened.records], opened.following

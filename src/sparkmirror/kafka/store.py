@@ -1,6 +1,8 @@
 """The flow's internal and control topics as the driver uses them: read whole at the start, followed while it runs.
 
-Invariant: an owner that is not sure to be it any more, since it stood still, asks before it writes; see `ownership`.
+Invariants: an owner that is not sure to be it any more, since it stood still, asks before it writes; see `ownership`.
+Records of others never end the reading: they are passed over (``offsets.foreign``). One of our own that somebody has
+overwritten does, once all is read, for whoever has not read before what it said: positions may depend on it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.journal import BATCH_BYTES, Entry, Pair, size_of
 from sparkmirror.kafka.ownership import Ownership
 from sparkmirror.offsets import json_text
-from sparkmirror.offsets.records import Record, parse, partition_of
+from sparkmirror.offsets.foreign import Broken, Flaw, told_of
+from sparkmirror.offsets.records import NotOursError, Record, is_renewed, parse, partition_of
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.writers import KEEP_ALIVE_SECONDS
 
@@ -39,7 +42,9 @@ class Store:
 
     Attributes:
         state: what the topic says.
+        place: the cluster, and the topic with its partition, for people.
         lost: why this one does not own the topic any more; "" while it does, or never did.
+        remembers: whether it goes on over records of our own that somebody overwrites from now on: it has read them.
     """
 
     def __init__(self, target: Cluster, topic: str, timeout_ms: int) -> None:
@@ -48,7 +53,9 @@ class Store:
         self._timeout_ms = timeout_ms
         self._next = 0
         self._ownership: Ownership | None = None
+        self.place = f"cluster {target.alias}, {topic}-0"
         self.lost = ""
+        self.remembers = False
         self.state = JournalState()
 
     def hasten(self, timeout_ms: int) -> None:
@@ -98,7 +105,7 @@ class Store:
         Raises:
             BrokerError: the topic cannot be read.
             LinkError: the target does not answer.
-            SparkmirrorError: a record is not one of ours.
+            SparkmirrorError: one of our own records was overwritten with what cannot be read, or a batch is damaged.
         """
         end = self._next + 1
         while self._next < end:
@@ -106,9 +113,12 @@ class Store:
             with _uncollected():
                 for entry in entries:
                     self._take(entry)
+            self._pass_over_batches()
             if following == self._next:
                 break
             self._next = following
+        if self.state.broken and not self.remembers:
+            raise SparkmirrorError(told_of(self.place, self.state.broken))
 
     def write(self, records: Sequence[Record], tombstones: Sequence[str] = ()) -> None:
         """Writes records, and tombstones for keys that are no longer needed.
@@ -146,18 +156,30 @@ class Store:
         return entries, following, end
 
     def _take(self, entry: Entry) -> None:
+        state, key = self.state, entry.key
         if entry.value is None:
-            self.state.forget(entry.key)
+            state.forget(key)
             return
         try:
-            record = parse(entry.key, entry.value)
+            record = parse(key, entry.value)
+        except NotOursError:
+            state.foreign.note(key, entry.offset, Flaw.KEY)
         except ValueError as failure:
-            place = f"cluster {self._target.alias}, {self._journal.topic} at offset {entry.offset}"
-            raise SparkmirrorError(
-                f"{place}: {failure}: only sparkmirror may write there; delete the record"
-            ) from failure
-        if record is not None:
-            self.state.take(record)
+            if is_renewed(key):
+                state.foreign.note(key, entry.offset, Flaw.VALUE)
+            else:
+                state.broken[key] = Broken(entry.offset, str(failure))
+        else:
+            state.foreign.forget(key)
+            state.broken.pop(key, None)
+            if record is not None:
+                state.take(record)
+
+    def _pass_over_batches(self) -> None:
+        unopened = self._journal.unopened
+        while unopened:
+            offset, reason = unopened.popitem()
+            self.state.foreign.note(f"offset {offset}: {reason}", offset, Flaw.BATCH)
 
 
 def _pairs(records: Sequence[Record], tombstones: Sequence[str]) -> list[Pair]:

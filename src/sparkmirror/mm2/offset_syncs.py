@@ -49,8 +49,20 @@ def read_offset_sync(key: bytes, value: bytes) -> OffsetSync:
     Raises:
         ValueError: it is no offset sync.
     """
-    topic, size = read_string(key, 0)
-    partition, _ = read_int32(key, size)
+    place = read_key(key)
     upstream, size = read_int64(value, 0)
     downstream, _ = read_int64(value, size)
-    return OffsetSync(partition=TopicPartition(topic, partition), upstream=upstream, downstream=downstream)
+    return OffsetSync(partition=place, upstream=upstream, downstream=downstream)
+
+
+def read_key(key: bytes) -> TopicPartition:
+    """The partition of the source that a key names.
+
+    Raises:
+        ValueError: it is not the key of an offset sync.
+    """
+    topic, size = read_string(key, 0)
+    partition, _ = read_int32(key, size)
+    if partition < 0:
+        raise ValueError("the number of the partition is negative")
+    return TopicPartition(topic, partition)

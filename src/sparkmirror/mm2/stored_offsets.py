@@ -112,10 +112,12 @@ def _read_key(key: bytes) -> tuple[Owner, TopicPartition] | None:
     try:
         match json.loads(key):
             case [str(connector), {"cluster": str(cluster), "partition": int(number), "topic": str(topic), **others}]:
-                if others or isinstance(number, bool) or number < 0:
+                if others or isinstance(number, bool) or not 0 <= number < 2**31:
                     return None
+                for name in (connector, cluster, topic):
+                    name.encode()  # half a character is none of Connect's
                 return Owner(connector=connector, cluster=Alias(cluster)), TopicPartition(topic, number)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     return None
 
@@ -123,9 +125,12 @@ def _read_key(key: bytes) -> tuple[Owner, TopicPartition] | None:
 def _read_value(key: bytes, value: bytes) -> int:
     try:
         match json.loads(value):
-            case {"offset": int(offset)} if not isinstance(offset, bool):
+            case {"offset": int(offset)} if not isinstance(offset, bool) and -1 <= offset < 2**63:
                 return offset
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
-    shown = key.decode(errors="replace")
-    raise ValueError(f"the position of {shown} is not a number under offset: {value[:80]!r}")
+    shown = key[:300].decode(errors="replace")
+    raise ValueError(
+        f"the position of {shown} is not a number under offset: {value[:80]!r}; write what it was before, or remove "
+        "it with a record without a value under this key: the partition is not taken over then"
+    )

@@ -195,8 +195,14 @@ def _groups(done: Sequence[Counted], neighbours: int) -> Iterator[list[Counted]]
 
 
 def _crosses(one: Counted, following: Counted) -> bool:
-    """Whether two are no line: the log was cut off between them, and no takeover has put that on record yet."""
-    return following[1].offset - one[1].offset < following[0] - one[0]
+    """Whether two are no line: the log was cut off between them, and no takeover has put that on record yet.
+
+    Or somebody else wrote one of them: what comes between the last point of one and the first of the next cannot be.
+    """
+    (count, block), (next_count, next_block) = one, following
+    records, offsets = next_count - count, next_block.offset - block.offset
+    last = records - block.holes.records, offsets - block.holes.offsets
+    return offsets < records or last[1] < last[0] or last[0] < 0 or next_block.last > FAR
 
 
 def _alike(one: Counted, other: Counted) -> bool:

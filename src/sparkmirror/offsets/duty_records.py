@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkmirror.offsets import json_text
+from sparkmirror.offsets.json_text import count, moment, number, texts
 
 ACL_WORDS = 7
 
@@ -85,19 +86,16 @@ def acl_key(binding: tuple[str, ...]) -> str:
 
 def _duty(name: list[Any], data: dict[str, Any]) -> DutyRound:
     return DutyRound(
-        name=str(name[1]),
-        time_ms=int(data["time_ms"]),
-        interval_s=float(data["interval_s"]),
-        changed=int(data["changed"]),
-        problems=tuple(str(each) for each in data["problems"]),
+        name=name[1],
+        time_ms=moment(data["time_ms"]),
+        interval_s=number(data["interval_s"]),
+        changed=count(data["changed"]),
+        problems=texts(data["problems"]),
     )
 
 
 def _acl(name: list[Any], data: dict[str, Any]) -> AclRecord:
-    _, *binding = name
-    if len(binding) != ACL_WORDS:
-        raise ValueError(f"{len(binding)} words, not {ACL_WORDS}")
-    return AclRecord(binding=tuple(str(word) for word in binding), time_ms=int(data["time_ms"]))
+    return AclRecord(binding=tuple(name[1:]), time_ms=moment(data["time_ms"]))
 
 
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], DutyRecord]] = {"duty": _duty, "acl": _acl}

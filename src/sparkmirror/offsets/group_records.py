@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets import json_text
+from sparkmirror.offsets.json_text import INT32, count, flag, integer, moment, rows, signed, text, texts
 
 _WITH_WRITER = 3
 """Words of a row behind partition, offset and metadata: a target offset counts only with its producer id and epoch."""
@@ -288,25 +289,27 @@ def commits_of(records: Iterable[GroupCommitted]) -> dict[str, dict[TopicPartiti
 
 def _group(name: list[Any], data: dict[str, Any]) -> GroupSeen:
     _, group, topic = name
-    offsets = {int(number): (int(offset), str(metadata)) for number, offset, metadata, *_ in data["offsets"]}
-    targets = {
-        int(number): ExactTarget(int(rest[0]), Writer(producer_id=int(rest[1]), epoch=int(rest[2])))
-        for number, _, _, *rest in data["offsets"]
-        if len(rest) >= _WITH_WRITER
-    }
+    found = [
+        (integer(number, INT32), signed(offset), text(metadata), rest)
+        for number, offset, metadata, *rest in rows(data["offsets"])
+    ]
     upstream = {
-        int(number): UpstreamOffset(int(offset), str(name), bool(exact), *_more_from(more))
-        for number, offset, name, exact, *more in data.get("upstream", [])
+        integer(number, INT32): UpstreamOffset(integer(offset), text(name), flag(exact), *_more_from(more))
+        for number, offset, name, exact, *more in rows(data.get("upstream", []))
     }
     return GroupSeen(
-        group=str(group),
-        topic=str(topic),
-        offsets=offsets,
-        time_ms=int(data["time_ms"]),
+        group=group,
+        topic=topic,
+        offsets={number: (offset, metadata) for number, offset, metadata, _ in found},
+        time_ms=moment(data["time_ms"]),
         upstream=upstream,
-        targets=targets,
-        topic_id=str(data.get("topic_id", "")),
+        targets={number: _target(*rest[:3]) for number, _, _, rest in found if len(rest) >= _WITH_WRITER},
+        topic_id=text(data.get("topic_id", "")),
     )
+
+
+def _target(offset: Any, producer_id: Any, epoch: Any) -> ExactTarget:
+    return ExactTarget(integer(offset), json_text.writer(integer(producer_id), integer(epoch, INT32)))
 
 
 def _more_of(one: UpstreamOffset) -> tuple[int, ...]:
@@ -317,7 +320,7 @@ def _more_of(one: UpstreamOffset) -> tuple[int, ...]:
 
 
 def _more_from(more: Sequence[Any]) -> tuple[int, bool]:
-    left_out, placed, *_ = [*map(int, more), 0, 0]
+    left_out, placed, *_ = [*map(count, more), 0, 0]
     return left_out, bool(placed)
 
 
@@ -338,25 +341,25 @@ def _with_earlier(commit: FlowCommit, steps: Sequence[int]) -> FlowCommit:
 
 def _committed(name: list[Any], data: dict[str, Any]) -> GroupCommitted:
     _, group, topic = name
-    rows = [tuple(map(int, row)) for row in data["offsets"]]
-    steps = {int(number): tuple(map(int, more)) for number, *more in data.get("earlier", [])}
+    found = [(integer(number, INT32), *map(signed, more)) for number, *more in rows(data["offsets"])]
+    steps = {number: tuple(map(signed, more)) for number, *more in rows(data.get("earlier", []))}
     commits = {
-        row[0]: _with_earlier(FlowCommit(row[1], row[2]), steps.get(row[0], ())) for row in rows if row[1] != NO_OFFSET
+        row[0]: _with_earlier(FlowCommit(row[1], row[2]), steps.get(row[0], ())) for row in found if row[1] != NO_OFFSET
     }
-    tried = {row[0]: FlowCommit(row[3], row[4]) for row in rows if len(row) > _WITHOUT_TRIED}
-    return GroupCommitted(group=str(group), topic=str(topic), commits=commits, tried=tried)
+    tried = {row[0]: FlowCommit(row[3], row[4]) for row in found if len(row) > _WITHOUT_TRIED}
+    return GroupCommitted(group=group, topic=topic, commits=commits, tried=tried)
 
 
 def _left(name: list[Any], data: dict[str, Any]) -> GroupLeft:
     _, group, topic = name
-    offsets = {int(number): int(offset) for number, offset in data["offsets"]}
-    return GroupLeft(group=str(group), topic=str(topic), offsets=offsets, time_ms=int(data.get("time_ms", 0)))
+    offsets = {integer(number, INT32): signed(offset) for number, offset in rows(data["offsets"])}
+    return GroupLeft(group=group, topic=topic, offsets=offsets, time_ms=moment(data.get("time_ms", 0)))
 
 
 def _groups(_name: list[Any], data: dict[str, Any]) -> GroupsSeen:
-    unread = {str(group): int(at) for group, at in data.get("unread", {}).items()}
-    origin = Origin(*map(str, data.get("origin", UNKNOWN_ORIGIN)))
-    return GroupsSeen(time_ms=int(data["time_ms"]), unread=unread, origin=origin)
+    unread = {text(group): moment(at) for group, at in data.get("unread", {}).items()}
+    origin = Origin(*texts(data.get("origin", [])))
+    return GroupsSeen(time_ms=moment(data["time_ms"]), unread=unread, origin=origin)
 
 
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], GroupRecord]] = {

@@ -33,6 +33,14 @@ _WIDEST = 9
 _SMALL = 24
 """Numbers up to which plain Python is faster than NumPy."""
 
+_SHORT = 256
+"""Bytes of rows up to which they are checked in plain Python."""
+
+_FAR = 2.0**62
+_CUT_OFF = "holes of the offset map are cut off"
+_TOO_LARGE = "holes of the offset map have a number that is too large"
+_NO_HOLE = "holes of the offset map have a row without a hole"
+
 _DECODED = 32
 """Blocks whose rows are kept decoded; each is at most some hundred kilobytes."""
 
@@ -166,6 +174,66 @@ def _without_first(rows: Rows) -> Rows:
     return rows._replace(records=rows.records[skip:], holes=rows.holes[skip:], repeats=repeats)
 
 
+def check(holes: Holes) -> None:
+    """Sees that the rows are such as `pack` and `join` make, and come to the points that are told beside them.
+
+    Raises:
+        ValueError: they do not.
+    """
+    packed = holes.packed
+    records, offsets, repeats = _sums_of_few(packed) if len(packed) <= _SHORT else _sums(packed)
+    if (records, offsets) != (holes.records, holes.offsets) or repeats > records + len(packed):
+        raise ValueError("holes of the offset map do not come to where they are said to end")
+
+
+def _sums(packed: bytes) -> tuple[int, int, int]:
+    """Records, offsets and repeats of all rows together."""
+    rows = _unpacked(packed)
+    if not len(rows.records) or rows.holes.min() < 1 or rows.repeats.min() < 1:
+        raise ValueError(_NO_HOLE)
+    records, repeats = rows.records.astype(np.float64), rows.repeats.astype(np.float64)
+    if float((records + rows.holes) @ repeats) > _FAR or float(repeats.sum()) > _FAR:
+        raise ValueError(_TOO_LARGE)
+    records_of = int(rows.records @ rows.repeats)
+    return records_of, records_of + int(rows.holes @ rows.repeats), int(rows.repeats.sum())
+
+
+def _sums_of_few(packed: bytes) -> tuple[int, int, int]:
+    """The same in plain Python, which is faster for few."""
+    size, *numbers = _decode_few(packed)
+    heads, rest = numbers[:size], iter(numbers[size:])
+    odd = [next(rest, 0) if head & 2 else 1 for head in heads]
+    records = offsets = turns = 0
+    for head, hole in zip(heads, odd, strict=True):
+        repeats = next(rest, 0) if head & 1 else 1
+        if hole < 1 or repeats < 1:
+            raise ValueError(_NO_HOLE)
+        records += (head >> 2) * repeats
+        offsets += ((head >> 2) + hole) * repeats
+        turns += repeats
+    if len(heads) != size or next(rest, None) is not None:
+        raise ValueError(_CUT_OFF)
+    if offsets > _FAR:
+        raise ValueError(_TOO_LARGE)
+    return records, offsets, turns
+
+
+def _decode_few(packed: bytes) -> list[int]:
+    numbers, number, shift = [], 0, 0
+    for byte in packed:
+        number |= (byte & _MORE - 1) << shift
+        if byte < _MORE:
+            numbers.append(number)
+            number = shift = 0
+        else:
+            shift += _BITS
+    if shift or not numbers:
+        raise ValueError(_CUT_OFF)
+    if max(numbers) >> _BITS * _WIDEST:
+        raise ValueError(_TOO_LARGE)
+    return numbers
+
+
 @lru_cache(maxsize=_DECODED)
 def unpack(packed: bytes) -> Rows:
     """The rows of `Holes`.
@@ -173,12 +241,16 @@ def unpack(packed: bytes) -> Rows:
     Raises:
         ValueError: these are not rows.
     """
+    return _unpacked(packed)
+
+
+def _unpacked(packed: bytes) -> Rows:
     numbers = _decode(packed)
     size = int(numbers[0]) if len(numbers) else 0
     heads, rest = numbers[1 : 1 + size], numbers[1 + size :]
     records, odd, several = heads >> 2, (heads & 2).astype(np.bool_), (heads & 1).astype(np.bool_)
     if len(heads) != size or len(rest) != odd.sum() + several.sum():
-        raise ValueError("holes of the offset map are cut off")
+        raise ValueError(_CUT_OFF)
     holes, repeats = np.ones(size, np.int64), np.ones(size, np.int64)
     holes[odd], repeats[several] = rest[: odd.sum()], rest[odd.sum() :]
     counts, offsets = records * repeats, (records + holes) * repeats
@@ -223,13 +295,13 @@ def _decode(packed: bytes) -> Longs:
     data = np.frombuffer(packed, np.uint8)
     ends = np.flatnonzero(data < _MORE)
     if len(data) and (not len(ends) or ends[-1] != len(data) - 1):
-        raise ValueError("holes of the offset map are cut off")
+        raise ValueError(_CUT_OFF)
     starts = np.append(0, ends[:-1] + 1) if len(ends) else ends
     sizes = ends - starts + 1
     numbers = np.zeros(len(ends), np.int64)
     widest = int(sizes.max()) if len(sizes) else 0
     if widest > _WIDEST:
-        raise ValueError("holes of the offset map have a number that is too large")
+        raise ValueError(_TOO_LARGE)
     for place in range(widest):
         here = sizes > place
         numbers[here] |= (data[starts[here] + place].astype(np.int64) & _MORE - 1) << _BITS * place

@@ -21,6 +21,7 @@ from typing import Any
 
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import json_text
+from sparkmirror.offsets.json_text import INT32, flag, integer, moment, rows, signed, text
 from sparkmirror.offsets.source_history import EpochEnd
 
 NEWEST, SPREAD = 128, 128
@@ -203,22 +204,25 @@ MovingRecord = Inherited | Elsewhere
 
 def _inherited(name: list[Any], data: dict[str, Any]) -> Inherited:
     _, topic, partition = name
+    spans = tuple((signed(since), signed(until)) for since, until in rows(data["spans"]))
+    if not spans:
+        raise ValueError("no span")
     return Inherited(
-        partition=TopicPartition(str(topic), int(partition)),
-        spans=tuple((int(since), int(until)) for since, until in data["spans"]),
-        end=int(data["end"]),
-        points=tuple((int(source), int(target)) for source, target in data["points"]),
-        epochs=tuple((int(epoch), int(begin)) for epoch, begin in data.get("epochs", ())),
-        time_ms=int(data["time_ms"]),
+        partition=json_text.place(topic, partition),
+        spans=spans,
+        end=integer(data["end"]),
+        points=tuple((signed(source), signed(target)) for source, target in rows(data["points"])),
+        epochs=tuple((integer(epoch, INT32), signed(begin)) for epoch, begin in rows(data.get("epochs", []))),
+        time_ms=moment(data["time_ms"]),
     )
 
 
 def _elsewhere(_name: list[Any], data: dict[str, Any]) -> Elsewhere:
     return Elsewhere(
-        topic=str(data["topic"]),
-        time_ms=int(data["time_ms"]),
-        pending=bool(data["pending"]),
-        unasked=bool(data.get("unasked", False)),
+        topic=text(data["topic"]),
+        time_ms=moment(data["time_ms"]),
+        pending=flag(data["pending"]),
+        unasked=flag(data.get("unasked", False)),
     )
 
 

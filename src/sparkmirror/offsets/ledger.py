@@ -17,6 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkmirror.offsets import json_text
+from sparkmirror.offsets.json_text import count, moment, text
+
+KINDS = frozenset({"failover", "switchover", "failback"})
+STEPS = frozenset(
+    "COMPARING SAVING FENCING CATCHING_UP IDLING STOPPING MOVING VERIFYING RELEASING UNDOING DONE ABANDONED".split()
+)
+"""The names in ``failover.states``: a record with another is none of this version."""
 
 OPERATION_KEY = json_text.write(["operation"])
 
@@ -143,28 +150,42 @@ def claim_key(token: str) -> str:
 
 def _claim(name: list[Any], data: dict[str, Any]) -> Claim:
     return Claim(
-        token=str(name[1]),
-        displaces=str(data["displaces"]),
-        sign=int(data["sign"]),
-        by=str(data["by"]),
-        time_ms=int(data["time_ms"]),
+        token=name[1],
+        displaces=text(data["displaces"]),
+        sign=count(data["sign"]),
+        by=text(data["by"]),
+        time_ms=moment(data["time_ms"]),
     )
+
+
+def _one_of(known: frozenset[str], value: Any) -> str:
+    name = text(value)
+    if name not in known:
+        raise ValueError("an operation of another kind, or at another step")
+    return name
+
+
+def _facts(value: Any) -> dict[str, Any]:
+    if type(value) is not dict:
+        raise ValueError("facts are missing")
+    text(json_text.write(value))
+    return value
 
 
 def _operation(_name: list[Any], data: dict[str, Any]) -> Operation:
     return Operation(
-        token=str(data["token"]),
-        number=int(data["number"]),
-        id=str(data["id"]),
-        kind=str(data["kind"]),
-        step=str(data["step"]),
-        source=str(data["source"]),
-        target=str(data["target"]),
-        began_ms=int(data["began_ms"]),
-        time_ms=int(data["time_ms"]),
-        by=str(data["by"]),
-        facts=dict(data["facts"]),
-        failure=str(data["failure"]),
+        token=text(data["token"]),
+        number=count(data["number"]),
+        id=text(data["id"]),
+        kind=_one_of(KINDS, data["kind"]),
+        step=_one_of(STEPS, data["step"]),
+        source=text(data["source"]),
+        target=text(data["target"]),
+        began_ms=moment(data["began_ms"]),
+        time_ms=moment(data["time_ms"]),
+        by=text(data["by"]),
+        facts=_facts(data["facts"]),
+        failure=text(data["failure"]),
     )
 
 

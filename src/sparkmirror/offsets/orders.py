@@ -16,7 +16,7 @@ from typing import Any
 
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import json_text
-from sparkmirror.offsets.json_text import VERSION
+from sparkmirror.offsets.json_text import INT32, VERSION, count, integer, moment, text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,43 +165,43 @@ def topic_key(topic: str) -> str:
 
 def topic_order(name: list[Any], data: dict[str, Any]) -> TopicOrder:
     """Reads one."""
-    return TopicOrder(topic=str(name[1]), time_ms=int(data["time_ms"]), by=str(data["by"]))
+    return TopicOrder(topic=name[1], time_ms=moment(data["time_ms"]), by=text(data["by"]))
 
 
 def rate_order(_name: list[Any], data: dict[str, Any]) -> RateOrder:
     """Reads one."""
     limit = data["bytes_per_s"]
     return RateOrder(
-        bytes_per_s=None if limit is None else int(limit), time_ms=int(data["time_ms"]), by=str(data["by"])
+        bytes_per_s=None if limit is None else count(limit), time_ms=moment(data["time_ms"]), by=text(data["by"])
     )
 
 
 def move_order(name: list[Any], data: dict[str, Any]) -> MoveOrder:
     """Reads one."""
     return MoveOrder(
-        partition=TopicPartition(str(name[1]), int(name[2])),
-        to=int(data["to"]),
-        topic_id=str(data["topic_id"]),
-        time_ms=int(data["time_ms"]),
-        by=str(data["by"]),
-        leader_epoch=int(data["leader_epoch"]),
-        target_id=str(data.get("target_id", "")),
+        partition=TopicPartition(name[1], name[2]),
+        to=integer(data["to"]),
+        topic_id=text(data["topic_id"]),
+        time_ms=moment(data["time_ms"]),
+        by=text(data["by"]),
+        leader_epoch=integer(data["leader_epoch"], INT32),
+        target_id=text(data.get("target_id", "")),
     )
 
 
 def hold_order(_name: list[Any], data: dict[str, Any]) -> HoldOrder:
     """Reads one."""
     return HoldOrder(
-        operation=str(data["operation"]),
-        reason=str(data["reason"]),
-        time_ms=int(data["time_ms"]),
-        by=str(data["by"]),
+        operation=text(data["operation"]),
+        reason=text(data["reason"]),
+        time_ms=moment(data["time_ms"]),
+        by=text(data["by"]),
     )
 
 
 def discover_order(_name: list[Any], data: dict[str, Any]) -> DiscoverOrder:
     """Reads one."""
-    return DiscoverOrder(time_ms=int(data["time_ms"]), by=str(data["by"]))
+    return DiscoverOrder(time_ms=moment(data["time_ms"]), by=text(data["by"]))
 
 
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], Order]] = {

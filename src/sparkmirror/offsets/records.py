@@ -24,11 +24,12 @@ Invariants:
     * Topic and partition are those of the source; sequences count records, modulo 2**31, see ``segments``.
     * A progress never covers a record that the target has not acknowledged.
     * Records of a later version are neither read nor replaced nor removed: `parse` gives `Later` for them.
+    * What `parse` gives has the types and ranges that its fields say, whoever wrote it. What no release has written is
+      told apart by its key: under one of ours it is a record that somebody has overwritten, and what it said is lost.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ from typing import Any, NamedTuple
 from sparkmirror.events import Event, Kind, event_of
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
 from sparkmirror.offsets import group_records, inherited, json_text, ledger, orders, segments
-from sparkmirror.offsets.duty_records import READERS, DutyRecord
+from sparkmirror.offsets.duty_records import ACL_WORDS, READERS, DutyRecord
+from sparkmirror.offsets.json_text import count, flag, integer, moment, number, rows, signed, text, texts
 from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.segments import MapKey, MovedKey, PartedKey, SegmentsKey, Targets, TargetsKey
 
@@ -387,10 +389,55 @@ class ProgressKey(NamedTuple):
     writer: Writer
 
 
+INT32, INT64 = json_text.INT32, json_text.INT64
+_PLACE: tuple[type | int, ...] = (str, INT32)
+_EPOCH = (*_PLACE, INT64, INT32)
+_KEYS: dict[str, tuple[type | int, ...]] = {
+    "flow": (),
+    "segments": (*_EPOCH, INT32),
+    "targets": (*_EPOCH, INT32),
+    "parted": _EPOCH,
+    "moved": _EPOCH,
+    "progress": _EPOCH,
+    "source-epoch": (*_PLACE, INT32),
+    "event": (*_PLACE, str),
+    "life": (),
+    "duty": (str,),
+    "acl": (str,) * ACL_WORDS,
+    "paused": (str,),
+    "rate": (),
+    "move": _PLACE,
+    "held": (),
+    "discover": (),
+    "group": (str, str),
+    "groups": (),
+    "committed": (str, str),
+    "left": (str, str),
+    "operator": (str,),
+    "operation": (),
+    "stopped": (),
+    "inherited": _PLACE,
+    "elsewhere": (),
+}
+"""What follows the kind in a key: texts, and numbers up to which bound."""
+
+RENEWED = frozenset({"life", "event", "duty", "discover"})
+"""Kinds on which nothing depends but what people see: a driver writes them again and again."""
+
+
+def is_renewed(key: str) -> bool:
+    """Whether nothing depends on the record with this key, which is one of ours."""
+    return json_text.read(key)[0] in RENEWED
+
+
+class NotOursError(ValueError):
+    """No release writes a record with such a key."""
+
+
 def part_of(key: str) -> MapKey | ProgressKey | SourceEpochKey | None:
     """What a key names, if it is that of a record of the offset map, of a progress or of a source epoch."""
     try:
-        match json.loads(key):
+        match json_text.read(key):
             case ["segments", str(topic), int(partition), int(producer_id), int(epoch), int(sequence)]:
                 writer = Writer(producer_id=producer_id, epoch=epoch)
                 return SegmentsKey(TopicPartition(topic, partition), writer, sequence)
@@ -413,7 +460,7 @@ def part_of(key: str) -> MapKey | ProgressKey | SourceEpochKey | None:
 def partition_of(key: str | bytes) -> TopicPartition | None:
     """The partition that a record with this key is about, if it is about one."""
     try:
-        match json.loads(key):
+        match json_text.read(key.decode() if isinstance(key, bytes) else key):
             case [str(), str(topic), int(partition), *_]:
                 return TopicPartition(topic, partition)
     except ValueError:
@@ -430,110 +477,165 @@ def parse(key: str, value: str) -> Record | Later | None:
     """Reads one record; None for a kind that a later release added, which does no harm to those we know.
 
     Raises:
-        ValueError: the record is not one of ours.
+        NotOursError: it is no record of ours, by its key.
+        ValueError: its key is one of ours, and its value is not what a release has written under it.
     """
+    name = _name_of(key)
     try:
-        name = json.loads(key)
-        data = json.loads(value)
+        data = json_text.read(value)
         reader, version = _READERS.get(name[0]), data["v"]
         if reader is None:
             return None
         if version != VERSION:
             return Later(key, _later(version))
         return reader(name, data)
-    except (KeyError, IndexError, TypeError, ValueError) as failure:
-        raise ValueError(f"not a record of an internal topic of sparkmirror: key {key[:200]}") from failure
+    except json_text.UNREADABLE as failure:
+        kind = ValueError if name[0] in _KEYS else NotOursError
+        raise kind(f"{_NOT_A_RECORD}: key {key[:200]}: {_reason(failure)}") from failure
+
+
+_NOT_A_RECORD = "not a record of an internal topic of sparkmirror"
+
+
+def _name_of(key: str) -> list[Any]:
+    """The parts of a key.
+
+    Raises:
+        NotOursError: no release writes such a key.
+    """
+    try:
+        name = json_text.read(key)
+        if type(name) is not list or not name or type(name[0]) is not str:
+            raise ValueError("no list that begins with a kind")
+        wanted = _KEYS.get(name[0])
+        if wanted is not None and (len(name) != 1 + len(wanted) or not all(map(_fits, name[1:], wanted))):
+            raise ValueError(f"not such parts as of {name[0]}")
+        if wanted is not None and json_text.write(name) != key:
+            raise ValueError("not written as a mirror does, so that its own records do not replace it")
+    except ValueError as failure:
+        raise NotOursError(f"{_NOT_A_RECORD}: key {key[:200]}: {_reason(failure)}") from failure
+    return name
+
+
+def _fits(part: Any, wanted: type | int) -> bool:
+    if wanted is str:
+        return type(part) is str and (part.isascii() or bool(part.encode()))
+    return type(part) is int and -1 <= part <= wanted  # type: ignore[operator]  # a bound, if it is no type
+
+
+def _reason(failure: Exception) -> str:
+    """In words: what a library says of a value may hold all of it."""
+    missing = isinstance(failure, (KeyError, IndexError))
+    return f"{failure} is missing" if missing else str(failure)[:200]
 
 
 def _later(version: object) -> int:
-    if not isinstance(version, int) or version < VERSION:
-        raise ValueError(f"no release wrote version {version}")
+    if type(version) is not int or not VERSION < version <= INT32:
+        raise ValueError("no release wrote this version")
     return version
 
 
 def _flow(_name: list[Any], data: dict[str, Any]) -> FlowRecord:
     source, target = data["source"], data["target"]
     return FlowRecord(
-        source_alias=source["alias"],
-        source_id=source["cluster"],
-        target_alias=target["alias"],
-        target_id=target["cluster"],
-        naming=data["naming"],
-        generation=data["generation"],
-        tells_since_ms=int(data.get("tells_since_ms", 0)),
-        exact_after=int(data.get("exact_after", 0)),
-        topics=tuple(data.get("topics", ())),
-        topics_exclude=tuple(data.get("topics_exclude", ())),
-        homeward=bool(data.get("homeward", False)),
+        source_alias=text(source["alias"]),
+        source_id=text(source["cluster"]),
+        target_alias=text(target["alias"]),
+        target_id=text(target["cluster"]),
+        naming=text(data["naming"]),
+        generation=count(data["generation"]),
+        tells_since_ms=moment(data.get("tells_since_ms", 0)),
+        exact_after=count(data.get("exact_after", 0)),
+        topics=texts(data.get("topics", [])),
+        topics_exclude=texts(data.get("topics_exclude", [])),
+        homeward=flag(data.get("homeward", False)),
     )
 
 
 def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
     _, topic, partition, producer_id, epoch = name
     sequence, source, target = data["last"]
+    records, per_s = data["rate"]
     return Progress(
         partition=json_text.place(topic, partition),
         writer=json_text.writer(producer_id, epoch),
-        generation=data["generation"],
-        position=data["position"],
-        next_sequence=data["next"],
-        sequence=sequence,
-        source=source,
-        target=target,
-        end=data["end"],
-        copies_end=data.get("copies_end", NO_OFFSET),
-        leader_epoch=data["leader_epoch"],
-        topic_id=sys.intern(data["topic_id"]),
-        target_id=sys.intern(data.get("target_id", "")),
-        settled=data.get("settled", False),
-        released=data["released"],
-        anew=data.get("anew", False),
-        reached=Reached(*data["reached"]) if "reached" in data else UNKNOWN,
-        cut=data.get("cut", NO_OFFSET),
-        records=data["records"],
-        bytes=data["bytes"],
-        dead_letters=data.get("dead_letters", 0),
-        rate=(data["rate"][0], data["rate"][1]),
-        newest_ms=data["newest_ms"],
-        recovery_ms=data.get("recovery_ms", UNKNOWN_MS),
-        time_ms=data["time_ms"],
-        lane=sys.intern(data["lane"]),
-        error=data["error"],
-        events=tuple(event_of(event) for event in data["events"]),
+        generation=count(data["generation"]),
+        position=integer(data["position"]),
+        next_sequence=integer(data["next"]),
+        sequence=integer(sequence),
+        source=integer(source),
+        target=integer(target),
+        end=integer(data["end"]),
+        copies_end=integer(data.get("copies_end", NO_OFFSET)),
+        leader_epoch=integer(data["leader_epoch"], INT32),
+        topic_id=sys.intern(text(data["topic_id"])),
+        target_id=sys.intern(text(data.get("target_id", ""))),
+        settled=flag(data.get("settled", False)),
+        released=flag(data["released"]),
+        anew=flag(data.get("anew", False)),
+        reached=_reached(data["reached"]) if "reached" in data else UNKNOWN,
+        cut=integer(data.get("cut", NO_OFFSET)),
+        records=signed(data["records"]),
+        bytes=signed(data["bytes"]),
+        dead_letters=signed(data.get("dead_letters", 0)),
+        rate=(number(records), number(per_s)),
+        newest_ms=signed(data["newest_ms"]),
+        recovery_ms=signed(data.get("recovery_ms", UNKNOWN_MS)),
+        time_ms=moment(data["time_ms"]),
+        lane=sys.intern(text(data["lane"])),
+        error=text(data["error"]),
+        events=tuple(map(_event, rows(data["events"]))),
     )
+
+
+def _reached(row: Any) -> Reached:
+    leader_epoch, end = row
+    return Reached(integer(leader_epoch, INT32), integer(end))
+
+
+def _event(data: Any) -> Event:
+    event = event_of(data)
+    text(event.text)
+    for offset in (event.first, event.last):
+        signed(offset)
+    moment(event.time_ms)
+    return event
 
 
 def _happened(name: list[Any], data: dict[str, Any]) -> Happened:
     _, topic, partition, kind = name
-    return Happened(partition=json_text.place(topic, partition), event=event_of(data | {"kind": kind}))
+    return Happened(partition=json_text.place(topic, partition), event=_event(data | {"kind": kind}))
 
 
 def _source_epoch(name: list[Any], data: dict[str, Any]) -> SourceEpoch:
     _, topic, partition, epoch = name
-    return SourceEpoch(
-        partition=json_text.place(topic, partition), epoch=epoch, offset=data["offset"], topic_id=data["topic_id"]
-    )
+    offset, topic_id = integer(data["offset"]), text(data["topic_id"])
+    return SourceEpoch(partition=json_text.place(topic, partition), epoch=epoch, offset=offset, topic_id=topic_id)
 
 
 def _stopped(_name: list[Any], data: dict[str, Any]) -> Stopped:
     return Stopped(
-        generation=data["generation"],
-        time_ms=data["time_ms"],
-        exact_after=data.get("exact_after", 0),
-        writers=tuple(Writer(producer_id=one, epoch=epoch) for one, epoch in data.get("writers", ())),
+        generation=count(data["generation"]),
+        time_ms=moment(data["time_ms"]),
+        exact_after=count(data.get("exact_after", 0)),
+        writers=tuple(_writer(*row) for row in rows(data.get("writers", []))),
     )
+
+
+def _writer(producer_id: Any, epoch: Any) -> Writer:
+    return Writer(producer_id=integer(producer_id), epoch=integer(epoch, INT32))
 
 
 def _life(_name: list[Any], data: dict[str, Any]) -> Life:
     return Life(
-        generation=data["generation"],
-        time_ms=data["time_ms"],
-        state=data["state"],
-        lanes=data["lanes"],
-        events=tuple(data["events"]),
-        recovery_ms=data.get("recovery_ms", UNKNOWN_MS),
-        behind=data.get("behind", ""),
-        waiting=data.get("waiting", -1),
+        generation=count(data["generation"]),
+        time_ms=moment(data["time_ms"]),
+        state=text(data["state"]),
+        lanes=signed(data["lanes"]),
+        events=texts(data["events"]),
+        recovery_ms=signed(data.get("recovery_ms", UNKNOWN_MS)),
+        behind=text(data.get("behind", "")),
+        waiting=integer(data.get("waiting", -1)),
     )
 
 

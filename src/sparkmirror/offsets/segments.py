@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets import json_text
-from sparkmirror.offsets.holes import NO_HOLES, Holes, pack
+from sparkmirror.offsets.holes import NO_HOLES, Holes, check, pack
+from sparkmirror.offsets.json_text import count, flag, integer
 
 VERSION = json_text.VERSION
 SEQUENCES = 1 << 31
@@ -185,7 +186,9 @@ def _holes(data: dict[str, Any]) -> Holes:
         return NO_HOLES
     records, offsets = data["last"]
     packed = binascii.a2b_base64(data["holes"], strict_mode=True)
-    return Holes(int(records), int(offsets), packed, data.get("thinned", False))
+    holes = Holes(count(records), count(offsets), packed, flag(data.get("thinned", False)))
+    check(holes)
+    return holes
 
 
 class SegmentsKey(NamedTuple):
@@ -244,10 +247,10 @@ def _segments(name: list[Any], data: dict[str, Any]) -> Segments:
         partition=json_text.place(topic, partition),
         writer=json_text.writer(producer_id, epoch),
         sequence=sequence,
-        source=data["source"],
+        source=count(data["source"]),
         holes=_holes(data),
-        unguarded=data.get("unguarded", False),
-        anew=data.get("anew", False),
+        unguarded=flag(data.get("unguarded", False)),
+        anew=flag(data.get("anew", False)),
     )
 
 
@@ -257,7 +260,7 @@ def _targets(name: list[Any], data: dict[str, Any]) -> Targets:
         partition=json_text.place(topic, partition),
         writer=json_text.writer(producer_id, epoch),
         sequence=sequence,
-        target=NO_OFFSET if data["target"] is None else data["target"],
+        target=NO_OFFSET if data["target"] is None else integer(data["target"]),
         holes=_holes(data),
     )
 
@@ -267,7 +270,7 @@ def _parted(name: list[Any], data: dict[str, Any]) -> Parted:
     return Parted(
         partition=json_text.place(topic, partition),
         writer=json_text.writer(producer_id, epoch),
-        source=data["source"],
+        source=integer(data["source"]),
     )
 
 

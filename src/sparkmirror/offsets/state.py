@@ -8,6 +8,7 @@ from typing import Any
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.duty_records import AclRecord, DutyRound
+from sparkmirror.offsets.foreign import Broken, Foreign
 from sparkmirror.offsets.group_records import GroupCommitted, GroupLeft, GroupSeen, GroupsSeen
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited
 from sparkmirror.offsets.ledger import Claim, Ledger, Operation
@@ -101,6 +102,9 @@ class JournalState:
         life: the driver's newest sign.
         stopped: whether the last run ended cleanly.
         later: keys of records that a later release wrote, with their version: a driver must not go on over them.
+        foreign: records of others, passed over.
+        broken: keys of our own records that somebody has overwritten with what cannot be read: who has not read before
+            what they said must not go on over them.
     """
 
     flow: FlowRecord | None = None
@@ -127,6 +131,8 @@ class JournalState:
     life: Life | None = None
     stopped: Stopped | None = None
     later: dict[str, int] = field(default_factory=dict)
+    foreign: Foreign = field(default_factory=Foreign)
+    broken: dict[str, Broken] = field(default_factory=dict)
 
     @property
     def ended_cleanly(self) -> bool:
@@ -185,7 +191,12 @@ class JournalState:
                 getattr(self, _MANY[type(record)])[record.key] = record
 
     def forget(self, key: str) -> None:
-        """Takes a tombstone."""
+        """Takes a tombstone.
+
+        That of a broken progress takes older ones with it, which are none to go on from: the target's log tells then.
+        """
+        self.foreign.forget(key)
+        broken = self.broken.pop(key, None) is not None
         self.outdated.discard(key)
         self.ledger.forget(key)
         orders: tuple[dict[str, Any], ...] = (self.paused, self.moves)
@@ -203,7 +214,7 @@ class JournalState:
         elif isinstance(part, ProgressKey):
             for records in (self.progress, self.acknowledged):
                 progress = records.get(part.partition)
-                if progress is not None and progress.writer == part.writer:
+                if progress is not None and _goes_with(progress, part, all_before=broken):
                     del records[part.partition]
 
     def map_of(self, partition: TopicPartition) -> PartitionMap:
@@ -265,6 +276,14 @@ class JournalState:
         for progress in (*rest, self.acknowledged.get(record.partition)):
             if progress is not None:
                 self.map_of(progress.partition).end(progress)
+
+
+def _goes_with(progress: Progress, key: ProgressKey, *, all_before: bool) -> bool:
+    """Whether the tombstone of a key takes a progress away: its own, or all but those of epochs that are newer."""
+    if progress.writer == key.writer:
+        return True
+    newer = progress.writer.producer_id == key.writer.producer_id and progress.writer.epoch > key.writer.epoch
+    return all_before and not newer
 
 
 def _goes_on_behind(newest: Progress, last: Progress) -> bool:
