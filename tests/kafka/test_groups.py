@@ -267,8 +267,8 @@ def test_a_group_whose_first_offset_a_transaction_commits_just_now_is_left_alone
         assert isinstance(late, ChangedError)
         assert commit_offsets(a, {group: {free: Committed(5)}}, there={}).complete() == {group: None}
         producer.commit_transaction(60)
-        found = fetch_offsets(a, [group], stable=True).complete()
-        assert found == {group: {pending: Committed(9), free: Committed(5)}}
+        wanted = {group: {pending: Committed(9), free: Committed(5)}}
+        until(lambda: fetch_offsets(a, [group], stable=True).complete() == wanted, "both are there", 30)
 
 
 def test_a_commit_whose_answer_is_lost_is_not_sent_again_before_another_look(cluster_a, topic, monkeypatch):
