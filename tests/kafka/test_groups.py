@@ -299,10 +299,29 @@ def test_a_commit_whose_answer_is_lost_is_not_sent_again_before_another_look(clu
 def test_a_request_that_may_not_leave_late_waits_for_no_connection(cluster_a):
     node = cluster_a.brokers[0].node
     with connected(cluster_a) as a:
-        with pytest.raises(LinkError, match="may not leave late was not sent"):
-            a.run(a.exchange_once, ListGroupsRequest(states_filter=[], types_filter=[]), node, 10_000, lambda: False)
-        answer = a.run(a.exchange_once, ListGroupsRequest(states_filter=[], types_filter=[]), node, 10_000)
-        assert answer.error_code == 0
+        requests = [ListGroupsRequest(states_filter=[], types_filter=[]) for _ in range(SENT_AT_ONCE)]
+        refused = a.run(a.exchange_once, requests, node, 10_000, lambda: False)
+        assert all("may not leave late was not sent" in str(failure) for failure in refused)
+        answers = a.run(a.exchange_once, requests, node, 10_000)
+        assert [answer.error_code for answer in answers] == [0] * SENT_AT_ONCE
+
+
+def test_commits_for_many_groups_leave_without_a_pause(cluster_a, topic, monkeypatch):
+    """None is held up by those that leave with it: each goes once, and no round has to begin again."""
+    name, groups = topic(), [topic(f"many{number}") for number in range(100)]
+    create_topic(cluster_a, name)
+    place, sent = TopicPartition(name, 0), []
+    with connected(cluster_a) as a:
+        send = a.connections.send
+
+        def counted(request: Any, *args: Any, **named: Any) -> Any:
+            sent.append(isinstance(request, OffsetCommitRequest))
+            return send(request, *args, **named)
+
+        monkeypatch.setattr(a.connections, "send", counted)
+        wanted = {group: {place: Committed(1)} for group in groups}
+        assert commit_offsets(a, wanted, there={}).complete().keys() == set(groups)
+        assert sent.count(True) == len(groups)
 
 
 def _unanswered() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.duty_records import AclRecord
+from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Later, Life, Progress, Stopped
 from sparkmirror.offsets.segments import Segments
 from sparkmirror.offsets.state import JournalState, state_of
@@ -53,6 +54,19 @@ def test_the_greatest_order_wins_whatever_the_order_in_the_log(history: list[Pro
     for place, newest in state.progress.items():
         assert newest.order == max(record.order for record in history if record.partition == place)
     assert set(state.progress) == {record.partition for record in history}
+
+
+@pytest.mark.parametrize("first", ["progress", "inherited"])
+@pytest.mark.parametrize(
+    ("source_id", "target_id", "counts"),
+    [("s", "t", True), ("", "", True), ("other", "t", False), ("s", "other", False)],
+)
+def test_what_mirror_maker_copied_counts_while_the_topics_are_the_same(first, source_id, target_id, counts):
+    """In whatever order compaction has left the two records; older brokers tell no ids."""
+    inherited = Inherited(partition=PLACE, spans=((0, 10),), end=10, source_id="s", target_id="t")
+    newest = replace(progress(2, 1, 20), topic_id=source_id, target_id=target_id)
+    records: list[Inherited | Progress] = [inherited, newest] if first == "inherited" else [newest, inherited]
+    assert state_of(records).inherited == ({PLACE: inherited} if counts else {})
 
 
 @given(_histories)

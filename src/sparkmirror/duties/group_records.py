@@ -233,11 +233,11 @@ def committed_now(
         sides: the flow and its clusters.
         known: what is on record, by key.
         timeout_ms: of each question.
-        complete: whether each group that is listed has to answer, with what transactions commit for it, and none may be
-            missing in the list.
+        complete: whether each group has to answer, those that are listed with what transactions commit for them, and
+            none may be missing in the list.
 
     Raises:
-        SparkmirrorError: the source cannot be asked; or not all groups, or one that is listed, if ``complete``.
+        SparkmirrorError: the source cannot be asked; or not all groups, or one of them, if ``complete``.
     """
     listed = list_groups(sides.source, timeout_ms, complete=complete)
     chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
@@ -246,7 +246,10 @@ def committed_now(
     if complete:
         fetched.complete()
     unlisted = _unlisted(known, listed, group_filter(sides.flow))
-    return _both(fetched, fetch_offsets(sides.source, unlisted, min(timeout_ms, UNLISTED_MS)))
+    others = fetch_offsets(sides.source, unlisted, min(timeout_ms, UNLISTED_MS))
+    if complete:
+        others.complete()
+    return _both(fetched, others)
 
 
 def _unlisted(known: Mapping[str, GroupSeen], listed: Container[str], chosen: TopicFilter) -> list[str]:

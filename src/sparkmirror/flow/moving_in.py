@@ -27,7 +27,14 @@ from sparkmirror.flow.comparing import compare, isolation_of
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.inheriting import Arrived, Copied
 from sparkmirror.flow.left_out import LeftOut, epochs_of
-from sparkmirror.flow.mirror_maker import ABORTED_MS, Stored, find_stored, known_syncs, wait_for_transactions
+from sparkmirror.flow.mirror_maker import (
+    ABORTED_MS,
+    Stored,
+    check_no_workers,
+    find_stored,
+    known_syncs,
+    wait_for_transactions,
+)
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.planner import check_ids
 from sparkmirror.flow.sides import BOTH, connected, record
@@ -105,6 +112,7 @@ def take_over(flow: FlowConfig, file: str, *, topic: str = "") -> TakenOver:
         opened = open_flow(flow, sides.source, sides.target, file, run, Identities(file), elsewhere=_whole)
         still = due(opened.store.state, found=[one.copied for one in arrived])  # another run may have been quicker
         taken = TakenOver(topic=stored.topic, arrived=tuple(one for one in arrived if one.copied in still))
+        check_no_workers(flow, stored.cluster, file)  # reading takes minutes where transactions are open
         event = put_on_record(sides, opened, taken, syncs)
     for line in (f"{flow.name}: {event}", *told(taken)):
         log.info("%s", line, extra={"flow": str(flow.name)})
@@ -317,9 +325,13 @@ def _inherited(one: Arrived, opened: Opened, syncs: Sequence[OffsetSync]) -> Inh
         points=joined(known, points),
         epochs=tuple((epoch, begin) for epoch, begin in one.copied.target_epochs),
         time_ms=now_ms(),
+        source_id=one.copied.source_id,
+        target_id=one.copied.target_id,
     )
     before = state.inherited.get(place)
-    return fresh if before is None else fresh.after(before)
+    if before is None or not before.is_of(fresh.source_id, fresh.target_id):
+        return fresh
+    return fresh.after(before)
 
 
 def _event(taken: TakenOver, *, unasked: bool) -> Event:

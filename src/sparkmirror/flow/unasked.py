@@ -84,7 +84,7 @@ class Unasked:
         self._sides = Sides(flow=flow, source=source, target=target, store=None)
         self._file = file
         self._taken: TakenOver | None = None
-        self._syncs: Syncs = {}
+        self._found: Found | None = None
 
     def look(self, known: JournalState) -> bool:
         """Whether positions are to be taken over; they are found, and compared with the target.
@@ -100,18 +100,20 @@ class Unasked:
         if found is None:
             return False
         arrived = tuple(compare(self._sides, found.copied))
-        self._taken, self._syncs = TakenOver(topic=found.stored.topic, arrived=arrived), found.syncs
+        self._taken, self._found = TakenOver(topic=found.stored.topic, arrived=arrived), found
         return True
 
     def take_over(self, opened: Opened) -> Event | None:
         """Puts what was found on record; the flow must be opened anew then. None where nothing was found.
 
         Raises:
+            ConfigError: MirrorMaker 2 runs again.
             SparkmirrorError: a cluster cannot be asked or written to.
         """
-        if self._taken is None:
+        if self._taken is None or self._found is None:
             return None
-        event = put_on_record(self._sides, opened, self._taken, self._syncs, unasked=True)
+        check_no_workers(self._sides.flow, self._found.stored.cluster, self._file)
+        event = put_on_record(self._sides, opened, self._taken, self._found.syncs, unasked=True)
         for line in told(self._taken):
             log.info("%s", line, extra={"flow": str(self._sides.flow.name)})
         return event

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar, TypeVarTuple, cast
 
 from kafka.net.selector import NetworkSelector
@@ -133,28 +133,37 @@ class Cluster:
                 raise self.link_error(failure) from failure
 
     async def exchange_once(
-        self, request: Any, node: int, timeout_ms: int, allowed: Callable[[], bool] = lambda: True
-    ) -> Any:
-        """Like `exchange`, but the request leaves at most once, and only on a connection that takes it at once.
+        self, requests: Sequence[Any], node: int, timeout_ms: int, allowed: Callable[[], bool] = lambda: True
+    ) -> list[Any]:
+        """Like `exchange` for several requests to one broker: they leave together, at most once, and never wait.
 
         Args:
-            request: for what a broker must not be told late, or again.
+            requests: for what a broker must not be told late, or again; few, since a connection takes few at a time.
             node: the broker.
-            timeout_ms: milliseconds for the answer, and before that for a connection.
-            allowed: asked right before the request leaves.
+            timeout_ms: milliseconds for the answers, and before that for a connection.
+            allowed: asked right before they leave.
 
-        Raises:
-            LinkError: it was not allowed any more, no connection, a broken one, or no answer in time.
+        Returns:
+            The answers in order; in the place of one that has none a `LinkError`: it was not allowed any more, no
+            connection, a broken one, or no answer in time.
         """
         if not self.connections.takes_at_once(node):
-            await self.ping(node, timeout_ms)
+            try:
+                await self.ping(node, timeout_ms)
+            except LinkError as failure:
+                return [failure] * len(requests)
         if not self.connections.takes_at_once(node) or not allowed():
             reason = f"a request that may not leave late was not sent to broker {node}: no connection was ready in time"
-            raise LinkError(cluster=self.alias, address=self.address, reason=reason)
-        try:
-            return await self.connections.send(request, node, request_timeout_ms=timeout_ms)
-        except Exception as failure:
-            raise self.link_error(failure) from failure
+            return [LinkError(cluster=self.alias, address=self.address, reason=reason)] * len(requests)
+        # All in one turn of the loop: nothing of others comes between, and the broker works on one while others travel.
+        under_way = [self.connections.send(request, node, request_timeout_ms=timeout_ms) for request in requests]
+        answers: list[Any] = []
+        for future in under_way:
+            try:
+                answers.append(await future)
+            except Exception as failure:  # noqa: BLE001 - whatever it is, it is one of the link
+                answers.append(self.link_error(failure))
+        return answers
 
     async def _find_brokers(self, timeout_ms: int) -> None:
         """Asks for the brokers: one may have come back since the metadata was read."""

@@ -26,8 +26,8 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, Met
 
 from sparkmirror.errors import BrokerError, FencedError, LinkError
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.codes import name_of
-from sparkmirror.kafka.leaders import all_together, together
+from sparkmirror.kafka.codes import UNAUTHORIZED, name_of
+from sparkmirror.kafka.leaders import once_together, together
 from sparkmirror.kafka.ownership import Moment, this_moment
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, repeat
 from sparkmirror.kafka.store import AT_ONCE_SECONDS
@@ -188,13 +188,12 @@ def list_groups(cluster: Cluster, timeout_ms: int = ADMIN_MS, *, complete: bool 
             in the end.
 
     Raises:
-        BrokerError: a broker refuses to list its groups, or the list is not complete.
+        BrokerError: a broker refuses to list its groups, or the list is not complete, or whether it is cannot be told.
         LinkError: a broker could not be asked, so that its groups are not known.
     """
 
     def ask(_one: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, GroupList]]:
         attempt_ms = min(deadline.attempt_ms, ATTEMPT_MS)
-        found: dict[str, GroupListing] = {}
         topic = MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)
         request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False, min_version=4, max_version=8)
         try:  # all of them each time: groups of a broker that has died are with others a little later
@@ -202,36 +201,54 @@ def list_groups(cluster: Cluster, timeout_ms: int = ADMIN_MS, *, complete: bool 
         except LinkError as failure:
             yield Answer(key=cluster.alias, link=failure)
             return
-        brokers = [broker.node_id for broker in metadata.brokers]
-        requests = {node: ListGroupsRequest(states_filter=[], types_filter=[]) for node in brokers}
-        for node, answer in cluster.run(together, cluster, requests, attempt_ms).items():
-            if isinstance(answer, LinkError):
-                yield Answer(key=cluster.alias, link=answer)
-                return
-            if answer.error_code:
-                yield Answer(key=cluster.alias, code=answer.error_code, message=f"broker {node}")
-                return
-            found |= {group.group_id: _listing(group) for group in answer.groups}
-        partitions = [part for topic in metadata.topics for part in topic.partitions]
-        leaderless = sorted(part.partition_index for part in partitions if part.leader_id not in brokers)
-        if complete and leaderless:
-            yield Answer(key=cluster.alias, code=COORDINATOR_NOT_AVAILABLE, message=", ".join(map(str, leaderless[:5])))
-        else:
-            yield Answer(key=cluster.alias, value=GroupList(found, leaderless))
+        hindrance = _unknown_groups(cluster.alias, metadata) if complete else None
+        yield hindrance or _listed(cluster, metadata, attempt_ms)
 
-    def explain(_key: str, code: int, what: str) -> BrokerError:
-        if code == COORDINATOR_NOT_AVAILABLE and not what.startswith("broker "):
-            return BrokerError(
-                code=code,
-                name=f"not all groups can be listed: {OFFSETS_TOPIC} has no leader for partitions {what}",
-                cluster=cluster.alias,
-                remedy="start the brokers that have these partitions",
-            )
-        remedy = "allow DESCRIBE on the Cluster to this user" if code in (29, 30, 31) else ""
+    return repeat([cluster.alias], ask, partial(_unlisted, cluster), timeout_ms, cluster.backoff).complete()[
+        cluster.alias
+    ]
+
+
+def _leaderless(metadata: Any) -> list[int]:
+    brokers = {broker.node_id for broker in metadata.brokers}
+    parts = (part for topic in metadata.topics for part in topic.partitions)
+    return sorted(part.partition_index for part in parts if part.leader_id not in brokers)
+
+
+def _unknown_groups(alias: str, metadata: Any) -> Answer[str, GroupList] | None:
+    """Why a list would not have all groups, or may not."""
+    for topic in metadata.topics:
+        if topic.error_code in UNAUTHORIZED:
+            return Answer(key=alias, code=topic.error_code, message=OFFSETS_TOPIC)
+    missing = ", ".join(map(str, _leaderless(metadata)[:5]))
+    return Answer(key=alias, code=COORDINATOR_NOT_AVAILABLE, message=missing) if missing else None
+
+
+def _listed(cluster: Cluster, metadata: Any, attempt_ms: int) -> Answer[str, GroupList]:
+    """What all brokers list; the failure of one is that of all."""
+    found: dict[str, GroupListing] = {}
+    requests = {broker.node_id: ListGroupsRequest(states_filter=[], types_filter=[]) for broker in metadata.brokers}
+    for node, answer in cluster.run(together, cluster, requests, attempt_ms).items():
+        if isinstance(answer, LinkError):
+            return Answer(key=cluster.alias, link=answer)
+        if answer.error_code:
+            return Answer(key=cluster.alias, code=answer.error_code, message=f"broker {node}")
+        found |= {group.group_id: _listing(group) for group in answer.groups}
+    return Answer(key=cluster.alias, value=GroupList(found, _leaderless(metadata)))
+
+
+def _unlisted(cluster: Cluster, _key: str, code: int, what: str) -> BrokerError:
+    """Why groups cannot be listed; ``what`` is a broker, the topic, or partitions of it."""
+    if what.startswith("broker "):
         name = f"{name_of(code)} for the list of groups of {what}"
-        return BrokerError(code=code, name=name, cluster=cluster.alias, remedy=remedy)
-
-    return repeat([cluster.alias], ask, explain, timeout_ms, cluster.backoff).complete()[cluster.alias]
+        remedy = "allow DESCRIBE on the Cluster to this user" if code in (29, 30, 31) else ""
+    elif what == OFFSETS_TOPIC:
+        name = f"{name_of(code)} for {what}, so that whether all groups can be listed is not known"
+        remedy = f"allow DESCRIBE on Topic {what} to this user"
+    else:
+        name = f"not all groups can be listed: {OFFSETS_TOPIC} has no leader for partitions {what}"
+        remedy = "start the brokers that have these partitions"
+    return BrokerError(code=code, name=name, cluster=cluster.alias, remedy=remedy)
 
 
 def fetch_offsets(
@@ -450,19 +467,28 @@ def _in_turn(
     lost = {} if lost is None else lost
     size = SENT_AT_ONCE if once else 1
     for row in zip_longest(*(chunks(own, size) for own in pieces.values())):
-        wanted = [(node, one) for node, some in zip(pieces, row, strict=True) for one in some or ()]
-        nodes = {node for node, _ in wanted}
-        if prove is not None and not nodes <= lost.keys():
+        wanted = {node: list(some) for node, some in zip(pieces, row, strict=True) if some}
+        if prove is not None and not wanted.keys() <= lost.keys():
             lost.update(dict.fromkeys(pieces, failure) if (failure := _unproven(cluster, prove)) else {})
-        sent = [(node, one) for node, one in wanted if node not in lost]
-        allowed = partial(_is_fresh, this_moment()) if once else None
-        requests = [(node, request(one)) for node, one in sent]
-        attempt_ms = min(deadline.attempt_ms, ATTEMPT_MS)
-        found = cluster.run(all_together, cluster, requests, attempt_ms, allowed) if requests else []
-        yield from ((one, lost[node]) for node, one in wanted if node in lost)
-        yield from ((one, answer) for (_, one), answer in zip(sent, found, strict=True))
-        failed = {node: answer for (node, _), answer in zip(sent, found, strict=True) if isinstance(answer, LinkError)}
-        lost.update(failed)
+        refused = [(one, lost[node]) for node, some in wanted.items() if node in lost for one in some]
+        sent = {node: some for node, some in wanted.items() if node not in lost}
+        requests = {node: [request(one) for one in some] for node, some in sent.items()}
+        answers = _exchanged(cluster, requests, min(deadline.attempt_ms, ATTEMPT_MS), once=once)
+        lost |= {node: answer for node, told in answers.items() for answer in told if isinstance(answer, LinkError)}
+        yield from refused
+        yield from (pair for node, some in sent.items() for pair in zip(some, answers[node], strict=True))
+
+
+def _exchanged(
+    cluster: Cluster, requests: Mapping[int, Sequence[Any]], attempt_ms: int, *, once: bool
+) -> dict[int, Sequence[Any]]:
+    """The answers of each broker, in order, with a `LinkError` in the place of one that failed."""
+    if not requests:
+        return {}
+    if once:
+        return dict(cluster.run(once_together, cluster, requests, attempt_ms, partial(_is_fresh, this_moment())))
+    single = {node: request for node, (request,) in requests.items()}
+    return {node: [answer] for node, answer in cluster.run(together, cluster, single, attempt_ms).items()}
 
 
 def _is_fresh(proven: Moment) -> bool:

@@ -102,34 +102,35 @@ async def together(cluster: Cluster, requests: Mapping[int, Any], timeout_ms: in
         requests: by node.
         timeout_ms: milliseconds for each answer.
     """
-    answers = await all_together(cluster, list(requests.items()), timeout_ms)
-    return dict(zip(requests, answers, strict=True))
+    under_way = {
+        node: cluster.loop.call_soon_with_future(cluster.exchange, request, node, timeout_ms)
+        for node, request in requests.items()
+    }
+    answers: dict[int, Any] = {}
+    for node, future in under_way.items():
+        try:
+            answers[node] = await future
+        except LinkError as failure:
+            answers[node] = failure
+    return answers
 
 
-async def all_together(
-    cluster: Cluster, requests: Sequence[tuple[int, Any]], timeout_ms: int, allowed: Callable[[], bool] | None = None
-) -> list[Any]:
-    """Sends requests to nodes, all at once, and gathers the answers in order, as `together`.
+async def once_together(
+    cluster: Cluster, requests: Mapping[int, Sequence[Any]], timeout_ms: int, allowed: Callable[[], bool]
+) -> dict[int, list[Any]]:
+    """Sends some requests to each node and gathers the answers in order, as `Cluster.exchange_once`.
 
     Args:
         cluster: whose.
-        requests: each with its node.
+        requests: by node.
         timeout_ms: milliseconds for each answer.
-        allowed: as in `Cluster.exchange_once`, for requests that leave at most once.
+        allowed: asked right before the requests of a node leave.
     """
-    under_way = [
-        cluster.loop.call_soon_with_future(cluster.exchange, request, node, timeout_ms)
-        if allowed is None
-        else cluster.loop.call_soon_with_future(cluster.exchange_once, request, node, timeout_ms, allowed)
-        for node, request in requests
-    ]
-    answers: list[Any] = []
-    for future in under_way:
-        try:
-            answers.append(await future)
-        except LinkError as failure:
-            answers.append(failure)
-    return answers
+    under_way = {
+        node: cluster.loop.call_soon_with_future(cluster.exchange_once, some, node, timeout_ms, allowed)
+        for node, some in requests.items()
+    }
+    return {node: await future for node, future in under_way.items()}
 
 
 def failed(failure: LinkError, partitions: Iterable[TopicPartition]) -> Iterable[Answer[TopicPartition, Any]]:

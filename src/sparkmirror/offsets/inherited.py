@@ -47,6 +47,8 @@ class Inherited:
         epochs: the leader epochs of the target's log below ``end``, each with the offset at which it begins; older
             releases have put none on record.
         time_ms: when it was taken over, milliseconds since 1970.
+        source_id, target_id: of the topics that have these offsets; "" where brokers are too old, or an older release
+            has put none on record.
     """
 
     partition: TopicPartition
@@ -55,6 +57,8 @@ class Inherited:
     points: tuple[Point, ...] = ()
     epochs: tuple[tuple[int, int], ...] = ()
     time_ms: int = 0
+    source_id: str = ""
+    target_id: str = ""
 
     @property
     def key(self) -> str:
@@ -71,8 +75,15 @@ class Inherited:
                 "points": [list(point) for point in self.points],
                 "epochs": [list(epoch) for epoch in self.epochs],
                 "time_ms": self.time_ms,
+                "source_id": self.source_id,
+                "target_id": self.target_id,
             }
         )
+
+    def is_of(self, source_id: str, target_id: str) -> bool:
+        """Whether its offsets are those of these topics, as far as that is known: a topic made anew has others."""
+        pairs = (self.source_id, source_id), (self.target_id, target_id)
+        return all("" in pair or pair[0] == pair[1] for pair in pairs)
 
     @property
     def until(self) -> int:
@@ -214,6 +225,8 @@ def _inherited(name: list[Any], data: dict[str, Any]) -> Inherited:
         points=tuple((signed(source), signed(target)) for source, target in rows(data["points"])),
         epochs=tuple((integer(epoch, INT32), signed(begin)) for epoch, begin in rows(data.get("epochs", []))),
         time_ms=moment(data["time_ms"]),
+        source_id=text(data.get("source_id", "")),
+        target_id=text(data.get("target_id", "")),
     )
 
 

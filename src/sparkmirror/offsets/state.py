@@ -89,7 +89,7 @@ class JournalState:
         acls: the ACL bindings that the flow created on the target, by key.
         paused: the topics that are not to be copied now, by the key of the order.
         moves: partitions that are to go on elsewhere, by the key of the order.
-        inherited: what MirrorMaker 2 copied of partitions before the flow took over.
+        inherited: what MirrorMaker 2 copied of partitions before the flow took over, while the topics are the same.
         elsewhere: whether the positions were handed over to MirrorMaker 2.
         rate: how fast the flow may copy, where somebody has ordered it.
         held: the order that the flow copies nothing, where there is one.
@@ -133,6 +133,7 @@ class JournalState:
     later: dict[str, int] = field(default_factory=dict)
     foreign: Foreign = field(default_factory=Foreign)
     broken: dict[str, Broken] = field(default_factory=dict)
+    _taken_over: dict[TopicPartition, Inherited] = field(default_factory=dict)
 
     @property
     def ended_cleanly(self) -> bool:
@@ -175,12 +176,14 @@ class JournalState:
                 self.map_of(record.partition).take(record)
             case Progress():
                 self._take_progress(record)
+                self._settle_inherited(record.partition)
             case Claim() | Operation():
                 self.ledger.take(record)
             case SourceEpoch():
                 self.source_epochs.setdefault(record.partition, {})[record.epoch] = record
             case Inherited():
-                self.inherited[record.partition] = record
+                self._taken_over[record.partition] = record
+                self._settle_inherited(record.partition)
             case FlowRecord() | Stopped() | Life() | Elsewhere() | GroupsSeen():
                 setattr(self, _ONE[type(record)], record)
             case RateOrder() | HoldOrder() | DiscoverOrder():
@@ -255,6 +258,16 @@ class JournalState:
         """The newest progress of the epoch that has the partition's last acknowledged record, if there is one."""
         newest = self.progress.get(partition)
         return newest if newest is not None and newest.sequence != NO_OFFSET else self.acknowledged.get(partition)
+
+    def _settle_inherited(self, partition: TopicPartition) -> None:
+        """What was taken over counts while progress is of the same topics, in whatever order the two are read."""
+        inherited, progress = self._taken_over.get(partition), self.progress.get(partition)
+        if inherited is None:
+            return
+        if progress is None or inherited.is_of(progress.topic_id, progress.target_id):
+            self.inherited[partition] = inherited
+        else:
+            self.inherited.pop(partition, None)
 
     def _take_progress(self, record: Progress) -> None:
         known = self.progress.get(record.partition)
