@@ -92,3 +92,22 @@ def test_the_only_broker_loses_what_mirror_maker_had_copied(cluster_a, topic, tm
         # Behind the 60 that are left lies the marker of a fence.
         until(lambda: committed(one, group, copy) == {0: 61 + 95 - 51}, "the group goes on there", PATIENCE_SECONDS)
         mirror.stop_in_time()
+
+
+def test_what_was_lost_before_the_takeover_is_told_and_leads_no_group_too_far(cluster_a, topic, tmp_path):
+    name, alias, group = topic("torn"), topic("o"), topic("g")
+    with start("one") as one:
+        (broker,), copy = one.brokers, f"a.{name}"
+        left_by_mirror_maker(cluster_a, one, alias, name)
+        broker.kill()
+        cut_log(broker, copy, 60)
+        broker.start()
+        until(lambda: ends(one, copy) == {0: 60}, "records are really lost", PATIENCE_SECONDS)
+        settings = SETTINGS | {"groups": group}
+        file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, alias: one}, {f"a->{alias}": name}, settings)
+        commit(cluster_a, group, name, {0: 95})
+        with Running(file, log=tmp_path / "run.log") as mirror:
+            # By the sync at offset 50; that at 90 led to a copy that is gone.
+            until(lambda: committed(one, group, copy) == {0: 51}, "the group has followed", PATIENCE_SECONDS)
+            assert f"sparkmirror positions set --topic {name} --to 51" in mirror.output
+            mirror.stop_in_time()

@@ -258,7 +258,7 @@ def put_on_record(
     records: list[Record] = [Happened(partition=FLOW, event=event), *_epochs_met(sides, opened, arrived)]
     for one in arrived:
         here = one.copied.here
-        inherited = _inherited(one, opened, syncs.get(here, ()))
+        inherited = _inherited(sides.flow, one, opened, syncs.get(here, ()))
         progress, last = _progress(one, opened, inherited), state.last(here)
         records += () if last is None else closing(last)
         records += (progress, inherited)
@@ -308,14 +308,22 @@ def _progress(one: Arrived, opened: Opened, inherited: Inherited) -> Progress:
     )
 
 
-def _inherited(one: Arrived, opened: Opened, syncs: Sequence[OffsetSync]) -> Inherited:
+def _inherited(flow: FlowConfig, one: Arrived, opened: Opened, syncs: Sequence[OffsetSync]) -> Inherited:
     """What is known of MirrorMaker 2's time; a flow that was handed over knows what it had copied before, too."""
     place, state = one.copied.here, opened.store.state
     own = None
     if place in state.maps:
         own = state.maps[place].offsets(state.progress.get(place), opened.writers.ids).end()
     since = 0 if own is None else own.source + 1
-    points = points_of([(sync.upstream, sync.downstream) for sync in syncs], since, one.position)
+    told = points_of([(sync.upstream, sync.downstream) for sync in syncs], since, one.position)
+    points = tuple(point for point in told if point[1] < one.copied.target_end)
+    if points != told:
+        log.warning(
+            "%s: the target ends at offset %d, and MirrorMaker 2's offset syncs tell of a copy at %d: the target has lost "
+            "the end of its log. What is missing is copied again with sparkmirror positions set --topic %s --to %d",
+            *(place, one.copied.target_end, told[-1][1], place.topic, points[-1][0] + 1 if points else since),
+            extra={"flow": str(flow.name)},
+        )
     known: list[Point] = [] if own is None else [(own.source, own.target)]
     known += [one.last] if one.last is not None else []
     fresh = Inherited(
