@@ -319,8 +319,9 @@ def _inherited(flow: FlowConfig, one: Arrived, opened: Opened, syncs: Sequence[O
     points = tuple(point for point in told if point[1] < one.copied.target_end)
     if points != told:
         log.warning(
-            "%s: the target ends at offset %d, and MirrorMaker 2's offset syncs tell of a copy at %d: the target has lost "
-            "the end of its log. What is missing is copied again with sparkmirror positions set --topic %s --to %d",
+            "%s: the target ends at offset %d, and MirrorMaker 2's offset syncs tell of a copy at %d: the target has "
+            "lost the end of its log. What is missing is copied again with "
+            "sparkmirror positions set --topic %s --to %d",
             *(place, one.copied.target_end, told[-1][1], place.topic, points[-1][0] + 1 if points else since),
             extra={"flow": str(flow.name)},
         )
