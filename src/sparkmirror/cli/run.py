@@ -9,9 +9,11 @@ import faulthandler
 import logging
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -138,15 +140,12 @@ def run_flows(loaded: MirrorConfig, spark: SparkOptions, *, once: bool, signals:
             _look_after_spark(runner)
         view.update(runner.views)
     failures = runner.failures
-    ended = runner.close()
+    runner.close()
     for failure in failures:
         log.error("%s", failure)
     wrong = len(failures) == len(loaded.flows) and all(isinstance(each, ConfigError) for each in failures)
     code = ExitCode.CONFIG_WRONG if wrong else ExitCode.FAILED if failures else ExitCode.DONE
-    if not ended:
-        _leave(code)
-    if failures:
-        raise typer.Exit(code)
+    _leave(code)
 
 
 def _look_after_spark(runner: Runner) -> None:
@@ -189,8 +188,14 @@ def _unless_stopped(work: Callable[[], T], signals: Signals) -> T:
 
 
 def _leave(code: ExitCode) -> NoReturn:
-    """Ends the process; threads that wait for a cluster would hold it up."""
+    """Ends the process without taking it apart.
+
+    Threads that wait for a cluster would hold that up, and one that is in Arrow or Numba just then would abort it.
+    """
     logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
     os._exit(code)
 
 

@@ -135,21 +135,16 @@ class Runner:
         if self._session.done() and has_ended(self._session.result()):
             raise SparkmirrorError("Spark has ended: its process died, or the cluster removed the application")
 
-    def close(self) -> bool:
-        """Stops Spark, and the heartbeats.
-
-        Returns:
-            False if something is still under way, which ends with this process.
-        """
+    def close(self) -> None:
+        """Stops Spark, and the heartbeats; what is still under way then ends with this process."""
         for pulse in self._pulses:
             pulse.stop()
         deadline = time.monotonic() + PULSE_SECONDS
-        beating = [pulse for pulse in self._pulses if not pulse.join(max(0.0, deadline - time.monotonic()))]
-        started = self._session.done()
-        if started and self._session.exception() is None:
+        for pulse in self._pulses:
+            pulse.join(max(0.0, deadline - time.monotonic()))
+        if self._session.done() and self._session.exception() is None:
             close_session(self._session.result())
         self._pool.shutdown(wait=False, cancel_futures=True)
-        return started and not self._unfinished and not beating
 
     def _controller(self, flow: FlowConfig, once: bool) -> Controller:
         return Controller(
