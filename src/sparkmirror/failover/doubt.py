@@ -102,7 +102,7 @@ def settle_held(sides: Sides, file: str) -> bool:
     sides.store.follow()
     state, flow = sides.store.state, sides.flow
     progress = {place: state.progress[place] for place in state.in_doubt()}
-    if not progress:
+    if state.held is None or not progress:  # once it is released it reads them itself, and would be shut out by this
         return False
     copies = {place: TopicPartition(remote_topic(flow, place.topic), place.partition) for place in progress}
     absent = admin.absent(sides.target, copies.values(), flow.admin_timeout_ms)
