@@ -109,5 +109,5 @@ def test_what_was_lost_before_the_takeover_is_told_and_leads_no_group_too_far(cl
         with Running(file, log=tmp_path / "run.log") as mirror:
             # By the sync at offset 50; that at 90 led to a copy that is gone.
             until(lambda: committed(one, group, copy) == {0: 51}, "the group has followed", PATIENCE_SECONDS)
-            assert f"sparkmirror positions set --topic {name} --to 51" in mirror.output
+            assert f"sparkmirror positions set FILE --topic {name} --partition 0 --to 51" in mirror.output
             mirror.stop_in_time()

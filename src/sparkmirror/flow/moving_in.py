@@ -315,14 +315,14 @@ def _inherited(flow: FlowConfig, one: Arrived, opened: Opened, syncs: Sequence[O
     if place in state.maps:
         own = state.maps[place].offsets(state.progress.get(place), opened.writers.ids).end()
     since = 0 if own is None else own.source + 1
-    told = points_of([(sync.upstream, sync.downstream) for sync in syncs], since, one.position)
-    points = tuple(point for point in told if point[1] < one.copied.target_end)
-    if points != told:
+    synced = points_of([(sync.upstream, sync.downstream) for sync in syncs], since, one.position)
+    points = tuple(point for point in synced if point[1] < one.copied.target_end)
+    if points != synced:
         log.warning(
-            "%s: the target ends at offset %d, and MirrorMaker 2's offset syncs tell of a copy at %d: the target has "
-            "lost the end of its log. What is missing is copied again with "
-            "sparkmirror positions set --topic %s --to %d",
-            *(place, one.copied.target_end, told[-1][1], place.topic, points[-1][0] + 1 if points else since),
+            "%s: the target partition ends at offset %d, and an offset sync of MirrorMaker 2 has a copy at offset %d: "
+            "the target has lost the end of its log, or the topic was deleted and created again. What is missing is "
+            "copied again with: sparkmirror positions set FILE --topic %s --partition %d --to %d",
+            *(place, one.copied.target_end, synced[-1][1], *place, points[-1][0] + 1 if points else since),
             extra={"flow": str(flow.name)},
         )
     known: list[Point] = [] if own is None else [(own.source, own.target)]

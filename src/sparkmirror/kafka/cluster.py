@@ -138,7 +138,7 @@ class Cluster:
         """Like `exchange` for several requests to one broker: they leave together, at most once, and never wait.
 
         Args:
-            requests: for what a broker must not be told late, or again; few, since a connection takes few at a time.
+            requests: for what a broker must not get late, or twice; few, since a connection takes few at a time.
             node: the broker.
             timeout_ms: milliseconds for the answers, and before that for a connection.
             allowed: asked right before they leave.

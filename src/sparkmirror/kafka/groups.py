@@ -188,7 +188,7 @@ def list_groups(cluster: Cluster, timeout_ms: int = ADMIN_MS, *, complete: bool 
             in the end.
 
     Raises:
-        BrokerError: a broker refuses to list its groups, or the list is not complete, or whether it is cannot be told.
+        BrokerError: a broker refuses to list its groups, or the list is not, or may not be, complete.
         LinkError: a broker could not be asked, so that its groups are not known.
     """
 
@@ -474,7 +474,7 @@ def _in_turn(
         sent = {node: some for node, some in wanted.items() if node not in lost}
         requests = {node: [request(one) for one in some] for node, some in sent.items()}
         answers = _exchanged(cluster, requests, min(deadline.attempt_ms, ATTEMPT_MS), once=once)
-        lost |= {node: answer for node, told in answers.items() for answer in told if isinstance(answer, LinkError)}
+        lost |= {node: one for node, some in answers.items() for one in some if isinstance(one, LinkError)}
         yield from refused
         yield from (pair for node, some in sent.items() for pair in zip(some, answers[node], strict=True))
 

@@ -81,7 +81,7 @@ class Inherited:
         )
 
     def is_of(self, source_id: str, target_id: str) -> bool:
-        """Whether its offsets are those of these topics, as far as that is known: a topic made anew has others."""
+        """Whether its offsets are those of these topics, as far as that is known: a topic created again has others."""
         pairs = (self.source_id, source_id), (self.target_id, target_id)
         return all("" in pair or pair[0] == pair[1] for pair in pairs)
 
