@@ -25,11 +25,11 @@ FIND_PYTHON = for python in $(or $(PYTHON),python3 python3.13 python3.12 python3
 FIND_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(17|21)["._+-]' \
 	|| java -version 2>&1 | grep -Eq 'version "(17|21)["._+-]'
 
-.PHONY: help setup demo test kerberos lint check mutants bench chaos clean
+.PHONY: help setup demo test test-all kerberos lint check mutants bench chaos clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 setup: $(STAMP) ## an environment in .venv with every dependency pinned
 
@@ -55,7 +55,11 @@ demo: $(STAMP) ## two real clusters, real records, a mirror, and the proof
 	@$(BIN)/sparkmirror demo $(ARGS)
 
 # Three processes, of which two at a time start Spark (tests/conftest.py).
-test: kerberos ## every test, on real brokers
+test: kerberos ## every promise on real brokers, without the long tests
+	@$(MAKE) --no-print-directory $(STAMP)
+	@$(BIN)/python -m pytest -n 3 -m "not long" $(ARGS)
+
+test-all: kerberos ## every test, the long ones too
 	@$(MAKE) --no-print-directory $(STAMP)
 	@$(BIN)/python -m pytest -n 3 $(ARGS)
 

@@ -51,6 +51,7 @@ def test_a_case_survives_being_stored() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_no_kernel_leaves_its_arrays_under_bounds_checking(pytestconfig: pytest.Config) -> None:
     """In a process of its own, whose kernels are kept from one run to the next."""
     assert pytestconfig.cache is not None

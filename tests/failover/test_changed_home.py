@@ -436,7 +436,14 @@ def test_in_a_chain_what_the_first_flow_has_brought_meanwhile_goes_on(cluster_a,
             mirror.stop_in_time()
 
 
-@pytest.mark.parametrize("dies_in", [Step.SAVING, Step.IDLING, Step.RELEASING])
+@pytest.mark.parametrize(
+    "dies_in",
+    [
+        pytest.param(Step.SAVING, marks=pytest.mark.long),
+        pytest.param(Step.IDLING, marks=pytest.mark.long),
+        Step.RELEASING,
+    ],
+)
 def test_a_home_that_loses_the_end_of_its_log_after_it_was_compared(cluster_b, topic, tmp_path, dies_in):
     """What was put aside before stays; what has come in its place is put aside too, or copied once it may be."""
     with start("home") as cluster:
@@ -476,6 +483,7 @@ def test_a_home_that_loses_the_end_of_its_log_after_it_was_compared(cluster_b, t
             mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_a_failback_whose_cluster_is_gone_again_can_be_taken_back_or_gives_way_to_a_failover(
     cluster_b, topic, tmp_path
 ):

@@ -154,6 +154,7 @@ def check_told(said: str, step: Step, operation: Operation) -> None:
     assert operation.step == step.name
 
 
+@pytest.mark.long
 def test_a_failover_onto_a_full_disk_says_so_and_goes_on_when_there_is_room(cluster_a, small, topic, tmp_path):
     scene, (broker,) = Scene(cluster_a, small, topic("full"), tmp_path), small.brokers
     ballast(small, scene.copy)

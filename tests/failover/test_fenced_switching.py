@@ -178,6 +178,7 @@ def test_producers_are_kept_out_until_they_are_let_in_and_so_is_the_flow_back(gu
         assert not new.refusals
 
 
+@pytest.mark.long
 def test_a_cluster_that_died_with_a_fence_is_opened_for_the_flow_back_when_it_returns(guarded, topic, tmp_path):
     """Fenced by a switchover, dead after it, and left again by a failover: the rules are still the operation's."""
     a, b = guarded
@@ -285,7 +286,7 @@ class Left:
 GROUPS_OFTEN = {"sync.group.offsets.interval.seconds": "1"}
 
 
-@pytest.mark.parametrize("dies_in", [Step.IDLING, Step.STOPPING])
+@pytest.mark.parametrize("dies_in", [pytest.param(Step.IDLING, marks=pytest.mark.long), Step.STOPPING])
 def test_a_source_that_dies_in_a_switchover_that_keeps_producers_out_is_left_by_a_failover(
     guarded, topic, tmp_path, dies_in
 ):
@@ -324,6 +325,7 @@ def test_a_switchover_whose_source_has_died_is_taken_back_and_what_it_denied_goe
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_a_switchover_that_has_moved_groups_goes_on_without_its_source(guarded, topic, tmp_path):
     left = Left(guarded, topic("fenced-on"), tmp_path)
     with Running(left.file, log=tmp_path / "run.log") as mirror:

@@ -44,7 +44,14 @@ def left_behind(home: Home, how: str) -> None:
         }
 
 
-@pytest.mark.parametrize("how", ["given up", "taken back", "taken back twice"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("given up", marks=pytest.mark.long),
+        "taken back",
+        pytest.param("taken back twice", marks=pytest.mark.long),
+    ],
+)
 def test_groups_stay_where_their_owners_have_put_them_since_they_were_moved(cluster_b, topic, tmp_path, how):
     with start("home") as cluster:
         home = Home(cluster, cluster_b, topic("given"), tmp_path, kept=True)
@@ -107,6 +114,7 @@ def test_a_second_failover_that_is_taken_back_leaves_the_flow_held_by_the_first(
 
 
 @pytest.mark.parametrize(("dies_in", "next_on_a"), [(COMMITTED, b"away-2"), (Step.IDLING, b"home-0")])
+@pytest.mark.long
 def test_a_failback_is_given_up_when_applications_have_gone_there_another_way(topic, tmp_path, dies_in, next_on_a):
     """Their cluster dies in its midst, and comes back: from then on all is as after any failover.
 

@@ -162,12 +162,13 @@ def test_groups_rest_and_change_over_and_back_among_records_of_both_clusters(clu
         mirror.stop_in_time()
 
 
-@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("begun", [pytest.param(False, marks=pytest.mark.long), True])
 def test_no_group_goes_over_copies_that_are_not_on_record(cluster_a, cluster_b, topic, tmp_path, begun):
     """The lane that has written them stands still, and the flow back goes over them; they may be the first ones."""
     go_over_nothing(cluster_a, cluster_b, topic("unrecorded"), tmp_path, begun=begun)
 
 
+@pytest.mark.long
 def test_no_group_goes_over_copies_of_a_producer_that_the_leader_has_forgotten(topic, tmp_path):
     """It forgets the writer of old records when it looks through its producers, every ten minutes as a rule."""
     forgetful = {"producer.id.expiration.check.interval.ms": "500"}
@@ -175,6 +176,7 @@ def test_no_group_goes_over_copies_of_a_producer_that_the_leader_has_forgotten(t
         go_over_nothing(a, b, topic("forgotten"), tmp_path, begun=True, time_ms=1_600_000_000_000)
 
 
+@pytest.mark.long
 def test_no_group_goes_over_records_of_a_partition_with_which_the_flow_back_has_not_begun(
     cluster_a, cluster_b, topic, tmp_path
 ):
@@ -216,6 +218,7 @@ def test_no_group_goes_over_records_of_a_partition_with_which_the_flow_back_has_
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_no_group_goes_by_positions_in_a_topic_that_is_another_one_by_now(cluster_a, cluster_b, topic, tmp_path):
     """The flow back is stopped when the topic is deleted and created again on the cluster that it copies."""
     name, both = topic("anew"), (cluster_a, cluster_b)

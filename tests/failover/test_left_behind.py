@@ -218,7 +218,10 @@ def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluste
         mirror.stop_in_time()
 
 
-@pytest.mark.parametrize("end", ["failover", "switchover", "given up"])
+@pytest.mark.parametrize(
+    "end",
+    [pytest.param("failover", marks=pytest.mark.long), "switchover", pytest.param("given up", marks=pytest.mark.long)],
+)
 def test_the_flow_back_carries_no_group_while_an_operation_moves_it(cluster_a, cluster_b, topic, tmp_path, end):
     """One that was killed may be given again, or given up: what the group has on the source is what it had before.
 
@@ -345,6 +348,7 @@ def test_a_release_knows_a_false_alarm_from_applications_that_have_not_read_yet(
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_an_operation_that_is_given_up_by_force_forgets_nothing_of_earlier_ones_and_its_commits_are_the_flows(
     cluster_a, cluster_b, topic, tmp_path
 ):

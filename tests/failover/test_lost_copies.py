@@ -87,7 +87,14 @@ class Torn(Home):
 
 
 @pytest.mark.parametrize(
-    ("kept", "when"), [(False, None), (True, None), (True, Step.IDLING), (False, Step.MOVING), (True, Step.MOVING)]
+    ("kept", "when"),
+    [
+        pytest.param(False, None, marks=pytest.mark.long),
+        pytest.param(True, None, marks=pytest.mark.long),
+        pytest.param(True, Step.IDLING, marks=pytest.mark.long),
+        pytest.param(False, Step.MOVING, marks=pytest.mark.long),
+        (True, Step.MOVING),
+    ],
 )
 def test_groups_read_what_was_lost_where_it_still_is(topic, tmp_path, kept, when):
     """Before the failback, or when the command has died and before it is given again; groups may have been moved."""
@@ -106,7 +113,7 @@ def test_groups_read_what_was_lost_where_it_still_is(topic, tmp_path, kept, when
             mirror.stop_in_time()
 
 
-@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("both", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_flow_back_leaves_groups_before_what_was_lost_when_the_failback_has_ended(topic, tmp_path, both):
     """It commits group offsets too. The other flow has not copied again what was lost, or does not even run."""
     with start("home") as a, start("away") as b:
@@ -172,7 +179,7 @@ def test_a_failover_from_a_cluster_that_has_lost_copies_goes_by_what_the_other_o
             mirror.stop(seconds=60)
 
 
-@pytest.mark.parametrize("kind", ["switchover", "failover"])
+@pytest.mark.parametrize("kind", ["switchover", pytest.param("failover", marks=pytest.mark.long)])
 def test_a_target_that_loses_copies_after_the_flow_was_stopped(topic, tmp_path, kind):
     """A switchover loses nothing, and is taken back; a failover goes by what is left."""
     with start("home") as a, start("away") as b:
@@ -208,7 +215,7 @@ def test_a_target_that_loses_copies_after_the_flow_was_stopped(topic, tmp_path, 
                 mirror.stop(seconds=60)
 
 
-@pytest.mark.parametrize("kind", ["switchover", "failover"])
+@pytest.mark.parametrize("kind", [pytest.param("switchover", marks=pytest.mark.long), "failover"])
 def test_a_target_that_loses_copies_after_groups_were_moved(topic, tmp_path, kind):
     """The command has died before it looked at them there, and applications have written at the offsets since."""
     with start("home") as a, start("away") as b:
@@ -275,7 +282,10 @@ class HomeTorn(Home):
         write(self.a, self.name, self.late)
 
 
-@pytest.mark.parametrize("when", [None, Step.MOVING, Step.VERIFYING])
+@pytest.mark.parametrize(
+    "when",
+    [pytest.param(None, marks=pytest.mark.long), pytest.param(Step.MOVING, marks=pytest.mark.long), Step.VERIFYING],
+)
 def test_home_has_all_that_was_brought_before_groups_go_back_to_it(topic, tmp_path, when):
     """It loses a part before the failback, or when the command has died; nobody has looked at its logs by then."""
     with start("home") as a, start("away") as b:

@@ -39,7 +39,7 @@ def newest(directory: Path, kind: str) -> dict[str, Any]:
     return dict(json.loads(max(found, key=lambda path: path.stat().st_mtime).read_text()))
 
 
-@pytest.mark.parametrize("kind", ["switchover", "failback"])
+@pytest.mark.parametrize("kind", [pytest.param("switchover", marks=pytest.mark.long), "failback"])
 def test_groups_that_have_what_they_had_before_they_were_moved_are_moved_once_more(
     cluster_a, cluster_b, topic, tmp_path, kind
 ):

@@ -213,6 +213,7 @@ def test_an_operator_that_stood_still_orders_nothing_any_more(cluster_a, cluster
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_a_driver_that_stood_still_while_the_groups_were_moved_commits_nothing_any_more(
     cluster_a, cluster_b, topic, tmp_path
 ):
@@ -242,7 +243,7 @@ def test_a_driver_that_stood_still_while_the_groups_were_moved_commits_nothing_a
             driver.wait(timeout=240)
 
 
-@pytest.mark.parametrize("used", [35, 20])
+@pytest.mark.parametrize("used", [35, pytest.param(20, marks=pytest.mark.long)])
 def test_what_a_consumer_commits_on_the_target_after_the_look_at_groups_stays(
     cluster_a, cluster_b, topic, tmp_path, used
 ):
@@ -275,6 +276,7 @@ def test_what_a_consumer_commits_on_the_target_after_the_look_at_groups_stays(
             driver.wait(timeout=240)
 
 
+@pytest.mark.long
 def test_a_flow_back_that_decided_before_a_failback_placed_the_groups_commits_nothing_after_it(
     cluster_a, cluster_b, topic, tmp_path
 ):

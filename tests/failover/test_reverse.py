@@ -24,6 +24,7 @@ def write(cluster, topic: str, count: int) -> None:
     assert producer.flush(60) == 0
 
 
+@pytest.mark.long
 def test_the_flow_back_runs_when_the_old_cluster_is_there_again(cluster_b, topic, tmp_path):
     stem = topic("turn")
     name = f"{stem}-t"

@@ -31,6 +31,7 @@ def is_told(file: Path, flow: str, group: str, topic: str) -> None:
     assert RING in line
 
 
+@pytest.mark.long
 def test_groups_of_a_ring_are_carried_nowhere_and_every_command_says_so(cluster_b, cluster_c, topic, tmp_path):
     name, plain = topic("ring"), topic("plain")
     group, other = f"{name}-g", f"{plain}-g"

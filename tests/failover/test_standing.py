@@ -76,6 +76,7 @@ def test_who_has_done_what_is_told():
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_plan_is_outdated_by_an_operation_the_other_way_also_once_it_was_begun(cluster_a, cluster_b, topic, tmp_path):
     name = topic("opposite")
     file = both_ways(cluster_a, cluster_b, name, tmp_path)

@@ -48,7 +48,11 @@ def place_of(report: Path, group: str) -> dict[str, Any]:
     return dict(place)
 
 
-@pytest.mark.parametrize("syncs", [True, False], ids=["by the next round", "by the switchover alone"])
+@pytest.mark.parametrize(
+    "syncs",
+    [True, pytest.param(False, marks=pytest.mark.long)],
+    ids=["by the next round", "by the switchover alone"],
+)
 def test_a_group_follows_its_record_and_one_that_a_consumer_has_used_stays_and_is_told(
     cluster_a, topic, tmp_path, syncs
 ):
@@ -114,7 +118,11 @@ def on_record(target: LabCluster, group: str, topic: str) -> list[int]:
     return rows[0][1:] if rows else []
 
 
-@pytest.mark.parametrize("syncs", [True, False], ids=["by the next round", "by the switchover alone"])
+@pytest.mark.parametrize(
+    "syncs",
+    [pytest.param(True, marks=pytest.mark.long), False],
+    ids=["by the next round", "by the switchover alone"],
+)
 def test_a_group_follows_its_record_where_the_target_has_lost_the_last_commit_too(cluster_a, topic, tmp_path, syncs):
     """One power failure takes the end of both logs: the group has an earlier commit of the flow's."""
     name = topic("fallen")

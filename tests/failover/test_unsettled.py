@@ -31,7 +31,7 @@ def hold(home: Home) -> None:
         sides.store.write([HoldOrder(operation="failover-1", reason="failover to b", time_ms=now_ms(), by="test")])
 
 
-@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("kept", [pytest.param(False, marks=pytest.mark.long), True])
 def test_what_a_killed_run_had_copied_is_put_on_record_before_groups_go_back(topic, tmp_path, kept):
     with start("home") as a, start("away") as b:
         home = Home(a, b, topic("unsettled"), tmp_path, kept=kept)

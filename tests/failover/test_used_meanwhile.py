@@ -60,6 +60,7 @@ def test_what_others_commit_on_the_target_right_before_groups_are_moved_stays(
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_a_group_that_may_have_been_moved_by_a_killed_command_is_never_called_exact(
     cluster_a, cluster_b, topic, tmp_path
 ):

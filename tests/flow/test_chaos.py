@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 KINDS = ("kill_driver", "unclean", "cut", "healed_stop")
 
 
+@pytest.mark.long
 def test_four_faults_lose_repeat_and_reorder_nothing(tmp_path):
     only = [word for kind in KINDS for word in ("--only", kind)]
     wanted = ["--seed", "8", "--faults", str(len(KINDS)), "--minutes", "0.2", "--results", str(tmp_path)]

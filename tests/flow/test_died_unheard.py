@@ -54,7 +54,9 @@ def newest(target: LabCluster, alias: str, name: str) -> dict[str, Any]:
     return progress_of(target, f"sparkmirror.{alias}.t.internal", name)
 
 
-@pytest.mark.parametrize("what", ["source", "target", "tail"])
+@pytest.mark.parametrize(
+    "what", [pytest.param("source", marks=pytest.mark.long), pytest.param("target", marks=pytest.mark.long), "tail"]
+)
 def test_what_was_copied_before_a_lane_published_is_not_copied_again(topic, tmp_path, what):
     with start("source") as source, start("target") as target:
         for _ in range(TRIES):

@@ -36,6 +36,7 @@ def config_of(cluster, topic):
     return {name: entry.value for name, entry in admin.describe_configs([resource])[resource].result(60).items()}
 
 
+@pytest.mark.long
 def test_three_flows_in_one_process_stay_exact_over_many_shifts_and_pick_up_what_is_new(
     cluster_a, cluster_b, cluster_c, topic, tmp_path
 ):

@@ -26,6 +26,7 @@ def logged_in(spark: SparkCluster) -> list[int]:
     return [pid for pid in copying if "gssapi" in Path(f"/proc/{pid}/maps").read_text()]
 
 
+@pytest.mark.long
 def test_lanes_log_in_from_executors_again_and_again(
     spark: SparkCluster, realm: Realm, kerberized: LabCluster, cluster_b: LabCluster, tmp_path: Path
 ):

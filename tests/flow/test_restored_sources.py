@@ -48,7 +48,7 @@ def write_events(source: LabCluster, name: str, kind: str, numbers: range) -> No
     assert producer.flush(60) == 0
 
 
-@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("running", [pytest.param(False, marks=pytest.mark.long), True])
 def test_the_first_epoch_after_it_may_have_begun_at_the_same_offset_before(cluster_b, topic, tmp_path, running):
     """The broker was down for the copy, so that its end is where the next epoch begins, in both histories."""
     name, disk, old = topic("cold"), tmp_path / "disk", tmp_path / "copy"
@@ -210,6 +210,7 @@ def transactional(source: LabCluster, name: str) -> Producer:
     return producer
 
 
+@pytest.mark.long
 def test_records_that_lie_where_the_copy_has_markers_are_other_records(cluster_b, topic, tmp_path):
     """In both histories every other offset is a marker's: of one they are the even ones, of the other the odd ones."""
     name, disk, old = topic("markers"), tmp_path / "disk", tmp_path / "copy"

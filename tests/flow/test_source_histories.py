@@ -39,7 +39,7 @@ def flow_file(directory: Path, source: LabCluster, target: LabCluster, name: str
     return write_file(directory / "mm2.properties", {name: source, "t": target}, {f"{name}->t": f"{name}.*"}, settings)
 
 
-@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("running", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_source_that_is_restored_from_an_older_copy_of_its_disk(cluster_b, topic, tmp_path, running):
     """It has grown beyond the position when the mirror looks again: only its leader epochs tell."""
     name, disk = topic("restored"), tmp_path / "disk"

@@ -65,6 +65,7 @@ def test_a_flow_survives_its_executors_and_spreads_over_a_worker_that_joins(
     assert repeats(cluster_a, cluster_b, name, copy) == 0
 
 
+@pytest.mark.long
 def test_executors_get_a_packed_environment_and_compile_for_their_machine_and_not_for_themselves(
     spark, cluster_a, cluster_b, topic, tmp_path
 ):

@@ -127,6 +127,7 @@ def test_a_lane_that_sleeps_is_replaced_and_sends_nothing_when_it_wakes(cluster_
         assert offset_map.check(cluster_a, cluster_b, name, copy, INTERNAL)
 
 
+@pytest.mark.long
 def test_a_backfill_of_old_records_survives_killed_workers_and_a_restart_of_the_target(
     cluster_a, cluster_b, topic, tmp_path
 ):

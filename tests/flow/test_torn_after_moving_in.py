@@ -57,7 +57,9 @@ def left_by_mirror_maker(source: LabCluster, target: LabCluster, alias: str, nam
     assert producer.flush(60) == 0
 
 
-@pytest.mark.parametrize("case", ["idle", "copied", "stopped"])
+@pytest.mark.parametrize(
+    "case", ["idle", pytest.param("copied", marks=pytest.mark.long), pytest.param("stopped", marks=pytest.mark.long)]
+)
 def test_the_only_broker_loses_what_mirror_maker_had_copied(cluster_a, topic, tmp_path, case):
     """Before the flow has copied anything, after it has, and while it is stopped."""
     name, alias, group = topic("torn"), topic("o"), topic("g")

@@ -53,7 +53,7 @@ def three() -> Iterator[LabCluster]:
         yield running
 
 
-@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("kept", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_former_leader_that_leads_again_with_less_keeps_nothing_lost(cluster_a, three, kept, topic, tmp_path):
     """One unclean election and a preferred one, while the lane is idle; under kept names others write meanwhile."""
     alias, name = ("k" if kept else "d"), topic("idle")
@@ -201,6 +201,7 @@ def test_the_only_broker_loses_what_was_not_flushed_of_a_partition_that_an_opera
         assert told[0].first == 50
 
 
+@pytest.mark.long
 def test_drivers_that_die_right_after_they_have_found_the_loss_leave_it_to_the_next(cluster_a, topic, tmp_path):
     """The epoch that has lost records is not the newest: one that has sent nothing came after it."""
     name = topic("dying")

@@ -14,7 +14,7 @@ from tests.flow.traffic import Traffic
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("version", [OLDER_KAFKA_VERSION, OLDEST_KAFKA_VERSION])
+@pytest.mark.parametrize("version", [pytest.param(OLDER_KAFKA_VERSION, marks=pytest.mark.long), OLDEST_KAFKA_VERSION])
 def test_an_older_cluster_is_mirrored_to_a_newer_one_and_the_other_way(version, cluster_b, topic, tmp_path):
     with start("older", version=version) as older:
         kinds, old = ("small", "large", "transactions"), f"old{version.replace('.', '')}"

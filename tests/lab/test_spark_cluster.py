@@ -27,6 +27,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.long
 def test_a_worker_joins_and_one_that_is_killed_is_missed(tmp_path: Path) -> None:
     with start_spark(workers=1, cores=1, directory=tmp_path) as cluster:
         assert cluster.alive_workers == 1
@@ -40,6 +41,7 @@ def test_a_worker_joins_and_one_that_is_killed_is_missed(tmp_path: Path) -> None
     assert (tmp_path / "master.log").exists(), "a directory that was given is kept"
 
 
+@pytest.mark.long
 def test_it_ends_with_the_process_that_started_it() -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None

@@ -10,6 +10,7 @@ from sparkmirror.lab.chaos.naming import Naming
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
+@pytest.mark.long
 def test_groups_change_over_and_back_and_nothing_is_lost_or_read_twice(tmp_path):
     said: list[str] = []
     done = change_over(11, 1, Naming.KEPT, tmp_path, said.append)
