@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import struct
 import tracemalloc
@@ -71,6 +72,16 @@ def test_a_bomb_is_refused_without_its_memory(codec: Codec) -> None:
     tracemalloc.stop()
     assert peak < 1.5 * (1 << 20), "one array at a time"
     assert kept < 1 << 18, f"nothing of it hangs on {caught.value!r}"
+
+
+@given(parts=st.lists(ANY, min_size=1, max_size=4), behind=st.binary(min_size=1, max_size=4000))
+def test_gzip_members_before_other_bytes_are_read(parts: list[bytes], behind: bytes) -> None:
+    stream = b"".join(gzip.compress(part, 1) for part in parts) + b"-" + behind
+    whole = b"".join(parts)
+    assert decompress(Codec.GZIP, array(stream)).tobytes() == whole
+    if whole:
+        with pytest.raises(LimitError):
+            decompress(Codec.GZIP, array(stream), len(whole) - 1)
 
 
 @pytest.mark.parametrize("codec", PACKED)

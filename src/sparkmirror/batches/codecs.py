@@ -36,6 +36,7 @@ _XERIAL_HEADER: Final = _XERIAL + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK: Final = 32 * 1024
 _FIRST_GUESS: Final = 64 * 1024
 _GZIP: Final = b"\x1f\x8b\x08"
+_FIRST_PIECE: Final = 1024
 _LEAST_GZIP: Final = 18
 """Bytes of a member's header and trailer: Java does not look for another one in less."""
 _LEVELS: Final = {
@@ -85,18 +86,20 @@ def decompress(codec: Codec, payload: Bytes, limit: int = DEFAULT_LIMIT) -> Byte
 
 def _gzip_members(payload: Bytes, limit: int) -> Bytes:
     """Whole gzip members, up to bytes that begin none."""
+    data, at, room = memoryview(payload), 0, limit
     parts: list[bytes] = []
-    rest, size = payload.tobytes(), 0
-    while not parts or (len(rest) > _LEAST_GZIP and rest.startswith(_GZIP)):
-        member = zlib.decompressobj(wbits=31)
-        parts.append(member.decompress(rest, limit - size + 1))
-        size += len(parts[-1])
-        if size > limit:
-            parts.clear()  # or the error would keep them, with this frame
-            raise _bomb(limit)
+    while not parts or (len(data) - at > _LEAST_GZIP and payload[at : at + len(_GZIP)].tobytes() == _GZIP):
+        member, piece = zlib.decompressobj(wbits=31), _FIRST_PIECE
+        while not member.eof and at < len(data):
+            fed = data[at : at + piece]  # not all: a member copies what lies behind it, and there may be very many
+            parts.append(member.decompress(fed, room + 1))
+            room -= len(parts[-1])
+            if room < 0:
+                parts.clear()  # or the error would keep them, with this frame
+                raise _bomb(limit)
+            at, piece = at + len(fed) - len(member.unused_data), 2 * piece
         if not member.eof:
             raise zlib.error("the last member is cut off")
-        rest = member.unused_data
     return np.frombuffer(b"".join(parts), np.uint8)
 
 
