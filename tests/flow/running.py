@@ -197,6 +197,19 @@ def halted(broker: Broker) -> Iterator[None]:
         broker.start()
 
 
+@contextmanager
+def stopped(mirror: Running) -> Iterator[None]:
+    """A mirror whose driver and lanes stand still for a while."""
+    processes = (mirror.pid, *mirror.lane_workers())
+    for each in processes:
+        send(each, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for each in processes:
+            send(each, signal.SIGCONT)
+
+
 def set_limit(cluster: LabCluster, topic: str, size: int) -> None:
     """Sets a topic's ``max.message.bytes``."""
     set_property(cluster, topic, "max.message.bytes", str(size))
