@@ -1,4 +1,4 @@
-"""The cluster that groups were moved to loses the end of ``__consumer_offsets`` before the operation has ended."""
+"""The cluster that groups were moved to loses their offsets: before the operation has ended, and later."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
+from sparkmirror.failover.moves import GONE
 from sparkmirror.failover.states import Step
 from sparkmirror.lab.cluster import LabCluster, start
 from tests.failover.test_changed_home import Home, marked
 from tests.failover.test_switching import begun, died
-from tests.flow.running import Running, commit, committed, ends, until
+from tests.flow.running import Running, admin_of, commit, committed, ends, until
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.invoking import sparkmirror
 
@@ -84,3 +85,32 @@ def test_groups_that_have_what_they_had_before_they_were_moved_are_moved_once_mo
             exact = {each["group"]: each["partitions"][0]["exact"] for each in report["groups"]}
             assert exact[on] is False
             mirror.stop_in_time()
+
+
+def test_a_failback_names_groups_that_have_no_offset_any_more_where_they_were_taken(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    """Deleted by its owner, expired or lost: what such a group has read is not known, and it is not called moved."""
+    home = Home(cluster_a, cluster_b, topic("gone"), tmp_path, kept=False)
+    name, kept, gone = home.name, f"{home.name}-kept", f"{home.name}-gone"
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        write(cluster_a, name, marked("old", 10))
+        for group in (kept, gone):
+            put(cluster_a, group, name, 4)
+        until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+        home.leave("switchover", "--wait-for-idle", "1")
+        for group in (kept, gone):
+            put(cluster_b, group, home.copy, 7)
+        admin_of(cluster_b).delete_consumer_groups([gone])[gone].result(60)
+        looked = sparkmirror("failback", home.file, *home.back, "--dry-run")
+        assert "to be moved   1 of 2 groups, with 1 offsets" in looked.stdout
+        assert f"{gone} at {home.copy}-0 ({GONE}; it stays at offset 4)" in looked.stdout
+        done = sparkmirror("failback", home.file, *home.back)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert {group: committed(cluster_a, group, name) for group in (kept, gone)} == {kept: {0: 7}, gone: {0: 4}}
+        report = newest(tmp_path, "failback")
+        (trouble,) = report["troubles"]
+        assert f"group {gone} at {home.copy}-0 ({GONE}; it stays at offset 4)" in trouble
+        assert {each["group"]: each["moved"] for each in report["groups"]} == {kept: True, gone: False}
+        assert report["moved"]["groups"] == 1
+        mirror.stop_in_time()

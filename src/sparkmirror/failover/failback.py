@@ -33,7 +33,7 @@ from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.procedure import LOOK_SECONDS, Options, Procedure
-from sparkmirror.failover.states import APART, COMMITTING, HOME_FENCE, Keep, Step, file_name, holders
+from sparkmirror.failover.states import APART, COMMITTING, GONE, HOME_FENCE, Keep, Step, file_name, holders
 from sparkmirror.failover.unfinished import is_overtaken, told_of_unfinished, unfinished_of
 from sparkmirror.flow.parting import LostCopies
 from sparkmirror.flow.sides import record
@@ -237,7 +237,11 @@ class Failback:
                 return operation
 
     def _decided_now(self) -> tuple[GroupMove, ...]:
-        return self._decided(self._newest, stable=True)
+        decided = self._decided(self._newest, stable=True)
+        gone = [[move.group, *place.partition] for move in decided for place in move.places if place.gone]
+        if gone != self._newest.facts.get(GONE, []):  # what groups have left is not on record after the release
+            self._operator.note(**{GONE: gone})
+        return decided
 
     @property
     def _newest(self) -> Operation:
@@ -305,6 +309,7 @@ class Failback:
                     for place in move.apart
                 ),
                 *moves.kept(decided, there),
+                *moves.lost_their_offsets(decided, here, there),
                 *unchosen(self._forth, self._back),
                 *doubt.said_of(doubt.in_doubt(self._back), str(self._back.flow.name)),
                 *(
@@ -467,7 +472,8 @@ def decided(
     ways = _way(forth, copies, from_there), _way(back, local, from_here)
     mirrored = {place for place, own in ways[0].maps.items() if len(own)}
     mirrored |= {TopicPartition(local[here.topic], here.partition) for here, own in ways[1].maps.items() if len(own)}
-    there_now = look.standing_there(back.target, offsets, timeout_ms)
+    gone = _gone(forth, back, offsets, operation)
+    there_now = look.standing_there(back.target, {*offsets, *gone}, timeout_ms)
     unmirrored = [place for place in there if place not in mirrored and place not in absent]
     return homeward.decide(
         HomewardSight(
@@ -494,8 +500,34 @@ def decided(
             ring=Rings(back).of(here),
             apart=_apart(forth.store.state),
             settled=settled,
+            gone=gone,
         )
     )
+
+
+def _gone(
+    forth: Sides, back: Sides, offsets: Mapping[str, Offsets], operation: Operation | None
+) -> dict[str, frozenset[TopicPartition]]:
+    """The groups that were taken to where applications are, and the partitions in which they have nothing there now.
+
+    A group that the operation has moved needs it no more; what it had not even then is on the operation's record.
+    """
+    assert forth.store is not None
+    chosen, here = group_filter(back.flow), {there: name for name, there in names(forth, back).items()}
+    facts = {} if operation is None else operation.facts
+    moved = look.moved_by(operation)
+    rows = [*facts.get(GONE, [])] + [
+        (one.group, here[one.topic], number)
+        for one in forth.store.state.left.values()
+        if one.topic in here and one.group not in moved
+        for number in one.offsets
+    ]
+    found: dict[str, set[TopicPartition]] = {}
+    for group, topic, number in rows:
+        place = TopicPartition(topic, number)
+        if chosen.matches(group) and place not in offsets.get(group, {}):
+            found.setdefault(group, set()).add(place)
+    return {group: frozenset(places) for group, places in found.items()}
 
 
 def _known_here(forth: Sides, back: Sides, operation: Operation | None) -> set[str]:

@@ -141,6 +141,7 @@ class MovedPlace:
             copied, or are gone there.
         absent: whether the target's partition does not exist, so that nothing can be committed for it.
         again: whether the operation has moved the group, and it has what it had before that again, or nothing.
+        gone: whether an operation had taken the group to the cluster that it leaves, and it has no offset there.
         text: what lies at the offset, or why there is none.
     """
 
@@ -156,6 +157,7 @@ class MovedPlace:
     skipped: int = 0
     absent: bool = False
     again: bool = False
+    gone: bool = False
     text: str = ""
 
 
@@ -468,6 +470,17 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     return replace(placed_there, text=placed_there.text + back)
 
 
+def lost_their_offsets(decided: Iterable[GroupMove], here: str, there: str) -> tuple[str, ...]:
+    """What is told of groups that go home, have no offset any more where they were, and none there either."""
+    return tuple(
+        f"group {move.group} at {place.partition} on {here}: {place.text}; on {there} it has no offset either"
+        for move in decided
+        if not move.hindrance
+        for place in move.places
+        if place.gone and place.before == NO_OFFSET
+    )
+
+
 def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
     """What is told of groups that keep what they have on the cluster that they go to, whatever they skip there."""
     return tuple(
@@ -477,6 +490,11 @@ def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
 
 LIVES_THERE = "it stands there, and its offset on the source is where the flow back has put it"
 APART = "a group of that name stands there and was not moved: its offset stays"
+GONE = (
+    "an operation had taken it there, and its offset is gone: deleted, expired, or lost with the end of "
+    "__consumer_offsets; what it has read since is not known. kafka-consumer-groups.sh --reset-offsets on the cluster "
+    "that it goes to puts it where its consumers have come to"
+)
 USED = "committed there since the group was moved: left there"
 MOVED_AGAIN = "once more: it had what it had before it was moved, or nothing"
 MOVED_OR_NOT = "others have committed there, and whether the group had been moved by then is not known"

@@ -417,7 +417,8 @@ def _lacking(partitions: Sequence[PartitionState]) -> list[tuple[str, ...]]:
 def _place_row(move: GroupMove, place: MovedPlace) -> tuple[str, ...]:
     there = "" if place.target is None else str(place.target)
     offset = "" if place.offset == NO_OFFSET else str(place.offset)
-    return move.group, str(place.partition), str(place.committed.offset), there, offset, place.text
+    committed = "" if place.gone else str(place.committed.offset)
+    return move.group, str(place.partition), committed, there, offset, place.text
 
 
 def _partition(each: PartitionState) -> dict[str, Any]:
@@ -444,7 +445,7 @@ def _group(move: GroupMove) -> dict[str, Any]:
             {
                 "topic": place.partition.topic,
                 "partition": place.partition.partition,
-                "committed": place.committed.offset,
+                "committed": None if place.gone else place.committed.offset,
                 "target_topic": None if place.target is None else place.target.topic,
                 "offset": None if place.offset == NO_OFFSET else place.offset,
                 "ahead": place.ahead,

@@ -117,6 +117,11 @@ APART = "apart"
 members there or are used by others, or have no translation: two groups of one name, for a failback too."""
 
 
+GONE = "gone"
+"""The fact of a failback that has the groups that were taken to where applications are, and the partitions in which
+they have no offset there any more: group, topic, partition."""
+
+
 UNSURE = "unsure"
 """The fact that has the groups of which nobody knows whether a command that was broken off has moved them: they have
 neither the offsets that they had before nor those that it was about to commit. Also those of `AGAIN`."""
