@@ -22,6 +22,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
 from sparkmirror.duties.flow_back import LANDED_SECONDS
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.lost_groups import with_lost
 from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
@@ -44,7 +45,7 @@ from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import group_filter
 from sparkmirror.offsets.group_commits import Commits, landed, merged
-from sparkmirror.offsets.group_records import GroupsSeen, commits_of, tried_of
+from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen, commits_of, tried_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY, MoveOrder
 from sparkmirror.offsets.state import JournalState
@@ -310,6 +311,7 @@ class Failback:
                 ),
                 *moves.kept(decided, there),
                 *moves.lost_their_offsets(decided, here, there),
+                *moves.seen_before_a_loss(decided),
                 *unchosen(self._forth, self._back),
                 *doubt.said_of(doubt.in_doubt(self._back), str(self._back.flow.name)),
                 *(
@@ -454,12 +456,13 @@ def decided(
         SparkmirrorError: a cluster cannot be asked.
     """
     at = now_ms()
-    offsets = look.offsets_now(back, stable=stable, known=_known_here(forth, back, operation))
-    here = {place for own in offsets.values() for place in own}
+    found = look.offsets_now(back, stable=stable, known=_known_here(forth, back, operation))
     copies = _copies(forth)
     assert forth.store is not None
     assert back.store is not None
     back.store.follow()
+    offsets, seen_before = with_lost(_chosen(back), found)
+    here = {place for own in offsets.values() for place in own}
     begun = back.store.state.progress
     local = {
         name: topics.remote_topic(back.flow, name) for name in topics.read(back.flow, {p.topic for p in here}, begun)
@@ -500,9 +503,17 @@ def decided(
             ring=Rings(back).of(here),
             apart=_apart(forth.store.state),
             settled=settled,
+            seen_before=seen_before,
             gone=gone,
         )
     )
+
+
+def _chosen(back: Sides) -> tuple[GroupSeen, ...]:
+    """What is on record of the groups that the flow back translates."""
+    assert back.store is not None
+    chosen = group_filter(back.flow)
+    return tuple(one for one in back.store.state.groups.values() if chosen.matches(one.group))
 
 
 def _gone(

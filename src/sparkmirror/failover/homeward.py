@@ -30,6 +30,7 @@ from sparkmirror.failover.moves import (
     used,
     used_since,
     with_again,
+    with_lost,
 )
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -99,6 +100,7 @@ class HomewardSight:
         doubtful: partitions here of which the flow that goes there may have brought more than is on record.
         unsettled: partitions there of which the flow that came from there may have copied more than is on record.
         unbrought: partitions here that others have written to, where no flow brings that there.
+        seen_before: groups and partitions here where the offset was lost, and `offsets` is what was seen before.
         gone: by group the partitions in which it was taken here, and has no offset any more.
     """
 
@@ -125,6 +127,7 @@ class HomewardSight:
     ring: frozenset[TopicPartition] = frozenset()
     apart: frozenset[str] = frozenset()
     settled: bool = False
+    seen_before: frozenset[tuple[str, TopicPartition]] = frozenset()
     gone: Mapping[str, frozenset[TopicPartition]] = field(default_factory=dict)
 
 
@@ -146,7 +149,8 @@ def _places(sight: HomewardSight, group: str) -> Iterator[MovedPlace]:
     own = sight.offsets.get(group, {})
     for here in sorted({*own, *sight.gone.get(group, ())}):
         if here in own:
-            yield with_again(_with_doubt(sight, _place(sight, group, here)), group, sight.earlier)
+            placed = with_again(_with_doubt(sight, _place(sight, group, here)), group, sight.earlier)
+            yield with_lost(placed, group, sight.seen_before)
         else:
             yield _gone(sight, group, here)
 

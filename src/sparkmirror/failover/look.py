@@ -394,6 +394,9 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         unsettled=unsettled_in(operation),
         unsure=unsure_in(operation),
         earlier=earlier_in(operation),
+        lost=frozenset(
+            (seen.group, TopicPartition(seen.topic, number)) for seen in state.groups.values() for number in seen.lost
+        ),
     )
 
 

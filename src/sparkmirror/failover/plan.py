@@ -15,6 +15,7 @@ from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.states import Kind
 from sparkmirror.kafka.groups import OFFSETS_TOPIC
 from sparkmirror.model import NO_OFFSET, FlowName
+from sparkmirror.offsets.group_records import GroupsSeen
 from sparkmirror.offsets.orders import HoldOrder
 
 SHOWN = 5
@@ -217,6 +218,14 @@ def held_before(flow: FlowName, held: HoldOrder | None) -> tuple[str, ...]:
     since = f"{datetime.fromtimestamp(held.time_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
     said = f"{flow} has been stopped since {since} by {held.reason}"
     return (f"{said}: what {flow.source} took after that is not on {flow.target}",)
+
+
+def unseen_losses(flow: FlowName, seen: GroupsSeen | None) -> tuple[str, ...]:
+    """What is told where this user may not see the topic that holds the offsets of groups."""
+    if seen is None or not seen.origin.cluster_id or seen.origin.offsets_id or seen.log:
+        return ()
+    said = f"whether {flow.source} has lost offsets of groups with the end of {OFFSETS_TOPIC} cannot be seen"
+    return (f"{said}: allow DESCRIBE on Topic {OFFSETS_TOPIC} to this user",)
 
 
 def without(flow: FlowName, topics: Sequence[str]) -> tuple[str, ...]:

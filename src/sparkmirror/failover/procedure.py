@@ -12,14 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 from sparkmirror.duties import lost_groups, topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import PATIENCE_SECONDS
-from sparkmirror.duties.group_records import Seen, committed_now, copied_ids, lost, news, topics_of_gone
+from sparkmirror.duties.group_records import Seen, committed_before, copied_ids, lost, news, topics_of_gone
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies, recreated_copies
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
@@ -601,8 +601,8 @@ class Procedure:
         seen = Changes.of(operation.facts).troubles(operation.source, operation.target)
         decided = self._again_where_offsets_are_gone()
         again = told_of_again(earlier_in(self._operator.operation), operation.target)
-        kept = moves.kept(decided, operation.target)
-        self.look_after(decided, (*seen, *self._copies_recreated(), *kept, *torn, *again, *late))
+        told = (*moves.kept(decided, operation.target), *moves.seen_before_a_loss(decided))
+        self.look_after(decided, (*seen, *self._copies_recreated(), *told, *torn, *again, *late))
 
     def _again_where_offsets_are_gone(self) -> tuple[moves.GroupMove, ...]:
         """Moves groups once more that have what they had before they were moved, or nothing; gives where all go on."""
@@ -641,7 +641,7 @@ class Procedure:
         try:
             look.check_source(self._sides)  # one that is gone is not asked at length
             late = records_behind(self._sides, state, self._ends(committed=False))
-            now = look.offsets_now(self._sides, look.ASK_MS)
+            now, _ = lost_groups.with_lost(state.groups.values(), look.offsets_now(self._sides, look.ASK_MS))
         except SparkmirrorError as failure:
             return (f"whether records or commits came to {source} after the flow was stopped is not known: {failure}",)
         known, _ = look.on_record(state)
@@ -689,7 +689,8 @@ class Procedure:
             SparkmirrorError: the source cannot be asked, or the target cannot be written to.
         """
         at, known = now_ms(), self._store.state.groups
-        asked = committed_now(self._sides, known, timeout_ms or self._timeout_ms, complete=timeout_ms is None)
+        before, patience_ms = self._store.state.groups_seen or GroupsSeen(time_ms=0), timeout_ms or self._timeout_ms
+        asked, log = committed_before(self._sides, known, before, patience_ms, complete=timeout_ms is None)
         offsets = asked.found
         try:
             upstream = UpstreamOffsets(self._sides, timeout_ms).of(offsets, known, patience_s=PATIENCE_SECONDS)
@@ -697,13 +698,12 @@ class Procedure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
             upstream = upstream_on_record(known, offsets)
-        before = self._store.state.groups_seen or GroupsSeen(time_ms=0)
-        origin = lost_groups.ask(self._sides.source, topics_of_gone(known, asked), timeout_ms or self._timeout_ms)
+        origin = lost_groups.ask(self._sides.source, topics_of_gone(known, asked), patience_ms)
         seen = Seen(
             found=offsets,
             unreadable={group: str(why) for group, why in asked.failed.items()},
             at_ms=at,
-            asked=origin,
+            asked=replace(origin, log=log),
             ids=copied_ids(self._store.state.progress, offsets),
         )
         found = news(known, before, seen, upstream)

@@ -192,6 +192,7 @@ class Desk:
                 *_shut_out(flow, options, self._file),
                 *plan.without(flow.name, topics.left_out(flow, state.progress)),
                 *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
+                *plan.unseen_losses(flow.name, state.groups_seen),
                 *((said_of_given_up(unfinished),) if unfinished is not None and given_up else ()),
             ),
             paused=sorted(order.topic for order in state.paused.values()),
