@@ -117,10 +117,11 @@ def test_a_failback_names_groups_that_have_no_offset_any_more_where_they_were_ta
         mirror.stop_in_time()
 
 
-def on_record(cluster: LabCluster, internal: str) -> dict[str, Any]:
+def on_record(cluster: LabCluster, internal: str) -> dict[str, dict[int, int]]:
     """What groups are on record with."""
     entries = offset_map.journal(cluster, internal)
-    return {key[1]: value["offsets"] for key, value in entries.items() if key[0] == "group" and value}
+    seen = [(key[1], value["offsets"]) for key, value in entries.items() if key[0] == "group"]
+    return {group: {number: offset for number, offset, *_ in rows} for group, rows in seen}
 
 
 @pytest.mark.parametrize("kind", ["failover", "failback"])
@@ -144,7 +145,7 @@ def test_groups_go_by_what_was_seen_before_their_offsets_were_lost(cluster_a, cl
             end = ends(losing, OFFSETS)[0]
             put(losing, back, here, 8)
             put(losing, gone, here, 6)
-            until(lambda: on_record(goes_to, internal) == {back: [[0, 8, ""]], gone: [[0, 6, ""]]}, "on record", 60)
+            until(lambda: on_record(goes_to, internal) == {back: {0: 8}, gone: {0: 6}}, "on record", 60)
             (broker,) = losing.brokers
             broker.kill()
             cut_log(broker, OFFSETS, end)

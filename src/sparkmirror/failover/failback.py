@@ -327,7 +327,10 @@ class Failback:
         The cluster may have lost what was brought there, and the flow back may have brought it again by now. Of groups
         that have what they had before they were moved, the operation's record tells.
         """
-        decided = [move for move in self._decided(operation, settled=True) if move.missing]
+        not_taken = look.not_taken(operation)
+        decided = [
+            move for move in self._decided(operation, settled=True) if move.missing and move.group not in not_taken
+        ]
         changed = [move.group for move in decided if not move.again]
         if lost := self._lost_brought():
             why = f"{operation.source} has lost {lost[0].copy} from offset {lost[0].offset} on"

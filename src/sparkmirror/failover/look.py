@@ -24,7 +24,7 @@ from sparkmirror.events import now_ms
 from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.earlier import earlier_in
 from sparkmirror.failover.moves import Sight, Standing
-from sparkmirror.failover.states import MOVED, MOVED_BEFORE, TORN, UNSETTLED, UNSURE
+from sparkmirror.failover.states import MOVED, MOVED_BEFORE, NOT_TAKEN, TORN, UNSETTLED, UNSURE
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import (
@@ -444,6 +444,11 @@ def moved_by(operation: Operation | None) -> frozenset[str]:
 def unsure_in(operation: Operation | None) -> frozenset[str]:
     """The groups of which nobody knows whether an operation has moved them."""
     return frozenset(() if operation is None else operation.facts.get(UNSURE, ()))
+
+
+def not_taken(operation: Operation | None) -> dict[str, str]:
+    """The groups whose offsets the cluster that they are moved to does not take, and why."""
+    return {} if operation is None else dict(operation.facts.get(NOT_TAKEN, ()))
 
 
 def torn_in(operation: Operation | None) -> dict[TopicPartition, int]:

@@ -42,6 +42,7 @@ from sparkmirror.failover.states import (
     FORGOTTEN,
     HELD_BEFORE,
     MOVED,
+    NOT_TAKEN,
     TORN,
     TRIED,
     UNSETTLED,
@@ -57,7 +58,8 @@ from sparkmirror.flow.parting import LostCopies
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import WORKING, told
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.groups import HAS_MEMBERS, ChangedError, Committed, commit_offsets, fetch_offsets
+from sparkmirror.kafka.codes import Advice, advice
+from sparkmirror.kafka.groups import HAS_MEMBERS, TAKEN_BY_NONE, ChangedError, Committed, commit_offsets, fetch_offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -522,8 +524,10 @@ class Procedure:
             refused = self._once_more(changed, decide, by_group, refused)
         decided = tuple(by_group.values())
         in_use = {name: why for name, why in refused.items() if _is_in_use(why)}
-        failed = {name: why for name, why in refused.items() if name not in in_use}
-        self._tell(f"moved: {moves.count(decided, refused).text}")
+        not_taken = {name: str(why) for name, why in refused.items() if _is_not_taken(why)}
+        failed = {name: why for name, why in refused.items() if name not in in_use and name not in not_taken}
+        done = look.moved_by(self._operator.operation).difference(refused)
+        self._tell(f"moved: {moves.count(decided, {move.group for move in decided} - done).text}")
         if failed:
             name, why = next(iter(sorted(failed.items())))
             behind = cause(why)
@@ -537,6 +541,7 @@ class Procedure:
         self._operator.note(
             active=sorted(in_use.keys() - set(changing)),
             changing=changing,
+            **{NOT_TAKEN: sorted(map(list, not_taken.items()))},
             **({} if self._homeward else {APART: sorted(apart)}),
         )
 
@@ -553,7 +558,10 @@ class Procedure:
         return {name: why for name, why in refused.items() if name not in groups} | self._commit(again)
 
     def _commit(self, decided: Sequence[moves.GroupMove]) -> dict[str, BrokerError | LinkError]:
-        """Commits what these groups lack on the target; gives why some refused, and stops at what has to be mended."""
+        """Commits what these groups lack on the target; gives why some refused.
+
+        What a broker says of one group alone keeps no other from being moved; what may be so for all ends this.
+        """
         if void := [place for move in decided for place in move.void]:
             self._store.write(*group_commits.records(self._store.state.committed, {}, void))
         refused: dict[str, BrokerError | LinkError] = {}
@@ -564,7 +572,7 @@ class Procedure:
             there = {move.group: move.found for move in some}
             done = commit_offsets(self._sides.target, now, self._timeout_ms, prove=self._operator.prove, there=there)
             refused |= done.failed
-            broken = not all(map(_is_in_use, done.failed.values()))
+            broken = not all(map(_is_its_own, done.failed.values()))
             with suppress(*((SparkmirrorError,) if broken else ())):  # what is not on record is asked for again
                 self._put_on_record(some, done.failed)
             if broken:
@@ -655,7 +663,8 @@ class Procedure:
         Raises:
             SparkmirrorError: the target cannot be asked.
         """
-        chosen = [move for move in decided if not move.hindrance]
+        not_taken = look.not_taken(self._operator.operation)
+        chosen = [move for move in decided if not move.hindrance and move.group not in not_taken]
         now = fetch_offsets(self._sides.target, [move.group for move in chosen], self._timeout_ms).complete()
         places = sorted({place for move in chosen for place in move.wanted})
         ends = admin.find_offsets(
@@ -849,6 +858,16 @@ def _tried(some: Sequence[moves.GroupMove]) -> list[list[Any]]:
             if place.target in missing
         ]
     return rows
+
+
+def _is_its_own(failure: Exception) -> bool:
+    """Whether a failure says nothing of other groups."""
+    return _is_in_use(failure) or (isinstance(failure, BrokerError) and advice(failure.code) is Advice.GIVE_UP)
+
+
+def _is_not_taken(failure: Exception) -> bool:
+    """Whether the cluster does not take the offsets of a group, however often they are sent."""
+    return isinstance(failure, BrokerError) and failure.code in TAKEN_BY_NONE
 
 
 def _is_in_use(failure: Exception) -> bool:

@@ -117,6 +117,10 @@ APART = "apart"
 members there or are used by others, or have no translation: two groups of one name, for a failback too."""
 
 
+NOT_TAKEN = "not_taken"
+"""The fact that has the groups whose offsets the cluster that they are moved to does not take, and why."""
+
+
 GONE = "gone"
 """The fact of a failback that has the groups that were taken to where applications are, and the partitions in which
 they have no offset there any more: group, topic, partition."""
