@@ -96,7 +96,12 @@ def decide(
         moves=moves,
         seconds=settling + 1.0 + len(moves) / GROUPS_PER_SECOND,
         refusals=(*against, *refuse(state, source, partitions, paused), *_hindered(moves)),
-        warnings=(*notes, *_unfound(kind, partitions), *_warnings(partitions, moves, source, paused)),
+        warnings=(
+            *notes,
+            *_unfound(kind, partitions),
+            *_warnings(partitions, moves, source, paused),
+            *(_unlisted(source) if kind is Kind.FAILOVER else ()),  # it does not wait for them
+        ),
     )
 
 
@@ -127,7 +132,7 @@ def _against_switchover(
         found.append(f"partitions stand still: {some(standing)}")
     if paused:
         found.append(f"topics are paused: {some(paused)} (sparkmirror resume)")
-    return found
+    return [*found, *_unlisted(source)]
 
 
 def _hindered(moves: Sequence[GroupMove]) -> list[str]:
@@ -183,14 +188,17 @@ def _warnings(
     members = [listing.name for listing in source.listed if listing.active]
     if members:
         found.append(f"groups have members on the source: {some(members)}")
-    if source.leaderless:
-        found.append(
-            "the source does not list all its groups: "
-            f"{source.leaderless} partitions of {OFFSETS_TOPIC} have no leader (start the brokers that have them)"
-        )
     if paused:
         found.append(f"topics are paused, and lack what came since: {some(paused)}")
     return found
+
+
+def _unlisted(source: SourceState) -> list[str]:
+    """Of partitions whose groups no broker lists."""
+    if not source.leaderless:
+        return []
+    without = f"{source.leaderless} partitions of {OFFSETS_TOPIC} have no leader"
+    return [f"the source does not list all its groups: {without} (start the brokers that have them)"]
 
 
 def _unplaced(moves: Sequence[GroupMove], source: SourceState) -> list[str]:
