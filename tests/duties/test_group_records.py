@@ -83,6 +83,7 @@ SOME_UNREAD = GroupsSeen(time_ms=9, unread={"g": 4, "größe": 0})
         *records_of("größe", OFFSETS, 9, UPSTREAM),
         *(replace(one, lost={0: 3, 1: -1}) for one in records_of("g", OFFSETS, 9)),
         GroupsSeen(time_ms=4),
+        GroupsSeen(time_ms=4, back_ms=9),
         GroupsSeen(time_ms=4, log={0: LogEnd(3, 17), 49: LogEnd(0, 0)}),
         SOME_UNREAD,
         COMMITTED,
@@ -336,6 +337,12 @@ def test_groups_whose_offsets_are_lost_are_told_of_in_each_round():
     assert lost.text("a").startswith(
         "a has lost the end of __consumer_offsets: 1 groups (g) stay on record as they were seen at 1970-01-01 00:00:00"
     )
+
+
+def test_the_newest_operation_of_the_flow_back_that_was_seen_stays_on_record():
+    before = replace(BEFORE, back_ms=7)
+    assert news({}, before, replace(seen({}, 10), back_ms=8)).at.back_ms == 8
+    assert news({}, before, seen({}, 10)).at.back_ms == 7, "it could not be read"
 
 
 def test_what_the_source_has_lost_counts_as_it_was_seen_only_while_the_source_answers_the_same():

@@ -173,6 +173,7 @@ class GroupRecords:
         ids = {} if sides.store is None else copied_ids(sides.store.state.progress, fetched.found)
         seen = Seen(found=fetched.found, unreadable=unreadable, at_ms=at, asked=asked, ids=ids)
         try:
+            seen = replace(seen, back_ms=self._upstream.order())
             behind = left_behind(left, fetched.found, self._upstream.moved() if left else {})
             upstream = self._upstream.of(fetched.found, known)
         except SparkmirrorError as failure:
@@ -302,6 +303,7 @@ class Seen:
         at_ms: when it was asked, milliseconds since 1970.
         asked: what it has said of itself.
         ids: of the topics that are copied.
+        back_ms: the order of the newest operation of the flow back; 0 where that is not known.
     """
 
     found: Mapping[str, Offsets]
@@ -309,6 +311,7 @@ class Seen:
     at_ms: int
     asked: Asked = NOT_ASKED
     ids: Mapping[str, str] = field(default_factory=dict)
+    back_ms: int = 0
 
 
 def topics_of_gone(known: Mapping[str, GroupSeen], fetched: Results[str, Offsets]) -> set[str]:
@@ -395,6 +398,7 @@ def news(
         unread={group: before.read_ms(group) for group in (*seen.unreadable, *_groups_with_lost(present))},
         origin=before.origin if lost else seen.asked.origin,
         log=seen.asked.log.ends,
+        back_ms=max(before.back_ms, seen.back_ms),
     )
     return Remember(seen=tuple(written), gone=tuple(sorted(set(gone) - kept)), at=at)
 

@@ -87,6 +87,14 @@ class UpstreamOffsets:
                 return found
             time.sleep(POLL_SECONDS)
 
+    def order(self) -> int:
+        """The order of the flow back's newest operation, see `FlowBackRecord.order`.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked, or a record there is not one of ours.
+        """
+        return self._record.order()
+
     def moved(self) -> Moved:
         """When operations of the flow back have moved groups to the source last.
 

@@ -497,7 +497,7 @@ def moved_while_held(
     if operation is None:
         return frozenset()
     moved, at = moved_by(operation).union(operation.facts.get(MOVED_BEFORE, ())), moved_at(state.left.values())
-    return frozenset(name for name in moved if (back or {}).get(name, -1) <= at.get(name, operation.began_ms))
+    return frozenset(name for name in moved if (back or {}).get(name, -1) <= at.get(name, operation.order))
 
 
 def on_record(state: JournalState) -> tuple[dict[str, Offsets], dict[str, int]]:

@@ -335,8 +335,11 @@ class Procedure:
         if held is not None and held.operation not in holders(
             operation
         ):  # by one that has ended, whose hold is to stay
-            self._operator.note(**{HELD_BEFORE: [held.operation, held.reason, held.time_ms, held.by]})
-        self._store.write([HoldOrder(operation=operation.id, reason=reason, time_ms=now_ms(), by=operation.by)])
+            self._operator.note(**{HELD_BEFORE: [held.operation, held.reason, held.time_ms, held.by, held.order]})
+        hold = HoldOrder(
+            operation=operation.id, reason=reason, time_ms=now_ms(), by=operation.by, order_ms=operation.order
+        )
+        self._store.write([hold])
         gone = operation.kind == Kind.FAILOVER.value and not operation.facts.get("answers")
         patience = OBEY_AT_ONCE_SECONDS if gone else OBEY_SECONDS + flow.stop_timeout_ms / 1000
         deadline = time.monotonic() + patience
@@ -592,14 +595,14 @@ class Procedure:
         moved = [move for move in decided if move.wanted and move.group not in failed]
         taken = {move.group: move.commits for move in moved}
         written, gone = group_commits.records(self._store.state.committed, taken)
-        left = with_left(self._store.state.left, {move.group: move.left for move in moved}, now_ms())
-        self._store.write([*written, *left], tombstones=gone)
-        moved_so_far = {*(move.group for move in moved), *look.moved_by(self._operator.operation)}
-        open_ones = {name for name, why in failed.items() if not _is_in_use(why) or getattr(why, "tried", False)}
         operation = self._operator.operation
-        tried = [] if operation is None else [row for row in operation.facts.get(TRIED, []) if row[0] in open_ones]
-        kept = {} if operation is None else operation.facts.get(EARLIER, {})
-        earlier = with_before(kept, [row for move in moved for row in move.changed])
+        assert operation is not None  # it was begun
+        left = with_left(self._store.state.left, {move.group: move.left for move in moved}, operation.order)
+        self._store.write([*written, *left], tombstones=gone)
+        moved_so_far = {*(move.group for move in moved), *look.moved_by(operation)}
+        open_ones = {name for name, why in failed.items() if not _is_in_use(why) or getattr(why, "tried", False)}
+        tried = [row for row in operation.facts.get(TRIED, []) if row[0] in open_ones]
+        earlier = with_before(operation.facts.get(EARLIER, {}), [row for move in moved for row in move.changed])
         self._operator.note(**{MOVED: sorted(moved_so_far), TRIED: tried, EARLIER: earlier})
 
     def _verify(self, operation: Operation) -> None:
@@ -736,8 +739,9 @@ class Procedure:
         if held is None or held.operation not in holders(operation):
             return
         if before:
-            by_operation, reason, time_ms, by = before
-            self._store.write([HoldOrder(operation=by_operation, reason=reason, time_ms=time_ms, by=by)])
+            by_operation, reason, time_ms, by, *order = before
+            hold = HoldOrder(operation=by_operation, reason=reason, time_ms=time_ms, by=by, order_ms=sum(order))
+            self._store.write([hold])
             self._tell(f"{self._sides.flow.name} stays held, by {reason}")
         else:
             self._store.write([], tombstones=[HOLD_KEY])

@@ -149,8 +149,8 @@ HELD_BEFORE = "held_before"
 
 
 ENDED_BEFORE = "ended_before"
-"""The fact that has the last failover or switchover that came to its end before this operation: id and begin in
-milliseconds. An operation that is given up must not hide it."""
+"""The fact that has the last failover or switchover that came to its end before this operation: id and order. An
+operation that is given up must not hide it."""
 
 LEFT_BEFORE = "left_before"
 """The fact that has the groups that had left something behind when the operation was begun: they stay where they live

@@ -193,12 +193,14 @@ class GroupsSeen:
         unread: groups whose offsets could not be read then, and when they were read last; 0 for never.
         origin: which cluster that was, and which topic it keeps the offsets of groups in.
         log: how far that topic went, by partition; none where this user may not see it.
+        back_ms: the order of the newest operation of the flow back that was seen; see ``offsets.ledger``.
     """
 
     time_ms: int
     unread: Mapping[str, int] = field(default_factory=dict)
     origin: Origin = UNKNOWN_ORIGIN
     log: Mapping[int, LogEnd] = field(default_factory=dict)
+    back_ms: int = 0
 
     @property
     def key(self) -> str:
@@ -214,6 +216,8 @@ class GroupsSeen:
             said["origin"] = list(self.origin)
         if self.log:
             said["log"] = [[number, *self.log[number]] for number in sorted(self.log)]
+        if self.back_ms:
+            said["back_ms"] = self.back_ms
         return json_text.write(said)
 
     def read_ms(self, group: str) -> int:
@@ -263,7 +267,7 @@ class GroupLeft:
         topic: of the source; "" for all that the group has there, which is not known yet.
         offsets: by partition. None are left once the group has committed others, and the record still says when the
             group was moved.
-        time_ms: when the operation moved it, milliseconds since 1970.
+        time_ms: the order of the operation that moved it, see ``offsets.ledger``.
     """
 
     group: str
@@ -385,7 +389,8 @@ def _groups(_name: list[Any], data: dict[str, Any]) -> GroupsSeen:
         integer(number, INT32): LogEnd(integer(epoch, INT32), integer(end))
         for number, epoch, end in rows(data.get("log", []))
     }
-    return GroupsSeen(time_ms=moment(data["time_ms"]), unread=unread, origin=origin, log=log)
+    back_ms = moment(data.get("back_ms", 0))
+    return GroupsSeen(time_ms=moment(data["time_ms"]), unread=unread, origin=origin, log=log, back_ms=back_ms)
 
 
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], GroupRecord]] = {
