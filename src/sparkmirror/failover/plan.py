@@ -115,7 +115,8 @@ def _against_failover(
     lost = f"{missing} of its records are not on the target" if missing else "everything it had is on the target"
     more = ", and what it takes from now on would be missing too" if source.produced else ""
     remedy = "switchover loses nothing" if state == RUNNING else "start the flow, and use switchover: it loses nothing"
-    return [f"the source answers{takes}: {lost}{more} ({remedy})"]
+    in_part = f" in part ({_said_of_silent(source)})" if source.silent else ""
+    return [f"the source answers{in_part}{takes}: {lost}{more} ({remedy})"]
 
 
 def _against_switchover(
@@ -132,6 +133,8 @@ def _against_switchover(
         found.append(f"partitions stand still: {some(standing)}")
     if paused:
         found.append(f"topics are paused: {some(paused)} (sparkmirror resume)")
+    if source.silent:
+        found.append(f"the source answers in part: {_said_of_silent(source)}")
     return [*found, *_unlisted(source)]
 
 
@@ -193,8 +196,15 @@ def _warnings(
     return found
 
 
+def _said_of_silent(source: SourceState) -> str:
+    (place, why), *_ = sorted(source.silent.items())
+    return f"{len(source.silent)} partitions are without a leader that answers, {place} among them: {why}"
+
+
 def _unlisted(source: SourceState) -> list[str]:
-    """Of partitions whose groups no broker lists."""
+    """Of groups that no broker lists."""
+    if source.unlisted:
+        return [f"the source does not list its groups: {source.unlisted}"]
     if not source.leaderless:
         return []
     without = f"{source.leaderless} partitions of {OFFSETS_TOPIC} have no leader"
