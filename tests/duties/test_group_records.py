@@ -348,6 +348,6 @@ def test_the_newest_operation_of_the_flow_back_that_was_seen_stays_on_record():
 def test_what_the_source_has_lost_counts_as_it_was_seen_only_while_the_source_answers_the_same():
     kept, _ = rounds((TORN, {"g": BACKWARDS}))
     merged, places = with_lost(kept.values(), {"g": BACKWARDS, "other": {}})
-    assert (merged, places) == ({"g": OFFSETS, "other": {}}, {("g", ORDERS_0), ("g", PAYMENTS)})
+    assert (merged, places) == ({"g": OFFSETS, "other": {}}, frozenset({("g", ORDERS_0), ("g", PAYMENTS)}))
     again = {**BACKWARDS, ORDERS_0: Committed(3), PAYMENTS: Committed(0)}
     assert with_lost(kept.values(), {"g": again}) == ({"g": again}, frozenset())
