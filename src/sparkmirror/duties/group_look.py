@@ -42,7 +42,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_commits import landed, merged
 from sparkmirror.offsets.group_records import GroupCommitted, commits_of, tried_of
 from sparkmirror.offsets.inherited import Inherited
-from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Moved, left_of
+from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Moved, left_of, moved_here
 from sparkmirror.offsets.map import OffsetMap
 
 PATIENCE_SECONDS = 3.0
@@ -111,6 +111,7 @@ class GroupLook:
             commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),
             tried={} if sides.store is None else tried_of(sides.store.state.committed.values()),
             left=NOTHING_LEFT if sides.store is None else left_of(sides.store.state.left, moved),
+            here=moved_here(() if sides.store is None else sides.store.state.left.values(), moved),
             operation=operation,
             stalled=operation.stalls(now_ms()),
         )

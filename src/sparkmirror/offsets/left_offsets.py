@@ -62,6 +62,17 @@ def moved_at(records: Iterable[GroupLeft]) -> dict[str, int]:
     return found
 
 
+def moved_here(own: Iterable[GroupLeft], back: Moved) -> frozenset[str]:
+    """The groups that operations of the flow back have moved to the source, and none of this flow's away since.
+
+    Args:
+        own: what is on record of groups that operations of this flow have moved away.
+        back: when the operations of the flow back have moved groups.
+    """
+    away = moved_at(own)
+    return frozenset(group for group, at in back.items() if at > away.get(group, -1))
+
+
 def came_back(known: Mapping[str, GroupLeft], back: Moved) -> tuple[str, ...]:
     """The keys of what is on record of groups that the flow back has moved here since.
 
