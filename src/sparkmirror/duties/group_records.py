@@ -275,11 +275,11 @@ def committed_before(
         SparkmirrorError: as `committed_now`.
     """
     fetched = committed_now(sides, known, timeout_ms, complete=complete)
-    log = lost_groups.offsets_log(sides.source, before.log, timeout_ms)
+    log = lost_groups.offsets_log(sides.source, before.log, timeout_ms, before.origin.offsets_id)
     if log.torn:
         fetched = committed_now(sides, known, timeout_ms, complete=complete)
         again = lost_groups.offsets_log(sides.source, log.ends, timeout_ms)
-        log = replace(again, torn=log.torn | again.torn)
+        log = replace(again, torn=log.torn | again.torn, partitions=log.partitions)
     return fetched, log
 
 

@@ -25,7 +25,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.epochs import believed_ends, newest_epochs
 from sparkmirror.kafka.groups import OFFSETS_TOPIC, UNLISTED_MS, Committed, Offsets
 from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.kafka.topic_ids import ids_of_topics
+from sparkmirror.kafka.topic_ids import ids_of_topics, in_hexadecimal
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import UNKNOWN_ORIGIN, GroupSeen, LogEnd, Origin
 
@@ -104,13 +104,14 @@ def partition_of(group: str, partitions: int) -> int:
     return (0 if signed == -(1 << 31) else abs(signed)) % partitions
 
 
-def offsets_log(source: Cluster, before: Mapping[int, LogEnd], timeout_ms: int) -> OffsetsLog:
+def offsets_log(source: Cluster, before: Mapping[int, LogEnd], timeout_ms: int, offsets_id: str = "") -> OffsetsLog:
     """Looks how far ``__consumer_offsets`` goes, and whether it still has what it had.
 
     Args:
         source: the cluster.
         before: how far it went, by partition.
         timeout_ms: of each question.
+        offsets_id: the id of the topic then; another one of the name has lost nothing of it.
 
     Raises:
         SparkmirrorError: it does not answer.
@@ -119,6 +120,8 @@ def offsets_log(source: Cluster, before: Mapping[int, LogEnd], timeout_ms: int) 
     topic = admin.list_topics(source, [OFFSETS_TOPIC], timeout_ms).get(OFFSETS_TOPIC)
     if topic is None:
         return OffsetsLog(ends=before)
+    if offsets_id not in ("", in_hexadecimal(topic.topic_id)):
+        before = {}
     led = [TopicPartition(OFFSETS_TOPIC, number) for number, leader in topic.partitions.items() if leader.node >= 0]
     asked = {place: before[place.partition].epoch for place in led if place.partition in before}
     now = believed_ends(source, asked, timeout_ms).found if asked else {}
