@@ -18,7 +18,7 @@ from sparkmirror.duties.group_records import (
     records_of,
 )
 from sparkmirror.duties.groups import Unreadable
-from sparkmirror.duties.lost_groups import Asked
+from sparkmirror.duties.lost_groups import Asked, OffsetsLog, partition_of, with_lost
 from sparkmirror.duties.upstream_offsets import UNREADABLE, upstream_on_record
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import TopicPartition, Writer
@@ -30,6 +30,7 @@ from sparkmirror.offsets.group_records import (
     GroupLeft,
     GroupSeen,
     GroupsSeen,
+    LogEnd,
     Origin,
     UpstreamOffset,
 )
@@ -77,7 +78,16 @@ SOME_UNREAD = GroupsSeen(time_ms=9, unread={"g": 4, "größe": 0})
 
 
 @pytest.mark.parametrize(
-    "one", [*records_of("größe", OFFSETS, 9, UPSTREAM), GroupsSeen(time_ms=4), SOME_UNREAD, COMMITTED]
+    "one",
+    [
+        *records_of("größe", OFFSETS, 9, UPSTREAM),
+        *(replace(one, lost={0: 3, 1: -1}) for one in records_of("g", OFFSETS, 9)),
+        GroupsSeen(time_ms=4),
+        GroupsSeen(time_ms=4, back_ms=9),
+        GroupsSeen(time_ms=4, log={0: LogEnd(3, 17), 49: LogEnd(0, 0)}),
+        SOME_UNREAD,
+        COMMITTED,
+    ],
 )
 def test_records_are_read_as_they_were_written(one):
     assert parse(one.key, one.value()) == one
@@ -270,3 +280,74 @@ def test_of_a_group_that_is_new_in_a_partition_that_two_flows_write_nothing_is_k
     assert upstream_on_record(recorded, {"new": {place: Committed(5), other: Committed(5)}}) == {
         "new": {place: UNREADABLE}
     }
+
+
+@pytest.mark.parametrize(
+    ("group", "partitions", "number"),
+    [("my-group", 50, 12), ("g", 50, 3), ("größe", 50, 7), ("polygenelubricants", 50, 0), ("𝄞", 7, 1), ("", 50, 0)],
+)
+def test_a_group_lies_in_the_partition_that_its_coordinator_computes(group, partitions, number):
+    assert partition_of(group, partitions) == number
+
+
+WHOLE = OffsetsLog(ends={0: LogEnd(3, 90)}, partitions=1)
+TORN = replace(WHOLE, torn=frozenset({0}))
+ORDERS_1, ORDERS_0, PAYMENTS = OFFSETS
+
+
+def rounds(*answers: tuple[OffsetsLog, Mapping[str, Offsets]]) -> tuple[dict[str, GroupSeen], GroupsSeen]:
+    """What is on record when the source has answered so, one round after the other, from 10 on."""
+    kept, at = known(*records_of("g", OFFSETS, 9)), BEFORE
+    for now, (log, found) in enumerate(answers, 10):
+        remember = news(kept, at, seen(found, now, Asked(origin=HOME, topics=EVERYWHERE, log=log)))
+        kept = {key: one for key, one in kept.items() if key not in remember.gone} | known(*remember.seen)
+        at = remember.at
+    return kept, at
+
+
+BACKWARDS: Offsets = {ORDERS_1: Committed(7, "note"), ORDERS_0: Committed(2)}
+
+
+def test_offsets_that_go_back_while_their_log_loses_its_end_stay_on_record_until_the_group_commits_again():
+    kept, at = rounds((TORN, {"g": BACKWARDS}), (WHOLE, {"g": BACKWARDS}))
+    orders, payments = (kept[one.key] for one in records_of("g", OFFSETS, 9))
+    assert (orders.offsets, orders.lost, orders.time_ms) == ({0: (5, ""), 1: (7, "note")}, {0: 2}, 9)
+    assert (payments.offsets, payments.lost) == ({0: (0, "")}, {0: -1})
+    assert at == GroupsSeen(time_ms=11, unread={"g": 3}, origin=HOME, log=WHOLE.ends)
+    again = {**BACKWARDS, ORDERS_0: Committed(3), PAYMENTS: Committed(0)}
+    kept, at = rounds((TORN, {"g": BACKWARDS}), (WHOLE, {"g": BACKWARDS}), (WHOLE, {"g": again}))
+    assert {one.topic: (dict(one.offsets), dict(one.lost)) for one in kept.values()} == {
+        "orders": ({0: (3, ""), 1: (7, "note")}, {}),
+        "payments": ({0: (0, "")}, {}),
+    }
+    assert at.unread == {}
+
+
+def test_offsets_that_go_back_where_nothing_is_lost_are_their_owners():
+    kept, _ = rounds((WHOLE, {"g": BACKWARDS}))
+    assert {one.topic: dict(one.offsets) for one in kept.values()} == {"orders": {0: (2, ""), 1: (7, "note")}}
+    other = replace(TORN, partitions=50, torn=frozenset({4}))  # the group lies in partition 3
+    assert rounds((other, {"g": BACKWARDS}))[0] == kept
+
+
+def test_groups_whose_offsets_are_lost_are_told_of_in_each_round():
+    kept, at = rounds((TORN, {"g": BACKWARDS}))
+    found = decide(kept, at, seen({"g": BACKWARDS}, 20, Asked(origin=HOME, topics=EVERYWHERE, log=WHOLE)))
+    (lost,) = (one for one in found if isinstance(one, OffsetsLost))
+    assert lost.text("a").startswith(
+        "a has lost the end of __consumer_offsets: 1 groups (g) stay on record as they were seen at 1970-01-01 00:00:00"
+    )
+
+
+def test_the_newest_operation_of_the_flow_back_that_was_seen_stays_on_record():
+    before = replace(BEFORE, back_ms=7)
+    assert news({}, before, replace(seen({}, 10), back_ms=8)).at.back_ms == 8
+    assert news({}, before, seen({}, 10)).at.back_ms == 7, "it could not be read"
+
+
+def test_what_the_source_has_lost_counts_as_it_was_seen_only_while_the_source_answers_the_same():
+    kept, _ = rounds((TORN, {"g": BACKWARDS}))
+    merged, places = with_lost(kept.values(), {"g": BACKWARDS, "other": {}})
+    assert (merged, places) == ({"g": OFFSETS, "other": {}}, frozenset({("g", ORDERS_0), ("g", PAYMENTS)}))
+    again = {**BACKWARDS, ORDERS_0: Committed(3), PAYMENTS: Committed(0)}
+    assert with_lost(kept.values(), {"g": again}) == ({"g": again}, frozenset())

@@ -194,6 +194,14 @@ def test_a_group_that_the_flow_back_has_placed_is_not_translated_until_it_is_use
     assert [known.offset for known in translations(used)] == [31]
 
 
+def test_a_group_that_an_operation_has_moved_to_the_source_is_translated_also_where_it_was_put():
+    """Its owner may have set it back to that very offset; it leads no further than where it stood on the target."""
+    placed = shared(at(120), commits={"readers": {HERE: FlowCommit(120, 7)}})
+    (known,) = translations(replace(placed, here=frozenset({"readers"})))
+    assert known.offset == 7
+    assert list(translations(replace(placed, here=frozenset({"others"})))) == []
+
+
 @pytest.mark.parametrize(("committed", "offset"), [(165, 85), (170, 90)])
 def test_a_flow_back_that_stands_still_sets_no_group_back_that_an_operation_has_taken_to_the_target(committed, offset):
     """It stands before an aborted transaction, target 70 to 79: the operation knew that nobody reads that."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sparkmirror.failover.group_status import GroupStatus, status_of
 from sparkmirror.failover.moves import decide
-from tests.failover.test_moves import sight
+from tests.failover.test_moves import HERE, sight
 
 
 def status(committed: int, **more) -> GroupStatus:
@@ -26,6 +28,14 @@ def test_where_a_group_without_an_offset_begins_is_not_known():
 
 def test_a_group_ahead_of_the_copy_misses_what_never_came():
     assert (status(40, there=115).ahead, status(40, there=115).repeats) == (8, 0)
+
+
+def test_a_group_whose_offsets_the_source_has_lost_goes_by_what_was_seen_and_that_is_told():
+    (move,) = decide(replace(sight(15, there=105), lost=frozenset({("g", HERE)})))
+    found = status_of(move)
+    assert (found.repeats, found.lost) == (0, 1)
+    assert found.remark == "the source has lost its offsets in 1 partitions: it goes by what was seen before"
+    assert status(15, there=105).remark == ""
 
 
 def test_a_group_that_lives_on_the_target_is_told_as_such():

@@ -8,7 +8,7 @@ import pytest
 
 from sparkmirror.failover.earlier import Earlier
 from sparkmirror.failover.homeward import HomewardSight, Way, decide
-from sparkmirror.failover.moves import Standing
+from sparkmirror.failover.moves import GONE, Standing, count, lost_their_offsets
 from sparkmirror.kafka.groups import Committed, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit
@@ -332,3 +332,21 @@ def test_in_what_mirror_maker_2_copied_a_group_goes_back_no_further_than_to_wher
     stood = {} if commit is None else {"g": {COPY: commit}}
     (move,) = decide(sight({COPY: committed}, copies=way, stood=stood))
     assert [(place.offset, place.exact) for place in move.places] == [(offset, False)]
+
+
+def test_a_group_that_was_taken_here_and_has_no_offset_any_more_stays_there_and_is_not_called_moved():
+    """One has lost an offset of two, one has nothing left, and of the third nothing is known there either."""
+    there = Standing(offsets={"g": {ORDERS: Committed(12), BACK: Committed(3)}, "gone": {ORDERS: Committed(11)}})
+    gone = {"g": frozenset({ORDERS}), "gone": frozenset({COPY}), "nowhere": frozenset({COPY})}
+    some, none, nowhere = decide(sight({COPY: 105}, there=there, gone=gone))
+    assert some.wanted == {ORDERS: Committed(15, "note")}
+    assert none.wanted == nowhere.wanted == {}
+    assert count((some, none, nowhere)).text == "1 of 3 groups, with 1 offsets"
+    (lost,) = some.left_out
+    assert (lost.partition, lost.target, lost.before, lost.exact) == (ORDERS, BACK, 3, False)
+    assert [f"group {each}" for move in (some, none) for each in move.kept] == [
+        f"group g at orders-0 ({GONE}; it stays at offset 3)",
+        f"group gone at a.orders-0 ({GONE}; it stays at offset 11)",
+    ]
+    (text,) = lost_their_offsets((some, none, nowhere), "b", "a")
+    assert text == f"group nowhere at a.orders-0 on b: {GONE}; on a it has no offset either"

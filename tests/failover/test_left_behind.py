@@ -149,6 +149,26 @@ def test_a_group_stays_where_a_failback_has_put_it_while_the_flow_forth_has_not_
         mirror.stop_in_time()
 
 
+def test_a_group_that_is_set_back_to_where_a_failback_had_put_it_is_set_back_on_the_other_cluster_too(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    """The flow back, which syncs no group offsets, still has that very commit on record."""
+    name = topic("reset")
+    group, file = f"{name}-g", both_ways(cluster_a, cluster_b, name, tmp_path)
+    file.write_text(file.read_text() + f"b->{name}.sync.group.offsets.enabled = false\n")
+    idle = ("--wait-for-idle", "1", "--yes", "--report", tmp_path)
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        written(cluster_a, name, "old", 20)
+        has(cluster_b, name, 20)
+        set_to(cluster_a, group, name, 5)
+        done("switchover", file, "--from", name, "--to", "b", *idle)
+        done("failback", file, "--to", name, *idle)
+        for offset in (20, 5):
+            set_to(cluster_a, group, name, offset)
+            until(lambda: committed(cluster_b, group, name) == {0: offset}, f"it is at {offset} there too", 90)  # noqa: B023 - at once
+        mirror.kill()
+
+
 def test_a_failback_that_is_gone_on_with_tells_what_it_has_committed(cluster_a, cluster_b, topic, tmp_path):
     """A driver that was started again has left a marker behind the copies, and the flow forth goes over it."""
     name = topic("released")

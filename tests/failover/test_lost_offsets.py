@@ -1,4 +1,4 @@
-"""The cluster that groups were moved to loses the end of ``__consumer_offsets`` before the operation has ended."""
+"""The cluster that groups were moved to loses their offsets: before the operation has ended, and later."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
+from sparkmirror.failover.moves import GONE, SEEN_BEFORE
 from sparkmirror.failover.states import Step
 from sparkmirror.lab.cluster import LabCluster, start
 from tests.failover.test_changed_home import Home, marked
 from tests.failover.test_switching import begun, died
-from tests.flow.running import Running, commit, committed, ends, until
+from tests.flow import offset_map
+from tests.flow.running import Running, admin_of, commit, committed, ends, until
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.invoking import sparkmirror
 
@@ -84,3 +86,80 @@ def test_groups_that_have_what_they_had_before_they_were_moved_are_moved_once_mo
             exact = {each["group"]: each["partitions"][0]["exact"] for each in report["groups"]}
             assert exact[on] is False
             mirror.stop_in_time()
+
+
+def test_a_failback_names_groups_that_have_no_offset_any_more_where_they_were_taken(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    """Deleted by its owner, expired or lost: what such a group has read is not known, and it is not called moved."""
+    home = Home(cluster_a, cluster_b, topic("gone"), tmp_path, kept=False)
+    name, kept, gone = home.name, f"{home.name}-kept", f"{home.name}-gone"
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        write(cluster_a, name, marked("old", 10))
+        for group in (kept, gone):
+            put(cluster_a, group, name, 4)
+        until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+        home.leave("switchover", "--wait-for-idle", "1")
+        for group in (kept, gone):
+            put(cluster_b, group, home.copy, 7)
+        admin_of(cluster_b).delete_consumer_groups([gone])[gone].result(60)
+        looked = sparkmirror("failback", home.file, *home.back, "--dry-run")
+        assert "to be moved   1 of 2 groups, with 1 offsets" in looked.stdout
+        assert f"{gone} at {home.copy}-0 ({GONE}; it stays at offset 4)" in looked.stdout
+        done = sparkmirror("failback", home.file, *home.back)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert {group: committed(cluster_a, group, name) for group in (kept, gone)} == {kept: {0: 7}, gone: {0: 4}}
+        report = newest(tmp_path, "failback")
+        (trouble,) = report["troubles"]
+        assert f"group {gone} at {home.copy}-0 ({GONE}; it stays at offset 4)" in trouble
+        assert {each["group"]: each["moved"] for each in report["groups"]} == {kept: True, gone: False}
+        assert report["moved"]["groups"] == 1
+        mirror.stop_in_time()
+
+
+def on_record(cluster: LabCluster, internal: str) -> dict[str, dict[int, int]]:
+    """What groups are on record with."""
+    entries = offset_map.journal(cluster, internal)
+    seen = [(key[1], value["offsets"]) for key, value in entries.items() if key[0] == "group"]
+    return {group: {number: offset for number, offset, *_ in rows} for group, rows in seen}
+
+
+@pytest.mark.parametrize("kind", ["failover", "failback"])
+def test_groups_go_by_what_was_seen_before_their_offsets_were_lost(cluster_a, cluster_b, topic, tmp_path, kind):
+    """A power failure with replication factor 1 takes the newest commits of one group, and all of another."""
+    name = topic("torn")
+    with start("torn") as losing:
+        left, taken = (losing, cluster_b) if kind == "failover" else (cluster_a, losing)
+        home = Home(left, taken, name, tmp_path, kept=False)
+        back, gone = f"{name}-back", f"{name}-gone"
+        home.file.write_text(home.file.read_text() + "sync.group.offsets.interval.seconds = 1\n")
+        internal = f"sparkmirror.{name}.b.internal" if kind == "failover" else f"sparkmirror.b.{name}.internal"
+        here, there, goes_to = (name, home.copy, taken) if kind == "failover" else (home.copy, name, left)
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            write(left, name, marked("old", 10))
+            until(lambda: mirrored(taken, home.copy) == marked("old", 10), "copied")
+            put(left, back, name, 2)
+            if kind == "failback":
+                home.leave("switchover", "--wait-for-idle", "1")
+            put(losing, back, here, 3)
+            end = ends(losing, OFFSETS)[0]
+            put(losing, back, here, 8)
+            put(losing, gone, here, 6)
+            until(lambda: on_record(goes_to, internal) == {back: {0: 8}, gone: {0: 6}}, "on record", 60)
+            (broker,) = losing.brokers
+            broker.kill()
+            cut_log(broker, OFFSETS, end)
+            broker.start()
+            until(lambda: committed(losing, back, here) == {0: 3}, "it has lost what was committed", 60)
+            until(lambda: f"has lost the end of {OFFSETS}: 2 groups" in mirror.output, "the log says so", 60)
+            words: tuple[str, ...] = home.back
+            if kind == "failover":
+                broker.kill()
+                words = ("--from", name, "--to", "b", "--yes", "--report", str(tmp_path))
+            done = sparkmirror(kind, home.file, *words)
+            assert done.returncode == 1, done.stdout + done.stderr
+            assert {group: committed(goes_to, group, there) for group in (back, gone)} == {back: {0: 8}, gone: {0: 6}}
+            report = newest(tmp_path, kind)
+            assert [trouble.endswith(SEEN_BEFORE) for trouble in report["troubles"]] == [True, True]
+            assert [each["partitions"][0]["exact"] for each in report["groups"]] == [False, False]
+            mirror.kill()

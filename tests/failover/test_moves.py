@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from sparkmirror.failover.earlier import Earlier
-from sparkmirror.failover.moves import Count, Sight, Standing, count, decide, forgotten, landed
+from sparkmirror.failover.moves import (
+    SEEN_BEFORE,
+    Count,
+    Sight,
+    Standing,
+    count,
+    decide,
+    forgotten,
+    landed,
+    seen_before_a_loss,
+)
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
@@ -472,3 +482,11 @@ def test_a_group_that_the_flow_back_has_placed_on_the_source_stays_where_it_stan
     assert move.missing == {}
     (move,) = decide(replace(sight(17), upstream=placed))
     assert move.places[0].offset == 107, "it has nothing there"
+
+
+def test_a_place_whose_offset_the_source_has_lost_goes_by_what_was_seen_and_is_not_exact():
+    (move,) = decide(replace(sight(15), lost=frozenset({("g", HERE)})))
+    (place,) = move.places
+    assert (place.offset, place.exact, place.lost) == (105, False, True)
+    assert seen_before_a_loss([move]) == (f"group g at {HERE}: the record itself, {SEEN_BEFORE}",)
+    assert seen_before_a_loss(decide(sight(15))) == ()

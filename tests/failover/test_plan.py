@@ -47,6 +47,14 @@ def plan(kind: Kind, source: SourceState, *partitions: PartitionState, state: st
         ),
         (plan(Kind.FAILOVER, GONE, moves=[replace(MOVE, hindrance="a share group")]), ["g (a share group) (--force"]),
         (plan(Kind.SWITCHOVER, IDLE, state="held"), ["the flow is held", "(sparkmirror release)"]),
+        (plan(Kind.SWITCHOVER, replace(IDLE, leaderless=3)), ["3 partitions of __consumer_offsets have no leader"]),
+        (
+            plan(Kind.FAILOVER, replace(BUSY, silent={HERE: "no answer"})),
+            ["answers in part (1 partitions are without a leader", "orders-0 among them: no answer) and took 12"],
+        ),
+        (plan(Kind.SWITCHOVER, replace(IDLE, silent={HERE: "no answer"})), ["answers in part: 1 partitions are"]),
+        (plan(Kind.SWITCHOVER, replace(IDLE, unlisted="no answer")), ["does not list its groups: no answer"]),
+        (plan(Kind.FAILBACK, replace(IDLE, leaderless=1)), ["1 partitions of __consumer_offsets have no leader"]),
     ],
 )
 def test_what_speaks_against_it(made: Plan, words: list[str]):
@@ -89,7 +97,7 @@ def test_what_speaks_against_it(made: Plan, words: list[str]):
             plan(Kind.SWITCHOVER, replace(IDLE, listed=(GroupListing(name="g", state="Stable"),))),
             "members on the source: g",
         ),
-        (plan(Kind.SWITCHOVER, replace(IDLE, leaderless=3)), "3 partitions of __consumer_offsets have no leader"),
+        (plan(Kind.FAILOVER, replace(IDLE, leaderless=3)), "3 partitions of __consumer_offsets have no leader"),
     ],
 )
 def test_what_its_operator_should_know(made: Plan, words: str):

@@ -14,7 +14,7 @@ from sparkmirror.failover.look import PartitionState
 from sparkmirror.failover.moves import GroupMove, MovedPlace
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.report import Report, as_dict, as_markdown
-from sparkmirror.failover.states import COMMITTING, FORGOTTEN, Kind, Step
+from sparkmirror.failover.states import COMMITTING, FORGOTTEN, NOT_TAKEN, Kind, Step
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.ledger import Operation
@@ -186,3 +186,17 @@ def test_names_begin_no_line_and_no_markup_of_a_report(tmp_path):
     assert all(line.isprintable() for line in text.split("\n"))
     assert r"- group x\n# Failover: done\x1b[2J&lt;img src=y>| is in use" in text.splitlines()
     assert r"| x\n# Failover: done\x1b[2J&lt;img src=y>/ |" in text
+
+
+def test_only_groups_that_have_their_offsets_are_called_moved(tmp_path):
+    """An operation was interrupted in the midst of the groups."""
+    there, not_yet = moved("orders", "a.orders"), moved("orders", "a.orders")
+    there = replace(there, places=tuple(replace(place, before=place.offset) for place in there.places))
+    not_yet = replace(not_yet, group="later", places=tuple(replace(place, before=1) for place in not_yet.places))
+    facts = {COMMITTING: True, NOT_TAKEN: [["later", "too large"]]}
+    broken_off = operation(step=Step.MOVING, failure="no connection", facts=facts)
+    found = report(tmp_path, broken_off, moves=[there, not_yet])
+    said = as_dict(found)
+    assert said["moved"]["groups"] == 1
+    assert [group["moved"] for group in said["groups"]] == [True, False]
+    assert "group later was not moved: too large" in said["troubles"]

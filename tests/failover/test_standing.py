@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sparkmirror.config import load
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.failover.procedure import Options
-from sparkmirror.failover.standing import has_changed, of_row, row_of, standing, told_of_change
+from sparkmirror.failover.standing import has_changed, of_row, order_of, row_of, standing, told_of_change
 from sparkmirror.failover.states import Kind, Step
 from sparkmirror.failover.switching import flow_between, prepared
+from sparkmirror.offsets.group_records import GroupLeft, GroupsSeen
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HoldOrder
 from sparkmirror.offsets.state import JournalState
@@ -37,7 +40,7 @@ def operation(number: int) -> Operation:
 HOLD = HoldOrder(operation="switchover-1", reason="switchover to a", time_ms=3, by="me")
 
 
-def record(*more: Operation | HoldOrder) -> JournalState:
+def record(*more: Operation | HoldOrder | GroupsSeen | GroupLeft) -> JournalState:
     state = JournalState()
     for one in more:
         state.take(one)
@@ -57,6 +60,22 @@ def record(*more: Operation | HoldOrder) -> JournalState:
 def test_an_operation_that_has_gone_on_and_a_hold_that_is_another_one_are_seen(before, now, changed):
     kept = of_row(row_of(standing(record(*before))))
     assert has_changed(kept, record(*now)) is changed
+
+
+@pytest.mark.parametrize(
+    ("records", "order"),
+    [
+        ((), 0),
+        ((operation(1),), 1),
+        ((replace(operation(1), order_ms=9),), 9),
+        ((replace(operation(1), order_ms=9), replace(HOLD, order_ms=11)), 11),
+        ((operation(1), HOLD), 3),
+        ((HOLD, GroupsSeen(time_ms=99, back_ms=12)), 12),
+        ((HOLD, GroupLeft(group="g", topic="orders", offsets={}, time_ms=14)), 14),
+    ],
+)
+def test_an_operation_comes_after_all_that_is_on_record_of_the_flow_and_was_seen_of_the_flow_back(records, order):
+    assert order_of(record(*records)) == order
 
 
 def test_what_could_not_be_read_is_not_told_as_changed():

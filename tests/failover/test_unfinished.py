@@ -139,6 +139,16 @@ def test_a_failback_is_overtaken_when_an_operation_to_its_cluster_has_ended_sinc
     assert is_overtaken(failback, back) is overtaken
 
 
+def test_which_operation_came_first_is_told_by_what_each_found_on_record_and_not_by_clocks():
+    failback = replace(MOVING, began_ms=500_000, order_ms=500_000)
+    back = JournalState()
+    behind = replace(begun(Kind.SWITCHOVER, Step.DONE, {}), began_ms=380_000, order_ms=500_001)
+    back.take(behind)
+    assert is_overtaken(failback, back)
+    assert not is_overtaken(replace(failback, order_ms=500_002), back)
+    assert ended_before(behind) == {ENDED_BEFORE: [behind.id, 500_001]}
+
+
 def test_the_last_operation_that_ended_is_known_behind_those_that_were_given_up():
     done = begun(Kind.SWITCHOVER, Step.DONE, {})
     fact = ended_before(done)

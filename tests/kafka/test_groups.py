@@ -195,6 +195,16 @@ def test_many_groups_are_read_and_written(cluster_a: LabCluster, topic: Callable
         assert set(wanted) <= set(list_groups(cluster))
 
 
+def test_offsets_of_a_group_that_do_not_fit_into_one_batch_are_committed_in_portions(cluster_a, topic) -> None:
+    """1.2 MB, of which a coordinator would take 1 MB at once."""
+    name, group = topic("fat"), topic("fat-group")
+    create_topic(cluster_a, name, 300)
+    offsets = {TopicPartition(name, number): Committed(number, f"{number}-" + "x" * 4_000) for number in range(300)}
+    with connected(cluster_a) as cluster:
+        assert commit_offsets(cluster, {group: offsets}, there={group: {}}).failed == {}
+        assert fetch_offsets(cluster, [group]).complete() == {group: offsets}
+
+
 @pytest.mark.slow
 def test_brokers_that_know_no_batched_requests_are_asked_one_by_one(topic: Callable[..., str]) -> None:
     with start("oldest", version=OLDEST_KAFKA_VERSION) as oldest, connected(oldest) as cluster:

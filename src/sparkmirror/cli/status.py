@@ -79,7 +79,7 @@ def group_table(flow: str, groups: Sequence[GroupStatus], *, now_ms: int) -> Tab
     for each in sorted(groups, key=lambda each: (-(each.repeats or 0), each.group)):
         counts = (each.partitions, each.repeats, each.ahead, each.further, each.skipped, each.left_out)
         seen = f"{figures.span(max(0, now_ms - each.seen_ms))} ago" if each.seen_ms else "never"
-        table.add_row(styled(each.group), *map(figures.count, counts), seen, styled(each.hindrance))
+        table.add_row(styled(each.group), *map(figures.count, counts), seen, styled(each.remark))
     return table
 
 

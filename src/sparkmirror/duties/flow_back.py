@@ -242,6 +242,16 @@ class FlowBackRecord:
         state = self._state()
         return NO_OPERATION if state is None else newest(state.ledger.operation)
 
+    def order(self) -> int:
+        """The order of the newest operation on record now, see `Operation.order_ms`; 0 where there is none.
+
+        Raises:
+            SparkmirrorError: as `operation`.
+        """
+        state = self._state()
+        last = None if state is None else state.ledger.operation
+        return 0 if last is None else last.order
+
     def moved(self) -> Moved:
         """When operations of the flow back have moved groups to the source last; one that has not ended does not count.
 
@@ -396,7 +406,7 @@ def newest(operation: Operation | None) -> LastOperation:
 def moved_by_ended(state: JournalState) -> Moved:
     """When operations that have ended have moved groups last. Pure."""
     last = state.ledger.operation
-    until = last.began_ms if last is not None and newest(last).placing else math.inf
+    until = last.order if last is not None and newest(last).placing else math.inf
     return moved_at(one for one in state.left.values() if one.time_ms < until)
 
 

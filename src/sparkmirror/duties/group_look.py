@@ -19,6 +19,7 @@ from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
 from sparkmirror.duties.flow_back import NO_OPERATION, FlowBackRecord, LastOperation
 from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.lost_groups import with_lost
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic, wanted
 from sparkmirror.duties.under_way import NOTHING_ON_RECORD, Level, OnRecord, is_level, on_record, under_way
@@ -26,14 +27,22 @@ from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import GONE
-from sparkmirror.kafka.groups import Committed, GroupList, GroupListing, fetch_known, fetch_offsets, list_groups
+from sparkmirror.kafka.groups import (
+    Committed,
+    GroupList,
+    GroupListing,
+    Offsets,
+    fetch_known,
+    fetch_offsets,
+    list_groups,
+)
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_commits import landed, merged
 from sparkmirror.offsets.group_records import GroupCommitted, commits_of, tried_of
 from sparkmirror.offsets.inherited import Inherited
-from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Moved, left_of
+from sparkmirror.offsets.left_offsets import NOTHING_LEFT, Moved, left_of, moved_here
 from sparkmirror.offsets.map import OffsetMap
 
 PATIENCE_SECONDS = 3.0
@@ -81,16 +90,17 @@ class GroupLook:
         listed = self._groups()
         chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
         fetched = fetch_offsets(sides.source, chosen, timeout_ms)
-        topics = {place.topic for offsets in fetched.found.values() for place in offsets}
+        offsets = self._with_lost(fetched.found)
+        topics = {place.topic for own in offsets.values() for place in own}
         renamed = {topic: remote_topic(sides.flow, topic) for topic in wanted(sides.flow, topics)}
-        places = {place for own in fetched.found.values() for place in own if place.topic in renamed}
+        places = {place for own in offsets.values() for place in own if place.topic in renamed}
         back = self._flow_back.shared(places, committed)
         known = self._on_record()
         maps, unchecked = self._maps_of(places)
         observed = Observed(
             flow=sides.flow,
             source=listed,
-            offsets=fetched.found,
+            offsets=offsets,
             unreadable={name: str(failure) for name, failure in fetched.failed.items()},
             renamed=renamed,
             maps=maps,
@@ -101,6 +111,7 @@ class GroupLook:
             commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),
             tried={} if sides.store is None else tried_of(sides.store.state.committed.values()),
             left=NOTHING_LEFT if sides.store is None else left_of(sides.store.state.left, moved),
+            here=moved_here(() if sides.store is None else sides.store.state.left.values(), moved),
             operation=operation,
             stalled=operation.stalls(now_ms()),
         )
@@ -145,6 +156,15 @@ class GroupLook:
             return self._flow_back.operation(), self._flow_back.moved()
         except SparkmirrorError as failure:
             return LastOperation(unreadable=str(failure)), {}
+
+    def _with_lost(self, found: Mapping[str, Offsets]) -> Mapping[str, Offsets]:
+        """What groups have committed, as it was seen before where the source has lost that."""
+        store = self._sides.store
+        if store is None:
+            return found
+        store.follow()
+        kept, _ = with_lost((one for one in store.state.groups.values() if one.group in found), found)
+        return kept
 
     def _committed(self) -> Mapping[str, GroupCommitted]:
         """What the flow back has committed until now; that it cannot be read is found again where it is needed."""

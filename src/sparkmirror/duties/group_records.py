@@ -6,7 +6,8 @@ group, of those that are ahead of the mirror too, and how old it is.
 Invariants: what is written is what the source answered; a group that is gone leaves the record, when its coordinator
 has said that it has no offsets; one whose offsets cannot be read keeps what is known of it. A cluster that has lost the
 offsets of all groups, as one that was set up again under the same address has, does not say that groups are gone: what
-was seen of them before stays on record for a failover.
+was seen of them before stays on record for a failover. The same holds for groups whose offsets it has lost with the end
+of ``__consumer_offsets``, until they commit again.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from sparkmirror.duties import lost_groups
 from sparkmirror.duties.duty import Result, Sides
 from sparkmirror.duties.groups import Unreadable, refusal
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.lost_groups import NOT_ASKED, Asked
+from sparkmirror.duties.lost_groups import NOT_ASKED, Asked, OffsetsLog
 from sparkmirror.duties.upstream_offsets import Upstream, UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms, wall_time
-from sparkmirror.kafka.groups import UNLISTED_MS, Offsets, fetch_offsets, list_groups
+from sparkmirror.kafka.groups import OFFSETS_TOPIC, UNLISTED_MS, Offsets, fetch_offsets, list_groups
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import TopicFilter, group_filter
@@ -99,10 +100,12 @@ class OffsetsLost:
     Attributes:
         groups: whose.
         time_ms: when these were seen last, milliseconds since 1970.
+        in_part: whether that topic has lost its end, and not all.
     """
 
     groups: tuple[str, ...]
     time_ms: int
+    in_part: bool = False
 
     @property
     def change(self) -> None:
@@ -116,8 +119,9 @@ class OffsetsLost:
             source: the alias of the cluster.
         """
         more = ", …" if len(self.groups) > 1 else ""
+        why = "is another cluster than the one where groups were seen, or has lost its offsets of groups"
         return (
-            f"{source} is another cluster than the one where groups were seen, or has lost its offsets of groups: "
+            f"{source} {f'has lost the end of {OFFSETS_TOPIC}' if self.in_part else why}: "
             f"{len(self.groups)} groups ({self.groups[0]}{more}) stay on record as they were seen at "
             f"{wall_time(self.time_ms)}, and a failover goes by that"
         )
@@ -162,13 +166,14 @@ class GroupRecords:
             left = dict(sides.store.state.left)  # as it was before the source was asked
         before = before or GroupsSeen(time_ms=0)
         at = now_ms()
-        fetched = committed_now(sides, known, timeout_ms)
+        fetched, log = committed_before(sides, known, before, timeout_ms)
         unreadable = {name: str(failure) for name, failure in fetched.failed.items()}
-        asked = lost_groups.ask(sides.source, topics_of_gone(known, fetched), timeout_ms)
+        asked = replace(lost_groups.ask(sides.source, topics_of_gone(known, fetched), timeout_ms), log=log)
         translate = self._translate(fetched.found)
         ids = {} if sides.store is None else copied_ids(sides.store.state.progress, fetched.found)
         seen = Seen(found=fetched.found, unreadable=unreadable, at_ms=at, asked=asked, ids=ids)
         try:
+            seen = replace(seen, back_ms=self._upstream.order())
             behind = left_behind(left, fetched.found, self._upstream.moved() if left else {})
             upstream = self._upstream.of(fetched.found, known)
         except SparkmirrorError as failure:
@@ -252,6 +257,32 @@ def committed_now(
     return _both(fetched, others)
 
 
+def committed_before(
+    sides: Sides, known: Mapping[str, GroupSeen], before: GroupsSeen, timeout_ms: int, *, complete: bool = False
+) -> tuple[Results[str, Offsets], OffsetsLog]:
+    """What groups have committed, and how far the topic with their offsets went after that.
+
+    Where it has lost something groups are asked once more: they may have answered before the loss.
+
+    Args:
+        sides: the flow and its clusters.
+        known: what is on record, by key.
+        before: when that was asked for.
+        timeout_ms: of each question.
+        complete: as for `committed_now`.
+
+    Raises:
+        SparkmirrorError: as `committed_now`.
+    """
+    fetched = committed_now(sides, known, timeout_ms, complete=complete)
+    log = lost_groups.offsets_log(sides.source, before.log, timeout_ms, before.origin.offsets_id)
+    if log.torn:
+        fetched = committed_now(sides, known, timeout_ms, complete=complete)
+        again = lost_groups.offsets_log(sides.source, log.ends, timeout_ms)
+        log = replace(again, torn=log.torn | again.torn, partitions=log.partitions)
+    return fetched, log
+
+
 def _unlisted(known: Mapping[str, GroupSeen], listed: Container[str], chosen: TopicFilter) -> list[str]:
     """Groups on record that no broker lists: deleted, or in a partition of ``__consumer_offsets`` without a leader."""
     names = {one.group for one in known.values()}
@@ -272,6 +303,7 @@ class Seen:
         at_ms: when it was asked, milliseconds since 1970.
         asked: what it has said of itself.
         ids: of the topics that are copied.
+        back_ms: the order of the newest operation of the flow back; 0 where that is not known.
     """
 
     found: Mapping[str, Offsets]
@@ -279,6 +311,7 @@ class Seen:
     at_ms: int
     asked: Asked = NOT_ASKED
     ids: Mapping[str, str] = field(default_factory=dict)
+    back_ms: int = 0
 
 
 def topics_of_gone(known: Mapping[str, GroupSeen], fetched: Results[str, Offsets]) -> set[str]:
@@ -312,9 +345,29 @@ def decide(
 def lost(known: Mapping[str, GroupSeen], before: GroupsSeen, seen: Seen) -> tuple[OffsetsLost, ...]:
     """What is reported of groups whose offsets the source has lost; the arguments are those of `news`."""
     if not lost_groups.is_another(before.origin, seen.asked.origin):
-        return ()
+        return _lost_in_part(known, before, seen)
     groups = tuple(sorted({known[key].group for key in _gone(known, seen)}))
     return (OffsetsLost(groups=groups, time_ms=before.time_ms),) if groups else ()
+
+
+def _lost_in_part(known: Mapping[str, GroupSeen], before: GroupsSeen, seen: Seen) -> tuple[OffsetsLost, ...]:
+    groups = _groups_with_lost(_present(known, seen, NO_UPSTREAM))
+    since = max(map(before.read_ms, groups), default=0)
+    return (OffsetsLost(groups=tuple(sorted(groups)), time_ms=since, in_part=True),) if groups else ()
+
+
+def _present(known: Mapping[str, GroupSeen], seen: Seen, upstream: Upstream) -> dict[str, GroupSeen]:
+    """What the source has answered, by key, with what it has lost of that as it was seen before."""
+    present = {
+        one.key: replace(one, topic_id=seen.ids.get(one.topic, ""))
+        for group, offsets in seen.found.items()
+        for one in records_of(group, offsets, seen.at_ms, upstream.get(group, {}))
+    }
+    for key, one in known.items():
+        torn = seen.asked.log.has_torn(one.group)
+        before = None if one.group in seen.unreadable else lost_groups.seen_before(one, present.get(key), torn=torn)
+        present |= {} if before is None else {key: before}
+    return present
 
 
 def news(
@@ -334,20 +387,24 @@ def news(
         translate: where offsets of the source lie on the target, or None where that is not to be put on record.
     """
     present = {
-        one.key: with_targets(replace(one, topic_id=seen.ids.get(one.topic, "")), known.get(one.key), translate)
-        for group, offsets in seen.found.items()
-        for one in records_of(group, offsets, seen.at_ms, upstream.get(group, {}))
+        key: with_targets(one, known.get(key), translate) for key, one in _present(known, seen, upstream).items()
     }
     written = [one for key, one in present.items() if key not in known or not _same(known[key], one)]
-    gone = _gone(known, seen)
+    gone = [key for key in _gone(known, seen) if key not in present]
     kept = lost_groups.kept(known, gone, before.origin, seen.asked)
     lost = kept and lost_groups.is_another(before.origin, seen.asked.origin)
     at = GroupsSeen(
         time_ms=before.time_ms if lost else seen.at_ms,
-        unread={group: before.read_ms(group) for group in seen.unreadable},
+        unread={group: before.read_ms(group) for group in (*seen.unreadable, *_groups_with_lost(present))},
         origin=before.origin if lost else seen.asked.origin,
+        log=seen.asked.log.ends,
+        back_ms=max(before.back_ms, seen.back_ms),
     )
     return Remember(seen=tuple(written), gone=tuple(sorted(set(gone) - kept)), at=at)
+
+
+def _groups_with_lost(present: Mapping[str, GroupSeen]) -> set[str]:
+    return {one.group for one in present.values() if one.lost}
 
 
 def _gone(known: Mapping[str, GroupSeen], seen: Seen) -> list[str]:
@@ -399,5 +456,5 @@ def records_of(
 
 
 def _same(one: GroupSeen, other: GroupSeen) -> bool:
-    rows = [(each.offsets, each.upstream, each.targets, each.topic_id) for each in (one, other)]
+    rows = [(each.offsets, each.upstream, each.targets, each.topic_id, each.lost) for each in (one, other)]
     return rows[0] == rows[1]

@@ -5,7 +5,8 @@ operator where a group stands.
 
 Invariants: whatever keeps an offset of a group from the target has a `Standing` of its own, so that "nothing happens"
 always has a reason. Where two flows write to one topic both maps decide (`offsets.interleaved`); and an offset that the
-flow back itself has committed on the source is where the group stands on the target already, so nothing is committed.
+flow back itself has committed on the source is where the group stands on the target already, so nothing is committed,
+unless an operation has moved the group to the source for good.
 One that a group has left behind, since an operation has taken it to the target, moves it no further there. A
 translation below the log start of the copy would be out of range, and ``auto.offset.reset`` could skip all there is: it
 leads to the log start. A leader that was asked for that and does not answer leaves no translation.
@@ -78,6 +79,8 @@ class Observed:
         commits: what the flow itself has committed there last, by group and partition of the target.
         tried: commits of its that were about to be made; where the target has taken one, `commits` has it too.
         left: what groups have left behind on the source, since operations have taken them to the target.
+        here: groups that operations of the flow back have moved to the source: they live there, so what they commit is
+            theirs, be it the very offset at which they were put.
         operation: the newest one of the flow back, as it was on record before anything else was looked at; none where
             the target was not asked.
         stalled: whether that is placing groups and has put nothing on record for long.
@@ -102,6 +105,7 @@ class Observed:
     commits: Commits = field(default_factory=dict)
     tried: Commits = field(default_factory=dict)
     left: Left = field(default_factory=lambda: NOTHING_LEFT)
+    here: frozenset[str] = frozenset()
     operation: LastOperation = NO_OPERATION
     stalled: bool = False
     log_starts: Mapping[TopicPartition, int | None] = field(default_factory=dict)
@@ -502,12 +506,13 @@ def _in_the_log(observed: Observed, place: GroupPlace, result: Translation) -> T
 def _by_maps(observed: Observed, place: GroupPlace) -> tuple[Committed, Translation]:
     """The same, whatever the copy's log has lost to retention."""
     committed = observed.offsets[place.group][place.partition]
-    if _placed(observed, place) is not None:
+    placed = _placed(observed, place)
+    if placed is not None and place.group not in observed.here:
         return committed, NotYet(Reason.PLACED)
     if (place.group, place.partition.topic) in observed.back.changing:
         return committed, NotYet(Reason.CHANGING)
     left = observed.left.has(place.group, place.partition, committed.offset)
-    result = _plainly(observed, place.partition, committed, left=left)
+    result = _plainly(observed, place.partition, committed, placed, left=left)
     before = observed.earlier.get(place)
     if result == NotYet(Reason.AHEAD) and before is not None and before.offset <= committed.offset:
         older = _plainly(observed, place.partition, before)

@@ -27,7 +27,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import GroupSeen, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import FlowBack, not_beyond, upstream_of
-from sparkmirror.offsets.left_offsets import Moved, moved_at
+from sparkmirror.offsets.left_offsets import Moved, moved_here
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.track import FAR
 from sparkmirror.offsets.translation import NotYet, Place, Reason, translate
@@ -87,6 +87,14 @@ class UpstreamOffsets:
                 return found
             time.sleep(POLL_SECONDS)
 
+    def order(self) -> int:
+        """The order of the flow back's newest operation, see `FlowBackRecord.order`.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked, or a record there is not one of ours.
+        """
+        return self._record.order()
+
     def moved(self) -> Moved:
         """When operations of the flow back have moved groups to the source last.
 
@@ -112,8 +120,8 @@ class UpstreamOffsets:
 
     def _moved_here(self) -> frozenset[str]:
         """The groups that an operation of the flow back has moved to the source, and none of this flow's away since."""
-        away = {} if self._sides.store is None else moved_at(self._sides.store.state.left.values())
-        return frozenset(group for group, at in self._record.moved().items() if at > away.get(group, -1))
+        own = {} if self._sides.store is None else self._sides.store.state.left
+        return moved_here(own.values(), self._record.moved())
 
     def _ended(self, back: Back, places: Collection[TopicPartition]) -> dict[TopicPartition, FlowBack]:
         """The flow back's part of those of the partitions whose other side it has read to its end."""

@@ -22,6 +22,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
 from sparkmirror.duties.flow_back import LANDED_SECONDS
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.lost_groups import with_lost
 from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
@@ -33,7 +34,7 @@ from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.procedure import LOOK_SECONDS, Options, Procedure
-from sparkmirror.failover.states import APART, COMMITTING, HOME_FENCE, Keep, Step, file_name, holders
+from sparkmirror.failover.states import APART, COMMITTING, GONE, HOME_FENCE, Keep, Step, file_name, holders
 from sparkmirror.failover.unfinished import is_overtaken, told_of_unfinished, unfinished_of
 from sparkmirror.flow.parting import LostCopies
 from sparkmirror.flow.sides import record
@@ -44,7 +45,7 @@ from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import group_filter
 from sparkmirror.offsets.group_commits import Commits, landed, merged
-from sparkmirror.offsets.group_records import GroupsSeen, commits_of, tried_of
+from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen, commits_of, tried_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY, MoveOrder
 from sparkmirror.offsets.state import JournalState
@@ -237,7 +238,11 @@ class Failback:
                 return operation
 
     def _decided_now(self) -> tuple[GroupMove, ...]:
-        return self._decided(self._newest, stable=True)
+        decided = self._decided(self._newest, stable=True)
+        gone = [[move.group, *place.partition] for move in decided for place in move.places if place.gone]
+        if gone != self._newest.facts.get(GONE, []):  # what groups have left is not on record after the release
+            self._operator.note(**{GONE: gone})
+        return decided
 
     @property
     def _newest(self) -> Operation:
@@ -305,6 +310,8 @@ class Failback:
                     for place in move.apart
                 ),
                 *moves.kept(decided, there),
+                *moves.lost_their_offsets(decided, here, there),
+                *moves.seen_before_a_loss(decided),
                 *unchosen(self._forth, self._back),
                 *doubt.said_of(doubt.in_doubt(self._back), str(self._back.flow.name)),
                 *(
@@ -320,7 +327,10 @@ class Failback:
         The cluster may have lost what was brought there, and the flow back may have brought it again by now. Of groups
         that have what they had before they were moved, the operation's record tells.
         """
-        decided = [move for move in self._decided(operation, settled=True) if move.missing]
+        not_taken = look.not_taken(operation)
+        decided = [
+            move for move in self._decided(operation, settled=True) if move.missing and move.group not in not_taken
+        ]
         changed = [move.group for move in decided if not move.again]
         if lost := self._lost_brought():
             why = f"{operation.source} has lost {lost[0].copy} from offset {lost[0].offset} on"
@@ -449,12 +459,13 @@ def decided(
         SparkmirrorError: a cluster cannot be asked.
     """
     at = now_ms()
-    offsets = look.offsets_now(back, stable=stable, known=_known_here(forth, back, operation))
-    here = {place for own in offsets.values() for place in own}
+    found = look.offsets_now(back, stable=stable, known=_known_here(forth, back, operation))
     copies = _copies(forth)
     assert forth.store is not None
     assert back.store is not None
     back.store.follow()
+    offsets, seen_before = with_lost(_chosen(back), found)
+    here = {place for own in offsets.values() for place in own}
     begun = back.store.state.progress
     local = {
         name: topics.remote_topic(back.flow, name) for name in topics.read(back.flow, {p.topic for p in here}, begun)
@@ -467,7 +478,8 @@ def decided(
     ways = _way(forth, copies, from_there), _way(back, local, from_here)
     mirrored = {place for place, own in ways[0].maps.items() if len(own)}
     mirrored |= {TopicPartition(local[here.topic], here.partition) for here, own in ways[1].maps.items() if len(own)}
-    there_now = look.standing_there(back.target, offsets, timeout_ms)
+    gone = _gone(forth, back, offsets, operation)
+    there_now = look.standing_there(back.target, {*offsets, *gone}, timeout_ms)
     unmirrored = [place for place in there if place not in mirrored and place not in absent]
     return homeward.decide(
         HomewardSight(
@@ -494,8 +506,42 @@ def decided(
             ring=Rings(back).of(here),
             apart=_apart(forth.store.state),
             settled=settled,
+            seen_before=seen_before,
+            gone=gone,
         )
     )
+
+
+def _chosen(back: Sides) -> tuple[GroupSeen, ...]:
+    """What is on record of the groups that the flow back translates."""
+    assert back.store is not None
+    chosen = group_filter(back.flow)
+    return tuple(one for one in back.store.state.groups.values() if chosen.matches(one.group))
+
+
+def _gone(
+    forth: Sides, back: Sides, offsets: Mapping[str, Offsets], operation: Operation | None
+) -> dict[str, frozenset[TopicPartition]]:
+    """The groups that were taken to where applications are, and the partitions in which they have nothing there now.
+
+    A group that the operation has moved needs it no more; what it had not even then is on the operation's record.
+    """
+    assert forth.store is not None
+    chosen, here = group_filter(back.flow), {there: name for name, there in names(forth, back).items()}
+    facts = {} if operation is None else operation.facts
+    moved = look.moved_by(operation)
+    rows = [*facts.get(GONE, [])] + [
+        (one.group, here[one.topic], number)
+        for one in forth.store.state.left.values()
+        if one.topic in here and one.group not in moved
+        for number in one.offsets
+    ]
+    found: dict[str, set[TopicPartition]] = {}
+    for group, topic, number in rows:
+        place = TopicPartition(topic, number)
+        if chosen.matches(group) and place not in offsets.get(group, {}):
+            found.setdefault(group, set()).add(place)
+    return {group: frozenset(places) for group, places in found.items()}
 
 
 def _known_here(forth: Sides, back: Sides, operation: Operation | None) -> set[str]:

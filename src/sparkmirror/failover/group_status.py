@@ -31,6 +31,7 @@ class GroupStatus:
         skipped: offsets, at most, that it would skip since the target does not have them.
         left_out: partitions that have no offset on the target, whatever is done.
         hindrance: why a failover would not move it, or "".
+        lost: partitions in which the source has lost what it had committed; what was seen before counts.
     """
 
     group: str
@@ -42,6 +43,14 @@ class GroupStatus:
     skipped: int
     left_out: int
     hindrance: str = ""
+    lost: int = 0
+
+    @property
+    def remark(self) -> str:
+        """What is to be said of it, for people."""
+        if self.hindrance or not self.lost:
+            return self.hindrance
+        return f"the source has lost its offsets in {self.lost} partitions: it goes by what was seen before"
 
 
 def group_status(flow: FlowConfig) -> tuple[GroupStatus, ...]:
@@ -71,4 +80,5 @@ def status_of(move: GroupMove) -> GroupStatus:
         skipped=sum(place.skipped for place in places),
         left_out=len(places) - len(placed),
         hindrance=move.hindrance,
+        lost=sum(place.lost for place in places),
     )

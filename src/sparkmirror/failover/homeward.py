@@ -15,12 +15,13 @@ read them reads them there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.failover.earlier import NOTHING_EARLIER, Earlier
 from sparkmirror.failover.moves import (
     APART,
+    GONE,
     GroupMove,
     MovedPlace,
     Standing,
@@ -29,8 +30,9 @@ from sparkmirror.failover.moves import (
     used,
     used_since,
     with_again,
+    with_lost,
 )
-from sparkmirror.kafka.groups import Offsets
+from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits
 from sparkmirror.offsets.inherited import Inherited
@@ -98,6 +100,8 @@ class HomewardSight:
         doubtful: partitions here of which the flow that goes there may have brought more than is on record.
         unsettled: partitions there of which the flow that came from there may have copied more than is on record.
         unbrought: partitions here that others have written to, where no flow brings that there.
+        seen_before: groups and partitions here where the offset was lost, and `offsets` is what was seen before.
+        gone: by group the partitions in which it was taken here, and has no offset any more.
     """
 
     offsets: Mapping[str, Offsets]
@@ -123,6 +127,8 @@ class HomewardSight:
     ring: frozenset[TopicPartition] = frozenset()
     apart: frozenset[str] = frozenset()
     settled: bool = False
+    seen_before: frozenset[tuple[str, TopicPartition]] = frozenset()
+    gone: Mapping[str, frozenset[TopicPartition]] = field(default_factory=dict)
 
 
 def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
@@ -131,14 +137,30 @@ def decide(sight: HomewardSight) -> tuple[GroupMove, ...]:
         GroupMove(
             group=group,
             seen_ms=sight.seen_ms,
-            places=tuple(
-                with_again(_with_doubt(sight, _place(sight, group, here)), group, sight.earlier)
-                for here in sorted(sight.offsets[group])
-            ),
+            places=tuple(_places(sight, group)),
             hindrance=sight.there.hindrance(group),
             active=sight.there.is_active(group),
         )
-        for group in sorted(sight.offsets)
+        for group in sorted({*sight.offsets, *sight.gone})
+    )
+
+
+def _places(sight: HomewardSight, group: str) -> Iterator[MovedPlace]:
+    own = sight.offsets.get(group, {})
+    for here in sorted({*own, *sight.gone.get(group, ())}):
+        if here in own:
+            placed = with_again(_with_doubt(sight, _place(sight, group, here)), group, sight.earlier)
+            yield with_lost(placed, group, sight.seen_before)
+        else:
+            yield _gone(sight, group, here)
+
+
+def _gone(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace:
+    """Where a group has nothing here any more: what it has read here is not known, so it stays where it is there."""
+    there = sight.copies.there(here) or sight.local.there(here)
+    before = NO_OFFSET if there is None else sight.there.at(group, there)
+    return MovedPlace(
+        partition=here, target=there, committed=Committed(NO_OFFSET), before=before, exact=False, gone=True, text=GONE
     )
 
 

@@ -1,13 +1,16 @@
 """What an operation sees of both sides: whether the source answers and takes records, how far the flow is, the groups.
 
-Invariants: nothing is changed; a source that does not answer is a value, not an error; the target has to answer.
+Invariants: nothing is changed; a source that does not answer is a value, not an error; the target has to answer. A
+source is gone where nothing of it answers: one broker that hangs does not stand for all.
 Heartbeats are left out: mirrors write them without end, and nobody misses one.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.config import FlowConfig, Isolation
@@ -19,12 +22,12 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import recreated_copies
 from sparkmirror.duties.past_markers import at_last
 from sparkmirror.duties.upstream_offsets import upstream_on_record
-from sparkmirror.errors import SparkmirrorError
+from sparkmirror.errors import LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.earlier import earlier_in
 from sparkmirror.failover.moves import Sight, Standing
-from sparkmirror.failover.states import MOVED, MOVED_BEFORE, TORN, UNSETTLED, UNSURE
+from sparkmirror.failover.states import MOVED, MOVED_BEFORE, NOT_TAKEN, TORN, UNSETTLED, UNSURE
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import (
@@ -37,6 +40,7 @@ from sparkmirror.kafka.groups import (
     list_groups,
 )
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.rounds import Results
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import group_filter, policy_for
 from sparkmirror.offsets.group_commits import landed, merged
@@ -109,6 +113,8 @@ class SourceState:
         produced: records that it took between two looks.
         listed: the groups that the flow translates.
         leaderless: partitions of ``__consumer_offsets`` without a leader, whose groups are not listed.
+        silent: of the partitions that the flow copies those whose leader does not answer, or that have none, and why.
+        unlisted: why its groups are not known, or "".
     """
 
     failure: str = ""
@@ -117,10 +123,12 @@ class SourceState:
     produced: int = 0
     listed: tuple[GroupListing, ...] = ()
     leaderless: int = 0
+    silent: Mapping[TopicPartition, str] = field(default_factory=dict)
+    unlisted: str = ""
 
     @property
     def answers(self) -> bool:
-        """Whether it does."""
+        """Whether it does, be it in part: some of its brokers may hang or be away while others take records."""
         return not self.failure
 
 
@@ -215,25 +223,83 @@ def _partition(
 def source(sides: Sides, *, homeward: bool = False) -> SourceState:
     """Asks the source, twice, to see whether it takes records; each question has a short deadline.
 
+    It is gone where no broker answers, or no leader of a partition that the flow copies.
+
     Args:
         sides: the flow and its clusters.
         homeward: as for `source_ends`.
     """
-    timeout_ms = min(ASK_MS, sides.flow.admin_timeout_ms)
     try:
         check_source(sides)
-        ends = source_ends(sides, committed=True, homeward=homeward, timeout_ms=timeout_ms)
-        high = source_ends(sides, committed=False, homeward=homeward, timeout_ms=timeout_ms)
-        starts = admin.list_offsets(sides.source, list(ends), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
-        listed = chosen_groups(sides, timeout_ms)
-        time.sleep(PRODUCING_SECONDS)
-        later = source_ends(sides, committed=False, homeward=homeward, timeout_ms=timeout_ms)
+    except LinkError as failure:
+        with _by_another_broker(sides) as asked:
+            return SourceState(failure=str(failure)) if asked is None else _source(asked, homeward=homeward)
     except SparkmirrorError as failure:
         return SourceState(failure=str(failure))
-    produced = sum(max(0, later[place] - high.get(place, 0)) for place in later)
+    return _source(sides, homeward=homeward)
+
+
+def _source(sides: Sides, *, homeward: bool) -> SourceState:
+    timeout_ms = min(ASK_MS, sides.flow.admin_timeout_ms)
+
+    def ends(places: Collection[TopicPartition], isolation: Isolation) -> Results[TopicPartition, int]:
+        spec = OffsetSpec.LATEST
+        return admin.find_offsets(sides.source, list(places), spec, isolation=isolation, timeout_ms=timeout_ms)
+
+    try:
+        check_source(sides)
+        asked = ends(_copied(sides, homeward=homeward, timeout_ms=timeout_ms), sides.flow.isolation)
+    except SparkmirrorError as failure:
+        return SourceState(failure=str(failure))
+    if asked.failed and not asked.found:
+        return SourceState(failure=str(next(iter(asked.failed.values()))))
+    high = ends(asked.found, Isolation.READ_UNCOMMITTED).found
+    starts = admin.find_offsets(sides.source, list(high), OffsetSpec.EARLIEST, timeout_ms=timeout_ms).found
+    listed, unlisted = GroupList({}), ""
+    try:
+        listed = chosen_groups(sides, REACH_MS if asked.failed else timeout_ms)
+    except SparkmirrorError as failure:
+        unlisted = str(failure)
+    time.sleep(PRODUCING_SECONDS)
+    later = ends(high, Isolation.READ_UNCOMMITTED).found
     return SourceState(
-        ends=ends, starts=starts, produced=produced, listed=tuple(listed.values()), leaderless=len(listed.leaderless)
+        ends={place: end for place, end in asked.found.items() if place in starts},
+        starts=starts,
+        produced=sum(max(0, later[place] - high[place]) for place in later),
+        listed=tuple(listed.values()),
+        leaderless=len(listed.leaderless),
+        silent={place: str(why) for place, why in asked.failed.items()},
+        unlisted=unlisted,
     )
+
+
+@contextmanager
+def _by_another_broker(sides: Sides) -> Iterator[Sides | None]:
+    """The same, connected by way of one of several bootstrap servers alone that answers; None where none does.
+
+    A broker that hangs takes connections, and all the time that there is for the first answer.
+    """
+    settings, alias = sides.source.settings, sides.source.alias
+    addresses = settings.bootstrap_servers if len(settings.bootstrap_servers) > 1 else ()
+    with ExitStack() as opened:
+        each = [
+            opened.enter_context(
+                closing(Cluster(alias, replace(settings, bootstrap_servers=(address,)), role="operator"))
+            )
+            for address in addresses
+        ]
+        with ThreadPoolExecutor(max(1, len(each))) as beside:
+            answers = list(beside.map(_answers, each))
+        found = next((cluster for cluster, answer in zip(each, answers, strict=True) if answer), None)
+        yield None if found is None else replace(sides, source=found)
+
+
+def _answers(cluster: Cluster) -> bool:
+    try:
+        admin.cluster_id(cluster, REACH_MS)
+    except SparkmirrorError:
+        return False
+    return True
 
 
 def check_source(sides: Sides) -> None:
@@ -266,13 +332,17 @@ def source_ends(
     Raises:
         SparkmirrorError: the source cannot be asked.
     """
-    flow = sides.flow
-    timeout_ms = flow.admin_timeout_ms if timeout_ms is None else timeout_ms
-    listed = admin.list_topics(sides.source, timeout_ms=timeout_ms)
-    begun = sides.store.state.progress if homeward and sides.store is not None else ()
-    places = [place for place in topics.places(flow, listed, begun) if not topics.is_heartbeats(flow, place.topic)]
-    isolation = flow.isolation if committed else Isolation.READ_UNCOMMITTED
+    timeout_ms = sides.flow.admin_timeout_ms if timeout_ms is None else timeout_ms
+    places = _copied(sides, homeward=homeward, timeout_ms=timeout_ms)
+    isolation = sides.flow.isolation if committed else Isolation.READ_UNCOMMITTED
     return admin.list_offsets(sides.source, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms)
+
+
+def _copied(sides: Sides, *, homeward: bool, timeout_ms: int) -> list[TopicPartition]:
+    """The partitions that the flow copies; the arguments are those of `source_ends`."""
+    flow, listed = sides.flow, admin.list_topics(sides.source, timeout_ms=timeout_ms)
+    begun = sides.store.state.progress if homeward and sides.store is not None else ()
+    return [place for place in topics.places(flow, listed, begun) if not topics.is_heartbeats(flow, place.topic)]
 
 
 def chosen_groups(sides: Sides, timeout_ms: int | None = None, *, complete: bool = False) -> GroupList:
@@ -394,6 +464,9 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         unsettled=unsettled_in(operation),
         unsure=unsure_in(operation),
         earlier=earlier_in(operation),
+        lost=frozenset(
+            (seen.group, TopicPartition(seen.topic, number)) for seen in state.groups.values() for number in seen.lost
+        ),
     )
 
 
@@ -443,6 +516,11 @@ def unsure_in(operation: Operation | None) -> frozenset[str]:
     return frozenset(() if operation is None else operation.facts.get(UNSURE, ()))
 
 
+def not_taken(operation: Operation | None) -> dict[str, str]:
+    """The groups whose offsets the cluster that they are moved to does not take, and why."""
+    return {} if operation is None else dict(operation.facts.get(NOT_TAKEN, ()))
+
+
 def torn_in(operation: Operation | None) -> dict[TopicPartition, int]:
     """From which target offset on copies were lost since the flow was stopped, by partition of the source."""
     rows = () if operation is None else operation.facts.get(TORN, ())
@@ -489,7 +567,7 @@ def moved_while_held(
     if operation is None:
         return frozenset()
     moved, at = moved_by(operation).union(operation.facts.get(MOVED_BEFORE, ())), moved_at(state.left.values())
-    return frozenset(name for name in moved if (back or {}).get(name, -1) <= at.get(name, operation.began_ms))
+    return frozenset(name for name in moved if (back or {}).get(name, -1) <= at.get(name, operation.order))
 
 
 def on_record(state: JournalState) -> tuple[dict[str, Offsets], dict[str, int]]:

@@ -92,6 +92,7 @@ class Sight:
         copy_recreated: source partitions of which the copy was: nothing of what was copied lies there.
         parted: where logs of the source part from what was copied of them.
         earlier: where groups stood that the operation itself has moved.
+        lost: groups and partitions where the source has lost what was committed, and `offsets` is what was seen before.
         unsure: groups of which nobody knows whether the operation has moved them; `moved` has them too.
         unsettled: source partitions of which more may have been copied than is on record, since the target's log could
             not be read.
@@ -119,6 +120,7 @@ class Sight:
     unsettled: frozenset[TopicPartition] = frozenset()
     unsure: frozenset[str] = frozenset()
     earlier: Earlier = NOTHING_EARLIER
+    lost: frozenset[tuple[str, TopicPartition]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,9 @@ class MovedPlace:
             copied, or are gone there.
         absent: whether the target's partition does not exist, so that nothing can be committed for it.
         again: whether the operation has moved the group, and it has what it had before that again, or nothing.
+        lost: whether the cluster that the group leaves has lost what it had committed there: it goes by what was seen
+            before.
+        gone: whether an operation had taken the group to the cluster that it leaves, and it has no offset there.
         text: what lies at the offset, or why there is none.
     """
 
@@ -156,6 +161,8 @@ class MovedPlace:
     skipped: int = 0
     absent: bool = False
     again: bool = False
+    lost: bool = False
+    gone: bool = False
     text: str = ""
 
 
@@ -335,7 +342,7 @@ def decide(sight: Sight) -> tuple[GroupMove, ...]:
             group=group,
             seen_ms=sight.seen_ms[group],
             places=tuple(
-                with_again(_place(sight, group, partition), group, sight.earlier)
+                with_lost(with_again(_place(sight, group, partition), group, sight.earlier), group, sight.lost)
                 for partition in sorted(sight.offsets[group])
             ),
             hindrance=sight.there.hindrance(group),
@@ -468,6 +475,17 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     return replace(placed_there, text=placed_there.text + back)
 
 
+def lost_their_offsets(decided: Iterable[GroupMove], here: str, there: str) -> tuple[str, ...]:
+    """What is told of groups that go home, have no offset any more where they were, and none there either."""
+    return tuple(
+        f"group {move.group} at {place.partition} on {here}: {place.text}; on {there} it has no offset either"
+        for move in decided
+        if not move.hindrance
+        for place in move.places
+        if place.gone and place.before == NO_OFFSET
+    )
+
+
 def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
     """What is told of groups that keep what they have on the cluster that they go to, whatever they skip there."""
     return tuple(
@@ -477,6 +495,12 @@ def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
 
 LIVES_THERE = "it stands there, and its offset on the source is where the flow back has put it"
 APART = "a group of that name stands there and was not moved: its offset stays"
+GONE = (
+    "an operation had taken it there, and its offset is gone: deleted, expired, or lost with the end of "
+    "__consumer_offsets; what it has read since is not known. kafka-consumer-groups.sh --reset-offsets on the cluster "
+    "that it goes to puts it where its consumers have come to"
+)
+SEEN_BEFORE = "by what was seen of the group before __consumer_offsets lost its end there: later commits are lost"
 USED = "committed there since the group was moved: left there"
 MOVED_AGAIN = "once more: it had what it had before it was moved, or nothing"
 MOVED_OR_NOT = "others have committed there, and whether the group had been moved by then is not known"
@@ -512,6 +536,24 @@ def with_again(place: MovedPlace, group: str, earlier: Earlier) -> MovedPlace:
     if not place.again and (not moved or place.used or place.offset == NO_OFFSET):
         return place
     return replace(place, exact=False, text=f"{place.text}, {MOVED_AGAIN}")
+
+
+def with_lost(place: MovedPlace, group: str, lost: Collection[tuple[str, TopicPartition]]) -> MovedPlace:
+    """The same; not exact where the cluster that the group leaves has lost what it had committed there."""
+    if (group, place.partition) not in lost or place.target is None or place.used:
+        return place
+    return replace(place, exact=False, lost=True, text=f"{place.text}, {SEEN_BEFORE}")
+
+
+def seen_before_a_loss(decided: Iterable[GroupMove]) -> tuple[str, ...]:
+    """What is told of groups that go by what was seen before the cluster that they leave has lost it."""
+    return tuple(
+        f"group {move.group} at {place.partition}: {place.text}"
+        for move in decided
+        if not move.hindrance
+        for place in move.places
+        if place.lost
+    )
 
 
 def said_of_again(decided: Sequence[GroupMove]) -> str:

@@ -82,8 +82,14 @@ class Operator:
         """
         self._store.prove_at_once()
 
-    def begin(self, kind: Kind, flow: FlowConfig, facts: Mapping[str, Any]) -> Operation:
+    def begin(self, kind: Kind, flow: FlowConfig, facts: Mapping[str, Any], after_ms: int) -> Operation:
         """Puts a new operation on record, at its first step.
+
+        Args:
+            kind: of it.
+            flow: whose.
+            facts: what later steps need, and how it was asked for.
+            after_ms: it comes after all that has this order, or a lower one, on record.
 
         Raises:
             SparkmirrorError: somebody else has the operation, or the target cannot be written to.
@@ -102,6 +108,7 @@ class Operator:
                 time_ms=now,
                 by=self._claim.by,
                 facts=facts,
+                order_ms=max(now, after_ms + 1),
             )
         )
 

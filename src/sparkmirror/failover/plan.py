@@ -15,6 +15,7 @@ from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.states import Kind
 from sparkmirror.kafka.groups import OFFSETS_TOPIC
 from sparkmirror.model import NO_OFFSET, FlowName
+from sparkmirror.offsets.group_records import GroupsSeen
 from sparkmirror.offsets.orders import HoldOrder
 
 SHOWN = 5
@@ -95,7 +96,12 @@ def decide(
         moves=moves,
         seconds=settling + 1.0 + len(moves) / GROUPS_PER_SECOND,
         refusals=(*against, *refuse(state, source, partitions, paused), *_hindered(moves)),
-        warnings=(*notes, *_unfound(kind, partitions), *_warnings(partitions, moves, source, paused)),
+        warnings=(
+            *notes,
+            *_unfound(kind, partitions),
+            *_warnings(partitions, moves, source, paused),
+            *(_unlisted(source) if kind is Kind.FAILOVER else ()),  # it does not wait for them
+        ),
     )
 
 
@@ -109,7 +115,8 @@ def _against_failover(
     lost = f"{missing} of its records are not on the target" if missing else "everything it had is on the target"
     more = ", and what it takes from now on would be missing too" if source.produced else ""
     remedy = "switchover loses nothing" if state == RUNNING else "start the flow, and use switchover: it loses nothing"
-    return [f"the source answers{takes}: {lost}{more} ({remedy})"]
+    in_part = f" in part ({_said_of_silent(source)})" if source.silent else ""
+    return [f"the source answers{in_part}{takes}: {lost}{more} ({remedy})"]
 
 
 def _against_switchover(
@@ -126,7 +133,9 @@ def _against_switchover(
         found.append(f"partitions stand still: {some(standing)}")
     if paused:
         found.append(f"topics are paused: {some(paused)} (sparkmirror resume)")
-    return found
+    if source.silent:
+        found.append(f"the source answers in part: {_said_of_silent(source)}")
+    return [*found, *_unlisted(source)]
 
 
 def _hindered(moves: Sequence[GroupMove]) -> list[str]:
@@ -182,14 +191,24 @@ def _warnings(
     members = [listing.name for listing in source.listed if listing.active]
     if members:
         found.append(f"groups have members on the source: {some(members)}")
-    if source.leaderless:
-        found.append(
-            "the source does not list all its groups: "
-            f"{source.leaderless} partitions of {OFFSETS_TOPIC} have no leader (start the brokers that have them)"
-        )
     if paused:
         found.append(f"topics are paused, and lack what came since: {some(paused)}")
     return found
+
+
+def _said_of_silent(source: SourceState) -> str:
+    (place, why), *_ = sorted(source.silent.items())
+    return f"{len(source.silent)} partitions are without a leader that answers, {place} among them: {why}"
+
+
+def _unlisted(source: SourceState) -> list[str]:
+    """Of groups that no broker lists."""
+    if source.unlisted:
+        return [f"the source does not list its groups: {source.unlisted}"]
+    if not source.leaderless:
+        return []
+    without = f"{source.leaderless} partitions of {OFFSETS_TOPIC} have no leader"
+    return [f"the source does not list all its groups: {without} (start the brokers that have them)"]
 
 
 def _unplaced(moves: Sequence[GroupMove], source: SourceState) -> list[str]:
@@ -217,6 +236,14 @@ def held_before(flow: FlowName, held: HoldOrder | None) -> tuple[str, ...]:
     since = f"{datetime.fromtimestamp(held.time_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
     said = f"{flow} has been stopped since {since} by {held.reason}"
     return (f"{said}: what {flow.source} took after that is not on {flow.target}",)
+
+
+def unseen_losses(flow: FlowName, seen: GroupsSeen | None) -> tuple[str, ...]:
+    """What is told where this user may not see the topic that holds the offsets of groups."""
+    if seen is None or not seen.origin.cluster_id or seen.origin.offsets_id or seen.log:
+        return ()
+    said = f"whether {flow.source} has lost offsets of groups with the end of {OFFSETS_TOPIC} cannot be seen"
+    return (f"{said}: allow DESCRIBE on Topic {OFFSETS_TOPIC} to this user",)
 
 
 def without(flow: FlowName, topics: Sequence[str]) -> tuple[str, ...]:

@@ -12,14 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 from sparkmirror.duties import lost_groups, topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import PATIENCE_SECONDS
-from sparkmirror.duties.group_records import Seen, committed_now, copied_ids, lost, news, topics_of_gone
+from sparkmirror.duties.group_records import Seen, committed_before, copied_ids, lost, news, topics_of_gone
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies, recreated_copies
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
@@ -42,6 +42,7 @@ from sparkmirror.failover.states import (
     FORGOTTEN,
     HELD_BEFORE,
     MOVED,
+    NOT_TAKEN,
     TORN,
     TRIED,
     UNSETTLED,
@@ -57,7 +58,8 @@ from sparkmirror.flow.parting import LostCopies
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import WORKING, told
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.groups import HAS_MEMBERS, ChangedError, Committed, commit_offsets, fetch_offsets
+from sparkmirror.kafka.codes import Advice, advice
+from sparkmirror.kafka.groups import HAS_MEMBERS, TAKEN_BY_NONE, ChangedError, Committed, commit_offsets, fetch_offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -333,8 +335,11 @@ class Procedure:
         if held is not None and held.operation not in holders(
             operation
         ):  # by one that has ended, whose hold is to stay
-            self._operator.note(**{HELD_BEFORE: [held.operation, held.reason, held.time_ms, held.by]})
-        self._store.write([HoldOrder(operation=operation.id, reason=reason, time_ms=now_ms(), by=operation.by)])
+            self._operator.note(**{HELD_BEFORE: [held.operation, held.reason, held.time_ms, held.by, held.order]})
+        hold = HoldOrder(
+            operation=operation.id, reason=reason, time_ms=now_ms(), by=operation.by, order_ms=operation.order
+        )
+        self._store.write([hold])
         gone = operation.kind == Kind.FAILOVER.value and not operation.facts.get("answers")
         patience = OBEY_AT_ONCE_SECONDS if gone else OBEY_SECONDS + flow.stop_timeout_ms / 1000
         deadline = time.monotonic() + patience
@@ -522,8 +527,10 @@ class Procedure:
             refused = self._once_more(changed, decide, by_group, refused)
         decided = tuple(by_group.values())
         in_use = {name: why for name, why in refused.items() if _is_in_use(why)}
-        failed = {name: why for name, why in refused.items() if name not in in_use}
-        self._tell(f"moved: {moves.count(decided, refused).text}")
+        not_taken = {name: str(why) for name, why in refused.items() if _is_not_taken(why)}
+        failed = {name: why for name, why in refused.items() if name not in in_use and name not in not_taken}
+        done = look.moved_by(self._operator.operation).difference(refused)
+        self._tell(f"moved: {moves.count(decided, {move.group for move in decided} - done).text}")
         if failed:
             name, why = next(iter(sorted(failed.items())))
             behind = cause(why)
@@ -537,6 +544,7 @@ class Procedure:
         self._operator.note(
             active=sorted(in_use.keys() - set(changing)),
             changing=changing,
+            **{NOT_TAKEN: sorted(map(list, not_taken.items()))},
             **({} if self._homeward else {APART: sorted(apart)}),
         )
 
@@ -553,7 +561,10 @@ class Procedure:
         return {name: why for name, why in refused.items() if name not in groups} | self._commit(again)
 
     def _commit(self, decided: Sequence[moves.GroupMove]) -> dict[str, BrokerError | LinkError]:
-        """Commits what these groups lack on the target; gives why some refused, and stops at what has to be mended."""
+        """Commits what these groups lack on the target; gives why some refused.
+
+        What a broker says of one group alone keeps no other from being moved; what may be so for all ends this.
+        """
         if void := [place for move in decided for place in move.void]:
             self._store.write(*group_commits.records(self._store.state.committed, {}, void))
         refused: dict[str, BrokerError | LinkError] = {}
@@ -564,7 +575,7 @@ class Procedure:
             there = {move.group: move.found for move in some}
             done = commit_offsets(self._sides.target, now, self._timeout_ms, prove=self._operator.prove, there=there)
             refused |= done.failed
-            broken = not all(map(_is_in_use, done.failed.values()))
+            broken = not all(map(_is_its_own, done.failed.values()))
             with suppress(*((SparkmirrorError,) if broken else ())):  # what is not on record is asked for again
                 self._put_on_record(some, done.failed)
             if broken:
@@ -584,14 +595,14 @@ class Procedure:
         moved = [move for move in decided if move.wanted and move.group not in failed]
         taken = {move.group: move.commits for move in moved}
         written, gone = group_commits.records(self._store.state.committed, taken)
-        left = with_left(self._store.state.left, {move.group: move.left for move in moved}, now_ms())
-        self._store.write([*written, *left], tombstones=gone)
-        moved_so_far = {*(move.group for move in moved), *look.moved_by(self._operator.operation)}
-        open_ones = {name for name, why in failed.items() if not _is_in_use(why) or getattr(why, "tried", False)}
         operation = self._operator.operation
-        tried = [] if operation is None else [row for row in operation.facts.get(TRIED, []) if row[0] in open_ones]
-        kept = {} if operation is None else operation.facts.get(EARLIER, {})
-        earlier = with_before(kept, [row for move in moved for row in move.changed])
+        assert operation is not None  # it was begun
+        left = with_left(self._store.state.left, {move.group: move.left for move in moved}, operation.order)
+        self._store.write([*written, *left], tombstones=gone)
+        moved_so_far = {*(move.group for move in moved), *look.moved_by(operation)}
+        open_ones = {name for name, why in failed.items() if not _is_in_use(why) or getattr(why, "tried", False)}
+        tried = [row for row in operation.facts.get(TRIED, []) if row[0] in open_ones]
+        earlier = with_before(operation.facts.get(EARLIER, {}), [row for move in moved for row in move.changed])
         self._operator.note(**{MOVED: sorted(moved_so_far), TRIED: tried, EARLIER: earlier})
 
     def _verify(self, operation: Operation) -> None:
@@ -601,8 +612,8 @@ class Procedure:
         seen = Changes.of(operation.facts).troubles(operation.source, operation.target)
         decided = self._again_where_offsets_are_gone()
         again = told_of_again(earlier_in(self._operator.operation), operation.target)
-        kept = moves.kept(decided, operation.target)
-        self.look_after(decided, (*seen, *self._copies_recreated(), *kept, *torn, *again, *late))
+        told = (*moves.kept(decided, operation.target), *moves.seen_before_a_loss(decided))
+        self.look_after(decided, (*seen, *self._copies_recreated(), *told, *torn, *again, *late))
 
     def _again_where_offsets_are_gone(self) -> tuple[moves.GroupMove, ...]:
         """Moves groups once more that have what they had before they were moved, or nothing; gives where all go on."""
@@ -641,7 +652,7 @@ class Procedure:
         try:
             look.check_source(self._sides)  # one that is gone is not asked at length
             late = records_behind(self._sides, state, self._ends(committed=False))
-            now = look.offsets_now(self._sides, look.ASK_MS)
+            now, _ = lost_groups.with_lost(state.groups.values(), look.offsets_now(self._sides, look.ASK_MS))
         except SparkmirrorError as failure:
             return (f"whether records or commits came to {source} after the flow was stopped is not known: {failure}",)
         known, _ = look.on_record(state)
@@ -655,7 +666,8 @@ class Procedure:
         Raises:
             SparkmirrorError: the target cannot be asked.
         """
-        chosen = [move for move in decided if not move.hindrance]
+        not_taken = look.not_taken(self._operator.operation)
+        chosen = [move for move in decided if not move.hindrance and move.group not in not_taken]
         now = fetch_offsets(self._sides.target, [move.group for move in chosen], self._timeout_ms).complete()
         places = sorted({place for move in chosen for place in move.wanted})
         ends = admin.find_offsets(
@@ -689,7 +701,8 @@ class Procedure:
             SparkmirrorError: the source cannot be asked, or the target cannot be written to.
         """
         at, known = now_ms(), self._store.state.groups
-        asked = committed_now(self._sides, known, timeout_ms or self._timeout_ms, complete=timeout_ms is None)
+        before, patience_ms = self._store.state.groups_seen or GroupsSeen(time_ms=0), timeout_ms or self._timeout_ms
+        asked, log = committed_before(self._sides, known, before, patience_ms, complete=timeout_ms is None)
         offsets = asked.found
         try:
             upstream = UpstreamOffsets(self._sides, timeout_ms).of(offsets, known, patience_s=PATIENCE_SECONDS)
@@ -697,13 +710,12 @@ class Procedure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
             upstream = upstream_on_record(known, offsets)
-        before = self._store.state.groups_seen or GroupsSeen(time_ms=0)
-        origin = lost_groups.ask(self._sides.source, topics_of_gone(known, asked), timeout_ms or self._timeout_ms)
+        origin = lost_groups.ask(self._sides.source, topics_of_gone(known, asked), patience_ms)
         seen = Seen(
             found=offsets,
             unreadable={group: str(why) for group, why in asked.failed.items()},
             at_ms=at,
-            asked=origin,
+            asked=replace(origin, log=log),
             ids=copied_ids(self._store.state.progress, offsets),
         )
         found = news(known, before, seen, upstream)
@@ -727,8 +739,9 @@ class Procedure:
         if held is None or held.operation not in holders(operation):
             return
         if before:
-            by_operation, reason, time_ms, by = before
-            self._store.write([HoldOrder(operation=by_operation, reason=reason, time_ms=time_ms, by=by)])
+            by_operation, reason, time_ms, by, *order = before
+            hold = HoldOrder(operation=by_operation, reason=reason, time_ms=time_ms, by=by, order_ms=sum(order))
+            self._store.write([hold])
             self._tell(f"{self._sides.flow.name} stays held, by {reason}")
         else:
             self._store.write([], tombstones=[HOLD_KEY])
@@ -849,6 +862,16 @@ def _tried(some: Sequence[moves.GroupMove]) -> list[list[Any]]:
             if place.target in missing
         ]
     return rows
+
+
+def _is_its_own(failure: Exception) -> bool:
+    """Whether a failure says nothing of other groups."""
+    return _is_in_use(failure) or (isinstance(failure, BrokerError) and advice(failure.code) is Advice.GIVE_UP)
+
+
+def _is_not_taken(failure: Exception) -> bool:
+    """Whether the cluster does not take the offsets of a group, however often they are sent."""
+    return isinstance(failure, BrokerError) and failure.code in TAKEN_BY_NONE
 
 
 def _is_in_use(failure: Exception) -> bool:

@@ -18,7 +18,17 @@ from sparkmirror.failover.look import PartitionState
 from sparkmirror.failover.moves import Count, GroupMove, MovedPlace, count
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.plan import some
-from sparkmirror.failover.states import FENCE, FORGOTTEN, UNSETTLED, Keep, Kind, Step, can_be_taken_back, file_name
+from sparkmirror.failover.states import (
+    FENCE,
+    FORGOTTEN,
+    NOT_TAKEN,
+    UNSETTLED,
+    Keep,
+    Kind,
+    Step,
+    can_be_taken_back,
+    file_name,
+)
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.ledger import Operation
@@ -94,16 +104,21 @@ class Report:
         used = [group for group in facts.get("changing", []) if group not in hindered]
         found += [f"group {group} is in use on the target: what others commit for it there stays" for group in used]
         found += [f"group {group}: {hindrance}" for group, hindrance in hindered.items()]
+        found += [f"group {group} was not moved: {why}" for group, why in facts.get(NOT_TAKEN, [])]
         found += _absent(self.moves, self.taken)
         return (*found, *facts.get("problems", []))
 
     @property
     def count(self) -> Count:
         """How many groups go on at the other cluster; none before the step that moves them."""
+        return count(self.moves, [move.group for move in self.moves if not self.has_moved(move)])
+
+    def has_moved(self, move: GroupMove) -> bool:
+        """Whether a group goes on at the other cluster: it has all there that it is to have."""
         step = Step[self.operation.step]
         if step is Step.ABANDONED or can_be_taken_back(step, self.operation.facts):
-            return Count(0, 0, len(self.moves))
-        return count(self.moves, [move.group for move in self.moves if not move.is_there])
+            return False
+        return bool(move.wanted) and move.is_there
 
     @property
     def renamed(self) -> dict[str, str]:
@@ -163,7 +178,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "offsets_skipped": sum(place.skipped for move in report.moves for place in move.skipping),
         "troubles": list(report.troubles),
         "partitions": [_partition(each) for each in report.partitions],
-        "groups": [_group(each) for each in report.moves],
+        "groups": [_group(each, moved=report.has_moved(each)) for each in report.moves],
         "applications": {
             "bootstrap.servers": ",".join(report.flow.target.consumer.bootstrap_servers),
             "topics": report.renamed,
@@ -417,7 +432,8 @@ def _lacking(partitions: Sequence[PartitionState]) -> list[tuple[str, ...]]:
 def _place_row(move: GroupMove, place: MovedPlace) -> tuple[str, ...]:
     there = "" if place.target is None else str(place.target)
     offset = "" if place.offset == NO_OFFSET else str(place.offset)
-    return move.group, str(place.partition), str(place.committed.offset), there, offset, place.text
+    committed = "" if place.gone else str(place.committed.offset)
+    return move.group, str(place.partition), committed, there, offset, place.text
 
 
 def _partition(each: PartitionState) -> dict[str, Any]:
@@ -433,18 +449,18 @@ def _partition(each: PartitionState) -> dict[str, Any]:
     }
 
 
-def _group(move: GroupMove) -> dict[str, Any]:
+def _group(move: GroupMove, *, moved: bool) -> dict[str, Any]:
     return {
         "group": move.group,
         "source_seen": _moment(move.seen_ms),
-        "moved": bool(move.wanted),
+        "moved": moved,
         "hindrance": move.hindrance,
         "repeated": _repeated((move,)),
         "partitions": [
             {
                 "topic": place.partition.topic,
                 "partition": place.partition.partition,
-                "committed": place.committed.offset,
+                "committed": None if place.gone else place.committed.offset,
                 "target_topic": None if place.target is None else place.target.topic,
                 "offset": None if place.offset == NO_OFFSET else place.offset,
                 "ahead": place.ahead,

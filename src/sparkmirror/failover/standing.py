@@ -48,6 +48,17 @@ def told_of_change(flow: str, now: JournalState, since: str) -> str:
     return f"{flow}: an operation has gone on since {since}{done}; the flow is {held} now"
 
 
+def order_of(state: JournalState) -> int:
+    """The greatest order on record of a flow: of its operations, and of those of the flow back that it has seen."""
+    newest, held, seen = state.ledger.operation, state.held, state.groups_seen
+    return max(
+        0 if newest is None else newest.order,
+        0 if held is None else held.order,
+        0 if seen is None else seen.back_ms,
+        max((one.time_ms for one in state.left.values()), default=0),
+    )
+
+
 def row_of(one: Standing | None) -> list[Any]:
     """For the record."""
     return [] if one is None else list(one)

@@ -117,6 +117,15 @@ APART = "apart"
 members there or are used by others, or have no translation: two groups of one name, for a failback too."""
 
 
+NOT_TAKEN = "not_taken"
+"""The fact that has the groups whose offsets the cluster that they are moved to does not take, and why."""
+
+
+GONE = "gone"
+"""The fact of a failback that has the groups that were taken to where applications are, and the partitions in which
+they have no offset there any more: group, topic, partition."""
+
+
 UNSURE = "unsure"
 """The fact that has the groups of which nobody knows whether a command that was broken off has moved them: they have
 neither the offsets that they had before nor those that it was about to commit. Also those of `AGAIN`."""
@@ -140,8 +149,8 @@ HELD_BEFORE = "held_before"
 
 
 ENDED_BEFORE = "ended_before"
-"""The fact that has the last failover or switchover that came to its end before this operation: id and begin in
-milliseconds. An operation that is given up must not hide it."""
+"""The fact that has the last failover or switchover that came to its end before this operation: id and order. An
+operation that is given up must not hide it."""
 
 LEFT_BEFORE = "left_before"
 """The fact that has the groups that had left something behind when the operation was begun: they stay where they live

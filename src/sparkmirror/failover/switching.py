@@ -29,7 +29,7 @@ from sparkmirror.failover.living_there import living_there
 from sparkmirror.failover.operator import Operator, operating
 from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out
 from sparkmirror.failover.report import Report
-from sparkmirror.failover.standing import Standing, has_changed, of_row, row_of, standing, told_of_change
+from sparkmirror.failover.standing import Standing, has_changed, of_row, order_of, row_of, standing, told_of_change
 from sparkmirror.failover.states import (
     APART,
     BACK,
@@ -192,6 +192,7 @@ class Desk:
                 *_shut_out(flow, options, self._file),
                 *plan.without(flow.name, topics.left_out(flow, state.progress)),
                 *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
+                *plan.unseen_losses(flow.name, state.groups_seen),
                 *((said_of_given_up(unfinished),) if unfinished is not None and given_up else ()),
             ),
             paused=sorted(order.topic for order in state.paused.values()),
@@ -229,7 +230,8 @@ class Desk:
                 before[APART] = newest.facts.get(APART, []) if newest and self._store.state.held else []
                 before[LEFT_BEFORE] = sorted({one.group for key, one in left if key not in gone})
                 self._store.write([], tombstones=gone)
-                operator.begin(kind, self._sides.flow, facts | before | {MOVED_BEFORE: moved})
+                after_ms = max(order_of(one) for one in (self._store.state, back) if one is not None)
+                operator.begin(kind, self._sides.flow, facts | before | {MOVED_BEFORE: moved}, after_ms)
             else:
                 operator.resume()
                 tell(f"going on with {unfinished.id}: {Step[unfinished.step].value}")
@@ -410,7 +412,7 @@ class Desk:
 
         A group that does not answer is asked by the flow.
         """
-        held_ms = 0 if state.held is None else state.held.time_ms
+        held_ms = 0 if state.held is None else state.held.order
         there = living_there(self._sides, state)
         try:
             look.check_source(self._sides)
@@ -567,7 +569,7 @@ class BackDesk(Desk):
         """
         assert self._back.store is not None
         held = self._store.state.held
-        by = "" if held is None else went_back(held.time_ms, self._back.store.state)
+        by = "" if held is None else went_back(held.order, self._back.store.state)
         if by:
             forth, back = self._sides.flow, self._back.flow
             raise SparkmirrorError(

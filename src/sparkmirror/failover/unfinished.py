@@ -75,22 +75,22 @@ def is_overtaken(unfinished: Operation, back: JournalState | None) -> bool:
     """
     if unfinished.kind != Kind.FAILBACK.value or back is None:
         return False
-    if went_back(unfinished.began_ms, back):
+    if went_back(unfinished.order, back):
         return True
     compared = Step.COMPARING.name in unfinished.facts.get("times", {})
     begun = unfinished_of(back)
     return compared and back.held is not None and (begun is None or back.held.operation not in holders(begun))
 
 
-def went_back(since_ms: int, back: JournalState) -> str:
-    """The operation of the flow back by which applications have gone to its target since a moment; "" for none.
+def went_back(after: int, back: JournalState) -> str:
+    """The operation of the flow back by which applications have gone to its target after another one; "" for none.
 
     Args:
-        since_ms: the moment, milliseconds since 1970, by the clock of the operator's machine.
+        after: the order of the other one, see `Operation.order_ms`.
         back: the state of the flow back's internal topic.
     """
-    identity, began_ms = ended_before(back.ledger.operation).get(ENDED_BEFORE, ["", 0])
-    return str(identity) if began_ms > since_ms else ""
+    identity, order = ended_before(back.ledger.operation).get(ENDED_BEFORE, ["", 0])
+    return str(identity) if order > after else ""
 
 
 def ended_before(newest: Operation | None) -> dict[str, list[Any]]:
@@ -98,7 +98,7 @@ def ended_before(newest: Operation | None) -> dict[str, list[Any]]:
     if newest is None or (newest.kind == Kind.FAILBACK.value and newest.step == Step.DONE.name):
         return {}
     if newest.step == Step.DONE.name:
-        return {ENDED_BEFORE: [newest.id, newest.began_ms]}
+        return {ENDED_BEFORE: [newest.id, newest.order]}
     before = newest.facts.get(ENDED_BEFORE)
     return {} if before is None else {ENDED_BEFORE: before}
 

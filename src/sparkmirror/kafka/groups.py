@@ -42,8 +42,19 @@ UNSTABLE = 88
 HAS_MEMBERS = frozenset({22, 25, 27, 82, 110, 113})
 """What a broker answers to a commit for a group that is not empty: the generation, member or epoch is not known."""
 
+TAKEN_BY_NONE = frozenset({-1, 12, 28})
+"""What a broker answers to a commit that it does not take of this group, whatever is waited for: an error of its own,
+metadata that are too long, offsets that are too many for a batch."""
+
 GROUPS_AT_ONCE = 50
 KEYS_AT_ONCE = 500
+COMMIT_BYTES = 500_000
+"""Of one request with offsets. A coordinator writes what it takes of it as one batch, which a topic with the default
+``max.message.bytes`` takes up to 1 MB of."""
+
+ROW_BYTES = 80
+"""Of an offset there, at most, beside the names and the metadata."""
+
 CHECKED_AT_ONCE = 8
 """Groups of one coordinator that are looked at once more before the first of them is committed: few, since what a
 consumer commits between that look and the commit is lost."""
@@ -337,7 +348,8 @@ def commit_offsets(
     """Commits for groups without members; one that is unknown comes to be.
 
     A group that has members is a failure with a code of `HAS_MEMBERS`, and nothing of it is changed. Where only some
-    partitions are refused, the group is a failure too, though the others are committed.
+    partitions are refused, the group is a failure too, though the others are committed. The offsets of a group leave in
+    as many requests as `COMMIT_BYTES` asks for.
 
     Args:
         cluster: where.
@@ -358,9 +370,9 @@ def commit_offsets(
         yield from answers
         lost: dict[int, LinkError] = {}
 
-        def request(name: str) -> Any:
-            sent.add(name)
-            return _commit_request(name, offsets[name])
+        def request(part: tuple[str, Offsets]) -> Any:
+            sent.add(part[0])
+            return _commit_request(*part)
 
         for some in [coordinators] if unchanged is None else _portions(coordinators, CHECKED_AT_ONCE):
             ready, sure = some, prove
@@ -375,11 +387,10 @@ def commit_offsets(
                 yield from settled.values()
                 ready = {node: [name for name in own if name not in settled] for node, own in some.items()}
                 sure = partial(_prove_fresh, cluster, looked, prove)
-            for name, answer in _in_turn(cluster, ready, request, deadline, sure, lost, once=True):
-                if isinstance(answer, LinkError):
-                    yield Answer(key=name, link=answer, final=answer.lasting)
-                else:
-                    yield _read_committed(name, answer)
+            parts = {
+                node: [part for name in own for part in _parts(name, offsets[name])] for node, own in ready.items()
+            }
+            yield from _one_each(_in_turn(cluster, parts, request, deadline, sure, lost, once=True))
 
     return repeat(list(offsets), ask, _explaining(cluster, "READ"), timeout_ms, cluster.backoff)
 
@@ -627,6 +638,31 @@ def _commit_request(group: str, offsets: Offsets) -> Any:
     )
 
 
+def _parts(group: str, offsets: Offsets) -> Iterator[tuple[str, Offsets]]:
+    """The offsets of a group in portions that a coordinator can write."""
+    part: dict[TopicPartition, Committed] = {}
+    size = 0
+    for place, committed in sorted(offsets.items()):
+        row = ROW_BYTES + sum(len(text.encode()) for text in (group, place.topic, committed.metadata))
+        if part and size + row > COMMIT_BYTES:
+            yield group, part
+            part, size = {}, 0
+        part[place] = committed
+        size += row
+    yield group, part
+
+
+def _one_each(answers: Iterable[tuple[tuple[str, Offsets], Any]]) -> Iterable[Answer[str, None]]:
+    """What became of each group: the failure of a portion is that of all of it."""
+    found: dict[str, Answer[str, None]] = {}
+    for (name, _), answer in answers:
+        failed = isinstance(answer, LinkError)
+        one = Answer(key=name, link=answer, final=answer.lasting) if failed else _read_committed(name, answer)
+        if name not in found or found[name] == Answer(key=name):
+            found[name] = one
+    return found.values()
+
+
 def _read_committed(group: str, answer: Any) -> Answer[str, None]:
     for topic in answer.topics:
         for part in topic.partitions:
@@ -641,6 +677,8 @@ def _explaining(cluster: Cluster, operation: str) -> Any:
         remedy = {
             3: f"{place} is not there",
             12: "offset.metadata.max.bytes of the cluster is below that of the other one",
+            28: f"max.message.bytes of {OFFSETS_TOPIC} there is too small for it",
+            -1: f"the broker's log has the reason, such as max.message.bytes of {OFFSETS_TOPIC}",
             29: f"allow READ on the topic of {place} to this user",
             30: f"allow {operation} on Group {group} to this user",
             69: "it is there as a group of another kind",

@@ -18,9 +18,10 @@ def ids_of_topics(cluster: Cluster, topics: Iterable[str], timeout_ms: int = ADM
         timeout_ms: of each request.
     """
     found = list_topics(cluster, sorted(topics), timeout_ms)
-    return {name: _topic_id(topic.topic_id) for name, topic in found.items()}
+    return {name: in_hexadecimal(topic.topic_id) for name, topic in found.items()}
 
 
-def _topic_id(identity: object) -> str:
+def in_hexadecimal(identity: object) -> str:
+    """An id as a description of a topic has it; "" where the brokers are too old to have one."""
     hexadecimal = getattr(identity, "hex", "")
     return "" if not hexadecimal or int(hexadecimal, 16) == 0 else str(hexadecimal)

@@ -81,6 +81,18 @@ class Origin(NamedTuple):
 UNKNOWN_ORIGIN = Origin()
 
 
+class LogEnd(NamedTuple):
+    """How far a partition of ``__consumer_offsets`` went when the groups had been asked.
+
+    Attributes:
+        epoch: the newest leader epoch.
+        end: the high watermark.
+    """
+
+    epoch: int
+    end: int
+
+
 EARLIER = 8
 """Commits that stay on record behind the last: 40 s of a group that reads all the time, at an interval of 5 s.
 
@@ -136,6 +148,8 @@ class GroupSeen:
         upstream: by partition where the offset leads to on the target, of what the flow the other way has copied from
             there.
         topic_id: of the topic then; "" where that is not known.
+        lost: by partition what the source has answered since it lost the end of ``__consumer_offsets``, `NO_OFFSET`
+            for nothing. While it still does so, what was seen before is in `offsets`.
     """
 
     group: str
@@ -145,6 +159,7 @@ class GroupSeen:
     upstream: Mapping[int, UpstreamOffset] = field(default_factory=dict)
     targets: Mapping[int, ExactTarget] = field(default_factory=dict)
     topic_id: str = ""
+    lost: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -161,6 +176,8 @@ class GroupSeen:
         said: dict[str, Any] = {"v": json_text.VERSION, "time_ms": self.time_ms, "offsets": rows}
         if self.topic_id:
             said["topic_id"] = self.topic_id
+        if self.lost:
+            said["lost"] = sorted(map(list, self.lost.items()))
         if self.upstream:
             known = sorted(self.upstream.items())
             said["upstream"] = [[number, one.offset, one.name, one.exact, *_more_of(one)] for number, one in known]
@@ -175,11 +192,15 @@ class GroupsSeen:
         time_ms: that moment, milliseconds since 1970.
         unread: groups whose offsets could not be read then, and when they were read last; 0 for never.
         origin: which cluster that was, and which topic it keeps the offsets of groups in.
+        log: how far that topic went, by partition; none where this user may not see it.
+        back_ms: the order of the newest operation of the flow back that was seen; see ``offsets.ledger``.
     """
 
     time_ms: int
     unread: Mapping[str, int] = field(default_factory=dict)
     origin: Origin = UNKNOWN_ORIGIN
+    log: Mapping[int, LogEnd] = field(default_factory=dict)
+    back_ms: int = 0
 
     @property
     def key(self) -> str:
@@ -193,6 +214,10 @@ class GroupsSeen:
             said["unread"] = dict(sorted(self.unread.items()))
         if self.origin != UNKNOWN_ORIGIN:
             said["origin"] = list(self.origin)
+        if self.log:
+            said["log"] = [[number, *self.log[number]] for number in sorted(self.log)]
+        if self.back_ms:
+            said["back_ms"] = self.back_ms
         return json_text.write(said)
 
     def read_ms(self, group: str) -> int:
@@ -242,7 +267,7 @@ class GroupLeft:
         topic: of the source; "" for all that the group has there, which is not known yet.
         offsets: by partition. None are left once the group has committed others, and the record still says when the
             group was moved.
-        time_ms: when the operation moved it, milliseconds since 1970.
+        time_ms: the order of the operation that moved it, see ``offsets.ledger``.
     """
 
     group: str
@@ -305,6 +330,7 @@ def _group(name: list[Any], data: dict[str, Any]) -> GroupSeen:
         upstream=upstream,
         targets={number: _target(*rest[:3]) for number, _, _, rest in found if len(rest) >= _WITH_WRITER},
         topic_id=text(data.get("topic_id", "")),
+        lost={integer(number, INT32): signed(found) for number, found in rows(data.get("lost", []))},
     )
 
 
@@ -359,7 +385,12 @@ def _left(name: list[Any], data: dict[str, Any]) -> GroupLeft:
 def _groups(_name: list[Any], data: dict[str, Any]) -> GroupsSeen:
     unread = {text(group): moment(at) for group, at in data.get("unread", {}).items()}
     origin = Origin(*texts(data.get("origin", [])))
-    return GroupsSeen(time_ms=moment(data["time_ms"]), unread=unread, origin=origin)
+    log = {
+        integer(number, INT32): LogEnd(integer(epoch, INT32), integer(end))
+        for number, epoch, end in rows(data.get("log", []))
+    }
+    back_ms = moment(data.get("back_ms", 0))
+    return GroupsSeen(time_ms=moment(data["time_ms"]), unread=unread, origin=origin, log=log, back_ms=back_ms)
 
 
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], GroupRecord]] = {

@@ -7,7 +7,8 @@ The log's order decides between two operators: a claim counts if nobody has the 
 it displaces, who was watched and gave no sign. What a displaced operator still writes is not taken.
 
 Invariants: at most one claim counts at each offset, and every reader finds the same one; steps are numbered, and a
-number that is not greater than the newest is old news.
+number that is not greater than the newest is old news. Operations of a flow and of the flow back lie in two topics:
+which of them came first is told by `Operation.order_ms`, and not by the clocks of the machines that they were run on.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ class Operation:
         by: who, for people.
         facts: what later steps need of earlier ones, and how it was asked for.
         failure: why it did not go on, or "".
+        order_ms: greater than that of each operation that was known when it was begun, of the flow or of the flow back;
+            `began_ms` where no clock is wrong.
     """
 
     token: str
@@ -85,11 +88,17 @@ class Operation:
     by: str
     facts: Mapping[str, Any] = field(default_factory=dict)
     failure: str = ""
+    order_ms: int = 0
 
     @property
     def key(self) -> str:
         """The record's key."""
         return OPERATION_KEY
+
+    @property
+    def order(self) -> int:
+        """`order_ms`; when it was begun, for one of a release that did not put that on record."""
+        return self.order_ms or self.began_ms
 
     def value(self) -> str:
         """The record's value."""
@@ -108,6 +117,7 @@ class Operation:
                 "by": self.by,
                 "facts": dict(self.facts),
                 "failure": self.failure,
+                "order_ms": self.order_ms,
             }
         )
 
@@ -186,6 +196,7 @@ def _operation(_name: list[Any], data: dict[str, Any]) -> Operation:
         by=text(data["by"]),
         facts=_facts(data["facts"]),
         failure=text(data["failure"]),
+        order_ms=moment(data.get("order_ms", 0)),
     )
 
 

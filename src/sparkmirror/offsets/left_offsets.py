@@ -9,9 +9,9 @@ An operation of the flow back can bring the group here again, as a failback does
 way. From then on its consumers live here, and what they commit here is theirs.
 
 Invariants: an offset counts as left behind until the group has another one there, or none, or until an operation of the
-flow back has moved the group here later; by the clocks of those who ran the two. A record stays when nothing in it
-counts any more: it says when the group was moved, which is what the flow back asks. A flow that was held asks
-for all offsets of all groups that live on the target when it is released, since consumers may have gone on at the
+flow back has moved the group here later, by the order of the two (`ledger.Operation.order_ms`). A record stays when
+nothing in it counts any more: it says when the group was moved, which is what the flow back asks. A flow that was held
+asks for all offsets of all groups that live on the target when it is released, since consumers may have gone on at the
 source until they were stopped, in partitions too that they had not read when they were moved. Where the source does not
 answer then, all counts that it answers next (a record without a topic). A group that nobody has used on the target has
 never lived there: it has left nothing behind. Offsets that the source does not show are not gone: this user may not
@@ -51,7 +51,7 @@ Found = Mapping[str, Mapping[TopicPartition, tuple[int, str]]]
 """What groups have committed on the source now, with its metadata. One that is not named has not answered."""
 
 Moved = Mapping[str, int]
-"""When operations moved groups last, by group; milliseconds since 1970."""
+"""The order of the operations that moved groups last, by group."""
 
 
 def moved_at(records: Iterable[GroupLeft]) -> dict[str, int]:
@@ -60,6 +60,17 @@ def moved_at(records: Iterable[GroupLeft]) -> dict[str, int]:
     for one in records:
         found[one.group] = max(one.time_ms, found.get(one.group, 0))
     return found
+
+
+def moved_here(own: Iterable[GroupLeft], back: Moved) -> frozenset[str]:
+    """The groups that operations of the flow back have moved to the source, and none of this flow's away since.
+
+    Args:
+        own: what is on record of groups that operations of this flow have moved away.
+        back: when the operations of the flow back have moved groups.
+    """
+    away = moved_at(own)
+    return frozenset(group for group, at in back.items() if at > away.get(group, -1))
 
 
 def came_back(known: Mapping[str, GroupLeft], back: Moved) -> tuple[str, ...]:

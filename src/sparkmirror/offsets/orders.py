@@ -111,12 +111,19 @@ class HoldOrder:
         reason: for people.
         time_ms: when it was ordered, milliseconds since 1970.
         by: who ordered it, for people.
+        order_ms: of that operation, see ``offsets.ledger``.
     """
 
     operation: str
     reason: str
     time_ms: int
     by: str
+    order_ms: int = 0
+
+    @property
+    def order(self) -> int:
+        """`order_ms`; the time where a release before has not put that on record."""
+        return self.order_ms or self.time_ms
 
     @property
     def key(self) -> str:
@@ -126,7 +133,7 @@ class HoldOrder:
     def value(self) -> str:
         """The record's value."""
         said = {"v": VERSION, "operation": self.operation, "reason": self.reason}
-        return json_text.write(said | {"time_ms": self.time_ms, "by": self.by})
+        return json_text.write(said | {"time_ms": self.time_ms, "by": self.by, "order_ms": self.order_ms})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +203,7 @@ def hold_order(_name: list[Any], data: dict[str, Any]) -> HoldOrder:
         reason=text(data["reason"]),
         time_ms=moment(data["time_ms"]),
         by=text(data["by"]),
+        order_ms=moment(data.get("order_ms", 0)),
     )
 
 
