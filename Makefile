@@ -25,7 +25,7 @@ FIND_PYTHON = for python in $(or $(PYTHON),python3 python3.13 python3.12 python3
 FIND_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(17|21)["._+-]' \
 	|| java -version 2>&1 | grep -Eq 'version "(17|21)["._+-]'
 
-.PHONY: help setup demo test test-all kerberos lint check mutants bench chaos clean
+.PHONY: help setup demo test test-all kerberos lint check mutants bench chaos sbom clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -93,6 +93,9 @@ bench: $(STAMP) ## sparkmirror, MirrorMaker 2 and the raw limit on the same brok
 
 chaos: $(STAMP) ## faults at random moments while flows run, then a count of every record
 	@$(BIN)/python -m sparkmirror.lab.chaos $(ARGS)
+
+sbom: $(STAMP) ## a bill of materials with licences, artifacts/sbom.cdx.json
+	@$(BIN)/python -m sparkmirror.lab.sbom artifacts/sbom.cdx.json
 
 clean: ## removes the environment and every cache in the tree
 	rm -rf $(VENV) build dist artifacts spark-warehouse .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

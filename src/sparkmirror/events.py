@@ -36,6 +36,7 @@ class Kind(Enum):
     FOREIGN_WRITER = "foreign-writer"
     RELAYED = "relayed"
     LOOP = "loop"
+    UNCONFIRMED_WRITER = "unconfirmed-writer"
     RECORD_TOO_LARGE = "record-too-large"
     DEAD_LETTER = "dead-letter"
     UNAUTHORIZED = "unauthorized"

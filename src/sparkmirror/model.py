@@ -34,11 +34,18 @@ class TopicPartition(NamedTuple):
 
 
 class Copied(NamedTuple):
-    """What a run did with a partition so far: records and bytes that it copied, and records that it put aside."""
+    """What a run did with a partition so far.
+
+    Attributes:
+        records, bytes: that it copied.
+        dead_letters: records that it put aside.
+        loop_filtered: records that it left out, since the registry of writers says that they came from the target.
+    """
 
     records: int = 0
     bytes: int = 0
     dead_letters: int = 0
+    loop_filtered: int = 0
 
 
 NOTHING = Copied()

@@ -17,6 +17,7 @@ from sparkmirror.cli.status import (
     flow_table,
     group_table,
     limit_lines,
+    loop_lines,
     partition_table,
     target_line,
 )
@@ -141,8 +142,16 @@ def test_json_holds_every_field_under_its_name():
         "bytes_per_s": 2500000.0,
         "updated_ms": 1700000000000,
         "dead_letters": None,
+        "loop_filtered": None,
         "event": "",
     }
+
+
+def test_what_was_left_out_is_a_line_of_the_flow():
+    assert loop_lines(replace(flow(), loop_filtered=2_000)) == [
+        "A->B: 2000 records left out, as copies of the target's own"
+    ]
+    assert loop_lines(replace(flow(), loop_filtered=0)) == loop_lines(flow()) == []
 
 
 def test_an_event_is_a_line_with_its_time_and_kind_and_many_of_one_topic_are_one_line():

@@ -9,12 +9,13 @@ import pytest
 from sparkmirror import batches
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.origins import Origins, read_registry
-from sparkmirror.copy.registrations import Carrier, Refusal, Registration
+from sparkmirror.copy.registrations import Carrier, Refusal, Registration, transactional_id
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import Kind
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal, Pair
+from sparkmirror.kafka.producer_ids import acquire_writer
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming import WRITERS_TOPIC
@@ -86,6 +87,41 @@ def test_a_lane_reads_on_in_the_registry_for_each_new_producer(
     entries = target.run(read_registry, registry)
     assert [entry.offset for entry in entries] == sorted(entry.offset for entry in entries)
     assert {'["writer", 7103]', '["writer", 7104]'} <= {entry.key for entry in entries}
+
+
+@pytest.mark.kafka
+def test_what_is_left_out_is_counted_and_a_producer_that_its_cluster_does_not_confirm_is_told_of(
+    lab_cluster: Callable[..., Cluster], cluster_b: LabCluster, topic_name: str
+):
+    """Whoever writes to the registry can name the producer id of anybody; the cluster hands out ids by itself."""
+    target = lab_cluster("B")
+    create_topic(cluster_b, topic_name)
+    registry = Journal(target, topic_name)
+    flow, origin = f"{topic_name}->B", ("id-a",)
+
+    def register(producer_id: int, flow: str = flow) -> None:
+        writer = Registration(producer_id=producer_id, flow=flow, cluster="id-b", origin=origin, group=0)
+        target.run(registry.append, [(writer.key, writer.value)])
+
+    mirror = acquire_writer(target, transactional_id(flow, origin, 0), 20_000).producer_id
+    application, stranger = mirror + 1_000_001, mirror + 1_000_002
+    register(mirror)
+    register(application)
+    register(stranger, flow="evil->B")
+    seen = of_producers((mirror, 0), (application, 0), (9, 0), (stranger, 0), (application, 0))
+    origins = Origins(registry, CARRIER)
+    target.run(origins.look_up, origins.unknown(seen))
+
+    told = {one.producer_id: one for one in origins.left_out(seen, 0, 5)}
+    assert {each: one[1:4] for each, one in told.items()} == {
+        mirror: (1, 0, 0),
+        application: (2, 1, 4),
+        stranger: (1, 3, 3),
+    }
+    assert told[mirror].doubt == ""
+    assert "has another producer id there" in told[application].doubt
+    assert "does not know transactional id sparkmirror.evil->B." in told[stranger].doubt
+    assert [(one.producer_id, one.records) for one in origins.left_out(seen, 1, 4)] == [(application, 1), (stranger, 1)]
 
 
 @pytest.mark.kafka

@@ -13,13 +13,16 @@ from sparkmirror.copy.registrations import (
     Registration,
     carried_into,
     closing,
+    doubt,
     foreign_among,
     ids_of_flow,
     of_flow,
     registration,
+    unconfirmed,
 )
 from sparkmirror.events import Kind
 from sparkmirror.kafka.journal import Entry
+from sparkmirror.model import Writer
 from sparkmirror.naming import WRITERS_TOPIC
 
 clusters = st.lists(st.text(), max_size=4).map(tuple)
@@ -49,6 +52,21 @@ def test_a_copy_that_may_hold_what_came_from_the_target_by_another_way_does_not_
     refusal = carrier.refuses_home(replace(other, carried=("a",)))
     assert refusal is not None
     assert (refusal.kind, "C->B mirrored it here under identity naming" in refusal.text) == (Kind.LOOP, True)
+
+
+def test_a_writer_is_confirmed_by_the_transactional_id_of_its_flow_origin_and_group_alone():
+    known = Registration(producer_id=7, flow="B->A", cluster="id-a", origin=("id-b",), group=3)
+    assert known.transactional_id.startswith("sparkmirror.B->A.")
+    assert known.transactional_id.endswith(".3")
+    assert doubt(known, Writer(producer_id=7, epoch=0)) == ""
+    assert "another producer id" in doubt(known, Writer(producer_id=8, epoch=0))
+    assert "does not know transactional id sparkmirror.B->A." in doubt(known, None)
+    for other in (replace(known, flow="C->A"), replace(known, origin=("id-c",)), replace(known, group=2)):
+        assert other.transactional_id != known.transactional_id
+    assert replace(known, group=None).transactional_id == ""
+    text = unconfirmed(replace(known, flow="x" * 100_000), doubt(replace(known, flow="x" * 100_000), None))
+    assert len(text) < 1_000
+    assert "producer id 7" in text
 
 
 def test_what_earlier_releases_wrote_is_read():

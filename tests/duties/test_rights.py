@@ -152,6 +152,13 @@ def test_internal_topics_follow_the_separator_unless_told_otherwise():
     assert "CREATE topic A.checkpoints.internal" in of(dotted, Side.TARGET)
 
 
+def test_a_flow_that_tells_copies_by_their_writers_may_ask_whose_these_are():
+    asked = "DESCRIBE transactional_id sparkmirror.…"
+    for change in ({"policy": PolicyChoice(kind=PolicyKind.IDENTITY)}, {"homeward": True}, {"homeward_back": True}):
+        assert asked in of(replace(BARE, **change), Side.SOURCE)
+    assert asked not in of(BARE, Side.SOURCE)
+
+
 def test_what_a_wider_right_covers_is_left_out():
     flow = replace(BARE, topics=(".*",), policy=PolicyChoice(kind=PolicyKind.IDENTITY))
     assert {one for one in of(flow, Side.SOURCE) if "topic" in one} == words("READ DESCRIBE_CONFIGS", "topic *")
@@ -169,9 +176,11 @@ def test_every_right_says_what_it_is_for():
 
 def test_bringing_home_needs_to_read_copies_and_to_write_their_originals_and_no_more():
     flow = replace(BARE, homeward=True)
-    assert of(flow, Side.SOURCE) - of(BARE, Side.SOURCE) == words("READ", "topic B.orders") | words(
-        "READ", "topic sparkmirror.B.A.internal"
-    )
+    assert of(flow, Side.SOURCE) - of(BARE, Side.SOURCE) == {
+        "READ topic B.orders",
+        "READ topic sparkmirror.B.A.internal",
+        "DESCRIBE transactional_id sparkmirror.…",
+    }
     assert of(flow, Side.TARGET) - of(BARE, Side.TARGET) == words("READ WRITE DESCRIBE_CONFIGS", "topic orders")
     assert of(replace(flow, policy=PolicyChoice(kind=PolicyKind.IDENTITY)), Side.SOURCE) == of(
         replace(BARE, policy=PolicyChoice(kind=PolicyKind.IDENTITY)), Side.SOURCE

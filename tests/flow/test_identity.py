@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from sparkmirror.config import load
+from sparkmirror.flow.status import read
 from sparkmirror.lab.records import Reader, Row, extents, row_of
 from tests.flow.running import Running, count, create_topic, until, write_file
 from tests.flow.traffic import Traffic
@@ -50,6 +52,10 @@ def test_two_clusters_mirror_the_same_names_both_ways_without_a_loop(cluster_a, 
         calm = time.monotonic() + QUIET_SECONDS
         until(lambda: time.monotonic() > calm or count(cluster_a, name) > union, "a loop would add records")
         mirror.stop_in_time()
+    told = {one.name: one for one in read(load([file]))}
+    assert (told["left->right"].loop_filtered or 0) >= right.written
+    assert (told["right->left"].loop_filtered or 0) >= left.written
+    assert "unconfirmed-writer" not in {event.kind for one in told.values() for event in one.events}
     with Running(file, log=tmp_path / "again.log", options=("--once",)) as mirror:
         assert mirror.wait() == 0, mirror.tail()
     on_a, on_b = rows(cluster_a, name), rows(cluster_b, name)

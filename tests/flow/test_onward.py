@@ -26,11 +26,14 @@ RECEIPT = Receipt(
     records=30,
     bytes=900,
     dead_letters=1,
+    loop_filtered=40,
 )
 
 
 def test_the_next_shift_goes_on_with_everything_that_the_receipt_says():
-    before = plan(position=110, sequence=0, after="lane-1.4", copied=Copied(records=5, bytes=100, dead_letters=2))
+    before = plan(
+        position=110, sequence=0, after="lane-1.4", copied=Copied(records=5, bytes=100, dead_letters=2, loop_filtered=2)
+    )
     assert onward_from(before, RECEIPT, {}) == plan(
         position=140,
         sequence=30,
@@ -39,7 +42,7 @@ def test_the_next_shift_goes_on_with_everything_that_the_receipt_says():
         reached=Reached(leader_epoch=7, end=240),
         last=LAST,
         recovery_ms=55,
-        copied=Copied(records=35, bytes=1_000, dead_letters=3),
+        copied=Copied(records=35, bytes=1_000, dead_letters=3, loop_filtered=42),
     )
 
 

@@ -78,6 +78,12 @@ def test_dead_letters_are_added_up():
     assert ([one.dead_letters for one in flow.partitions], flow.dead_letters) == ([0, 3], 3)
 
 
+def test_records_that_were_left_out_are_added_up():
+    other = replace(PROGRESS, partition=TopicPartition("b", 0))
+    flow = status(RECORD, LIFE, replace(PROGRESS, loop_filtered=200), other)
+    assert ([one.loop_filtered for one in flow.partitions], flow.loop_filtered) == ([0, 200], 200)
+
+
 def test_names_on_the_target_follow_the_policy():
     identity = replace(FLOW, policy=PolicyChoice(kind=PolicyKind.IDENTITY))
     assert status(RECORD, LIFE, PROGRESS, flow=identity).partitions[0].target_topic == "orders"

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.errors import LabError
-from sparkmirror.lab.jars import SETTINGS_VARIABLE, Coordinates, fetch
+from sparkmirror.lab.jar_checksums import difference, found, pinned
+from sparkmirror.lab.jars import (
+    KAFKA_VERSION,
+    OLDER_KAFKA_VERSION,
+    OLDEST_KAFKA_VERSION,
+    SETTINGS_VARIABLE,
+    Coordinates,
+    fetch,
+)
 
 SETTINGS = """<ivysettings>
   <settings defaultResolver="here"/>
@@ -67,8 +75,9 @@ def test_one_sees_that_jars_are_fetched(
 ) -> None:
     monkeypatch.setattr("sparkmirror.lab.jars.TELL_SECONDS", 0.01)
     fetch(coordinates())
-    first, *progress = capsys.readouterr().err.splitlines()
+    first, *progress, unchecked = capsys.readouterr().err.splitlines()
     assert first == "fetching x, once for this user"
+    assert unchecked == "no checksums of x are pinned: what was fetched is not checked"
     assert progress
     assert all(re.fullmatch(r"  \d+ MB after \d+ s", line) for line in progress)
     fetch(coordinates())
@@ -95,6 +104,32 @@ def test_a_failure_leaves_nothing_that_looks_complete(repository: Path) -> None:
     with pytest.raises(LabError, match=r"could not be fetched in 3 attempts.*HTTPS_PROXY"):
         fetch(coordinates())
     assert not coordinates().directory().exists()
+
+
+def test_what_is_not_as_it_was_released_is_not_used(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = found(repository / "org" / "example" / "top" / "1.0") | found(
+        repository / "org" / "example" / "bottom" / "1.0"
+    )
+    pins = {name: digest for name, digest in released.items() if name.endswith(".jar")}
+    monkeypatch.setattr("sparkmirror.lab.jars.pinned", lambda _: pins | {"bottom-1.0.jar": 64 * "0"})
+    with pytest.raises(LabError, match=r"SHA-256: bottom-1\.0\.jar has [0-9a-f]{64} instead of 0{64}\. It is not used"):
+        fetch(coordinates())
+    assert [path.name for path in coordinates().directory().parent.glob("*x-*")] == []
+    monkeypatch.setattr("sparkmirror.lab.jars.pinned", lambda _: pins)
+    assert fetch(coordinates()).is_dir()
+
+
+def test_jars_that_are_missing_or_more_than_pinned_are_a_difference() -> None:
+    assert difference({"a.jar": "1", "b.jar": "2"}, {"a.jar": "1", "b.jar": "2"}) == ""
+    assert difference({"a.jar": "1"}, {"c.jar": "1"}) == "a.jar is missing; c.jar is not pinned"
+
+
+@pytest.mark.parametrize("version", [KAFKA_VERSION, OLDER_KAFKA_VERSION, OLDEST_KAFKA_VERSION])
+def test_what_the_laboratory_fetches_is_pinned(version: str) -> None:
+    pins = pinned(f"kafka-{version}")
+    assert f"kafka_2.13-{version}.jar" in pins
+    assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in pins.values())
+    assert f"connect-mirror-{KAFKA_VERSION}.jar" in pinned(f"mirror-maker-{KAFKA_VERSION}")
 
 
 def test_two_processes_fetch_once(repository: Path) -> None:

@@ -208,6 +208,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "targets": {"holes": NO_HOLES},
     "progress": {
         "dead_letters": 0,
+        "loop_filtered": 0,
         "target_id": "",
         "settled": False,
         "anew": False,

@@ -47,7 +47,7 @@ _plans = st.builds(
             max_message_bytes=_counts,
             log_append_time=st.booleans(),
             codec=_texts,
-            copied=st.builds(Copied, _counts, _counts, _counts),
+            copied=st.builds(Copied, _counts, _counts, _counts, _counts),
             target_id=_texts,
             leader_epoch=st.integers(-1, 2**31 - 1),
             anew=st.booleans(),
@@ -107,6 +107,7 @@ _receipts = st.builds(
     reencoded=_counts,
     dropped=_counts,
     dead_letters=_counts,
+    loop_filtered=_counts,
     newest_ms=_longs,
     latency_ms=st.tuples(_floats, _floats),
     end=_longs,
@@ -143,7 +144,7 @@ def _column_for(field: str, renamed: dict[str, set[str]]) -> set[str]:
 def test_every_field_has_its_columns():
     """A field that is added to a plan or a receipt, and forgotten here, would silently fall back to its default."""
     place, writer = {"topic", "partition"}, {"producer_id", "epoch"}
-    so_far = {"copied_records", "copied_bytes", "copied_dead_letters"}
+    so_far = {"copied_records", "copied_bytes", "copied_dead_letters", "copied_loop_filtered"}
     both = {"source": place, "writer": writer, "reached": {"reached_epoch", "reached_end"}}
     of_plan = {**both, "copied": so_far}
     of_receipt = {**both, "latency_ms": {"latency_p50_ms", "latency_p99_ms"}}

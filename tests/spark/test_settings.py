@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.errors import ConfigError
-from sparkmirror.spark.settings import SparkOptions, executors_python, exposed, parse_options, session_settings
+from sparkmirror.spark.settings import (
+    Exposure,
+    SparkOptions,
+    check_exposure,
+    executors_python,
+    exposure,
+    parse_options,
+    session_settings,
+)
 
 MASTER = "spark://spark.example.com:7077"
 
@@ -107,8 +115,36 @@ def test_lanes_run_in_the_python_that_was_named_on_the_command_line_then_in_the_
     assert executors_python(SparkOptions(), {}) == sys.executable
 
 
-def test_settings_are_exposed_where_spark_neither_authenticates_nor_stays_on_this_machine():
-    assert exposed({"spark.driver.host": "10.0.0.7"})
-    assert exposed({"spark.driver.host": "10.0.0.7", "spark.authenticate": "false"})
-    assert not exposed({"spark.driver.host": "10.0.0.7", "spark.authenticate": "true"})
-    assert not exposed({"spark.driver.host": "127.0.0.1"})
+AWAY = {"spark.driver.host": "10.0.0.7"}
+SECURE = AWAY | {"spark.authenticate": "true"}
+
+
+def test_settings_are_exposed_where_spark_does_not_both_authenticate_and_encrypt_or_stay_on_this_machine():
+    assert exposure(AWAY) is exposure({}) is Exposure.FETCHED
+    assert exposure(AWAY | {"spark.authenticate": "false", "spark.network.crypto.enabled": "true"}) is Exposure.FETCHED
+    assert exposure(AWAY | {"spark.ssl.rpc.enabled": "true"}) is Exposure.FETCHED
+    assert exposure(SECURE) is exposure(SECURE | {"spark.network.crypto.enabled": "false"}) is Exposure.READ
+    assert exposure(SECURE | {"spark.ssl.enabled": "true", "spark.io.encryption.enabled": "true"}) is Exposure.READ
+    for key in ("spark.network.crypto.enabled", "spark.authenticate.enableSaslEncryption", "spark.ssl.rpc.enabled"):
+        assert exposure(SECURE | {key: "true"}) is Exposure.NOTHING
+    assert exposure({"spark.driver.host": "127.0.0.1"}) is Exposure.TO_USERS
+    assert exposure({"spark.driver.host": "127.0.0.1", "spark.authenticate": "true"}) is Exposure.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("found", "key"),
+    [(Exposure.FETCHED, "spark.authenticate"), (Exposure.READ, "spark.network.crypto.enabled")],
+)
+def test_a_network_that_is_not_closed_is_refused_unless_the_command_line_says_that_it_need_not_be(found, key):
+    for conf in ((), (f"{key}=true",), ("spark.executor.memory=1g",), ("spark.ssl.rpc.enabled=false",)):
+        with pytest.raises(ConfigError, match=rf"passwords included.*--conf {key}=false"):
+            check_exposure(parse_options(MASTER, conf, None), found)
+    check_exposure(parse_options(MASTER, (f"{key}=false",), None), found)
+    for harmless in (Exposure.NOTHING, Exposure.TO_USERS):
+        check_exposure(parse_options(MASTER, (), None), harmless)
+
+
+@pytest.mark.parametrize("master", [None, MASTER])
+def test_spark_shows_its_page_only_where_it_is_told_to(master):
+    assert settings(master)["spark.ui.enabled"] == "false"
+    assert settings(master, "spark.ui.enabled=true")["spark.ui.enabled"] == "true"

@@ -92,7 +92,7 @@ def _show(flows: Sequence[FlowStatus], *, limit: int | None) -> None:
             console.print(partition_table(one, limit=limit))
         if line := target_line(one):
             console.print(styled(line, style="dim"), soft_wrap=True)
-        for line in (*limit_lines(one), *event_lines(one), *duty_lines(one)):
+        for line in (*limit_lines(one), *loop_lines(one), *event_lines(one), *duty_lines(one)):
             console.print(styled(line, style="yellow"), soft_wrap=True)
 
 
@@ -125,6 +125,13 @@ def event_lines(flow: FlowStatus) -> list[str]:
         if len(some) > len(shown):
             found[-1] += f" (and {len(some) - 1} more of this kind in {some[0].topic}: --json shows them)"
     return found
+
+
+def loop_lines(flow: FlowStatus) -> list[str]:
+    """How much was left out as copies from the target, by who wrote it."""
+    if not flow.loop_filtered:
+        return []
+    return [f"{flow.name}: {_counted(flow.loop_filtered, 'record')} left out, as copies of the target's own"]
 
 
 def limit_lines(flow: FlowStatus) -> list[str]:

@@ -8,28 +8,63 @@ drops the batches whose origin contains its own target; what becomes of other mi
 Invariant: a batch is copied only when the registry was read to its end after the batch was seen, or its producer was
 known before; a mirror's producer is known up to the epoch that was looked up. Registrations are never deleted, and name
 the cluster id, so a topic copied by other means does no harm.
+
+Whoever may write to the registry can have anybody's batches dropped. So what is dropped is counted (`left_out`), and a
+producer that its cluster does not confirm as the registered flow's (`kafka.transactional_ids`) is told of. It is
+dropped all the same: the coordinator forgets the ids of flows that stood still, and a true copy that went back would go
+round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sparkmirror import batches
 from sparkmirror.batches.layout import CONTROL
-from sparkmirror.copy.registrations import Carrier, Refusal, Registration, registration, registrations
-from sparkmirror.errors import SparkmirrorError
+from sparkmirror.copy.registrations import (
+    Carrier,
+    Refusal,
+    Registration,
+    doubt,
+    registration,
+    registrations,
+    unconfirmed,
+)
+from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION
+from sparkmirror.kafka.codes import UNAUTHORIZED, UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.journal import Entry, Journal
 from sparkmirror.kafka.metadata import describe_topics
+from sparkmirror.kafka.transactional_ids import can_be_asked, holder
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.naming.topics import WRITERS_TOPIC
 from sparkmirror.offsets.records import NotOursError
 
 NO_PRODUCER = -1
+
+CONFIRM_MS = 5_000
+"""For the question about one writer. A coordinator that is away holds a partition up for no longer."""
+
+
+class LeftOut(NamedTuple):
+    """Batches of one producer that are dropped, since they came from the target.
+
+    Attributes:
+        producer_id: whose.
+        records: in them.
+        first, last: source offsets.
+        doubt: what is to be told of a producer that its cluster does not confirm, or "".
+    """
+
+    producer_id: int
+    records: int
+    first: int
+    last: int
+    doubt: str = ""
 
 
 def brought_from(cluster: Cluster, cluster_id: str, origin_id: str | None = None) -> frozenset[int]:
@@ -82,7 +117,8 @@ class Origins:
         self._needed = needed
         self._next = 0
         self._known: set[int] = {NO_PRODUCER}
-        self._loops: set[int] = set()
+        self._loops: dict[int, Registration] = {}
+        self._doubts: dict[int, str] = {}
         self._relayed: dict[int, Registration] = {}
         self._looked_up: dict[int, int] = {}
         self._broken: dict[str, int] = {}
@@ -127,11 +163,33 @@ class Origins:
                 f"{key[:200]}: nothing tells whose batches these are; write what it held before, or remove it with a "
                 "record without a value under this key, see docs/internal-topics.md#records-of-others"
             )
+        await self._confirm(producers)
         self._known.update(producers)
         for producer_id, epoch in producers.items():
             self._looked_up[producer_id] = max(epoch, self._looked_up.get(producer_id, NO_PRODUCER))
         self.known = batches.producers(self._known)
-        self.loops = batches.producers(self._loops)
+        self.loops = batches.producers(set(self._loops))
+
+    def left_out(self, index: batches.Indexed, first: int, end: int) -> Iterator[LeftOut]:
+        """What is dropped of the batches that begin before ``end`` and do not lie below ``first``."""
+        for producer_id, columns in _producers(index, self._loops):
+            these = columns & (index.last_offset >= first) & (index.base_offset < end)
+            if these.any():
+                yield LeftOut(
+                    producer_id,
+                    records=int(index.count[these].sum()),
+                    first=int(index.base_offset[these][0]),
+                    last=int(index.last_offset[these][-1]),
+                    doubt=self._doubts.get(producer_id, ""),
+                )
+
+    async def _confirm(self, producers: Iterable[int]) -> None:
+        """Asks the cluster whether those that will be dropped are the registered flows', once for each."""
+        for producer_id in producers:
+            known = self._loops.get(producer_id)
+            if known is not None and producer_id not in self._doubts:
+                reason = await _reason_to_doubt(self._journal.cluster, known)
+                self._doubts[producer_id] = unconfirmed(known, reason) if reason else ""
 
     def copies_end(self, index: batches.Indexed, end: int) -> int:
         """The offset behind the last batch of the flow the other way that begins before ``end``, or `NO_OFFSET`."""
@@ -194,10 +252,26 @@ class Origins:
         if known.flow == self._back:
             self._of_back.add(known.producer_id)
         if self.carrier.target_id in known.origin:
-            self._loops.add(known.producer_id)
+            self._loops[known.producer_id] = known
         else:
             self._relayed[known.producer_id] = known
             self._looked_up.setdefault(known.producer_id, NO_PRODUCER)
+
+
+async def _reason_to_doubt(cluster: Cluster, known: Registration) -> str:
+    """Why a cluster does not confirm a registration, or ""; a question without an answer is a reason."""
+    if not known.transactional_id:
+        return "its registration does not name a group of partitions"
+    if not can_be_asked(cluster):
+        return "brokers before 3.0 do not tell to whom a producer id belongs"
+    try:
+        return doubt(known, await holder(cluster, known.transactional_id, CONFIRM_MS))
+    except BrokerError as failure:
+        if failure.code in UNAUTHORIZED:
+            return "this user may not ask: allow DESCRIBE on TransactionalId with the prefix sparkmirror. there"
+        return f"it does not tell ({failure.name})"
+    except LinkError:
+        return "its transaction coordinator did not answer"
 
 
 def _producers(

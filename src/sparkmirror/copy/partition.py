@@ -227,7 +227,12 @@ class PartitionCopy:
     def copied(self) -> Copied:
         """What the run did with it so far."""
         base, tally = self.base, self.tally
-        return Copied(base.records + tally.records, base.bytes + tally.bytes, base.dead_letters + tally.dead_letters)
+        return Copied(
+            records=base.records + tally.records,
+            bytes=base.bytes + tally.bytes,
+            dead_letters=base.dead_letters + tally.dead_letters,
+            loop_filtered=base.loop_filtered + tally.loop_filtered,
+        )
 
     def _hold(self, size: int) -> None:
         self.held += size

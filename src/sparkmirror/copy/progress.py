@@ -168,6 +168,7 @@ class Publisher:
             records=copied.records,
             bytes=copied.bytes,
             dead_letters=copied.dead_letters,
+            loop_filtered=copied.loop_filtered,
             rate=_rate(partition, before),
             newest_ms=partition.tally.newest_ms,
             recovery_ms=partition.recovery.point_ms,

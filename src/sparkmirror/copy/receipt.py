@@ -40,6 +40,7 @@ class Receipt:
         passed, merged, reencoded: source batches by what was done with them.
         dropped: source batches dropped (control, aborted, mirrored from the target before, empty).
         dead_letters: records put aside, because the target topic cannot hold them.
+        loop_filtered: records left out, since the registry of writers says that they came from the target.
         newest_ms: the newest record timestamp copied, or -1.
         latency_ms: (p50, p99) from the arrival of a batch to its acknowledgement, or (-1, -1).
         end: the source's end as seen last, or `NO_OFFSET`.
@@ -72,6 +73,7 @@ class Receipt:
     reencoded: int = 0
     dropped: int = 0
     dead_letters: int = 0
+    loop_filtered: int = 0
     newest_ms: int = -1
     latency_ms: tuple[float, float] = (-1.0, -1.0)
     end: int = NO_OFFSET
@@ -112,6 +114,7 @@ def _receipt(partition: PartitionCopy, started: bool) -> Receipt:
         reencoded=tally.reencoded,
         dropped=tally.dropped,
         dead_letters=tally.dead_letters,
+        loop_filtered=tally.loop_filtered,
         newest_ms=tally.newest_ms,
         latency_ms=(tally.latency.quantile(0.5), tally.latency.quantile(0.99)),
         end=partition.end,

@@ -15,12 +15,17 @@ Where topics are renamed, names tell what has been on the target, and all of thi
 flow may bring home what others wrote to copies of its target's topics: there batches with the origin T are dropped as
 above. And the flow that made these copies drops what came home so, or it would copy it once more.
 
+A registration is believed, whoever wrote it: taking a true one for false would let records go round for ever. Whether
+the cluster confirms it is asked as well, of the coordinator of the transactional id that the flow has to hold; what is
+left out without that is told (`doubt`).
+
 Invariant: what is registered for an id only ever grows, since its old batches stay in the log; ``headers`` holds from
 its epoch on.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -29,6 +34,7 @@ from typing import Any, NamedTuple
 
 from sparkmirror.events import Kind
 from sparkmirror.kafka.journal import Entry
+from sparkmirror.model import Writer
 from sparkmirror.naming.topics import WRITERS_TOPIC
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.foreign import Flaw, Foreign
@@ -36,6 +42,9 @@ from sparkmirror.offsets.json_text import count, text, texts
 from sparkmirror.offsets.records import NotOursError
 
 VERSION = 1
+
+SHOWN = 200
+"""Characters of a text of others in what people are told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +88,47 @@ class Registration:
             value["headers"] = self.headers
         return json.dumps(value)
 
+    @property
+    def transactional_id(self) -> str:
+        """To which the producer id belongs; "" where the group is not told."""
+        return "" if self.group is None else transactional_id(self.flow, self.origin, self.group)
+
     def tells(self, epoch: int) -> bool:
         """Whether the records of an epoch tell their way themselves."""
         return self.headers is not None and epoch >= self.headers
+
+
+def transactional_id(flow: str, origin: Iterable[str], group: int) -> str:
+    """``sparkmirror.<flow>.<origin set>.<group>``: by which the cluster that is written to knows a group's writer."""
+    digest = hashlib.sha256(",".join(sorted(origin)).encode()).hexdigest()[:12]
+    return f"sparkmirror.{flow}.{digest}.{group}"
+
+
+def doubt(known: Registration, held: Writer | None) -> str:
+    """Why a cluster's answer does not confirm a registration; "" where it does.
+
+    Args:
+        known: the registration.
+        held: the writer that its transactional id has there; None where it has none.
+    """
+    name = known.transactional_id[:SHOWN]
+    if held is None:
+        return (
+            f"it does not know transactional id {name}, which nobody ever had, or nobody has used for "
+            "transactional.id.expiration.ms"
+        )
+    if held.producer_id != known.producer_id:
+        return f"transactional id {name} has another producer id there, so this one is an earlier one, or a stranger's"
+    return ""
+
+
+def unconfirmed(known: Registration, reason: str) -> str:
+    """What people are told of a producer that is left out, and that its cluster does not confirm as a mirror's."""
+    return (
+        f"records of producer id {known.producer_id} are left out: {WRITERS_TOPIC} names it as a writer of "
+        f"{known.flow[:SHOWN]}, which brings them from the target; the cluster does not confirm that: {reason}. If an "
+        "application has this id, its records are missing on the target: see docs/security.md#left-out-by-writer"
+    )
 
 
 def registration(key: str, value: str) -> Registration | None:

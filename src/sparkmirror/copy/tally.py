@@ -57,6 +57,7 @@ class Tally:
     reencoded: int = 0
     dropped: int = 0
     dead_letters: int = 0
+    loop_filtered: int = 0
     newest_ms: int = -1
     first_source: int = NO_OFFSET
     last_source: int = NO_OFFSET

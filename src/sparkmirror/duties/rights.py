@@ -29,6 +29,9 @@ HOMEWARD = "bringing home what others wrote to copies"
 
 BACK = "consumer groups in copies that the flow back made"
 
+TRANSACTIONAL_IDS = "sparkmirror."
+"""With what the transactional ids of all flows begin, see ``copy.registrations``."""
+
 COORDINATORS = "seeing that no group is hidden or lost"
 
 _IMPLIED_BY = {DESCRIBE: frozenset({READ, WRITE, DELETE, ALTER}), DESCRIBE_CONFIGS: frozenset({ALTER_CONFIGS})}
@@ -126,6 +129,9 @@ def _source(flow: FlowConfig) -> Iterator[Right]:
         yield from _allow(TOPIC, [_named(internal_topic(flow.name.back))], HOMEWARD, READ, DESCRIBE)
     writers = [_named(WRITERS_TOPIC)]
     yield from _allow(TOPIC, writers, "telling batches of other mirrors", READ, DESCRIBE, DESCRIBE_CONFIGS)
+    if flow.tells_writers:
+        every = [Reach(TRANSACTIONAL_IDS, PatternType.PREFIXED)]
+        yield from _allow(TRANSACTIONAL_ID, every, "confirming that these are mirrors", DESCRIBE)
     if flow.groups.checkpoints_enabled or flow.groups.sync_enabled:
         yield from _allow(GROUP, reach(flow.groups.include), "consumer groups", DESCRIBE)
         yield from _allow(TOPIC, [_named(OFFSETS_TOPIC)], COORDINATORS, DESCRIBE)
@@ -149,7 +155,7 @@ def _target(flow: FlowConfig) -> Iterator[Right]:
         yield from _allow(TOPIC, copies, "topic deletes", DELETE)
     own = [_named(name) for name in (internal_topic(flow.name), control_topic(flow.name), WRITERS_TOPIC)]
     yield from _allow(TOPIC, own, "sparkmirror's own topics", READ, WRITE, CREATE, DESCRIBE, DESCRIBE_CONFIGS)
-    mine = [Reach(f"sparkmirror.{flow.name}.", PatternType.PREFIXED)]
+    mine = [Reach(f"{TRANSACTIONAL_IDS}{flow.name}.", PatternType.PREFIXED)]
     yield from _allow(TRANSACTIONAL_ID, mine, "producer ids, and shutting out old writers", WRITE, DESCRIBE)
     yield from _cluster("how long brokers remember producers", DESCRIBE_CONFIGS)
     if flow.dead_letters.active:

@@ -13,7 +13,7 @@ from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.tally import EVENTS_KEPT
 from sparkmirror.events import now_ms
 from sparkmirror.flow.positions import Resumed, Start, is_dead
-from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.model import NO_OFFSET, NOTHING, TopicPartition
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Happened, Progress, SourceEpoch, closing
@@ -106,7 +106,7 @@ def progress_at(partition: TopicPartition, where: Resumed, state: JournalState, 
     if before is None:
         return fresh
     back = where.position < before.position
-    copied = (before.records, before.bytes, before.dead_letters) if run.is_mine(before) else (0, 0, 0)
+    copied = before.copied if run.is_mine(before) else NOTHING
     return replace(
         fresh,
         end=before.end,
@@ -118,9 +118,7 @@ def progress_at(partition: TopicPartition, where: Resumed, state: JournalState, 
         recovery_ms=UNKNOWN_MS if back else before.recovery_ms,
         copies_end=min(before.copies_end, where.position),
         time_ms=before.time_ms,
-        records=copied[0],
-        bytes=copied[1],
-        dead_letters=copied[2],
+        **copied._asdict(),
     )
 
 
@@ -241,8 +239,6 @@ def _begins(plan: PartitionPlan, run: Run) -> Progress:
         target_id=plan.target_id,
         copies_end=plan.copies_end,
         settled=True,
-        records=plan.copied.records,
-        bytes=plan.copied.bytes,
-        dead_letters=plan.copied.dead_letters,
+        **plan.copied._asdict(),
         time_ms=now_ms(),
     )

@@ -276,7 +276,7 @@ class Planning:
 
     def _copied(self) -> dict[TopicPartition, Copied]:
         return {
-            here: Copied(progress.records, progress.bytes, progress.dead_letters)
+            here: progress.copied
             for here, progress in self._opened.store.state.progress.items()
             if self._opened.is_mine(progress)
         }

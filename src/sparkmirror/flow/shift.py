@@ -102,6 +102,7 @@ def going_on(plan: PartitionPlan, receipt: Receipt) -> PartitionPlan:
         records=before.records + receipt.records,
         bytes=before.bytes + receipt.bytes,
         dead_letters=before.dead_letters + receipt.dead_letters,
+        loop_filtered=before.loop_filtered + receipt.loop_filtered,
     )
     return replace(
         plan,

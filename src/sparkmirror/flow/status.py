@@ -115,6 +115,7 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
         rpo_passed=_is_passed(flow.rpo_limit_ms, age, known),
         updated_ms=max(moments, default=None),
         dead_letters=_sum([one.dead_letters for one in partitions]),
+        loop_filtered=_sum([one.loop_filtered for one in partitions]),
         partitions=partitions,
         events=_events(known),
         duties=tuple(known.duties[key] for key in sorted(known.duties)),
@@ -155,6 +156,7 @@ def _partition(progress: Progress, target_topic: str, now_ms: int) -> PartitionS
         bytes_per_s=progress.rate[1] if fresh else 0.0,
         updated_ms=progress.time_ms,
         dead_letters=progress.dead_letters,
+        loop_filtered=progress.loop_filtered,
         event=progress.error or (progress.events[-1].text if progress.events else ""),
     )
 

@@ -87,6 +87,7 @@ class PartitionStatus:
         bytes_per_s: bytes acknowledged per second.
         updated_ms: when the progress was published, milliseconds since 1970.
         dead_letters: records that this run put aside, because the target topic cannot hold them.
+        loop_filtered: records that this run left out: by the registry of writers they came from the target.
         event: the newest event or error of this partition, or "".
     """
 
@@ -102,6 +103,7 @@ class PartitionStatus:
     bytes_per_s: float | None = None
     updated_ms: int | None = None
     dead_letters: int | None = None
+    loop_filtered: int | None = None
     event: str = ""
 
 
@@ -122,7 +124,7 @@ class FlowStatus:
         rpo_limit_ms: what ``rpo.limit.ms`` says.
         rpo_passed: whether the recovery point is older than that; ``None`` without a limit.
         updated_ms: when the newest progress was published, milliseconds since 1970.
-        dead_letters: sum over the partitions.
+        dead_letters, loop_filtered: sums over the partitions.
         partitions: each partition, in the order of topic and number.
         events: what the operator should know, of the last seven days, the newest last.
         duties: the newest round of each duty, by name in order.
@@ -142,6 +144,7 @@ class FlowStatus:
     rpo_passed: bool | None = None
     updated_ms: int | None = None
     dead_letters: int | None = None
+    loop_filtered: int | None = None
     partitions: tuple[PartitionStatus, ...] = ()
     events: tuple[EventStatus, ...] = ()
     duties: tuple[DutyRound, ...] = ()

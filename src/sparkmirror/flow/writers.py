@@ -13,7 +13,6 @@ Decisions: ``offsets.writers``.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 
-from sparkmirror.copy.registrations import Registration, foreign_among, of_flow
+from sparkmirror.copy.registrations import Registration, foreign_among, of_flow, transactional_id
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.fencing import fence, fence_and_renew
@@ -162,9 +161,8 @@ class Writers:
         return way_to_fence(self._newest[group])
 
     def transactional_id(self, group: int) -> str:
-        """``sparkmirror.<flow>.<origin set>.<group>``."""
-        origin = hashlib.sha256(",".join(sorted(self._origin)).encode()).hexdigest()[:12]
-        return f"sparkmirror.{self._flow}.{origin}.{group}"
+        """The name by which the coordinator knows the producer id of a group."""
+        return transactional_id(self._flow, self._origin, group)
 
     def acquire_all(self) -> tuple[Writer, ...]:
         """Gets every group's producer id with a new epoch, and registers those that may be written with.

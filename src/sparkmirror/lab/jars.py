@@ -1,7 +1,8 @@
 """Kafka's jars, fetched once per user by the Ivy that PySpark carries.
 
 Invariants: a directory that exists is complete (it is filled under another name and renamed); one process fetches, the
-others wait for it; nothing is fetched when the directory is there, so a machine that has fetched once works offline.
+others wait for it; what is pinned (`jar_checksums`) is used only as it was released; nothing is fetched when the
+directory is there, so a machine that has fetched once works offline.
 
 References: Ivy's standalone main class, https://ant.apache.org/ivy/history/latest-milestone/standalone.html
 """
@@ -24,6 +25,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 
 from sparkmirror.errors import LabError
+from sparkmirror.lab.jar_checksums import difference, found, pinned
 from sparkmirror.lab.lock import locked
 from sparkmirror.lab.trust import trust_options
 from sparkmirror.spark.java import find_java, spark_jar, user_cache
@@ -33,6 +35,7 @@ OLDER_KAFKA_VERSION = "3.9.1"
 OLDEST_KAFKA_VERSION = "2.8.2"
 """It runs with ZooKeeper, on the Java that Spark needs."""
 
+IVY_CACHE = ".ivy"
 SETTINGS_VARIABLE = "SPARKMIRROR_IVY_SETTINGS"
 
 ATTEMPTS = 3
@@ -118,6 +121,7 @@ def _fetch_with_retries(coordinates: Coordinates, directory: Path) -> None:
         draft.mkdir()
         problem = _run_ivy(coordinates, draft, (*_proxy_options(), *trust))
         if not problem:
+            _check(coordinates, draft)
             draft.rename(directory)
             return
         if problem.startswith(_ABSENT):
@@ -136,6 +140,28 @@ def _fetch_with_retries(coordinates: Coordinates, directory: Path) -> None:
     )
 
 
+def _check(coordinates: Coordinates, draft: Path) -> None:
+    """Compares what was fetched with the checksums of this repository.
+
+    Raises:
+        LabError: it is something else; nothing of it is left, in Ivy's cache neither.
+    """
+    pins = pinned(coordinates.name)
+    if not pins:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"no checksums of {coordinates.name} are pinned: what was fetched is not checked"
+        )
+        return
+    wrong = difference(pins, found(draft))
+    if wrong:
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(draft.parent / IVY_CACHE, ignore_errors=True)
+        raise LabError(
+            f"{coordinates.name} is not what was released, by its SHA-256: {wrong}. It is not used: find out where it "
+            f"came from (a proxy, a mirror, {SETTINGS_VARIABLE})"
+        )
+
+
 def _run_ivy(coordinates: Coordinates, draft: Path, options: Sequence[str]) -> str:
     """One attempt; returns what went wrong, or "" when all jars are there."""
     module = draft.parent / ".ivy.xml"
@@ -144,11 +170,11 @@ def _run_ivy(coordinates: Coordinates, draft: Path, options: Sequence[str]) -> s
     command = [
         *(str(find_java().executable), *options, "-jar", str(spark_jar("ivy-*.jar"))),
         *(("-settings", settings) if settings else ()),
-        *("-ivy", str(module), "-confs", "default", "-cache", str(draft.parent / ".ivy")),
+        *("-ivy", str(module), "-confs", "default", "-cache", str(draft.parent / IVY_CACHE)),
         *("-types", "jar", "bundle", "-retrieve", f"{draft}/{_PATTERN}"),
     ]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
-        code = _ended(coordinates, command, draft.parent / ".ivy", said)
+        code = _ended(coordinates, command, draft.parent / IVY_CACHE, said)
         said.seek(0)
         output = said.read()
     if code is None:

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sparkmirror.events import Event, Kind, event_of
-from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, UNKNOWN, Copied, Reached, TopicPartition, Writer
 from sparkmirror.offsets import group_records, inherited, json_text, ledger, orders, segments
 from sparkmirror.offsets.duty_records import ACL_WORDS, READERS, DutyRecord
 from sparkmirror.offsets.json_text import count, flag, integer, moment, number, rows, signed, text, texts
@@ -121,6 +121,7 @@ class Progress:
         cut: the target offset at which a leader's log seemed to have been cut off below that, or `NO_OFFSET`.
         records, bytes: copied since this run first took the partition.
         dead_letters: records put aside since then, because the target topic cannot hold them.
+        loop_filtered: records left out since then, since the registry of writers says that they came from the target.
         rate: (records, bytes) per second over the second before.
         newest_ms: the newest record timestamp copied, or -1.
         recovery_ms: the recovery point, see ``recovery``; of an idle partition it may be as old as its shift.
@@ -149,6 +150,7 @@ class Progress:
     records: int = 0
     bytes: int = 0
     dead_letters: int = 0
+    loop_filtered: int = 0
     rate: tuple[float, float] = (0.0, 0.0)
     newest_ms: int = -1
     recovery_ms: int = UNKNOWN_MS
@@ -156,6 +158,11 @@ class Progress:
     lane: str = ""
     error: str = ""
     events: tuple[Event, ...] = ()
+
+    @property
+    def copied(self) -> Copied:
+        """What the run did with the partition so far."""
+        return Copied(self.records, self.bytes, self.dead_letters, self.loop_filtered)
 
     @property
     def key(self) -> str:
@@ -184,6 +191,7 @@ class Progress:
                 "records": self.records,
                 "bytes": self.bytes,
                 "dead_letters": self.dead_letters,
+                "loop_filtered": self.loop_filtered,
                 "rate": [round(self.rate[0], 1), round(self.rate[1], 1)],
                 "newest_ms": self.newest_ms,
                 "recovery_ms": self.recovery_ms,
@@ -578,6 +586,7 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         records=signed(data["records"]),
         bytes=signed(data["bytes"]),
         dead_letters=signed(data.get("dead_letters", 0)),
+        loop_filtered=signed(data.get("loop_filtered", 0)),
         rate=(number(records), number(per_s)),
         newest_ms=signed(data["newest_ms"]),
         recovery_ms=signed(data.get("recovery_ms", UNKNOWN_MS)),

@@ -25,11 +25,14 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, java_gateway
 
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.spark.settings import LOOPBACK
 
 log = logging.getLogger("pyspark.jvm")
 
 NOISE = ("WARNING: Using incubator modules: jdk.incubator.vector",)
 """Printed at each start, whatever happens: Spark asks for that module."""
+
+PAGE_ADDRESS = "SPARK_LOCAL_IP"
 
 LINES_KEPT = 20
 END_SECONDS = 3.0
@@ -54,7 +57,7 @@ def start(settings: Mapping[str, str], folder: Path) -> None:
     launch_gateway: Any = java_gateway.launch_gateway
     try:
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-        with _files_in(folder):
+        with _files_in(folder, settings.get("spark.driver.bindAddress", "")):
             gateway = launch_gateway(conf, {"stdout": write, "stderr": subprocess.STDOUT})
     except Exception as failure:
         os.close(write)
@@ -91,12 +94,16 @@ def end(seconds: float = END_SECONDS) -> None:
 
 
 @contextmanager
-def _files_in(folder: Path) -> Iterator[None]:
+def _files_in(folder: Path, address: str = "") -> Iterator[None]:
     """What is started meanwhile keeps its files in a folder: these variables win over all settings of Spark.
 
-    Its Python workers take no modules from the directory in which somebody has started this process.
+    Its Python workers take no modules from the directory in which somebody has started this process. Spark's web page,
+    where somebody asks for it, listens where this variable says, else everywhere: with a driver on the loopback
+    interface it stays there, unless the variable is set.
     """
     ours = {"TMPDIR": str(folder), "SPARK_LOCAL_DIRS": str(folder), "PYTHONSAFEPATH": "1"}
+    if address in LOOPBACK and not os.environ.get(PAGE_ADDRESS):
+        ours[PAGE_ADDRESS] = address
     before, known = {name: os.environ.get(name) for name in ours}, tempfile.tempdir
     os.environ.update(ours)
     tempfile.tempdir = str(folder)

@@ -1,7 +1,9 @@
 """One Spark session for all flows of a process, and what it can tell about itself.
 
 Settings are decided in `settings`; the JVM is started by `launch`, and keeps its files in a `folder` of this run.
-Locally the session listens on the loopback interface only, asks everybody for its secret there, and shows no web page.
+Locally the session listens on the loopback interface only, and asks everybody for its secret there. It shows no web
+page unless it is told to. On a cluster it ends at once where others could get at what it sends, unless it was told that
+they may.
 """
 
 from __future__ import annotations
@@ -15,12 +17,19 @@ from weakref import WeakKeyDictionary
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from sparkmirror.errors import SparkmirrorError
+from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.spark import folder, launch
 from sparkmirror.spark.archive import options as archive_options
 from sparkmirror.spark.failures import reason_of
 from sparkmirror.spark.java import set_java_home
-from sparkmirror.spark.settings import SparkOptions, executors_python, exposed, session_settings
+from sparkmirror.spark.settings import (
+    Exposure,
+    SparkOptions,
+    check_exposure,
+    executors_python,
+    exposure,
+    session_settings,
+)
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +47,7 @@ def open_session(options: SparkOptions, slots: int, java_options: str | None = N
 
     Raises:
         JavaError: there is no Java 17 or 21.
+        ConfigError: others could get at the flows' settings on the cluster's network, and nobody said that they may.
         SparkmirrorError: the cluster does not answer, or Spark refuses a setting.
     """
     java = set_java_home()
@@ -56,12 +66,21 @@ def open_session(options: SparkOptions, slots: int, java_options: str | None = N
         raise SparkmirrorError(_not_started(options, failure)) from failure
     _places[session] = place
     session.sparkContext.pythonExec = executors_python(options)
-    if not options.local and exposed(dict(session.sparkContext.getConf().getAll())):
-        log.warning(
-            "Spark's connections are neither authenticated nor encrypted, and the flows' settings, passwords included, "
-            "go over them: set spark.authenticate and spark.network.crypto.enabled on the cluster and here"
-        )
+    if not options.local:
+        _check_network(session, options)
     return session
+
+
+def _check_network(session: SparkSession, options: SparkOptions) -> None:
+    """Ends a session on a network that is not closed, unless that was ordered; nothing secret was sent yet."""
+    found = exposure(dict(session.sparkContext.getConf().getAll()))
+    try:
+        check_exposure(options, found)
+    except ConfigError:
+        close_session(session)
+        raise
+    if found is not Exposure.NOTHING:
+        log.warning("%s", found.value)
 
 
 _places: WeakKeyDictionary[SparkSession, folder.RunFolder] = WeakKeyDictionary()

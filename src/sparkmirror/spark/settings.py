@@ -8,7 +8,12 @@ are files of the user.
 On a cluster an executor that is dead is known at once by its closed connection, one that is stopped or cut off by its
 missing heartbeats: after 20 s here, after 120 s with Spark's own settings, and until then Spark would give it lanes.
 
-References: https://spark.apache.org/docs/latest/configuration.html, ``org.apache.spark.HeartbeatReceiver``
+The flows' settings, secrets included, go to executors as broadcast blocks, by the same transport as Spark's messages.
+``spark.authenticate`` keeps others from fetching them; what travels is encrypted by one of `_ENCRYPTION` only, of which
+the first two need ``spark.authenticate``.
+
+References: https://spark.apache.org/docs/latest/configuration.html, ``org.apache.spark.HeartbeatReceiver``; for the
+encryption https://spark.apache.org/docs/latest/security.html, ``TransportConf``, ``SecurityManager``
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from sparkmirror.errors import ConfigError
@@ -56,12 +62,12 @@ _DEFAULTS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.ui.enabled": "false",  # it asks nobody for a login
 }
 
 _LOCALLY = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
     "spark.driver.memory": "512m",
 }
 
@@ -72,7 +78,11 @@ _ON_A_CLUSTER = {
     "spark.network.timeoutInterval": "5s",
 }
 
-_LOOPBACK = ("127.0.0.1", "localhost")
+_AUTHENTICATE = "spark.authenticate"
+_CRYPTO = "spark.network.crypto.enabled"
+_ENCRYPTION = (_CRYPTO, "spark.authenticate.enableSaslEncryption", "spark.ssl.rpc.enabled")
+
+LOOPBACK = ("127.0.0.1", "localhost")
 
 _SOCKET_PATH_BYTES, _SOCKET_NAME_BYTES = 107, len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 """How long the path of a Unix-domain socket may be, and how long the name is that Spark gives one."""
@@ -166,10 +176,56 @@ def executors_python(options: SparkOptions, environ: Mapping[str, str] | None = 
     return dict(options.conf).get(PYTHON) or environ.get("PYSPARK_PYTHON") or shipped or sys.executable
 
 
-def exposed(settings: Mapping[str, str]) -> bool:
-    """Whether what the driver sends to executors can be read by others on the network."""
-    host = settings.get("spark.driver.host", "")
-    return host not in _LOOPBACK and settings.get("spark.authenticate") != "true"
+class Exposure(Enum):
+    """What others can do with what the driver has for its executors; for people."""
+
+    NOTHING = ""
+    TO_USERS = (
+        "other users of this machine can fetch the flows' settings, passwords included, from Spark, and make it run "
+        "programs: its connections are not authenticated; set spark.authenticate on the master, the workers and here"
+    )
+    FETCHED = (
+        "whoever reaches Spark's ports could fetch the flows' settings, passwords included, and make it run programs: "
+        "its connections are not authenticated"
+    )
+    READ = (
+        "whoever sees Spark's network traffic could read the flows' settings, passwords included: its connections are "
+        "authenticated and not encrypted"
+    )
+
+
+def exposure(settings: Mapping[str, str]) -> Exposure:
+    """What others can do on a cluster, given all settings of its session."""
+    authenticates = _is_on(settings, _AUTHENTICATE)
+    if settings.get("spark.driver.host", "") in LOOPBACK:
+        return Exposure.NOTHING if authenticates else Exposure.TO_USERS
+    if not authenticates:
+        return Exposure.FETCHED
+    return Exposure.NOTHING if any(_is_on(settings, key) for key in _ENCRYPTION) else Exposure.READ
+
+
+def check_exposure(options: SparkOptions, found: Exposure) -> None:
+    """Refuses a cluster whose network is not closed, unless the command line says that it need not be.
+
+    Args:
+        options: what the user says.
+        found: what others can do.
+
+    Raises:
+        ConfigError: with what has to be set.
+    """
+    given = {key: value.lower() for key, value in options.conf}
+    for danger, key in ((Exposure.FETCHED, _AUTHENTICATE), (Exposure.READ, _CRYPTO)):
+        if found is danger and given.get(key) != "false":
+            raise _wrong(
+                found.value,
+                f"set spark.authenticate and {_CRYPTO} on the master, the workers and here, see docs/spark.md#secrets; "
+                f"or say that it may be so with --conf {key}=false",
+            )
+
+
+def _is_on(settings: Mapping[str, str], key: str) -> bool:
+    return settings.get(key, "").strip().lower() == "true"
 
 
 def _sockets_in(folder: Path) -> dict[str, str]:
@@ -182,7 +238,7 @@ def _sockets_in(folder: Path) -> dict[str, str]:
 def _driver_address(master: str) -> dict[str, str]:
     """A master on the loopback interface has its executors there: the driver need not be seen from elsewhere."""
     hosts = [address.rpartition(":")[0] for address in master.removeprefix("spark://").split(",")]
-    if all(host in _LOOPBACK for host in hosts):
+    if all(host in LOOPBACK for host in hosts):
         return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {}
 

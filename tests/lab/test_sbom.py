@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from importlib.metadata import distributions
+
+import pytest
+
+from sparkmirror.lab.sbom import bill, licences, needed, normal
+
+
+def test_what_a_run_needs_is_told_from_what_only_extras_need() -> None:
+    requirements = {
+        "sparkmirror": ["rich>=13.9", 'pytest>=8; extra == "dev"'],
+        "rich": ["Markdown_it.py (>=2)", 'absent; python_version < "3"'],
+        "markdown-it-py": ["rich"],
+        "pytest": ["rich"],
+    }
+    assert needed(requirements) == {"sparkmirror", "rich", "markdown-it-py"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "shown"),
+    [
+        (("MIT", ("License :: OSI Approved :: BSD License",), "BSD"), [{"expression": "MIT"}]),
+        (("", ("License :: OSI Approved :: BSD License",), "BSD"), [{"license": {"name": "BSD License"}}]),
+        (("", (), " ISC \nPermission to use"), [{"license": {"name": "ISC"}}]),
+        (("", (), "Permission to use " * 9), []),
+        (("", (), ""), []),
+    ],
+)
+def test_a_licence_is_told_as_exactly_as_the_package_states_it(stated, shown) -> None:
+    assert licences(*stated) == shown
+
+
+def test_packages_and_jars_of_this_environment_are_listed_with_licences_and_checksums() -> None:
+    whole = bill(distributions(), {"spark-core_2.13-4.3.0.jar": "ab"}, {"kafka-4.3.1/kafka_2.13-4.3.1.jar": "cd"})
+    assert whole["metadata"]["component"]["name"] == "sparkmirror"
+    components = {one["bom-ref"].rpartition("@")[0] or one["bom-ref"]: one for one in whole["components"]}
+    assert components["pkg:pypi/pyspark"]["scope"] == "required"
+    assert components["pkg:pypi/pytest"]["scope"] == "optional"
+    unstated = [ref for ref, one in components.items() if ref.startswith("pkg:pypi/") and not one["licenses"]]
+    assert unstated == []
+    jar = components["kafka-4.3.1/kafka_2.13-4.3.1.jar"]
+    assert (jar["name"], jar["version"], jar["scope"]) == ("kafka_2.13", "4.3.1", "optional")
+    assert components["pyspark/spark-core_2.13-4.3.0.jar"]["hashes"] == [{"alg": "SHA-256", "content": "ab"}]
+    assert normal("Typing.Extensions>=4; extra == 'x'") == "typing-extensions"
