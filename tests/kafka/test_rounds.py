@@ -90,3 +90,19 @@ def test_rounds_are_as_far_apart_as_the_backoff_says() -> None:
 def test_pieces_hold_everything_in_order() -> None:
     assert [list(piece) for piece in chunks(["a", "b", "c"], 2)] == [["a", "b"], ["c"]]
     assert list(chunks([], 2)) == []
+
+
+def test_what_no_answer_speaks_of_is_asked_again_and_is_a_failure_in_the_end() -> None:
+    asked: list[list[str]] = []
+
+    def ask(items: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, str]]:
+        asked.append(list(items))
+        yield from (Answer(key=item, value="!") for item in items if item != "b" and (item != "c" or len(asked) > 1))
+        yield Answer(key="foreign", value="!")
+
+    results = repeat(["a", "b", "c"], ask, _explain, 200, QUICK)
+    assert results.found == {"a": "!", "c": "!"}
+    assert asked[:2] == [["a", "b", "c"], ["b", "c"]]
+    assert list(results.failed) == ["b"]
+    assert "UNKNOWN_SERVER_ERROR" in str(results.failed["b"])
+    assert "its answer leaves this out" in str(results.failed["b"])

@@ -68,7 +68,7 @@ def test_what_holds_no_batch_always_goes(line: Line):
 
 def test_what_is_sent_is_in_no_log_even_at_its_finest(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
-    protocol, login = Protocol(client_id="test"), SaslAuthenticateRequest(b"canary-10c5", version=1)
+    protocol, login = Protocol(client_id="test", limit=1 << 20), SaslAuthenticateRequest(b"canary-10c5", version=1)
     login.API_VERSION = 1
     protocol.send_request(login)
     assert b"canary-10c5" in bytes(protocol.send_bytes())

@@ -186,9 +186,13 @@ class Appender:
         names = {p.target_id: p.target.topic for p, _ in sent.values() if p.target_id is not None}
         told = set()
         for result in produced(answer, names):
+            if result.partition not in sent or result.partition in told:
+                continue  # nothing, or no second answer, is owed for it
             partition, batch = sent[result.partition]
             told.add(result.partition)
-            if result.code == 0:
+            if result.code == 0 and result.base_offset < 0:
+                partition.refused(batch, NETWORK_EXCEPTION, "the broker does not say at which offset the batch lies")
+            elif result.code == 0:
                 acknowledge(partition, batch, result.base_offset, broker_time=result.stamped_ms >= 0)
             else:
                 partition.refused(batch, result.code, result.message, result.record)

@@ -23,6 +23,7 @@ from sparkmirror.config.settings import ClientSettings
 from sparkmirror.errors import LinkError
 from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.causes import NOT_REACHED, Cause, cause_of
+from sparkmirror.kafka.login_errors import shortened
 from sparkmirror.kafka.security import connection_options
 from sparkmirror.kafka.transport import ConnectionManager
 
@@ -116,6 +117,7 @@ class Cluster:
                     chosen = node
                 return await self.connections.send(request, chosen, request_timeout_ms=left_ms)
             except _PASSING as failure:
+                self._doubt_brokers(failure)
                 if time.monotonic() + 0.05 > deadline or cause_of(failure).lasting:
                     away = isinstance(failure, kafka_errors.NodeNotReadyError)  # which never says why
                     raise (self._not_reached(failure, timeout_ms) if away else self.link_error(failure)) from failure
@@ -123,6 +125,7 @@ class Cluster:
             except kafka_errors.RequestTimedOutError as failure:
                 if node is not None or time.monotonic() + 0.05 > deadline:
                     raise self.link_error(failure) from failure
+                self._doubt_brokers(failure)
                 patience_ms *= 2
             except kafka_errors.UnknownBrokerIdError as failure:
                 if looked or time.monotonic() + 0.05 > deadline:
@@ -169,6 +172,17 @@ class Cluster:
         """Asks for the brokers: one may have come back since the metadata was read."""
         answer = await self.exchange(MetadataRequest(topics=[], allow_auto_topic_creation=False), None, timeout_ms)
         self.connections.cluster.update_metadata(answer)
+
+    def _doubt_brokers(self, failure: Exception) -> None:
+        """Has the next exchange begin with the bootstrap servers again where none of the known brokers can be reached.
+
+        The addresses may be of brokers that are gone, or what a broker that is broken gave out. A broker alone that
+        waits for its next attempt (`NodeNotReadyError`) is no reason to ask again.
+        """
+        known, waiting = self.connections.cluster.brokers(), self.connections._backoff
+        away = not isinstance(failure, kafka_errors.NodeNotReadyError)
+        if away and self.connections.bootstrapped and all(broker.node_id in waiting for broker in known):
+            self.connections._bootstrap_future = None
 
     async def bootstrap(self, left_ms: int, timeout_ms: int | None = None) -> None:
         """Connects for the first time, and does nothing later.
@@ -251,7 +265,7 @@ class Cluster:
         return LinkError(
             cluster=self.alias,
             address=self.address,
-            reason=reason,
+            reason=shortened(reason),
             hint=cause.hint,
             setting=cause.setting,
             lasting=cause.lasting,

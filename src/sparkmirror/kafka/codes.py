@@ -23,6 +23,7 @@ class Advice(Enum):
     GIVE_UP = "the partition stops with a clear error"
 
 
+UNKNOWN_SERVER_ERROR = -1
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
 LEADER_NOT_AVAILABLE = 5

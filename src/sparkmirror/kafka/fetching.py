@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kafka.protocol.consumer import FetchRequest
 
@@ -25,6 +25,7 @@ from sparkmirror.model import TopicPartition
 
 INITIAL_EPOCH = 0
 LAST_VERSION_WITH_NAMES = 12
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +243,22 @@ class Part(NamedTuple):
     leader_epoch: int
     offset: int
     limit: int
+
+
+def parts_of(answer: Any, asked: Mapping[TopicPartition, T], names: Mapping[Any, str]) -> Iterator[tuple[T, Any]]:
+    """What an answer says of the partitions that were asked about; what it says of others is passed over.
+
+    Args:
+        answer: of a Fetch.
+        asked: what is known of each partition, given back with its part of the answer.
+        names: the topic of each id.
+    """
+    for topic in answer.responses:
+        name = topic.topic or names.get(topic.topic_id, "")
+        for part in topic.partitions:
+            known = asked.get(TopicPartition(name, part.partition_index))
+            if known is not None:
+                yield known, part
 
 
 def one_off_request(parts: Sequence[Part], *, isolation: Isolation, max_bytes: int, max_wait_ms: int) -> Any:

@@ -26,7 +26,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, Met
 
 from sparkmirror.errors import BrokerError, FencedError, LinkError
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.codes import UNAUTHORIZED, name_of
+from sparkmirror.kafka.codes import UNAUTHORIZED, UNKNOWN_SERVER_ERROR, name_of
 from sparkmirror.kafka.leaders import once_together, together
 from sparkmirror.kafka.ownership import Moment, this_moment
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, repeat
@@ -542,7 +542,7 @@ def _coordinators(
         for name, place in [(each.key, each) for each in answer.coordinators or ()] or [(piece[0], answer)]:
             if place.error_code:
                 missing.append(Answer(key=name, code=place.error_code))
-            else:
+            elif name in piece:
                 found[place.node_id].append(name)
     return dict(found), missing
 
@@ -655,20 +655,24 @@ def _parts(group: str, offsets: Offsets) -> Iterator[tuple[str, Offsets]]:
 def _one_each(answers: Iterable[tuple[tuple[str, Offsets], Any]]) -> Iterable[Answer[str, None]]:
     """What became of each group: the failure of a portion is that of all of it."""
     found: dict[str, Answer[str, None]] = {}
-    for (name, _), answer in answers:
+    for (name, offsets), answer in answers:
         failed = isinstance(answer, LinkError)
-        one = Answer(key=name, link=answer, final=answer.lasting) if failed else _read_committed(name, answer)
+        one = Answer(key=name, link=answer, final=answer.lasting) if failed else _read_committed(name, offsets, answer)
         if name not in found or found[name] == Answer(key=name):
             found[name] = one
     return found.values()
 
 
-def _read_committed(group: str, answer: Any) -> Answer[str, None]:
-    for topic in answer.topics:
-        for part in topic.partitions:
-            if part.error_code:
-                place = TopicPartition(topic.name, part.partition_index)
-                return Answer(key=group, code=part.error_code, message=str(place))
+def _read_committed(group: str, offsets: Offsets, answer: Any) -> Answer[str, None]:
+    codes = {
+        TopicPartition(topic.name, part.partition_index): part.error_code
+        for topic in answer.topics
+        for part in topic.partitions
+    }
+    for place in offsets:
+        code = codes.get(place, UNKNOWN_SERVER_ERROR)
+        if code:
+            return Answer(key=group, code=code, message=str(place))
     return Answer(key=group)
 
 

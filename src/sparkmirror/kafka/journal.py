@@ -9,7 +9,7 @@ the same value.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -114,13 +114,28 @@ class Journal:
         return [entry_of(record) for record in opened.records], opened.following, end
 
     async def read_all(self, timeout_ms: int = CALL_MS) -> tuple[dict[str, Entry], int]:
-        """Reads the whole topic: the newest record of each key (tombstones left out), and the end offset."""
+        """Reads the whole topic: the newest record of each key (tombstones left out), and the end offset.
+
+        Raises:
+            BatchError: a batch is damaged.
+            BrokerError: the topic cannot be read.
+            LinkError: no answer, or none with records where there are more, for as long as ``timeout_ms``.
+        """
         newest: dict[str, Entry] = {}
         offset, end = 0, 1
+        deadline = time.monotonic() + timeout_ms / 1000
         while offset < end:
+            before = offset
             entries, offset, end = await self.read(offset, timeout_ms=timeout_ms)
             for entry in entries:
                 newest[entry.key] = entry
+            if offset == before < end:
+                if time.monotonic() > deadline:
+                    reason = f"{self.topic} was not read on from offset {offset} within {timeout_ms / 1000:g} s"
+                    raise self.cluster.link_error(ConnectionError(reason))
+                await self.cluster.loop.sleep(self.cluster.backoff.after(1))
+            else:
+                deadline = time.monotonic() + timeout_ms / 1000
         return {key: entry for key, entry in newest.items() if entry.value is not None}, offset
 
     async def read_bytes(self, offset: int, timeout_ms: int = CALL_MS) -> tuple[list[StoredRecord], int]:
@@ -187,7 +202,9 @@ class Journal:
     async def _produce(self, payload: bytes, attempt_ms: int) -> int:
         request = _produce_request(self.topic, self._topic_id, self.partition, payload, attempt_ms)
         answer = await self.cluster.exchange(request, self._leader, attempt_ms)
-        part = answer.responses[0].partition_responses[0]
+        part = self._own(
+            (one.topic_id, one.name, part.index, part) for one in answer.responses for part in one.partition_responses
+        )
         if part.error_code != 0:
             raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=self.partition)
         return int(part.base_offset)
@@ -198,12 +215,25 @@ class Journal:
         answer = await self.cluster.exchange(request, self._leader, max_wait_ms + attempt_ms)
         if answer.error_code != 0:
             raise broker_error(answer.error_code, self.cluster.alias, topic=self.topic)
-        part = answer.responses[0].partitions[0]
+        part = self._own(
+            (one.topic_id, one.topic, part.partition_index, part) for one in answer.responses for part in one.partitions
+        )
         if part.error_code == OFFSET_OUT_OF_RANGE:
             return b"", max(part.log_start_offset, 0), max(part.high_watermark, 0)
         if part.error_code != 0:
             raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=self.partition)
         return part.records or b"", offset, part.high_watermark
+
+    def _own(self, parts: Iterable[tuple[Any, str | None, int, Any]]) -> Any:
+        """The part of an answer that is about this partition: topic id or name, number, part.
+
+        Raises:
+            LinkError: there is none.
+        """
+        for topic_id, name, number, part in parts:
+            if number == self.partition and (topic_id in (None, self._topic_id) and (name or self.topic) == self.topic):
+                return part
+        raise self.cluster.link_error(ConnectionError(f"broker {self._leader} answered without {self.topic}"))
 
 
 def _produce_request(topic: str, topic_id: Any, partition: int, payload: bytes, timeout_ms: int) -> Any:

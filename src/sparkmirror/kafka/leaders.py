@@ -70,8 +70,19 @@ async def ask_each_leader(
     return [
         told
         for node, answer in answers.items()
-        for told in (failed(answer, _partitions(by_node[node])) if isinstance(answer, LinkError) else _read(answer))
+        for told in _told(cluster, node, frozenset(_partitions(by_node[node])), answer)
     ]
+
+
+def _told(
+    cluster: Cluster, node: int, asked: frozenset[TopicPartition], answer: Any
+) -> Iterable[Answer[TopicPartition, int]]:
+    """What a leader said of each partition that it was asked about, and of no other."""
+    if isinstance(answer, LinkError):
+        return failed(answer, asked)
+    found = {one.key: one for one in _read(answer) if one.key in asked}
+    reason = f"broker {node} answered without them"
+    return (*found.values(), *failed(cluster.link_error(ConnectionError(reason)), sorted(asked - found.keys())))
 
 
 def _request(

@@ -13,6 +13,7 @@ from typing import Any
 from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.kafka.cluster import CALL_MS, Cluster
+from sparkmirror.kafka.codes import LEADER_NOT_AVAILABLE
 
 TOPICS_PER_REQUEST = 500
 NO_LEADER = -1
@@ -59,7 +60,8 @@ async def describe_topics(cluster: Cluster, topics: Iterable[str], timeout_ms: i
 async def _describe_some(cluster: Cluster, names: Sequence[str], timeout_ms: int) -> dict[str, TopicView]:
     answer = await cluster.exchange(metadata_request(names), timeout_ms=timeout_ms)
     cluster.connections.cluster.update_metadata(answer)
-    return views(answer)
+    found = views(answer)
+    return {name: found.get(name) or _untold(name) for name in names}
 
 
 def metadata_request(names: Sequence[str]) -> Any:
@@ -74,7 +76,12 @@ def metadata_request(names: Sequence[str]) -> Any:
 
 def views(answer: Any) -> dict[str, TopicView]:
     """What an answer says of each topic."""
-    return {topic.name: _view(topic) for topic in answer.topics}
+    return {topic.name: _view(topic) for topic in answer.topics if topic.name is not None}
+
+
+def _untold(name: str) -> TopicView:
+    """Of a topic that the answer leaves out."""
+    return TopicView(name=name, code=LEADER_NOT_AVAILABLE, topic_id=None, leaders={})
 
 
 def _view(topic: object) -> TopicView:

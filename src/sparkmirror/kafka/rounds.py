@@ -1,6 +1,7 @@
 """Bulk requests about many topics or partitions, repeated for those that are not answered yet until a deadline.
 
-Invariants: one item that fails never takes the others with it; an item is sent again only while its error is one that
+Invariants: one item that fails never takes the others with it; an item that no answer speaks of is a failure, and what
+answers say of anything else is passed over; an item is sent again only while its error is one that
 passes (`codes.advice`) and the deadline has not come; an unknown topic is asked for a few seconds only, since a new one
 takes that long to be known everywhere and a deleted one never comes back.
 """
@@ -14,7 +15,15 @@ from typing import Generic, TypeVar
 
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka.backoff import Backoff
-from sparkmirror.kafka.codes import UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, Advice, advice, name_of
+from sparkmirror.kafka.codes import (
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    Advice,
+    advice,
+    name_of,
+)
+from sparkmirror.kafka.login_errors import shortened
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -22,6 +31,7 @@ V = TypeVar("V")
 ADMIN_MS = 60_000
 UNKNOWN_MS = 3_000
 ATTEMPT_MIN_MS, ATTEMPT_MS = 1_000, 30_000
+_LEFT_OUT = "nothing: its answer leaves this out"
 
 
 class Deadline:
@@ -126,15 +136,21 @@ def repeat(
     found: dict[K, V] = {}
     failed: dict[K, BrokerError | LinkError] = {}
     pending = list(dict.fromkeys(items))
+    asked = frozenset(pending)
     while pending:
-        again: dict[K, None] = {}
+        again = dict.fromkeys(pending)  # also what no answer speaks of
         for answer in ask(pending, deadline):
+            if answer.key not in asked:
+                continue
+            again.pop(answer.key, None)
             if answer.link is None and answer.code == 0:
                 found[answer.key] = answer.value  # type: ignore[assignment]  # V may be None itself
                 continue
             failed[answer.key] = answer.link or explain(answer.key, answer.code, answer.message)
             if not answer.final and (answer.link is not None or _passes(answer.code, deadline, unknown_ms)):
                 again[answer.key] = None
+        for key in again:
+            failed.setdefault(key, explain(key, UNKNOWN_SERVER_ERROR, _LEFT_OUT))
         pending = list(again)
         if pending:
             deadline.pause()
@@ -152,7 +168,7 @@ def explained(
     code: int, cluster: str, *, topic: str, partition: int | None = None, remedy: str = "", message: str = ""
 ) -> BrokerError:
     """A broker's refusal with what to do about it and what the broker itself says."""
-    said = f"the broker says: {message}" if message else ""
+    said = f"the broker says: {shortened(message)}" if message else ""
     return BrokerError(
         code=code,
         name=name_of(code),

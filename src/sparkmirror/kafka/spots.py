@@ -27,7 +27,7 @@ from sparkmirror.kafka.admin import list_topics
 from sparkmirror.kafka.changes import remedy_of
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import LEADER_NOT_AVAILABLE, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION
-from sparkmirror.kafka.fetching import Part, one_off_request
+from sparkmirror.kafka.fetching import Part, one_off_request, parts_of
 from sparkmirror.kafka.leaders import Leader
 from sparkmirror.kafka.rounds import Answer, Deadline, Results, explained, repeat
 from sparkmirror.model import TopicPartition
@@ -233,10 +233,8 @@ async def _read_leader(cluster: Cluster, node: int, readings: Sequence[_Reading[
             return
         names = {reading.topic_id: reading.partition.topic for reading in pending}
         by_partition = {reading.partition: reading for reading in pending}
-        for topic in answer.responses:
-            for part in topic.partitions:
-                name = topic.topic or names[topic.topic_id]
-                by_partition[TopicPartition(name, part.partition_index)].read(part)
+        for reading, part in parts_of(answer, by_partition, names):
+            reading.read(part)
         if deadline.passed:
             _fail(readings, REQUEST_TIMED_OUT)
 

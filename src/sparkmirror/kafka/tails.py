@@ -30,7 +30,7 @@ from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka.admin import TopicDescription, list_topics
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import LEADER_NOT_AVAILABLE, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, broker_error
-from sparkmirror.kafka.fetching import Part, one_off_request
+from sparkmirror.kafka.fetching import Part, one_off_request, parts_of
 from sparkmirror.kafka.leaders import Leader, OffsetSpec, ask_leaders
 from sparkmirror.kafka.rounds import Answer, Deadline, Results, explained, repeat
 from sparkmirror.model import UNKNOWN, TopicPartition
@@ -331,7 +331,5 @@ def _take(answer: Any, readings: Sequence[_Reading]) -> None:
         return
     names = {reading.topic_id: reading.partition.topic for reading in readings}
     by_partition = {reading.partition: reading for reading in readings}
-    for topic in answer.responses:
-        name = topic.topic or names[topic.topic_id]
-        for part in topic.partitions:
-            by_partition[TopicPartition(name, part.partition_index)].take(part)
+    for reading, part in parts_of(answer, by_partition, names):
+        reading.take(part)

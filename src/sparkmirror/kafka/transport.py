@@ -21,7 +21,7 @@ import logging
 import ssl
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kafka.net.connection import KafkaConnection, SaslReauthenticator
@@ -29,17 +29,28 @@ from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.sasl import SaslAuthenticateRequest
 
 from kafka import errors as kafka_errors
+from sparkmirror.kafka import decoding
 from sparkmirror.kafka.causes import cause_of
+from sparkmirror.kafka.decoding import Frame
 from sparkmirror.kafka.kerberos import Opening
+from sparkmirror.kafka.login_errors import LoginRefusedError, shortened, without_secrets
 
 READ_SIZE = 1 << 20
+LOGIN_LIMIT = 1 << 20
+"""Bytes of an answer of a broker that has not been asked for anything but its versions and a login."""
+BODY_AT_ONCE = 16 << 20
+THROTTLE_MS = 60_000
+"""The longest pause that one answer may ask for. A broker whose quota is still exceeded then asks again."""
 PIECES_PER_CALL = 512
 """Below the least IOV_MAX of Linux and macOS, 1024."""
 
 
 BOOTSTRAP_TRY_MS, MOST_DOUBLINGS = 3_000, 5
+
+decoding.install()
 
 for _logger in ("kafka.net.connection", "kafka.protocol.parser"):
     # At DEBUG they show whatever is sent, passwords and tokens among it.
@@ -150,9 +161,18 @@ class TlsTransport(_Wide, KafkaSSLTransport):  # type: ignore[misc]  # kafka-pyt
 
 
 class Protocol(KafkaProtocol):  # type: ignore[misc]  # kafka-python carries no types
-    """Frames of one connection; answers are decoded where they lie."""
+    """Frames of one connection; answers are decoded where they lie.
+
+    Attributes:
+        limit: longer answers are not read.
+    """
 
     bytes_to_send: list[Any]
+
+    def __init__(self, *, limit: int, **config: Any) -> None:
+        super().__init__(**config)
+        self.limit = limit
+        self._incoming = _Incoming()
 
     def send_request(self, request: Any, correlation_id: int | None = None) -> int:
         """Queues a request; one that knows its pieces is not encoded as a whole."""
@@ -176,36 +196,85 @@ class Protocol(KafkaProtocol):  # type: ignore[misc]  # kafka-python carries no 
             return b"".join(queued)
         return Pieces(piece for one in queued for piece in (one if isinstance(one, Pieces) else (one,)))
 
-    def _process_response(self, read_buffer: Any) -> Any:
-        """Decodes an answer from a view of its buffer; kafka-python would copy the buffer twice first."""
-        return super()._process_response(_Frame(read_buffer))
+    def receive_bytes(self, data: Any) -> list[tuple[int, Any]]:
+        """Takes what came from the socket: the answers that are whole by now, each with its correlation id.
+
+        Raises:
+            KafkaProtocolError: it is no answer to the request that waits for one.
+        """
+        answers = []
+        view = memoryview(data)
+        while view:
+            view = view[self._incoming.take(view, self.limit) :]
+            if self._incoming.whole:
+                body, self._incoming = self._incoming.body, _Incoming()
+                answers.append(self._process_response(body))
+        return answers
+
+    def _process_response(self, read_buffer: Any) -> tuple[int, Any]:
+        """Decodes an answer from a view of its buffer, which kafka-python would copy twice, and log if it is bad."""
+        if not self.in_flight_requests:
+            raise kafka_errors.CorrelationIdError("the broker answers where nothing was asked")
+        header, frame = self.in_flight_requests.popleft(), Frame(read_buffer)
+        kind = header.get_response_class()
+        try:
+            came = kind.parse_header(frame).correlation_id
+            if came != header.correlation_id:
+                raise kafka_errors.CorrelationIdError("the broker answers another request than the one that waits")
+            return came, kind.decode(frame)
+        except kafka_errors.KafkaProtocolError:
+            raise
+        except Exception as failure:
+            reason = f"the broker's answer is no {kind.name} of version {header.request_api_version}"
+            raise kafka_errors.KafkaProtocolError(f"{reason}: {failure}") from failure
 
 
-class _Frame:
-    """What the decoder of kafka-python reads from: a buffer with a position, whose rest is a view."""
+class _Incoming:
+    """A frame on its way: four bytes with the length of the body, then the body.
 
-    __slots__ = ("_at", "_view")
+    The memory for a body grows with what has come of it. A length alone is believed up to `BODY_AT_ONCE`.
+    """
 
-    def __init__(self, buffer: bytearray) -> None:
-        self._view = memoryview(buffer)
-        self._at = 0
+    __slots__ = ("_filled", "_head", "_length", "body")
 
-    def read(self, count: int | None = None) -> memoryview | bytes:
-        """The next bytes; all that is left as a view."""
-        begin = self._at
-        if count is None:
-            self._at = len(self._view)
-            return self._view[begin:]
-        self._at = min(begin + count, len(self._view))
-        return bytes(self._view[begin : self._at])
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._length = -1
+        self._filled = 0
+        self.body = bytearray()
 
-    def seek(self, at: int) -> None:
-        """Goes to a position."""
-        self._at = at
+    @property
+    def whole(self) -> bool:
+        """Whether nothing of it is missing."""
+        return self._filled == self._length
 
-    def tell(self) -> int:
-        """The position."""
-        return self._at
+    def take(self, view: memoryview, limit: int) -> int:
+        """Takes what belongs to this frame; how many bytes that is.
+
+        Raises:
+            InvalidReceiveError: it is longer than ``limit``, or its length is none.
+        """
+        if self._length < 0:
+            part = view[: 4 - len(self._head)]
+            self._head += part
+            if len(self._head) == 4:
+                self._begin(int.from_bytes(self._head, signed=True), limit)
+            return len(part)
+        part = view[: self._length - self._filled]
+        end = self._filled + len(part)
+        if end > len(self.body):
+            self.body += bytes(max(end, min(self._length, 2 * len(self.body))) - len(self.body))
+        self.body[self._filled : end] = part
+        self._filled = end
+        return len(part)
+
+    def _begin(self, length: int, limit: int) -> None:
+        if not 0 <= length <= limit:
+            raise kafka_errors.InvalidReceiveError(
+                f"an answer of {length} bytes is announced; at most {limit} are read"
+            )
+        self._length = length
+        self.body = bytearray(min(length, BODY_AT_ONCE))
 
 
 class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries no types
@@ -220,22 +289,32 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
     parser: Any
     round_trip: float | None = None
     _opening: Opening | None = None
+    _shown: Sequence[bytes] = ()
     prepared = False
 
     def connection_made(self, transport: Any) -> None:
         """Called when the socket is there."""
         super().connection_made(transport)
-        self.parser = Protocol(
-            client_id=self.config["client_id"],
-            receive_message_max_bytes=self.config["receive_message_max_bytes"],
-            ident=self.parser._ident,
-        )
+        limit = min(LOGIN_LIMIT, self.config["receive_message_max_bytes"])
+        self.parser = Protocol(client_id=self.config["client_id"], ident=self.parser._ident, limit=limit)
+
+    def _init_complete(self) -> None:
+        if self.parser is not None:
+            self.parser.limit = self.config["receive_message_max_bytes"]
+        super()._init_complete()
 
     def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
+        if isinstance(request, SaslAuthenticateRequest):
+            self._shown = [*self._shown, bytes(request.auth_bytes)]
         sent = time.monotonic()
         answer = super()._send_request(request, future=future, timeout_at=timeout_at)
         answer.add_callback(lambda _: self._took(time.monotonic() - sent))
         return answer
+
+    def _maybe_throttle(self, response: Any) -> None:
+        if getattr(response, "throttle_time_ms", 0) > THROTTLE_MS:
+            response.throttle_time_ms = THROTTLE_MS
+        super()._maybe_throttle(response)
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
         """Logs in, with a token or a ticket that was got beside the loop where the mechanism wants one."""
@@ -249,8 +328,13 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
             self.config["sasl_kerberos_name"], self._opening = opening, None
         try:
             await super()._sasl_authenticate(timeout_at)
+        except kafka_errors.SaslAuthenticationFailedError as failure:
+            said = shortened(without_secrets(str(failure), self._shown, self.config["sasl_plain_password"]))
+            if isinstance(failure, LoginRefusedError):
+                raise LoginRefusedError(said, failure.remedy) from None
+            raise kafka_errors.SaslAuthenticationFailedError(said) from None
         finally:
-            self.config["sasl_kerberos_name"] = tickets
+            self.config["sasl_kerberos_name"], self._shown = tickets, []
 
     async def ready_to_log_in(self, timeout_at: float) -> None:
         """Returns when there is all that a login needs."""
@@ -348,14 +432,17 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
             self.last_failure = failure
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        sock = await create_connection(
-            self._net,
-            node.host,
-            node.port,
-            self.config["socket_options"],
-            proxy_url=self.config["proxy_url"],
-            timeout_at=timeout_at,
-        )
+        try:
+            sock = await create_connection(
+                self._net,
+                node.host,
+                node.port,
+                self.config["socket_options"],
+                proxy_url=self.config["proxy_url"],
+                timeout_at=timeout_at,
+            )
+        except (ValueError, OverflowError) as failure:  # a name or a port that is none
+            raise kafka_errors.KafkaConnectionError(f"the address of broker {node.node_id}: {failure}") from failure
         if self.ssl_enabled:
             tls = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
             transport: Any = TlsTransport(self._net, sock, host=node.host, **tls)

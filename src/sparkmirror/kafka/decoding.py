@@ -1,0 +1,110 @@
+"""Answers of brokers are decoded as Kafka's Java client decodes them: what does not fit its schema is refused.
+
+kafka-python makes a decoder of each message when it needs it first, and its decoders believe what they read. Here they
+are made with checks, since a broker that is broken, or none, may send anything:
+
+- a field without a value where the schema has none of the kind (`nullableVersions`) is refused, as Java does. Who
+  reads an answer need not ask for it;
+- what a length takes from behind the end of the frame is refused; kafka-python cuts texts and bytes short;
+- a variable-length number has five bytes at most, and tagged fields are read where they lie. kafka-python takes any
+  number of bytes, and copies the rest of the frame for each struct with tags: with both, the time that a frame takes
+  grows with the square of its length, and one of a few megabytes stops all connections of the process for minutes.
+
+Reference: ``kafka.protocol.schemas.fields`` of kafka-python 3; ``ByteUtils.readUnsignedVarint`` of Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.schemas.fields.array import ArrayField
+from kafka.protocol.schemas.fields.codecs.types import Bytes, String, UnsignedVarInt32
+from kafka.protocol.schemas.fields.simple import SimpleField
+from kafka.protocol.schemas.fields.struct import StructField
+from kafka.protocol.schemas.fields.struct_array import StructArrayField
+
+_MESSAGE = "obj"
+"""The variable of the whole message in a decoder that kafka-python makes."""
+
+
+class Frame:
+    """What the decoders of kafka-python read from: a buffer with a position, whose rest is a view."""
+
+    __slots__ = ("_at", "_view")
+
+    def __init__(self, buffer: bytearray | memoryview, at: int = 0) -> None:
+        self._view = memoryview(buffer)
+        self._at = at
+
+    def read(self, count: int | None = None) -> memoryview | bytes:
+        """The next bytes; all that is left as a view."""
+        begin = self._at
+        if count is None:
+            self._at = len(self._view)
+            return self._view[begin:]
+        self._at = min(begin + count, len(self._view))
+        return bytes(self._view[begin : self._at])
+
+    def seek(self, at: int) -> None:
+        """Goes to a position."""
+        self._at = at
+
+    def tell(self) -> int:
+        """The position."""
+        return self._at
+
+
+def install() -> None:
+    """Has kafka-python make its decoders with these checks. Those that it has made stay as they are."""
+    UnsignedVarInt32.emit_decode_from = _emit_varint
+    StructField._emit_tagged_decode = _emit_tags
+    StructField.emit_decode_from = _whole(StructField.emit_decode_from)
+    for kind in (SimpleField, ArrayField, StructArrayField):
+        kind.emit_decode_from = _present(kind.emit_decode_from)
+
+
+def _emit_varint(ctx: Any, var_name: str, indent: str) -> None:
+    byte, shift = ctx.next_var("b"), ctx.next_var("sh")
+    ctx.emit(indent, f"{var_name} = {shift} = 0")
+    ctx.emit(indent, "while True:")
+    ctx.emit(indent, f"    {byte} = data[pos]")
+    ctx.emit(indent, "    pos += 1")
+    ctx.emit(indent, f"    {var_name} |= ({byte} & 0x7f) << {shift}")
+    ctx.emit(indent, f"    if {byte} < 0x80: break")
+    ctx.emit(indent, f"    {shift} += 7")
+    ctx.emit(indent, f"    if {shift} > 28: raise ValueError('a number of more than five bytes')")
+
+
+def _emit_tags(field: Any, ctx: Any, var_name: str, indent: str, version: int) -> None:
+    tags = ctx.next_var("tf")
+    ctx.globs[tags], ctx.globs["_read_tags"] = field.tagged_fields(version), _read_tags
+    ctx.emit(indent, f"pos = _read_tags({tags}, {var_name}, data, pos, {version})")
+
+
+def _read_tags(fields: Any, item: Any, data: memoryview, at: int, version: int) -> int:
+    frame = Frame(data, at)
+    for name, value in fields.decode(frame, version=version).items():
+        if not name.startswith("_"):  # a later version's, which nobody here knows
+            item.tags = (item.tags or set()) | {name}
+            setattr(item, name, value)
+    return frame.tell()
+
+
+def _whole(emit: Any) -> Any:
+    def emit_checked(field: Any, ctx: Any, var_name: str, indent: str, **how: Any) -> None:
+        emit(field, ctx, var_name, indent, **how)
+        if var_name == _MESSAGE:
+            ctx.emit(indent, "if pos > len(data): raise ValueError('a length goes beyond the end of the answer')")
+
+    return emit_checked
+
+
+def _present(emit: Any) -> Any:
+    def emit_checked(field: Any, ctx: Any, var_name: str, indent: str, **how: Any) -> None:
+        emit(field, ctx, var_name, indent, **how)
+        kind = getattr(field, "_type", None)
+        holds = field.is_array() or kind is Bytes or isinstance(kind, String)
+        if holds and not field.nullable_for_version_q(how["version"]):
+            ctx.emit(indent, f"if {var_name} is None: raise ValueError('{field.name} has no value')")
+
+    return emit_checked

@@ -1,0 +1,143 @@
+"""Frames that are none, answers that do not fit their schema, and lengths of what never comes."""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+import tracemalloc
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from kafka import errors as kafka_errors
+from sparkmirror.kafka.transport import BODY_AT_ONCE, Protocol
+from tests.kafka.hostile_broker import GIB_2, Model, damage, framed
+
+LIMIT = 256 << 20
+
+
+def asking(request: Any, version: int, limit: int = LIMIT) -> tuple[Protocol, int]:
+    """A connection that waits for the answer to a request."""
+    protocol = Protocol(client_id="test", limit=limit)
+    request.API_VERSION = version
+    number = protocol.send_request(request)
+    protocol.send_bytes()
+    return protocol, number
+
+
+def groups_request(version: int = 5) -> tuple[Protocol, int]:
+    return asking(ListGroupsRequest(states_filter=[], types_filter=[]), version)
+
+
+def frame(number: int, body: bytes) -> bytes:
+    return struct.pack(">iiB", len(body) + 5, number, 0) + body
+
+
+def groups(body: bytes) -> Any:
+    protocol, number = groups_request()
+    return protocol.receive_bytes(frame(number, body))[0][1]
+
+
+GROUP = b"\x02g\x09consumer\x06Empty\x08classic\0"
+
+
+def test_an_answer_comes_as_it_was_sent_however_it_was_cut():
+    whole = b"\0\0\0\0" + b"\0\0" + b"\x02" + GROUP + b"\0"
+    assert [group.group_id for group in groups(whole).groups] == ["g"]
+    protocol, number = groups_request()
+    answers: list[Any] = []
+    for byte in frame(number, whole):
+        answers += protocol.receive_bytes(bytes([byte]))
+    assert [answer.groups[0].protocol_type for _, answer in answers] == ["consumer"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"\0\0\0\0\0\0\0\0", "groups has no value"),
+        (b"\0\0\0\0\0\0\x02" + GROUP.replace(b"\x02g", b"\0", 1) + b"\0", "group_id has no value"),
+        (b"\0\0\0\0\0\0\x02" + GROUP[:-8] + b"\x7fclassic", "beyond the end|requires a buffer"),
+        (b"\0\0\0\0\0\0\x02" + b"\x80" * 6 + GROUP + b"\0", "more than five bytes"),
+        (b"\0\0", "requires a buffer"),
+        (b"", "requires a buffer"),
+    ],
+    ids=["no array", "no text", "a text longer than the frame", "a number without end", "cut", "empty"],
+)
+def test_an_answer_that_does_not_fit_its_schema_is_refused(body: bytes, reason: str):
+    with pytest.raises(kafka_errors.KafkaProtocolError, match=f"no ListGroupsResponse of version 5: .*(?:{reason})"):
+        groups(body)
+
+
+def test_fields_of_later_versions_are_passed_over():
+    answer = groups(b"\0\0\0\0\0\0\x01" + b"\x02" + b"\x63\x03abc" + b"\x64\x00")
+    assert (answer.groups, answer.unknown_tags) == ([], None)
+
+
+@pytest.mark.parametrize("length", [GIB_2, LIMIT + 1, -1, -(1 << 31)])
+def test_a_length_that_no_answer_has_is_refused_at_once(length: int):
+    protocol, _ = groups_request()
+    with pytest.raises(kafka_errors.InvalidReceiveError, match=f"an answer of {length} bytes is announced"):
+        protocol.receive_bytes(struct.pack(">i", length))
+
+
+def test_what_is_announced_takes_memory_only_as_it_comes():
+    protocol, number = groups_request()
+    tracemalloc.start()
+    try:
+        protocol.receive_bytes(struct.pack(">ii", LIMIT, number) + b"x" * 1_000)
+        assert tracemalloc.get_traced_memory()[1] < 2 * BODY_AT_ONCE
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_answer_longer_than_what_is_reserved_for_it_comes_whole():
+    name = "n" * 200
+    count = BODY_AT_ONCE // len(name) + 1_000
+    one = ListGroupsResponse.ListedGroup(group_id=name, protocol_type=name, group_state="", group_type="")
+    protocol, number = groups_request()
+    answer = ListGroupsResponse(throttle_time_ms=0, error_code=0, groups=[one] * count, version=5)
+    whole = framed(number, answer)
+    came = [got for at in range(0, len(whole), 1 << 20) for got in protocol.receive_bytes(whole[at : at + (1 << 20)])]
+    assert len(came[0][1].groups) == count
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\0\0\0\0\0\0" + b"\xff" * (2 << 20),
+        b"\0\0\0\0\0\0" + b"\xff\xff\xff\x07" + b"\x01\x01\x01\x01\x01\x01\x00" * 150_000,
+    ],
+    ids=["a number without end", "structs with tagged fields"],
+)
+def test_no_answer_takes_time_with_the_square_of_its_length(body: bytes):
+    began = time.monotonic()
+    with pytest.raises(kafka_errors.KafkaProtocolError):
+        groups(body)
+    assert time.monotonic() - began < 10
+
+
+def test_an_answer_to_another_request_and_one_to_none_are_refused():
+    protocol, number = groups_request()
+    with pytest.raises(kafka_errors.CorrelationIdError, match="another request"):
+        protocol.receive_bytes(frame(number + 1, b"\0\0\0\0\0\0\x01\0"))
+    with pytest.raises(kafka_errors.CorrelationIdError, match="nothing was asked"):
+        protocol.receive_bytes(frame(number, b"\0\0\0\0\0\0\x01\0"))
+
+
+def test_damaged_answers_are_answers_or_refused():
+    model, chance, outcomes = Model(port=1), random.Random(1), {True: 0, False: 0}
+    for _ in range(4_000):
+        version = chance.randrange(MetadataResponse.max_version + 1)
+        request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")])
+        protocol, number = asking(request, version)
+        body = bytearray(framed(number, model.answer(MetadataRequest.API_KEY, request))[4:])
+        damage(chance, body)
+        try:
+            protocol.receive_bytes(struct.pack(">i", len(body)) + bytes(body))
+            outcomes[True] += 1
+        except kafka_errors.KafkaProtocolError:
+            outcomes[False] += 1
+    assert min(outcomes.values()) > 100

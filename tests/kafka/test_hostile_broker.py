@@ -1,0 +1,308 @@
+"""Whatever a broker says, a call ends in time with a result or with one of sparkmirror's own errors.
+
+`CASES` lies are told for each role of a client; SPARKMIRROR_HOSTILE_CASES sets another number. The seed of a case is
+its number.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import logging
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from sparkmirror.config import Isolation, SaslMechanism, Secret, Security, SecurityProtocol
+from sparkmirror.errors import LinkError, SparkmirrorError
+from sparkmirror.kafka import acls, admin, configs, epochs, fencing, groups, spots, tails
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.idempotent_journal import IdempotentJournal
+from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.ownership import Ownership
+from sparkmirror.kafka.reading import Span, read_records
+from sparkmirror.model import TopicPartition, Writer
+from tests.kafka.crashes import Crashes, crashes  # noqa: F401  # a fixture
+from tests.kafka.hostile_broker import (
+    API_VERSIONS,
+    METADATA,
+    RECORDS,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    HostileBroker,
+    Lies,
+    cluster_of,
+)
+
+CASES = int(os.environ.get("SPARKMIRROR_HOSTILE_CASES", "30"))
+CALL_MS = 400
+LATEST_S = 6.0
+"""More than a call may take: one answer is waited for `ATTEMPT_MIN_MS` at least, on a machine that is busy."""
+LONGEST = 5_000
+MOST_BYTES = 200 << 20
+PLACES = [TopicPartition("t", 0), TopicPartition("t", 1)]
+
+
+def write_idempotently(cluster: Cluster) -> None:
+    journal = IdempotentJournal(cluster, "t")
+
+    async def write() -> None:
+        await journal.own(Ownership("id"), CALL_MS)
+        await journal.append([("k", "v")] * 3, CALL_MS)
+
+    cluster.run(write)
+
+
+def take(*of_record: Any) -> Any:
+    return of_record
+
+
+ROLES: dict[str, Callable[[Cluster], Any]] = {
+    "topics": lambda c: admin.list_topics(c, ["t", "u"], CALL_MS),
+    "all topics": lambda c: admin.visible_topics(c, list(admin.list_topics(c, None, CALL_MS)), CALL_MS),
+    "absent topics": lambda c: admin.absent(c, PLACES, CALL_MS),
+    "leaders": lambda c: admin.wait_for_leaders(c, {"t": 2}, CALL_MS).complete(),
+    "creation": lambda c: admin.create_topics(c, [admin.NewTopic(name="t")], CALL_MS).complete(),
+    "identity": lambda c: admin.cluster_id(c, CALL_MS),
+    "offsets": lambda c: admin.list_offsets(c, PLACES, OffsetSpec.LATEST, Isolation.READ_COMMITTED, CALL_MS),
+    "producers": lambda c: admin.find_producers(c, PLACES, CALL_MS).complete(),
+    "epochs": lambda c: epochs.epoch_ends(c, dict.fromkeys(PLACES, 0), CALL_MS).complete(),
+    "properties": lambda c: configs.describe_configs(c, ["t"], CALL_MS).complete(),
+    "acls": lambda c: acls.describe_acls(c, list(acls.ResourceType)[:2], CALL_MS),
+    "group list": lambda c: groups.list_groups(c, CALL_MS),
+    "group offsets": lambda c: groups.fetch_offsets(c, ["g", "h"], CALL_MS).complete(),
+    "group members": lambda c: groups.describe_groups(c, ["g"], CALL_MS).complete(),
+    "group commits": lambda c: groups.commit_offsets(
+        c, {"g": {PLACES[0]: groups.Committed(5, "")}}, CALL_MS
+    ).complete(),
+    "fence": lambda c: fencing.fence(c, "id", Writer(producer_id=7, epoch=3), PLACES, CALL_MS).complete(),
+    "last batches": lambda c: tails.last_batches(c, PLACES, CALL_MS).complete(),
+    "spots": lambda c: spots.read_spots(c, [spots.Spot(PLACES[0], 2)], take, CALL_MS).complete(),
+    "records": lambda c: read_records(c, {PLACES[0]: Span(0, 6)}, take, CALL_MS).complete(),
+    "journal": lambda c: c.run(Journal(c, "t").read_all, CALL_MS),
+    "journal in bytes": lambda c: c.run(Journal(c, "t").read_bytes, 0, CALL_MS),
+    "append": lambda c: c.run(Journal(c, "t").append, [("k", "v"), ("l", None)], CALL_MS),
+    "idempotent append": write_idempotently,
+}
+
+
+@pytest.fixture
+def broker() -> Iterator[HostileBroker]:
+    made = HostileBroker()
+    made.model.fill("t")
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def short_throttles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkmirror.kafka.transport.THROTTLE_MS", 20)
+
+
+def peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def outcome(call: Callable[[], Any]) -> str:
+    """What came of a call; any error that is not of sparkmirror goes on."""
+    try:
+        call()
+    except SparkmirrorError as failure:
+        return f"{type(failure).__name__}: {failure}"
+    return "done"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_lie_does_more_than_fail_the_call(role: str, broker: HostileBroker, crashes: Crashes):  # noqa: F811  # the fixture
+    call, before = ROLES[role], peak_bytes()
+    cluster = cluster_of(broker)
+    try:
+        call(cluster)
+        for seed in range(CASES):
+            broker.lies = Lies(seed, first=seed % 3 if seed % 4 else 0, most=1 + 9 * (seed % 7 == 0))
+            began = time.monotonic()
+            try:
+                came = outcome(partial(call, cluster))
+            except Exception as failure:
+                raise AssertionError(f"seed {seed}, {broker.lies.told}") from failure
+            took = time.monotonic() - began
+            assert len(came) < LONGEST, (seed, broker.lies.told)
+            assert took < LATEST_S, (seed, broker.lies.told, took)
+            assert not crashes.seen, (seed, broker.lies.told, crashes.seen)
+        broker.lies = None
+        assert outcome(partial(call, cluster)) == "done", "and it works again when the broker does"
+    finally:
+        cluster.close()
+    assert peak_bytes() - before < MOST_BYTES
+
+
+PASSWORD = "canary-5ee7"
+SALT = base64.b64encode(b"salt").decode()
+
+
+def security_of(mechanism: SaslMechanism) -> Security:
+    return Security(
+        protocol=SecurityProtocol.SASL_PLAINTEXT, mechanism=mechanism, username="u", password=Secret(PASSWORD)
+    )
+
+
+class Scram:
+    """The broker's side of SCRAM, which knows the password."""
+
+    def __init__(self) -> None:
+        self._first = ""
+
+    def __call__(self, said: bytes) -> bytes:
+        text = said.decode()
+        if text.startswith("n,,"):
+            self._first = text.removeprefix("n,,")
+            self._parameters = f"r={self._first.partition('r=')[2]}broker,s={SALT},i=4096"
+            return self._parameters.encode()
+        exchange = f"{self._first},{self._parameters},{text.partition(',p=')[0]}"
+        key = hmac.digest(hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), b"salt", 4096), b"Server Key", "sha256")
+        return b"v=" + base64.b64encode(hmac.digest(key, exchange.encode(), "sha256"))
+
+
+LOGINS: dict[SaslMechanism, Callable[[], Callable[[bytes], bytes]]] = {
+    SaslMechanism.PLAIN: lambda: lambda _: b"",
+    SaslMechanism.SCRAM_SHA_256: Scram,
+}
+LOGIN_KEYS = frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE})
+
+
+@pytest.mark.parametrize("mechanism", LOGINS)
+def test_no_lie_in_a_login_does_more_than_fail_it(
+    mechanism: SaslMechanism,
+    broker: HostileBroker,
+    crashes: Crashes,  # noqa: F811  # the fixture
+    caplog: pytest.LogCaptureFixture,
+):
+    caplog.set_level(logging.DEBUG)
+    broker.model.mechanism = mechanism.value
+    for seed in range(CASES):
+        broker.model.log_in = LOGINS[mechanism]()
+        broker.lies = Lies(seed, LOGIN_KEYS, first=seed % 4, most=1 if seed % 3 else 50)
+        cluster = cluster_of(broker, security_of(mechanism))
+        try:
+            began = time.monotonic()
+            came = outcome(partial(admin.cluster_id, cluster, CALL_MS))
+        except Exception as failure:
+            raise AssertionError(f"seed {seed}, {broker.lies.told}") from failure
+        finally:
+            cluster.close()
+        assert time.monotonic() - began < LATEST_S, (seed, broker.lies.told)
+        assert not crashes.seen, (seed, broker.lies.told, crashes.seen)
+        assert PASSWORD not in came, (seed, broker.lies.told)
+    assert PASSWORD not in caplog.text
+    if mechanism is not SaslMechanism.PLAIN:
+        assert not any(PASSWORD.encode() in said for said in broker.heard)
+
+
+GAMES: dict[str, Callable[[bytes], bytes]] = {
+    "no iterations": lambda said: f"r={nonce(said)}x,s={SALT},i=0".encode(),
+    "2^31 iterations": lambda said: f"r={nonce(said)}x,s={SALT},i={1 << 31}".encode(),
+    "iterations without end": lambda said: f"r={nonce(said)}x,s={SALT},i={'9' * 10_000}".encode(),
+    "another nonce": lambda _: f"r=x,s={SALT},i=4096".encode(),
+    "no salt": lambda said: f"r={nonce(said)}x,s=,i=4096".encode(),
+    "a salt of a megabyte": lambda said: f"r={nonce(said)}x,s={'QUFB' * 250_000},i=4096".encode(),
+    "challenges without end": lambda _: b"r=",
+    "an error message with the password": lambda said: b"e=is it " + PASSWORD.encode() + b" or " + said,
+    "noise": lambda _: b"\xff\x00" * 50,
+    "success at once": lambda _: b"v=" + base64.b64encode(b"x" * 32),
+    "the password": lambda _: b"e=" + PASSWORD.encode(),
+    "an escape": lambda _: b"e=\x1b[31m\n" + b"x" * 100_000,
+}
+
+
+def nonce(said: bytes) -> str:
+    return said.decode().partition("r=")[2].partition(",")[0]
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_a_broker_that_does_not_know_the_password_gets_neither_a_login_nor_much_of_our_time(
+    game: str, broker: HostileBroker
+):
+    broker.model.mechanism, broker.model.log_in = SaslMechanism.SCRAM_SHA_256.value, GAMES[game]
+    cluster = cluster_of(broker, security_of(SaslMechanism.SCRAM_SHA_256))
+    try:
+        began = time.monotonic()
+        with pytest.raises(LinkError) as refused:
+            admin.cluster_id(cluster, 10_000)
+    finally:
+        cluster.close()
+    assert time.monotonic() - began < LATEST_S
+    assert refused.value.lasting, str(refused.value)
+    assert PASSWORD not in str(refused.value)
+    assert len(str(refused.value)) < LONGEST
+    assert METADATA not in broker.asked
+
+
+@pytest.mark.parametrize("lifetime_ms", [-(1 << 63), -1, 0, 1, 1_000, 1 << 40, (1 << 63) - 1])
+def test_a_session_may_last_as_long_as_the_broker_likes(lifetime_ms: int, broker: HostileBroker, crashes: Crashes):  # noqa: F811  # the fixture
+    broker.model.lifetime_ms = lifetime_ms
+    cluster = cluster_of(broker, security_of(SaslMechanism.PLAIN))
+    try:
+        for _ in range(3):
+            assert admin.cluster_id(cluster, 5_000) == "hostile"
+            time.sleep(0.4 if lifetime_ms == 1 else 0.01)
+    finally:
+        cluster.close()
+    assert len(broker.heard) < 10
+    assert not crashes.seen
+
+
+@pytest.mark.parametrize("host", ["h" * 300, "127.0.0.1", "nowhere.invalid"], ids=["no name", "deaf", "unknown"])
+def test_addresses_that_lead_nowhere_are_given_up_for_the_bootstrap_servers(host: str, broker: HostileBroker):
+    cluster = cluster_of(broker)
+    right = broker.model.port, broker.model.host
+    try:
+        broker.model.port, broker.model.host = 1, host
+        with pytest.raises(LinkError):
+            admin.list_offsets(cluster, PLACES, OffsetSpec.LATEST, timeout_ms=CALL_MS)
+        broker.model.port, broker.model.host = right
+        found = admin.list_offsets(cluster, PLACES, OffsetSpec.LATEST, timeout_ms=10_000)
+    finally:
+        cluster.close()
+    assert set(found.values()) == {RECORDS}
+
+
+def test_a_commit_counts_only_where_the_answer_has_each_partition(broker: HostileBroker):
+    cluster = cluster_of(broker)
+    offsets = {place: groups.Committed(5, "") for place in PLACES}
+    broker.model.mute = 1
+    try:
+        results = groups.commit_offsets(cluster, {"g": offsets}, CALL_MS)
+        broker.model.mute = 0
+        assert not groups.commit_offsets(cluster, {"g": offsets}, 10_000).failed
+    finally:
+        cluster.close()
+    assert "UNKNOWN_SERVER_ERROR for group g" in str(results.failed["g"])
+
+
+def test_a_log_whose_end_never_comes_is_not_waited_for(broker: HostileBroker):
+    cluster = cluster_of(broker)
+    broker.model.beyond = 1 << 40
+    try:
+        with pytest.raises(LinkError, match=f"t was not read on from offset {RECORDS} within 0.4 s"):
+            cluster.run(Journal(cluster, "t").read_all, CALL_MS)
+    finally:
+        cluster.close()
+
+
+def test_a_throttle_of_weeks_is_none(broker: HostileBroker):
+    cluster = cluster_of(broker)
+    try:
+        broker.lies = None
+        broker.model.throttle_ms = (1 << 31) - 1
+        assert admin.cluster_id(cluster, 10_000) == "hostile"
+        broker.model.throttle_ms = 0
+        assert admin.cluster_id(cluster, 10_000) == "hostile"
+    finally:
+        cluster.close()
