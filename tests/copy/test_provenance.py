@@ -48,14 +48,14 @@ def sent(arrived: Arrival) -> list[tuple[int, int, Codec, list[tuple[bytes | Non
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_each_record_leaves_with_its_way_and_the_codec_that_it_came_with(codec: Codec) -> None:
     arrived = answered(written(0, None, CAME, codec=codec), written(2, CAME, codec=codec))
-    assert arrived.openings == [(0, 0)]
+    assert [each[:2] for each in arrived.openings] == [(0, 0)]
     assert (arrived.end, arrived.next_sequence, arrived.obstacle) == (3, 3, None)
     assert sent(arrived) == [(0, 0, codec, [(b"0", b"b"), (b"1", b"a,b"), (b"2", b"a,b")])]
 
 
 def test_what_has_been_on_the_target_leaves_a_hole_in_the_map() -> None:
     arrived = answered(written(0, None, BACK, None), written(3, BACK, BACK), written(5, None), written(6, BACK))
-    assert arrived.openings == [(0, 0), (1, 2), (2, 5)]
+    assert [each[:2] for each in arrived.openings] == [(0, 0), (1, 2), (2, 5)]
     assert (arrived.end, arrived.next_sequence, arrived.dropped) == (7, 3, 2)
     values = [value for *_, some in sent(arrived) for value, _ in some]
     assert values == [b"0", b"2", b"5"]

@@ -160,7 +160,7 @@ def test_a_frequent_duty_goes_on_record_only_when_there_is_news(flow, started):
     assert started.store is not None
     started.store.follow()
     assert recorded(started)["quiet"].time_ms >= first.time_ms
-    assert started.store._next <= 3, "two schedules, one record each"
+    assert started.store._cursor.offset <= 3, "two schedules, one record each"
 
 
 @pytest.mark.kafka

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sparkmirror.batches import Codec
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.kafka.journal import BATCH_BYTES, Pair, entry_of, size_of, split
+from sparkmirror.kafka.journal import BATCH_BYTES, Cursor, Followed, Pair, entry_of, size_of, split
+from sparkmirror.kafka.ownership import Ownership
 from sparkmirror.kafka.store import Store, batches_by_partition
 from sparkmirror.kafka.stored_records import OPENED_BYTES
 from sparkmirror.model import TopicPartition, Writer
@@ -59,12 +60,29 @@ class Log:
 
     def __init__(self) -> None:
         self.batches: list[bytes] = []
+        self.elected = 0
+        self.epoch = 0
         self.store = Store(self, "t", 1_000)  # type: ignore[arg-type]  # of a cluster only this is needed
 
-    def run(self, read: Any, offset: int, *_: int) -> Any:
-        """What `Journal.read` gives."""
-        opened = read.__self__._open(b"".join(self.batches[offset:]), offset)
-        return [entry_of(one) for one in opened.records], opened.following, len(self.batches)
+    def run(self, read: Any, cursor: Cursor, *_: int) -> Followed:
+        """What `Journal.follow` gives."""
+        end, newer = len(self.batches), self.epoch > cursor.leader_epoch >= 0
+        if newer and self.elected < cursor.offset:
+            parted = Cursor(self.elected, cursor.leader_epoch)
+            return Followed(entries=(), cursor=cursor, end=end, parted=parted)
+        opened = read.__self__._open(b"".join(self.batches[cursor.offset :]), cursor.offset)
+        entries, following = [entry_of(one) for one in opened.records], Cursor(opened.following, self.epoch)
+        return Followed(
+            entries=entries,
+            cursor=following,
+            end=end,
+            elected=self.elected if self.epoch > max(cursor.leader_epoch, 0) else -1,
+        )
+
+    def lose(self, offset: int) -> None:
+        """The log ends there, and has another leader."""
+        del self.batches[offset:]
+        self.elected, self.epoch = offset, self.epoch + 1
 
     def put(self, key: str | bytes, value: str | bytes | None, codec: Codec = Codec.NONE) -> None:
         """Appends a record, in a batch of its own."""
@@ -79,6 +97,7 @@ class Log:
 
 
 HERE = TopicPartition("orders", 7)
+MINE = Ownership("sparkmirror.a->b.driver", 60.0)
 WRITER = Writer(producer_id=4, epoch=2)
 OLDER = Progress(partition=HERE, writer=Writer(producer_id=4, epoch=1), generation=1, position=5, next_sequence=5)
 NEWER = Progress(partition=HERE, writer=WRITER, generation=2, position=9, next_sequence=4)
@@ -181,3 +200,34 @@ def test_a_broken_end_of_a_run_stops_too():
     log.put(Stopped(generation=1, time_ms=1).key, "x")
     with pytest.raises(SparkmirrorError, match="stopped"):
         log.store.follow()
+
+
+@pytest.mark.parametrize("owner", [False, True])
+def test_a_log_that_has_lost_its_end_is_told_of_and_read_again_but_by_its_owner(owner: bool):
+    log = Log()
+    log.take(OLDER, NEWER, Stopped(generation=2, time_ms=1))
+    log.store.follow()
+    if owner:
+        log.store._ownership = MINE
+    log.lose(1)
+    log.take(Stopped(generation=9, time_ms=1))
+    log.store.follow()
+    assert log.store.torn == "cluster B, t-0 has lost the end of its log, offsets 1 to 2"
+    assert log.store.state.progress[HERE] == (NEWER if owner else OLDER), "the owner knows what was there"
+    assert log.store.state.stopped == Stopped(generation=9, time_ms=1)
+    assert log.store.elected_since(HERE)
+    log.take(NEWER)
+    log.store.follow()
+    assert log.store.state.progress[HERE] == NEWER
+    assert not log.store.elected_since(HERE)
+
+
+def test_another_leader_after_the_newest_progress_leaves_what_followed_it_in_doubt():
+    log = Log()
+    log.take(OLDER)
+    log.store.follow()
+    assert not log.store.elected_since(HERE), "the first leader says nothing"
+    log.lose(1)
+    log.take(Stopped(generation=2, time_ms=1))
+    log.store.follow()
+    assert (log.store.torn, log.store.elected_since(HERE)) == ("", True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.condensing import LARGEST, NEIGHBOURS, committed, condense, size_of
 from sparkmirror.offsets.group_records import ExactTarget, GroupSeen
 from sparkmirror.offsets.map import OffsetMap
@@ -49,15 +49,16 @@ class Copy:
         openings, begin = [], len(self.lies)
         if others or not begin:
             self.target += 3
-        there = self.target
+        there, before = self.target, self.lies[-1][1] if self.lies else NO_OFFSET
         for _ in range(self.chance.randint(1, 5)):
             self.source += self.chance.randint(1, shape[1])
-            openings.append(Opening(len(self.lies), self.source))
+            after = self.lies[-1][0] if self.lies else NO_OFFSET
+            openings.append(Opening(len(self.lies), self.source, after))
             for _ in range(self.chance.randint(1, shape[0])):
                 self.lies.append((self.source, self.target))
                 self.source, self.target = self.source + 1, self.target + 1
         segments = segments_of(PLACE, WRITER, openings, unguarded=False, anew=False)
-        targets = [targets_of(PLACE, WRITER, [Opening(begin, there)])] if others or not begin else []
+        targets = [targets_of(PLACE, WRITER, [Opening(begin, there, before)])] if others or not begin else []
         return [segments, *targets]
 
     def acknowledge(self, records: int) -> None:

@@ -16,7 +16,17 @@ from sparkmirror.offsets.segments import SEQUENCES, Segments
 from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.state import state_of
 from sparkmirror.offsets.tail import Tail, TailBatch
-from sparkmirror.offsets.takeover import Begin, Decision, Last, Observed, ReadFrom, Resume, Stuck, decide
+from sparkmirror.offsets.takeover import (
+    Begin,
+    Decision,
+    Last,
+    Observed,
+    ReadFrom,
+    Resume,
+    Stuck,
+    behind_the_record,
+    decide,
+)
 from tests.offsets.segments import Segment, end, records_of
 
 PLACE = TopicPartition("orders", 3)
@@ -291,9 +301,30 @@ def test_a_last_record_without_a_segment_stands_still_and_names_the_remedy(known
 
 
 def test_progress_and_segments_that_contradict_each_other_stand_still():
-    decision = taken_over(own(0, 0, 10), marker(10), known=progress(8, 109, 9))
+    decision = taken_over(own(0, 0, 10), marker(10), known=progress(8, 107, 8))
     assert isinstance(decision, Stuck)
     assert "contradict each other" in decision.error
+
+
+def test_progress_that_lies_further_on_than_segments_lead_tells_where_the_copy_goes_on():
+    """The internal topic has lost segments: three offsets before source offset 111 are holes, who knows where."""
+    decision = taken_over(own(0, 0, 10), marker(10), known=progress(8, 111, 8))
+    assert isinstance(decision, Resume)
+    assert (decision.position, decision.last, decision.event) == (113, Last(sequence=9, source=112, target=9), None)
+
+
+def test_a_last_record_that_is_not_the_one_of_the_map_has_all_copied_again_behind_the_record_on_record():
+    tail = Tail(start=0, high_watermark=10, batches=(own(0, 0, 10),), since=0)
+    found = Last(sequence=9, source=109, target=9)
+    for known, position in ((progress(3, 103, 3), 104), (None, 100)):
+        state = state_of([*records_of((segment(0, 100),)), *([known] if known else [])])
+        mapped = state.map_of(PLACE)
+        observed = Observed(partition=PLACE, progress=known, map=mapped, ids=(7,), tail=tail, start=50)
+        decision = behind_the_record(observed, found)
+        assert (decision.position, decision.last, decision.anew) == (position, None, True)
+        assert decision.event is not None
+        assert (decision.event.kind, decision.event.first) == (Kind.MAY_REPEAT, position)
+        assert [(one.sequence, one.target) for one in decision.targets] == ([(4, -1)] if known else [])
 
 
 def test_what_was_there_before_the_flow_began_anew_does_not_count():

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.offsets.holes import pack, thin
+from sparkmirror.offsets.holes import cut, pack, thin
 from sparkmirror.offsets.segments import SEQUENCES
 from sparkmirror.offsets.track import FAR, Block, Track
 
@@ -119,6 +119,33 @@ def test_where_points_were_left_out_nothing_is_told_too_far(pieces, first, less)
         assert told <= following
         assert told == following or not piece.exact
         assert piece.begin <= told
+    for count, offset in lies.items():
+        there = track.offset_of(count)
+        assert there is not None
+        assert there <= offset
+
+
+@given(_pieces, _firsts, st.integers(2, 6), st.data())
+def test_behind_the_last_point_of_a_thinned_block_that_was_cut_off_nothing_is_exact_or_too_far(
+    pieces, first, less, data
+):
+    (whole,), lies = blocks_of([(records, hole, False) for records, hole, _ in pieces], first)
+    if not whole.holes.packed:
+        return
+    thinned = thin(whole.holes, less)
+    left = cut(thinned, data.draw(st.integers(1, max(1, thinned.offsets)), label="cut"))
+    if left == thinned or not thinned.thinned:
+        return
+    track = Track()
+    track.take(Block(whole.sequence, whole.offset, left, torn=True))
+    at = {offset: count for count, offset in lies.items()}
+    following = max(lies) + 1
+    for offset in range(max(at), min(at) - 1, -1):
+        following = at.get(offset, following)
+        piece = track.piece_at(offset)
+        assert piece is not None
+        assert piece.count_at(offset) <= following
+        assert piece.count_at(offset) == following or not piece.exact
     for count, offset in lies.items():
         there = track.offset_of(count)
         assert there is not None

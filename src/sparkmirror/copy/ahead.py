@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.plan import PartitionPlan
+from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.pieces import STRIDE
 from sparkmirror.offsets.segments import SEQUENCES, Opening, Segments, SegmentsKey, segments_of
 
@@ -66,7 +67,7 @@ class SegmentsAhead:
         left of it, so that no segment is missing at any time.
         """
         batch.flagged = True
-        start = Opening(batch.sequence, batch.source)
+        start = Opening(batch.sequence, batch.source, batch.source - 1)  # where no other piece begins there
         kept: deque[Ahead] = deque()
         made: list[Ahead] = []
         opened = False
@@ -122,7 +123,7 @@ class SegmentsAhead:
         while self._waiting and _is_before(self._waiting[0].openings[-1], self._reached):
             self._waiting.popleft()
         if offset != expected or batch.sequence // STRIDE != end // STRIDE:
-            self.settled.append(Opening(batch.sequence, offset))
+            self.settled.append(Opening(batch.sequence, offset, NO_OFFSET if expected is None else expected - 1))
 
     def _record(self, ahead: Ahead) -> Segments:
         plan = self.plan

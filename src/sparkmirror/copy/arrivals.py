@@ -385,4 +385,5 @@ class _Making:
         made = self.arrival
         if source != made.continues_at or (self._old and not made.flagged):
             made.flagged = self._old
-            made.openings.append(Opening(sequence, source))
+            after = NO_OFFSET if made.continues_at == NO_OFFSET else made.continues_at - 1
+            made.openings.append(Opening(sequence, source, after))

@@ -50,6 +50,14 @@ class _Record(NamedTuple):
         return sum(len(each or b"") for each in self.content)
 
 
+class Copy(NamedTuple):
+    """Which record of the source is to lie where on the target."""
+
+    there: TopicPartition
+    source: int
+    target: int
+
+
 @dataclass(slots=True)
 class _Looking:
     """One partition: its copies, what is to be compared, and why that failed."""
@@ -62,6 +70,36 @@ class _Looking:
 
 
 Looking = Mapping[TopicPartition, _Looking]
+
+
+def are_copies(
+    flow: FlowConfig, source: Cluster, target: Cluster, places: Mapping[TopicPartition, Copy], timeout_ms: int
+) -> Results[TopicPartition, bool]:
+    """Whether records lie where they are to lie; also where the source has deleted them, so that nothing tells.
+
+    Args:
+        flow: the flow.
+        source: its source.
+        target: its target.
+        places: one record of each partition of the source.
+        timeout_ms: of each question.
+    """
+    oldest = admin.find_offsets(source, sorted(places), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+    left = {place: places[place] for place, first in oldest.found.items() if first <= places[place].source}
+    spans = {place: Span(one.source, one.source + 1) for place, one in left.items()}
+    originals = read_up_to(source, spans, _records, timeout_ms, 1, flow.isolation)
+    spans = {left[place].there: Span(left[place].target, left[place].target + 1) for place in originals.found}
+    copies = read_up_to(target, spans, _records, timeout_ms, 1, Isolation.READ_UNCOMMITTED)
+    failed = {**oldest.failed, **originals.failed}
+    found = dict.fromkeys(oldest.found.keys() - left.keys(), True)
+    for place, read in originals.found.items():
+        there = places[place].there
+        if there in copies.failed:
+            failed[place] = copies.failed[there]
+        else:
+            pairs = zip(copies.found[there].records, read.records, strict=False)
+            found[place] = any(copy.is_copy_of(original) for copy, original in pairs)
+    return Results(found=found, failed=failed)
 
 
 class CopiedRecords:

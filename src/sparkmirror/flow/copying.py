@@ -19,7 +19,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, lane_count, pack
 from sparkmirror.copy.receipt import Outcome
 from sparkmirror.errors import FencedError, SparkmirrorError
-from sparkmirror.events import ANEW, Kind, kind_of_stop, now_ms
+from sparkmirror.events import ANEW, Event, Kind, kind_of_stop, now_ms
 from sparkmirror.flow.desk import Desk
 from sparkmirror.flow.discovery import Discovery
 from sparkmirror.flow.lanes import Ended, Lanes
@@ -250,6 +250,12 @@ class Copying:
         """What others have written to the flow's own topics."""
         store, signs = self._opened.store, self._opened.signs
         self._telling.tell(FLOW, of_others(store.state, store.place, signs.foreign))
+        if store.torn:
+            text = (
+                f"{store.torn}; the flow goes on by what it has read; from its next start on source offsets of which "
+                "the offset map has lost entries are not called exact"
+            )
+            self._telling.tell(FLOW, [Event(kind=Kind.NOTE, text=text)])
 
     def _start_what_is_due(self, now: float) -> None:
         """Successors, retries, new topics, packing anew; for some of these the source has to answer."""

@@ -15,7 +15,9 @@ from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.reading import Span
 from sparkmirror.mm2.offset_syncs import OffsetSync
 from sparkmirror.mm2.tail import NOT_EQUAL, Match, Matched
-from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.model import NO_OFFSET, Reached, TopicPartition
+from sparkmirror.offsets.map import OffsetMap, Stretch
+from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.source_history import Begun
 
 TAIL = 5_000
@@ -66,6 +68,11 @@ class Copied:
         """Whether MirrorMaker 2 ever copied something."""
         return self.stored != NO_OFFSET or self.target_end > 0
 
+    def kept(self, reached: Reached) -> int:
+        """Up to which target offset the log has what it had when it went so far, as its leader epochs tell."""
+        later = [begin for epoch, begin in self.target_epochs if epoch > reached.leader_epoch >= 0]
+        return min([reached.end, self.target_end, *later])
+
     @property
     def strange(self) -> bool:
         """Whether the stored position is not one of this source log: it has been deleted and made anew, or cut."""
@@ -75,6 +82,44 @@ class Copied:
     def open(self) -> bool:
         """Whether the target may have more than the stored position says."""
         return self.begun and not self.strange and max(self.position, self.first) < self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """What the flow had copied of a partition before it was handed over, as far as that is still there.
+
+    Attributes:
+        end: its last record; None if there is none.
+        kept: up to which target offset the log has it; `NO_OFFSET` where nothing is lost, or nothing is known of it.
+        parted: the source offset from which on the flow's map holds no more, or `NO_OFFSET`.
+    """
+
+    end: Stretch | None = None
+    kept: int = NO_OFFSET
+    parted: int = NO_OFFSET
+
+
+def own(offsets: OffsetMap, progress: Progress | None, copied: Copied) -> Own:
+    """Holds the flow's map against the topics as they are now: MirrorMaker 2 had them meanwhile.
+
+    Args:
+        offsets: the flow's own map.
+        progress: its newest, of the same partition.
+        copied: as MirrorMaker 2 left it.
+    """
+    if progress is None:
+        return Own(end=offsets.end())
+    ids = (progress.topic_id, copied.source_id), (progress.target_id, copied.target_id)
+    if any("" not in pair and pair[0] != pair[1] for pair in ids):
+        return Own(kept=0, parted=0)
+    kept, end = copied.kept(progress.reached), offsets.end()
+    if progress.reached.end == NO_OFFSET or kept >= progress.reached.end:
+        return Own(end=end)
+    if end is None or end.target < kept:
+        return Own(end=end, kept=kept)
+    source = offsets.target_to_source(kept)
+    left = offsets.before_target(kept)
+    return Own(end=left.end(), kept=kept, parted=next(iter(offsets)).source if source is None else source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

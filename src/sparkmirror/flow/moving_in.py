@@ -25,7 +25,7 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.comparing import compare, isolation_of
 from sparkmirror.flow.identities import Identities
-from sparkmirror.flow.inheriting import Arrived, Copied
+from sparkmirror.flow.inheriting import Arrived, Copied, Own, own
 from sparkmirror.flow.left_out import LeftOut, epochs_of
 from sparkmirror.flow.mirror_maker import (
     ABORTED_MS,
@@ -47,7 +47,9 @@ from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.mm2.offset_syncs import OffsetSync
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited, Point, joined, points_of
+from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.records import FLOW, Happened, Progress, Record, SourceEpoch, closing
+from sparkmirror.offsets.segments import Parted
 from sparkmirror.offsets.state import JournalState
 
 log = logging.getLogger(__name__)
@@ -258,10 +260,13 @@ def put_on_record(
     records: list[Record] = [Happened(partition=FLOW, event=event), *_epochs_met(sides, opened, arrived)]
     for one in arrived:
         here = one.copied.here
-        inherited = _inherited(sides.flow, one, opened, syncs.get(here, ()))
+        held = _own(one, opened)
+        inherited = _inherited(sides.flow, one, opened, held, syncs.get(here, ()))
         progress, last = _progress(one, opened, inherited), state.last(here)
         records += () if last is None else closing(last)
         records += (progress, inherited)
+        if held.parted != NO_OFFSET:
+            records.append(Parted(partition=here, writer=progress.writer, source=held.parted))
         if one.event is not None:
             records.append(Happened(partition=here, event=one.event))
     opened.store.write(records)
@@ -308,13 +313,18 @@ def _progress(one: Arrived, opened: Opened, inherited: Inherited) -> Progress:
     )
 
 
-def _inherited(flow: FlowConfig, one: Arrived, opened: Opened, syncs: Sequence[OffsetSync]) -> Inherited:
+def _own(one: Arrived, opened: Opened) -> Own:
+    """What is left of what the flow had copied before it was handed over."""
+    place, state = one.copied.here, opened.store.state
+    progress = state.progress.get(place)
+    known = state.maps.get(place, PartitionMap())
+    return own(known.offsets(progress, opened.writers.ids), progress, one.copied)
+
+
+def _inherited(flow: FlowConfig, one: Arrived, opened: Opened, held: Own, syncs: Sequence[OffsetSync]) -> Inherited:
     """What is known of MirrorMaker 2's time; a flow that was handed over knows what it had copied before, too."""
     place, state = one.copied.here, opened.store.state
-    own = None
-    if place in state.maps:
-        own = state.maps[place].offsets(state.progress.get(place), opened.writers.ids).end()
-    since = 0 if own is None else own.source + 1
+    since = 0 if held.end is None else held.end.source + 1
     synced = points_of([(sync.upstream, sync.downstream) for sync in syncs], since, one.position)
     points = tuple(point for point in synced if point[1] < one.copied.target_end)
     if points != synced:
@@ -325,7 +335,7 @@ def _inherited(flow: FlowConfig, one: Arrived, opened: Opened, syncs: Sequence[O
             *(place, one.copied.target_end, synced[-1][1], *place, points[-1][0] + 1 if points else since),
             extra={"flow": str(flow.name)},
         )
-    known: list[Point] = [] if own is None else [(own.source, own.target)]
+    known: list[Point] = [] if held.end is None else [(held.end.source, held.end.target)]
     known += [one.last] if one.last is not None else []
     fresh = Inherited(
         partition=place,
@@ -340,6 +350,8 @@ def _inherited(flow: FlowConfig, one: Arrived, opened: Opened, syncs: Sequence[O
     before = state.inherited.get(place)
     if before is None or not before.is_of(fresh.source_id, fresh.target_id):
         return fresh
+    if NO_OFFSET < held.kept < before.end:
+        before = before.cut(held.kept, before.translate_back(held.kept))
     return fresh.after(before)
 
 

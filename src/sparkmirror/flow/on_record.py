@@ -162,13 +162,14 @@ def going_on(
             dead += state.maps[here].idle_orders(here, run.ids)
     if not begun and not dead and not any(start.anew or start.parted != NO_OFFSET for start in starts):
         return NOTHING_CHANGES
-    records: list[MapRecord | Progress | SourceEpoch] = [one for some in passed.values() for one in some]
+    records: list[Inherited | MapRecord | Progress | SourceEpoch] = [one for some in passed.values() for one in some]
     for start, plan in zip(starts, plans, strict=True):
         parted = _parts_at(state, run, start)
         if parted != NO_OFFSET:
             # An epoch that has sent nothing may begin twice, as after an order: what it had parted before holds.
             known = state.map_of(plan.source).parted_at(plan.writer)
             records.append(Parted(partition=plan.source, writer=plan.writer, source=min(parted, known)))
+        records += _inherited_parted(state, start, parted)
         if start.only_moved:
             records.append(Moved(partition=plan.source, writer=plan.writer))
         if start.anew:
@@ -207,6 +208,15 @@ def _parts_at(state: JournalState, run: Run, start: Start) -> int:
         return start.plan.position if start.instead_of == NO_OFFSET else min(start.instead_of, start.plan.position)
     forward = NO_OFFSET < start.instead_of < start.plan.position
     return start.instead_of if forward and not known.going_back(run.ids) else NO_OFFSET
+
+
+def _inherited_parted(state: JournalState, start: Start, parted: int) -> Iterator[Inherited]:
+    """What is left of MirrorMaker 2's copies where the source has other records now; an order alone takes nothing."""
+    inherited = state.inherited.get(start.plan.source)
+    begun = start.plan.position if start.anew and not start.only_moved else NO_OFFSET
+    known = [offset for offset in (parted, begun) if offset != NO_OFFSET]
+    if inherited is not None and known and min(known) < inherited.until:
+        yield inherited.parted(min(known))
 
 
 def _dead_epochs(state: JournalState, start: Start, plan: PartitionPlan) -> Iterator[str]:

@@ -5,7 +5,7 @@ Reference: design of the internal topic in ``offsets.records``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig, PolicyKind
@@ -29,7 +29,7 @@ from sparkmirror.model import Writer
 from sparkmirror.naming import WRITERS_TOPIC, control_topic, internal_topic
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY
 from sparkmirror.offsets.orders import HoldOrder
-from sparkmirror.offsets.records import FLOW, STOPPED_KEY, FlowRecord, Happened, Progress, Stopped
+from sparkmirror.offsets.records import FLOW, STOPPED_KEY, FlowRecord, Happened, Progress, Stopped, event_key
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.writers import runs_between
 
@@ -250,6 +250,8 @@ def _take(
         clean, exact_after = False, record.generation - 1
         record = replace(record, exact_after=exact_after)
         happened = [Happened(partition=FLOW, event=_lost_runs(internal_topic(config.name), store.state))]
+    lost_runs = bool(happened)
+    happened += _lost_segments(internal_topic(config.name), store.state, writers.ids)
     mark = [ELSEWHERE_KEY] if store.state.elsewhere is not None and not elsewhere else []
     store.write(
         [record, *happened, *store.state.endings()], tombstones=[STOPPED_KEY, *mark, *sorted(store.state.outdated)]
@@ -266,7 +268,7 @@ def _take(
         first=first,
         clean=clean,
         exact_after=exact_after,
-        lost_runs=bool(happened),
+        lost_runs=lost_runs,
         signs=signs,
         facts=Facts(memories_ms(target, timeout_ms)),
         tells_writers=bool(record.tells_since_ms),
@@ -301,6 +303,23 @@ def _lost_runs(topic: str, state: JournalState) -> Event:
         "and all partitions are taken over, from what the target has"
     )
     return Event(kind=Kind.NOTE, text=text)
+
+
+def _lost_segments(topic: str, state: JournalState, ids: Sequence[int]) -> Iterator[Happened]:
+    """Of each partition of which the topic has lost a part of the offset map; not once more of the same part."""
+    for partition, known in state.maps.items():
+        lost = known.lost(ids)
+        if not lost:
+            continue
+        first, last = min(piece.offset for piece in lost), max(piece.stop for piece in lost) - 1
+        text = (
+            f"{topic} has lost entries of the offset map: source offsets {first} to {last} lead to target offsets that "
+            "are not beyond the right ones, and are not called exact; groups that stand there read some records again"
+        )
+        event = Event(kind=Kind.NOTE, text=text, first=first, last=last)
+        told = state.events.get(event_key(partition, event.kind))
+        if told is None or told.event.text != text:
+            yield Happened(partition=partition, event=event)
 
 
 def _tell_while_held(record: FlowRecord, store: Store) -> None:

@@ -106,7 +106,7 @@ class Planning:
         self._once = once
         self._writers = list(opened.first)
         self._occupied = Occupied(config, TargetLogs(config, source, target, opened.source_id, opened.target_id))
-        takeover = Takeover(config, target, opened)
+        takeover = Takeover(config, target, opened, source)
         self.resuming = Resuming(config, opened, target, takeover)
 
     def plan(

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import group_of
+from sparkmirror.duties.copied_records import Copy, are_copies
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.events import Event
 from sparkmirror.flow.on_record import taken_over
@@ -33,7 +34,7 @@ from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, UNKNOWN, TopicPartition, Writer
 from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail
-from sparkmirror.offsets.takeover import Begin, Observed, ReadFrom, Resume, Stuck, decide
+from sparkmirror.offsets.takeover import Begin, Last, Observed, ReadFrom, Resume, Stuck, behind_the_record, decide
 from sparkmirror.offsets.writers import Unfenceable
 
 LEASE_SECONDS = 9.0
@@ -96,9 +97,11 @@ class Takeover:
         config: of the flow.
         target: where the copies are.
         opened: what its opening gave: the internal topic, and who hands out epochs.
+        source: where the records are; None where that cannot be asked.
     """
 
-    def __init__(self, config: FlowConfig, target: Cluster, opened: Opened) -> None:
+    def __init__(self, config: FlowConfig, target: Cluster, opened: Opened, source: Cluster | None = None) -> None:
+        self._source = source
         self._target = target
         self._opened = opened
         self._store = opened.store
@@ -129,13 +132,15 @@ class Takeover:
         inherited = self._inherited_epochs(taking, there, target_ids)
         resumed: dict[TopicPartition, Resumed] = {}
         found: dict[TopicPartition, Resume] = {}
+        observed: dict[TopicPartition, Observed] = {}
         while tails:
             further: dict[TopicPartition, int] = {}
             for here, tail in tails.items():
                 if here in taking.waiting:
                     continue
                 seen = self._observed(here, there[here], tail, taking, target_ids)
-                decision = decide(replace(seen, log=logs.get(here), inherited_log=inherited.get(here)))
+                observed[here] = replace(seen, log=logs.get(here), inherited_log=inherited.get(here))
+                decision = decide(observed[here])
                 if isinstance(decision, ReadFrom):
                     further[there[here]] = decision.offset
                 elif isinstance(decision, Stuck):
@@ -151,6 +156,7 @@ class Takeover:
                         reached=tail.reached,
                     )
             tails = self._read_further(further, taking, there)
+        self._hold_against_the_source(found, resumed, observed, there, taking)
         changed = changed_ids(target_ids, ids_of_topics(self._target, target_ids))
         for here in [here for here in resumed if there[here].topic in changed]:
             del resumed[here]
@@ -164,6 +170,33 @@ class Takeover:
         written = taken_over(self._store.state, self._opened.run, resumed, known)
         self._store.write_by_partition(written.records, written.tombstones)
         return Resumption(resumed=resumed, waiting=taking.waiting)
+
+    def _hold_against_the_source(
+        self,
+        found: dict[TopicPartition, Resume],
+        resumed: dict[TopicPartition, Resumed],
+        observed: Mapping[TopicPartition, Observed],
+        there: Mapping[TopicPartition, TopicPartition],
+        taking: _Taking,
+    ) -> None:
+        """Sees that the map leads to the records that the logs have last, where the internal topic may lack its end."""
+        doubtful: dict[TopicPartition, Last] = {}
+        for here, decision in found.items():
+            last, progress = decision.last, self._store.state.progress.get(here)
+            known = NO_OFFSET if progress is None else progress.source
+            if last is not None and last.source > known and self._store.elected_since(here):
+                doubtful[here] = last
+        if self._source is None or not doubtful:
+            return
+        places = {here: Copy(there[here], last.source, last.target) for here, last in doubtful.items()}
+        timeout_ms = patience_ms(self._config, len(places))
+        told = are_copies(self._config, self._source, self._target, places, timeout_ms)
+        for here, failure in told.failed.items():
+            del resumed[here]
+            taking.waiting[here] = Waiting(str(failure))
+        for here in [here for here, same in told.found.items() if not same]:
+            found[here] = decision = behind_the_record(observed[here], doubtful[here])
+            resumed[here] = replace(resumed[here], position=decision.position, event=decision.event, anew=True)
 
     def _fence(self, pairs: Pairs) -> _Taking:
         """Fences group by group, all at the same time; a group that cannot be fenced now waits."""

@@ -12,12 +12,13 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from sparkmirror import batches
 from sparkmirror.errors import BatchError, BrokerError, LinkError
 from sparkmirror.kafka.cluster import CALL_MS, Cluster
 from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, Advice, advice, broker_error
@@ -51,6 +52,32 @@ class Entry:
     offset: int
     key: str
     value: str | None
+
+
+class Cursor(NamedTuple):
+    """Where a reader stands: the offset to read on from, and the leader epoch of what lies before it; -1: not known."""
+
+    offset: int = 0
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """What a reader that goes on found.
+
+    Attributes:
+        entries: the records.
+        cursor: where to read on from.
+        end: the high watermark.
+        parted: where the log parts from what was read before, which it has lost from there on; None where it does not.
+        elected: the first offset of the newest leader epoch in what was read; -1 where that is the one before.
+    """
+
+    entries: Sequence[Entry]
+    cursor: Cursor
+    end: int
+    parted: Cursor | None = None
+    elected: int = -1
 
 
 class Journal:
@@ -109,9 +136,30 @@ class Journal:
             LinkError: no answer before the deadline.
         """
         deadline = time.monotonic() + timeout_ms / 1000
-        data, start, end = await self._until(deadline, partial(self._fetch_batches, offset, max_wait_ms))
+        data, start, end, _ = await self._until(deadline, partial(self._fetch_batches, Cursor(offset), max_wait_ms))
         opened = self._open(data, start)
         return [entry_of(record) for record in opened.records], opened.following, end
+
+    async def follow(self, cursor: Cursor, timeout_ms: int = CALL_MS) -> Followed:
+        """As `read`, and sees whether the log still has what lies before the cursor (KIP-320).
+
+        Raises:
+            BatchError: as `read`.
+            BrokerError: as `read`.
+            LinkError: as `read`.
+        """
+        deadline = time.monotonic() + timeout_ms / 1000
+        data, start, end, parted = await self._until(deadline, partial(self._fetch_batches, cursor, 0))
+        if parted is not None:
+            return Followed(entries=(), cursor=cursor, end=end, parted=parted)
+        opened, index = self._open(data, start), batches.index(data)
+        before = index.base_offset < opened.following
+        epochs = [cursor.leader_epoch, *index.leader_epoch[before].tolist()]
+        epoch, known = epochs[-1], epochs[0] if cursor.leader_epoch >= 0 else epochs[1 % len(epochs)]
+        begun = index.base_offset[before & (index.leader_epoch == epoch)]
+        elected = int(begun[0]) if epoch != known else -1
+        entries = [entry_of(record) for record in opened.records]
+        return Followed(entries=entries, cursor=Cursor(opened.following, epoch), end=end, elected=elected)
 
     async def read_all(self, timeout_ms: int = CALL_MS) -> tuple[dict[str, Entry], int]:
         """Reads the whole topic: the newest record of each key (tombstones left out), and the end offset.
@@ -153,7 +201,7 @@ class Journal:
         found: list[StoredRecord] = []
         end = offset + 1
         while offset < end:
-            data, start, end = await self._until(deadline, partial(self._fetch_batches, offset, 0))
+            data, start, end, _ = await self._until(deadline, partial(self._fetch_batches, Cursor(offset), 0))
             opened = self._open(data, start)
             found += opened.records
             if opened.following == offset:
@@ -209,9 +257,15 @@ class Journal:
             raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=self.partition)
         return int(part.base_offset)
 
-    async def _fetch_batches(self, offset: int, max_wait_ms: int, attempt_ms: int) -> tuple[bytes, int, int]:
-        """The batches from ``offset`` on, where the log begins if that is not in it, and the high watermark."""
-        request = _fetch_request(self.topic, self._topic_id, self.partition, offset, max_wait_ms)
+    async def _fetch_batches(
+        self, cursor: Cursor, max_wait_ms: int, attempt_ms: int
+    ) -> tuple[bytes, int, int, Cursor | None]:
+        """The batches from the cursor on, where they begin, the high watermark, and where the log parts from before.
+
+        They begin where the log does, if the cursor is not in it.
+        """
+        offset = cursor.offset
+        request = _fetch_request(self.topic, self._topic_id, self.partition, cursor, max_wait_ms)
         answer = await self.cluster.exchange(request, self._leader, max_wait_ms + attempt_ms)
         if answer.error_code != 0:
             raise broker_error(answer.error_code, self.cluster.alias, topic=self.topic)
@@ -219,10 +273,14 @@ class Journal:
             (one.topic_id, one.topic, part.partition_index, part) for one in answer.responses for part in one.partitions
         )
         if part.error_code == OFFSET_OUT_OF_RANGE:
-            return b"", max(part.log_start_offset, 0), max(part.high_watermark, 0)
+            start, end = max(part.log_start_offset, 0), max(part.high_watermark, 0)
+            return b"", start, end, Cursor(min(offset, end)) if cursor.leader_epoch >= 0 and start < offset else None
         if part.error_code != 0:
             raise broker_error(part.error_code, self.cluster.alias, topic=self.topic, partition=self.partition)
-        return part.records or b"", offset, part.high_watermark
+        parted = part.diverging_epoch
+        if parted is not None and parted.end_offset >= 0:
+            return b"", offset, part.high_watermark, Cursor(min(offset, parted.end_offset), parted.epoch)
+        return part.records or b"", offset, part.high_watermark, None
 
     def _own(self, parts: Iterable[tuple[Any, str | None, int, Any]]) -> Any:
         """The part of an answer that is about this partition: topic id or name, number, part.
@@ -248,9 +306,14 @@ def _produce_request(topic: str, topic_id: Any, partition: int, payload: bytes, 
     )
 
 
-def _fetch_request(topic: str, topic_id: Any, partition: int, offset: int, max_wait_ms: int) -> Any:
+def _fetch_request(topic: str, topic_id: Any, partition: int, cursor: Cursor, max_wait_ms: int) -> Any:
     wire = FetchRequest.FetchTopic.FetchPartition
-    part = wire(partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+    part = wire(
+        partition=partition,
+        fetch_offset=cursor.offset,
+        last_fetched_epoch=cursor.leader_epoch,
+        partition_max_bytes=FETCH_BYTES,
+    )
     topics = [FetchRequest.FetchTopic(topic=topic, topic_id=topic_id, partitions=[part])]
     return FetchRequest(
         max_wait_ms=max_wait_ms,

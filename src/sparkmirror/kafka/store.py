@@ -1,5 +1,8 @@
 """The flow's internal and control topics as the driver uses them: read whole at the start, followed while it runs.
 
+A topic may lose the end of its log. Whoever only reads it reads all of it again then; its owner, which has read what is
+gone, and knows it, goes on where the log parts from that.
+
 Invariants: an owner that is not sure to be it any more, since it stood still, asks before it writes; see `ownership`.
 Records of others never end the reading: they are passed over (``offsets.foreign``). One of our own that somebody has
 overwritten does, once all is read, for whoever has not read before what it said: positions may depend on it.
@@ -8,19 +11,23 @@ overwritten does, once all is read, for whoever has not read before what it said
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
-from sparkmirror.kafka.journal import BATCH_BYTES, Entry, Pair, size_of
+from sparkmirror.kafka.journal import BATCH_BYTES, Cursor, Entry, Followed, Pair, size_of
 from sparkmirror.kafka.ownership import Ownership
+from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.foreign import Broken, Flaw, told_of
-from sparkmirror.offsets.records import NotOursError, Record, is_renewed, parse, partition_of
+from sparkmirror.offsets.records import NotOursError, Progress, Record, is_renewed, parse, partition_of
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.writers import KEEP_ALIVE_SECONDS
+
+log = logging.getLogger(__name__)
 
 OWNED_KEY = json_text.write(["owned"])
 """Of a tombstone that brings the new epoch into the log, or shows that it still holds."""
@@ -44,6 +51,7 @@ class Store:
         state: what the topic says.
         place: the cluster, and the topic with its partition, for people.
         lost: why this one does not own the topic any more; "" while it does, or never did.
+        torn: what of it was gone when it was read last, though it had been read before; "" where nothing ever was.
         remembers: whether it goes on over records of our own that somebody overwrites from now on: it has read them.
     """
 
@@ -51,10 +59,13 @@ class Store:
         self._target = target
         self._journal = IdempotentJournal(target, topic)
         self._timeout_ms = timeout_ms
-        self._next = 0
+        self._cursor = Cursor()
+        self._elected = -1
+        self._noted: dict[TopicPartition, int] = {}
         self._ownership: Ownership | None = None
         self.place = f"cluster {target.alias}, {topic}-0"
         self.lost = ""
+        self.torn = ""
         self.remembers = False
         self.state = JournalState()
 
@@ -107,18 +118,40 @@ class Store:
             LinkError: the target does not answer.
             SparkmirrorError: one of our own records was overwritten with what cannot be read, or a batch is damaged.
         """
-        end = self._next + 1
-        while self._next < end:
-            entries, following, end = self._read()
+        end = self._cursor.offset + 1
+        while self._cursor.offset < end:
+            found = self._read()
+            if found.parted is not None:
+                self._fall_back(found.parted)
+                end = self._cursor.offset + 1
+                continue
+            end = found.end
             with _uncollected():
-                for entry in entries:
+                for entry in found.entries:
                     self._take(entry)
             self._pass_over_batches()
-            if following == self._next:
+            self._elected = max(self._elected, found.elected)
+            if found.cursor.offset == self._cursor.offset:
                 break
-            self._next = following
+            self._cursor = found.cursor
         if self.state.broken and not self.remembers:
             raise SparkmirrorError(told_of(self.place, self.state.broken))
+
+    def elected_since(self, partition: TopicPartition) -> bool:
+        """Whether the topic has had another leader since the newest progress of a partition.
+
+        It may have lost what came behind that and had never been read here.
+        """
+        return self._noted.get(partition, -1) < self._elected
+
+    def _fall_back(self, parted: Cursor) -> None:
+        self.torn = f"{self.place} has lost the end of its log, offsets {parted.offset} to {self._cursor.offset - 1}"
+        log.warning("%s", self.torn)
+        self._noted.clear()
+        if self._ownership is None:
+            self.state, self._cursor, self._elected = JournalState(), Cursor(), -1
+        else:
+            self._cursor, self._elected = parted, parted.offset
 
     def write(self, records: Sequence[Record], tombstones: Sequence[str] = ()) -> None:
         """Writes records, and tombstones for keys that are no longer needed.
@@ -151,9 +184,8 @@ class Store:
             self.lost = str(failure)
             raise
 
-    def _read(self) -> tuple[list[Entry], int, int]:
-        entries, following, end = self._target.run(self._journal.read, self._next, 0, self._timeout_ms)
-        return entries, following, end
+    def _read(self) -> Followed:
+        return self._target.run(self._journal.follow, self._cursor, self._timeout_ms)
 
     def _take(self, entry: Entry) -> None:
         state, key = self.state, entry.key
@@ -172,6 +204,8 @@ class Store:
         else:
             state.foreign.forget(key)
             state.broken.pop(key, None)
+            if isinstance(record, Progress):
+                self._noted[record.partition] = entry.offset
             if record is not None:
                 state.take(record)
 

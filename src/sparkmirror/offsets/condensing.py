@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
@@ -91,6 +91,8 @@ class _Half:
                 sequence=block.sequence,
                 target=block.offset,
                 holes=block.holes,
+                after=block.after,
+                torn=block.torn,
             )
         return Segments(
             partition=self.partition,
@@ -100,6 +102,7 @@ class _Half:
             holes=block.holes,
             unguarded=block.flagged,
             anew=self.pieces.anew,
+            after=block.after,
         )
 
     def done(self) -> list[Counted]:
@@ -165,7 +168,7 @@ def _joined(half: _Half, neighbours: int) -> Iterator[tuple[Block | None, list[i
     for group in _groups(done, neighbours):
         (_, first), *others = group
         holes = join([(at, block.offset, block.holes) for at, block in group])
-        yield Block(first.sequence, first.offset, holes, first.flagged), [block.sequence for _, block in others]
+        yield replace(first, holes=holes), [block.sequence for _, block in others]
     known = {block.sequence for _, block in half.line.blocks()}
     gone = [
         block.sequence
@@ -197,12 +200,14 @@ def _groups(done: Sequence[Counted], neighbours: int) -> Iterator[list[Counted]]
 def _crosses(one: Counted, following: Counted) -> bool:
     """Whether two are no line: the log was cut off between them, and no takeover has put that on record yet.
 
-    Or somebody else wrote one of them: what comes between the last point of one and the first of the next cannot be.
+    Or points between them are lost. Or somebody else wrote one of them: what comes between the last point of one and
+    the first of the next cannot be.
     """
     (count, block), (next_count, next_block) = one, following
     records, offsets = next_count - count, next_block.offset - block.offset
     last = records - block.holes.records, offsets - block.holes.offsets
-    return offsets < records or last[1] < last[0] or last[0] < 0 or next_block.last > FAR
+    lost = block.torn or next_block.after not in (NO_OFFSET, block.last + last[0] - 1)
+    return lost or offsets < records or last[1] < last[0] or last[0] < 0 or next_block.last > FAR
 
 
 def _alike(one: Counted, other: Counted) -> bool:
@@ -234,7 +239,7 @@ def _thinned(halves: Sequence[_Half], size: int, excess: int, least: int) -> Con
             holes = thin(block.holes, LESS)
             if len(holes.packed) < len(block.holes.packed):
                 quota -= len(block.holes.packed) - len(holes.packed)
-                records.append(half.record(Block(block.sequence, block.offset, holes, block.flagged)))
+                records.append(half.record(replace(block, holes=holes)))
     return Condensed(tuple(records))
 
 

@@ -117,6 +117,12 @@ class Inherited:
             epochs=tuple(epoch for epoch in self.epochs if epoch[1] < target),
         )
 
+    def parted(self, source: int) -> Inherited:
+        """What is left where the source's log has other records from that offset on; the target has lost nothing."""
+        spans = tuple((since, min(until, source)) for since, until in self.spans if since < source)
+        points = tuple(point for point in self.points if point[0] < source)
+        return replace(self, spans=spans or ((source, source),), points=points)
+
     def covers(self, offset: int) -> bool:
         """Whether MirrorMaker 2 copied what lies at a source offset."""
         return any(since <= offset < until for since, until in self.spans)

@@ -24,8 +24,18 @@ from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.passed_over import Turn, idle, passed_over, turns_of, unfinished
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.records import Progress, closing
-from sparkmirror.offsets.segments import MapKey, MapRecord, Moved, MovedKey, Parted, PartedKey, SegmentsKey, Targets
-from sparkmirror.offsets.track import FAR, Track
+from sparkmirror.offsets.segments import (
+    MapKey,
+    MapRecord,
+    Moved,
+    MovedKey,
+    Parted,
+    PartedKey,
+    Segments,
+    SegmentsKey,
+    Targets,
+)
+from sparkmirror.offsets.track import FAR, Piece, Track
 
 
 class Stretch(NamedTuple):
@@ -99,10 +109,35 @@ class PartitionMap:
         if progress.settled and progress.sequence != NO_OFFSET:
             self._ended[progress.writer] = progress
 
-    def ending(self, writer: Writer) -> tuple[Targets, ...]:
-        """What ends an epoch that is over, to be put on record in the place of its progress; empty where that is."""
+    def acknowledge(self, progress: Progress) -> None:
+        """Takes the last acknowledged record of an epoch: where the map does not lead there, segments are lost."""
+        writer = progress.writer.producer_id, progress.writer.epoch
+        self._pieces.setdefault(writer, Pieces()).acknowledge(progress.sequence, progress.source, progress.target)
+
+    def unrecorded(self, partition: TopicPartition, writer: Writer) -> tuple[Segments | Targets, ...]:
+        """What of an epoch only its progress tells, since the topic has lost the rest; empty where nothing is lost."""
+        pieces = self.pieces(writer)
+        return () if pieces is None else tuple(pieces.unrecorded(partition, writer))
+
+    def outdate(self, writer: Writer) -> None:
+        """The progress of an epoch is not the newest any more."""
+        pieces = self._pieces.get((writer.producer_id, writer.epoch))
+        if pieces is not None:
+            pieces.outdate()
+
+    def ending(self, partition: TopicPartition, writer: Writer) -> tuple[Segments | Targets, ...]:
+        """What is put on record in the place of the progress of an epoch that is over; empty where all of it is."""
         progress, pieces = self._ended.get(writer), self.pieces(writer)
-        return () if progress is None or pieces is None or pieces.ends else closing(progress)
+        end = () if progress is None or pieces is None or pieces.ends else closing(progress)
+        return (*self.unrecorded(partition, writer), *end)
+
+    def lost(self, ids: Sequence[int]) -> tuple[Piece, ...]:
+        """Where segments are lost, so that source offsets are not exact: in order of epochs, see `writers`."""
+        return tuple(
+            piece
+            for writer in self.writers(ids)
+            for piece in self._pieces[writer.producer_id, writer.epoch].sources.lost()
+        )
 
     def pieces(self, writer: Writer) -> Pieces | None:
         """What is on record of a writer epoch, or None if it has no segments."""

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sparkmirror.model import NO_OFFSET
-from sparkmirror.offsets.segments import Segments, Targets
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.segments import Opening, Segments, Targets, segments_of, targets_of
 from sparkmirror.offsets.track import FAR, Block, Point, Track
 
 STRIDE = 1 << 28
@@ -52,13 +52,37 @@ class Pieces:
         self._aligned = False
         if isinstance(record, Segments):
             self.anew = self.anew or record.anew
-            self.sources.take(Block(record.sequence, record.source, record.holes, record.unguarded))
+            self.sources.take(
+                Block(record.sequence, record.source, record.holes, flagged=record.unguarded, after=record.after)
+            )
         elif record.target == NO_OFFSET:
             self._targets.forget(record.sequence)
             self._ends = (*self._without(record.sequence), record.sequence)
         else:
             self._ends = self._without(record.sequence)
-            self._targets.take(Block(record.sequence, record.target, record.holes))
+            self._targets.take(
+                Block(record.sequence, record.target, record.holes, after=record.after, torn=record.torn)
+            )
+
+    def acknowledge(self, sequence: int, source: int, target: int) -> None:
+        """Takes where the record lies that was acknowledged last, as its progress has it."""
+        self._aligned = False
+        self.sources.acknowledge(Opening(sequence, source))
+        self._targets.acknowledge(Opening(sequence, target))
+
+    def outdate(self) -> None:
+        """The progress is not the newest any more: where its last record lay on the target may hold no more."""
+        self._aligned = False
+        self._targets.acknowledge(None)
+
+    def unrecorded(self, partition: TopicPartition, writer: Writer) -> Iterator[Segments | Targets]:
+        """What only the progress of the epoch tells: it is put on record before that goes."""
+        source, target = self.sources.told_by_last(), self.targets.told_by_last()
+        if source is not None:
+            opening = Opening(source.sequence, source.offset, source.after)
+            yield segments_of(partition, writer, [opening], unguarded=False, anew=self.anew)
+        if target is not None:
+            yield targets_of(partition, writer, [Opening(target.sequence, target.offset, target.after)])
 
     def forget_segments(self, sequence: int) -> None:
         """Takes the tombstone of `Segments`."""

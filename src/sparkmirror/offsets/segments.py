@@ -41,6 +41,8 @@ class Segments:
         holes: up to the first record of the last piece.
         unguarded: batches in them may be too old for the broker's memory of the producer, see ``copy.retries``.
         anew: the epoch began where the source, or the target topic, is another one than older epochs knew.
+        after: the source offset of the record before the first one, in this epoch; `NO_OFFSET` where it is not known.
+            Where the map leads to another one, this topic has lost segments that lay between.
     """
 
     partition: TopicPartition
@@ -50,6 +52,7 @@ class Segments:
     holes: Holes = NO_HOLES
     unguarded: bool = False
     anew: bool = False
+    after: int = NO_OFFSET
 
     @property
     def key(self) -> str:
@@ -59,7 +62,8 @@ class Segments:
     def value(self) -> str:
         """The record's value."""
         flags = {name: True for name in ("unguarded", "anew") if getattr(self, name)}
-        return json_text.write({"v": VERSION, "source": self.source} | _holes_as_json(self.holes) | flags)
+        told = flags | _after_as_json(self.after)
+        return json_text.write({"v": VERSION, "source": self.source} | _holes_as_json(self.holes) | told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,8 @@ class Targets:
         partition, writer, sequence: as for `Segments`.
         target: offset of the first record, or `NO_OFFSET`: nothing of the epoch arrived from here on.
         holes: up to the first record of the last piece: what others wrote in between.
+        after: as for `Segments`, a target offset.
+        torn: points behind the last one were left out, and then cut off with the log: what lies there is not exact.
     """
 
     partition: TopicPartition
@@ -77,6 +83,8 @@ class Targets:
     sequence: int
     target: int
     holes: Holes = NO_HOLES
+    after: int = NO_OFFSET
+    torn: bool = False
 
     @property
     def key(self) -> str:
@@ -86,7 +94,8 @@ class Targets:
     def value(self) -> str:
         """The record's value."""
         target = None if self.target == NO_OFFSET else self.target
-        return json_text.write({"v": VERSION, "target": target} | _holes_as_json(self.holes))
+        told = _after_as_json(self.after) | ({"torn": True} if self.torn else {})
+        return json_text.write({"v": VERSION, "target": target} | _holes_as_json(self.holes) | told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,10 +145,16 @@ class Moved:
 
 
 class Opening(NamedTuple):
-    """Where a piece begins: the sequence number of its first record, and that record's source or target offset."""
+    """Where a piece begins: the sequence number of its first record, and that record's source or target offset.
+
+    Attributes:
+        sequence, offset: of its first record.
+        after: the offset of the record before that one in the same epoch; `NO_OFFSET` where it is not known.
+    """
 
     sequence: int
     offset: int
+    after: int = NO_OFFSET
 
 
 def segments_of(
@@ -155,6 +170,7 @@ def segments_of(
         holes=_packed(openings),
         unguarded=unguarded,
         anew=anew,
+        after=first.after,
     )
 
 
@@ -162,7 +178,12 @@ def targets_of(partition: TopicPartition, writer: Writer, openings: Sequence[Ope
     """One record of pieces in order, of which there is at least one."""
     first = openings[0]
     return Targets(
-        partition=partition, writer=writer, sequence=first.sequence, target=first.offset, holes=_packed(openings)
+        partition=partition,
+        writer=writer,
+        sequence=first.sequence,
+        target=first.offset,
+        holes=_packed(openings),
+        after=first.after,
     )
 
 
@@ -171,6 +192,10 @@ def _packed(openings: Sequence[Opening]) -> Holes:
         return NO_HOLES
     first = openings[0].sequence
     return pack([(each.sequence - first) % SEQUENCES for each in openings], [each.offset for each in openings])
+
+
+def _after_as_json(after: int) -> dict[str, Any]:
+    return {} if after == NO_OFFSET else {"after": after}
 
 
 def _holes_as_json(holes: Holes) -> dict[str, Any]:
@@ -251,6 +276,7 @@ def _segments(name: list[Any], data: dict[str, Any]) -> Segments:
         holes=_holes(data),
         unguarded=flag(data.get("unguarded", False)),
         anew=flag(data.get("anew", False)),
+        after=integer(data.get("after", NO_OFFSET)),
     )
 
 
@@ -262,6 +288,8 @@ def _targets(name: list[Any], data: dict[str, Any]) -> Targets:
         sequence=sequence,
         target=NO_OFFSET if data["target"] is None else integer(data["target"]),
         holes=_holes(data),
+        after=integer(data.get("after", NO_OFFSET)),
+        torn=flag(data.get("torn", False)),
     )
 
 

@@ -158,13 +158,13 @@ class JournalState:
         before = 0 if self.flow is None else self.flow.exact_after
         return [place for place, one in self.progress.items() if one.generation <= before]
 
-    def endings(self) -> list[Targets]:
-        """The ends of epochs that only outdated progress tells."""
+    def endings(self) -> list[Segments | Targets]:
+        """The ends of epochs that only outdated progress tells, and what of the offset map only progress tells."""
+        ended = [part for key in sorted(self.outdated) if isinstance(part := part_of(key), ProgressKey)]
+        newest = [last for place in self.progress if (last := self.last(place)) is not None]
         return [
-            end
-            for key in sorted(self.outdated)
-            if isinstance(part := part_of(key), ProgressKey)
-            for end in self.map_of(part.partition).ending(part.writer)
+            *(end for part in ended for end in self.map_of(part.partition).ending(part.partition, part.writer)),
+            *(one for last in newest for one in self.map_of(last.partition).unrecorded(last.partition, last.writer)),
         ]
 
     def take(self, record: Record | Later) -> None:
@@ -270,6 +270,8 @@ class JournalState:
             self.inherited.pop(partition, None)
 
     def _take_progress(self, record: Progress) -> None:
+        if record.sequence != NO_OFFSET:
+            self.map_of(record.partition).acknowledge(record)
         known = self.progress.get(record.partition)
         if known is None or (known.writer == record.writer and record.partition not in self.acknowledged):
             self.progress[record.partition] = record
@@ -286,6 +288,8 @@ class JournalState:
                 rest.remove(last)
         self.progress[record.partition] = newest
         self.outdated.update(progress.key for progress in rest)
+        for outdated in rest:
+            self.map_of(outdated.partition).outdate(outdated.writer)
         for progress in (*rest, self.acknowledged.get(record.partition)):
             if progress is not None:
                 self.map_of(progress.partition).end(progress)

@@ -194,6 +194,24 @@ def decide(observed: Observed) -> Decision:
     return replace(decision, targets=tuple(written.values()), void=tuple(key for key in gone if key not in written))
 
 
+def behind_the_record(observed: Observed, found: Last) -> Resume:
+    """Where to go on if ``found``, as the map has it, is another record: the map has lost its newest segments.
+
+    All behind the last record whose place is on record is copied again.
+    """
+    progress, newest = observed.progress, observed.map.writers(observed.ids)[-1]
+    position, sound = _opening(observed, newest), None
+    if progress is not None and progress.writer == newest and progress.sequence != NO_OFFSET:
+        position = progress.position
+        sound = Copied(writer=newest, sequence=progress.sequence, source=progress.source, target=progress.target)
+    text = (
+        "the flow's internal topic has lost the newest entries of the offset map: by what is left of it the record at "
+        f"target offset {found.target} would be that at source offset {found.source}, and is another one; everything "
+        f"from source offset {position} on is copied again, and what the target has of it will be there twice"
+    )
+    return _copied_again(observed, position, Event(kind=Kind.MAY_REPEAT, text=text, first=position), sound)
+
+
 def _with_inherited(observed: Observed, decision: Decision) -> Decision:
     """The same, but what the log has lost of MirrorMaker 2's copies is copied again, as far back as its syncs tell."""
     inherited = observed.inherited
@@ -417,6 +435,8 @@ def _lost_places(observed: Observed, target: int, gone: frozenset[str]) -> tuple
                     sequence=block.sequence,
                     target=block.offset,
                     holes=left,
+                    after=block.after,
+                    torn=block.torn or block.holes.thinned,
                 )
                 changed.append(one)
     return tuple(changed), tuple(void)

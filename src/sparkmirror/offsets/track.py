@@ -8,6 +8,8 @@ Invariants:
     * Offsets grow with the count, by at least as much; neighbouring blocks begin less than 2**31 records apart.
     * Of two blocks with one sequence the one that was taken last counts, as with keys of a compacted topic.
     * Blocks that overlap say the same where they do: one that lies wholly in another adds nothing but its flags.
+    * Where the line does not lead to the record that a block says it comes after, points between are lost: what lies
+      there is not exact. Nor is it where the record that was acknowledged last lies further on than the line leads.
     * A block costs its packed bytes and a fixed part, and is decoded when an offset in it is looked up.
     * Blocks are put in order when something is looked up first; taking one behind the last one leaves that order.
 """
@@ -17,12 +19,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.holes import NO_HOLES, Holes, unpack
-from sparkmirror.offsets.segments import SEQUENCES
+from sparkmirror.offsets.segments import SEQUENCES, Opening
 
 FAR = 1 << 62
 """Beyond every count and offset."""
@@ -58,7 +62,7 @@ class Piece(NamedTuple):
         """The count of the record at an offset, or of the next one; where it is not exact, one that is not beyond."""
         if self.exact:
             return min(self.begin + offset - self.offset, self.end)
-        return max(self.begin, self.end - (self.stop - offset))
+        return self.begin if self.end == FAR else max(self.begin, self.end - (self.stop - offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +73,16 @@ class Block:
         sequence, offset: of its first record.
         holes: between that and the first record of its last piece.
         flagged: whether batches from its first record on may be unguarded, until the next block.
+        after: the offset of the record before its first one; `NO_OFFSET` where it is not known.
+        torn: whether points behind its last one were left out, up to the next block.
     """
 
     sequence: int
     offset: int
     holes: Holes = NO_HOLES
     flagged: bool = False
+    after: int = NO_OFFSET
+    torn: bool = False
 
     @property
     def last(self) -> int:
@@ -83,11 +91,16 @@ class Block:
 
 
 class _Line:
-    """The blocks that say something, in order, each with the count of its first record."""
+    """The blocks that say something, in order, each with the count of its first record.
 
-    __slots__ = ("counts", "flags", "offsets", "order")
+    Attributes:
+        lost: whether the last block is none that was taken, but the record that was acknowledged last.
+    """
 
-    def __init__(self, blocks: Iterable[Block]) -> None:
+    __slots__ = ("counts", "flags", "lost", "offsets", "order")
+
+    def __init__(self, blocks: Iterable[Block], last: Opening | None) -> None:
+        self.lost = False
         self.order: list[Block] = []
         self.counts: list[int] = []
         self.offsets: list[int] = []
@@ -97,6 +110,17 @@ class _Line:
                 self.flags[-1] = self.flags[-1] or block.flagged  # it lies wholly in the one before
             else:
                 self.append(block)
+        if last is not None and self.falls_short_of(last):
+            self.append(Block(last.sequence, last.offset, after=last.offset - 1))
+            self.lost = True
+
+    def falls_short_of(self, last: Opening) -> bool:
+        """Whether the line leads to an offset before that of a record which lies behind its last point."""
+        if not self.order:
+            return False
+        block = self.order[-1]
+        records = (last.sequence - block.sequence) % SEQUENCES - block.holes.records
+        return 0 < records < SEQUENCES // 2 and not block.torn and block.last + records < last.offset
 
     def append(self, block: Block) -> None:
         count = block.sequence
@@ -115,10 +139,11 @@ class Track:
         size: bytes of their packed holes.
     """
 
-    __slots__ = ("_blocks", "_known_line", "size")
+    __slots__ = ("_blocks", "_known_line", "_last", "size")
 
     def __init__(self) -> None:
         self._blocks: dict[int, Block] = {}
+        self._last: Opening | None = None
         self._known_line: _Line | None = None
         self.size = 0
 
@@ -131,10 +156,30 @@ class Track:
         self._blocks[block.sequence] = block
         self.size += len(block.holes.packed) - (0 if known is None else len(known.holes.packed))
         line = self._known_line
-        if line is not None and known is None and (not line.order or block.offset > line.order[-1].last):
+        behind = line is not None and (not line.order or block.offset > line.order[-1].last)
+        if line is not None and known is None and behind and not line.lost:
             line.append(block)
         else:
             self._known_line = None
+
+    def acknowledge(self, last: Opening | None) -> None:
+        """Takes the place of the record that was acknowledged last, by what is on record beside the blocks."""
+        self._last, line = last, self._known_line
+        if line is not None and (line.lost or (last is not None and line.falls_short_of(last))):
+            self._known_line = None
+
+    def lost(self) -> Iterator[Piece]:
+        """The pieces in which points are lost, in order."""
+        line = self._line
+        for at, (block, following) in enumerate(pairwise(line.order)):
+            if following.after != NO_OFFSET and not block.torn:
+                piece = self._last_piece(at)
+                if not piece.exact:
+                    yield piece
+
+    def told_by_last(self) -> Block | None:
+        """The block that is on record only as the record that was acknowledged last; None where nothing is lost."""
+        return self._line.order[-1] if self._line.lost else None
 
     def forget(self, sequence: int) -> None:
         """Removes the block with that sequence."""
@@ -237,8 +282,10 @@ class Track:
         block = line.order[at]
         begin, offset = line.counts[at] + block.holes.records, block.last
         if at + 1 == len(line.order):
-            return Piece(begin, offset, FAR, FAR, exact=True)
-        return Piece(begin, offset, line.counts[at + 1], line.offsets[at + 1], exact=True)
+            return Piece(begin, offset, FAR, FAR, exact=not block.torn)
+        end, after = line.counts[at + 1], line.order[at + 1].after
+        leads_there = after in (NO_OFFSET, offset + end - 1 - begin)
+        return Piece(begin, offset, end, line.offsets[at + 1], exact=leads_there and not block.torn)
 
     def _piece(self, at: int, row: int, turn: int) -> Piece:
         line = self._line
@@ -254,5 +301,5 @@ class Track:
     @property
     def _line(self) -> _Line:
         if self._known_line is None:
-            self._known_line = _Line(self._blocks.values())
+            self._known_line = _Line(self._blocks.values(), self._last)
         return self._known_line
