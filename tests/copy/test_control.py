@@ -56,7 +56,7 @@ _handed = st.builds(
     writer=st.builds(Writer, producer_id=_longs, epoch=st.integers(0, 32_767)),
     opened=st.booleans(),
     last=st.tuples(_longs, _longs, _longs),
-    copied=st.builds(Copied, _longs, _longs, _longs),
+    copied=st.builds(Copied, _longs, _longs, _longs, _longs),
     error=st.text(max_size=20),
     settled=st.booleans(),
     leader_epoch=st.integers(-1, 99),
