@@ -194,7 +194,10 @@ def check_what_waits(scene: Scene, walks: list[str]) -> None:
 
 
 def check_a_wrong_map(scene: Scene, walks: list[str]) -> None:
-    """A map with one segment beside the truth is found out by the records: for each group that goes by it, no other."""
+    """A map with one segment beside the truth is found out by the records: for each group that goes by it, no other.
+
+    It leads no less far than the progress: one that does has lost segments, and is not exact there.
+    """
     here, there = read(scene.source, scene.topic), read(scene.target, scene.copy)
     with of_flow(scene.file) as sides:
         known = record(sides)
@@ -202,7 +205,7 @@ def check_a_wrong_map(scene: Scene, walks: list[str]) -> None:
         assert known.flow is not None
         store = sides.store
         assert store is not None
-        for number, place, shift in ((PLAIN, 0, 1), (CLEANED, -1, -1), (TRANSACTIONS, -2, -1)):
+        for number, place, shift in ((PLAIN, 0, 1), (CLEANED, -1, 1), (TRANSACTIONS, -2, -1)):
             before = map_of(sides, scene.topic, number)
             own = segments(before)
             segment = own[place]
