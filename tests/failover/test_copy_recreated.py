@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sparkmirror.lab.cluster import LabCluster, start
+from tests.failover.test_lost_copies import on_record
 from tests.flow.running import Running, commit, committed, create_topic, until, write_file
 from tests.flow.test_events import delete_topic
 from tests.flow.test_torn_while_idle import IDENTITY, mirrored, write
@@ -61,7 +62,8 @@ def test_a_failover_puts_no_group_among_the_records_of_others(pair, tmp_path):
     with Running(file, log=tmp_path / "mirror.log") as mirror:
         copied(a, b)
         commit(a, GROUP, NAME, {0: 3})
-        until(lambda: committed(b, GROUP, NAME) == {0: 3}, "the group is on record")
+        until(lambda: committed(b, GROUP, NAME) == {0: 3}, "the group is translated")
+        until(lambda: on_record(b, "sparkmirror.a.b.internal", GROUP, NAME) == 3, "the group is on record")
         mirror.stop_in_time()
     recreated(b)
     told = sparkmirror("offsets", file, "--group", GROUP, "--flow", "a->b")
