@@ -75,7 +75,9 @@ Looking = Mapping[TopicPartition, _Looking]
 def are_copies(
     flow: FlowConfig, source: Cluster, target: Cluster, places: Mapping[TopicPartition, Copy], timeout_ms: int
 ) -> Results[TopicPartition, bool]:
-    """Whether records lie where they are to lie; also where the source has deleted them, so that nothing tells.
+    """Whether records lie where they are to lie; also where nothing tells, since either side has none there any more.
+
+    The source may have deleted them, or have lost the end of its log, and cleaners of both sides remove records.
 
     Args:
         flow: the flow.
@@ -85,20 +87,21 @@ def are_copies(
         timeout_ms: of each question.
     """
     oldest = admin.find_offsets(source, sorted(places), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
-    left = {place: places[place] for place, first in oldest.found.items() if first <= places[place].source}
+    ends = admin.find_offsets(source, sorted(oldest.found), OffsetSpec.LATEST, flow.isolation, timeout_ms)
+    left = {here: places[here] for here, end in ends.found.items() if oldest.found[here] <= places[here].source < end}
     spans = {place: Span(one.source, one.source + 1) for place, one in left.items()}
     originals = read_up_to(source, spans, _records, timeout_ms, 1, flow.isolation)
     spans = {left[place].there: Span(left[place].target, left[place].target + 1) for place in originals.found}
     copies = read_up_to(target, spans, _records, timeout_ms, 1, Isolation.READ_UNCOMMITTED)
-    failed = {**oldest.failed, **originals.failed}
-    found = dict.fromkeys(oldest.found.keys() - left.keys(), True)
+    failed = {**oldest.failed, **ends.failed, **originals.failed}
+    found = dict.fromkeys(ends.found.keys() - left.keys(), True)
     for place, read in originals.found.items():
         there = places[place].there
         if there in copies.failed:
             failed[place] = copies.failed[there]
         else:
             pairs = zip(copies.found[there].records, read.records, strict=False)
-            found[place] = any(copy.is_copy_of(original) for copy, original in pairs)
+            found[place] = all(copy.is_copy_of(original) for copy, original in pairs)
     return Results(found=found, failed=failed)
 
 

@@ -145,7 +145,7 @@ def seen_before(known: GroupSeen, now: GroupSeen | None, *, torn: bool) -> Group
     lost = {}
     for number, (offset, _) in known.offsets.items():
         found = answered.get(number, NO_OFFSET)
-        if (torn and found < offset) or (number in known.lost and found == known.lost[number]):
+        if (torn and found != offset) or (number in known.lost and found == known.lost[number]):
             lost[number] = found
     if not lost:
         return None

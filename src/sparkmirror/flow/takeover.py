@@ -188,6 +188,8 @@ class Takeover:
                 doubtful[here] = last
         if self._source is None or not doubtful:
             return
+        ids = ids_of_topics(self._source, {here.topic for here in doubtful})
+        doubtful = {here: last for here, last in doubtful.items() if self._is_of(here, ids)}
         places = {here: Copy(there[here], last.source, last.target) for here, last in doubtful.items()}
         timeout_ms = patience_ms(self._config, len(places))
         told = are_copies(self._config, self._source, self._target, places, timeout_ms)
@@ -197,6 +199,12 @@ class Takeover:
         for here in [here for here, same in told.found.items() if not same]:
             found[here] = decision = behind_the_record(observed[here], doubtful[here])
             resumed[here] = replace(resumed[here], position=decision.position, event=decision.event, anew=True)
+
+    def _is_of(self, here: TopicPartition, ids: Mapping[str, str]) -> bool:
+        """Whether the source's topic is the one that was copied, as far as that is known."""
+        progress = self._store.state.progress.get(here)
+        known = "" if progress is None else progress.topic_id
+        return known in ("", ids.get(here.topic, ""))
 
     def _fence(self, pairs: Pairs) -> _Taking:
         """Fences group by group, all at the same time; a group that cannot be fenced now waits."""
