@@ -323,6 +323,16 @@ def test_offsets_that_go_back_while_their_log_loses_its_end_stay_on_record_until
     assert at.unread == {}
 
 
+def test_a_loss_that_takes_an_owners_set_back_along_brings_no_older_offset_back():
+    """The older one is further on: the group would skip what it was set back to read."""
+    further: Offsets = {**OFFSETS, ORDERS_0: Committed(9)}
+    kept, _ = rounds((TORN, {"g": further}), (WHOLE, {"g": further}))
+    orders = kept[records_of("g", OFFSETS, 9)[0].key]
+    assert (orders.offsets[0], dict(orders.lost)) == ((5, ""), {0: 9})
+    kept, _ = rounds((TORN, {"g": further}), (WHOLE, {"g": {**OFFSETS, ORDERS_0: Committed(10)}}))
+    assert kept[orders.key].offsets[0] == (10, "")
+
+
 def test_offsets_that_go_back_where_nothing_is_lost_are_their_owners():
     kept, _ = rounds((WHOLE, {"g": BACKWARDS}))
     assert {one.topic: dict(one.offsets) for one in kept.values()} == {"orders": {0: (2, ""), 1: (7, "note")}}
