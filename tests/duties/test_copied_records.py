@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from sparkmirror.batches import index
 from sparkmirror.config import FlowConfig
-from sparkmirror.duties.copied_records import CopiedRecords
+from sparkmirror.duties.copied_records import CopiedRecords, Copy, are_copies
 from sparkmirror.kafka.admin import absent, list_offsets
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
@@ -135,3 +135,25 @@ def test_the_time_that_the_brokers_of_the_source_set_is_compared_unless_those_of
     write(cluster_b, copy, [b"foreign"] * SHIFT, 1_000)
     write(cluster_b, copy, [b"same"] * 20, 1_000, copier(cluster_b))
     assert compare(lab_flow, source, target, f"{name}-too", 0, 20).alike is Alike.SAME
+
+
+def test_a_record_that_the_source_has_no_more_contradicts_no_copy(
+    lab_flow: FlowConfig, cluster_a: LabCluster, cluster_b: LabCluster, lab_cluster: Callable[[str], Cluster], topic
+):
+    names = {each: topic(each) for each in ("same", "other", "deleted", "beyond")}
+    for name in names.values():
+        for cluster in (cluster_a, cluster_b):
+            create_topic(cluster, name, 1)
+        producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "log_level": 3})
+        there = Producer({"bootstrap.servers": cluster_b.bootstrap_servers, "log_level": 3})
+        for number in range(1 if name == names["beyond"] else 3):
+            producer.produce(name, b"%d" % number, timestamp=1_000)
+        for number in range(3):
+            there.produce(name, b"%d" % (number + (name == names["other"])), timestamp=1_000)
+        assert producer.flush(30) == there.flush(30) == 0
+    delete_records(cluster_a, names["deleted"], 3)
+    places = {TopicPartition(name, 0): Copy(TopicPartition(name, 0), 2, 2) for name in names.values()}
+    found = are_copies(lab_flow, lab_cluster("A"), lab_cluster("B"), places, 30_000).complete()
+    assert {place.topic: same for place, same in found.items()} == {
+        name: each != "other" for each, name in names.items()
+    }

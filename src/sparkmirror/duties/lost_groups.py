@@ -9,8 +9,8 @@ Invariants: a group is taken for deleted only where the cluster and its topic of
 before; where that topic may not be seen, the topic that the group has read has to exist. Brokers leave out the offsets
 in topics that this user may not see: nothing is known of these. What is kept counts until the group has committed in
 that topic again. How far each partition of the topic went is asked when the groups have answered, so what they have
-answered lies before it; an offset that goes back while its partition has lost its end is lost, and not set back by its
-owner. Where the topic may not be seen, that cannot be seen either.
+answered lies before it; an offset that is another one, or none, in the round in which its partition has lost its end is
+lost, and not set by its owner. Where the topic may not be seen, that cannot be seen either.
 
 References: ``GroupMetadataManager.partitionFor``, OffsetForLeaderEpoch (KIP-101, KIP-320).
 """

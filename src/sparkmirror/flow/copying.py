@@ -252,8 +252,8 @@ class Copying:
         self._telling.tell(FLOW, of_others(store.state, store.place, signs.foreign))
         if store.torn:
             text = (
-                f"{store.torn}; the flow goes on by what it has read; from its next start on source offsets of which "
-                "the offset map has lost entries are not called exact"
+                f"{store.torn}; the flow goes on by what it has read. Entries of the offset map may be gone with "
+                "it, and groups be led too far: sparkmirror rehearse compares where they stand"
             )
             self._telling.tell(FLOW, [Event(kind=Kind.NOTE, text=text)])
 

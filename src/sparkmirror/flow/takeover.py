@@ -19,7 +19,7 @@ from typing import NamedTuple
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import group_of
 from sparkmirror.duties.copied_records import Copy, are_copies
-from sparkmirror.errors import FencedError, SparkmirrorError
+from sparkmirror.errors import BrokerError, FencedError, LinkError, SparkmirrorError
 from sparkmirror.events import Event
 from sparkmirror.flow.on_record import taken_over
 from sparkmirror.flow.opening import Opened
@@ -188,17 +188,25 @@ class Takeover:
                 doubtful[here] = last
         if self._source is None or not doubtful:
             return
-        ids = ids_of_topics(self._source, {here.topic for here in doubtful})
-        doubtful = {here: last for here, last in doubtful.items() if self._is_of(here, ids)}
         places = {here: Copy(there[here], last.source, last.target) for here, last in doubtful.items()}
-        timeout_ms = patience_ms(self._config, len(places))
-        told = are_copies(self._config, self._source, self._target, places, timeout_ms)
-        for here, failure in told.failed.items():
+        compared = self._compared(self._source, places)
+        for here, failure in compared.failed.items():
             del resumed[here]
             taking.waiting[here] = Waiting(str(failure))
-        for here in [here for here, same in told.found.items() if not same]:
+        for here in [here for here, same in compared.found.items() if not same]:
             found[here] = decision = behind_the_record(observed[here], doubtful[here])
             resumed[here] = replace(resumed[here], position=decision.position, event=decision.event, anew=True)
+
+    def _compared(self, source: Cluster, places: Mapping[TopicPartition, Copy]) -> Results[TopicPartition, bool]:
+        """Whether records of the source lie where they are to lie; a topic that is another one by now says nothing."""
+        try:
+            ids = ids_of_topics(source, {here.topic for here in places})
+        except (BrokerError, LinkError) as failure:
+            return Results(found={}, failed=dict.fromkeys(places, failure))
+        left = {here: place for here, place in places.items() if self._is_of(here, ids)}
+        if not left:
+            return Results(found={}, failed={})
+        return are_copies(self._config, source, self._target, left, patience_ms(self._config, len(left)))
 
     def _is_of(self, here: TopicPartition, ids: Mapping[str, str]) -> bool:
         """Whether the source's topic is the one that was copied, as far as that is known."""

@@ -185,12 +185,12 @@ class Exposure(Enum):
         "programs: its connections are not authenticated; set spark.authenticate on the master, the workers and here"
     )
     FETCHED = (
-        "whoever reaches Spark's ports could fetch the flows' settings, passwords included, and make it run programs: "
-        "its connections are not authenticated"
+        "anybody who reaches Spark's ports could fetch the flows' settings, passwords included, and make it run "
+        "programs: its connections are not authenticated"
     )
     READ = (
-        "whoever sees Spark's network traffic could read the flows' settings, passwords included: its connections are "
-        "authenticated and not encrypted"
+        "anybody who sees Spark's network traffic could read the flows' settings, passwords included: its connections "
+        "are authenticated and not encrypted"
     )
 
 
