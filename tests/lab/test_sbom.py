@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import json
 from importlib.metadata import distributions
 
 import pytest
 
-from sparkmirror.lab.sbom import bill, licences, needed, normal
+from sparkmirror.lab.sbom import bill, licences, main, needed, normal
 
 
 def test_what_a_run_needs_is_told_from_what_only_extras_need() -> None:
@@ -43,3 +44,13 @@ def test_packages_and_jars_of_this_environment_are_listed_with_licences_and_chec
     assert (jar["name"], jar["version"], jar["scope"]) == ("kafka_2.13", "4.3.1", "optional")
     assert components["pyspark/spark-core_2.13-4.3.0.jar"]["hashes"] == [{"alg": "SHA-256", "content": "ab"}]
     assert normal("Typing.Extensions>=4; extra == 'x'") == "typing-extensions"
+
+
+def test_the_bill_of_this_environment_is_written(tmp_path):
+    path = tmp_path / "made" / "sbom.json"
+    main(path)
+    written = json.loads(path.read_text())
+    names = {one["name"] for one in written["components"]}
+    references = [one["bom-ref"] for one in written["components"]]
+    assert len(set(references)) == len(references)
+    assert {"pyspark", "py4j", "kafka-clients", "spark-core_2.13"} <= names

@@ -22,11 +22,11 @@ def pinned(name: str) -> dict[str, str]:
 
 
 def found(directory: Path) -> dict[str, str]:
-    """The checksums of the files of a directory."""
+    """The checksums of the files of a directory, by their path in it."""
     digests = {}
-    for path in sorted(directory.iterdir()):
+    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
         with path.open("rb") as file:
-            digests[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+            digests[path.relative_to(directory).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
     return digests
 
 

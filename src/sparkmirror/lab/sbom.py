@@ -99,7 +99,7 @@ def _package(name: str, package: Distribution, required: bool) -> dict[str, Any]
 
 
 def _jar(name: str, digest: str, scope: str, of: str) -> dict[str, Any]:
-    stem, version = _split(name)
+    stem, version = _split(Path(name).name)
     return {
         "type": "library",
         "bom-ref": f"{of}/{name}",
