@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +25,7 @@ from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.model import Alias, FlowName
 from tests.flow.running import create_topic
 from tests.forking import SERVER
+from tests.hung_brokers import account, answers
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")  # no test asserts a time, and the first example of a test pays for its imports
@@ -158,11 +160,25 @@ def cluster_c(clusters: Clusters) -> LabCluster:
 
 @pytest.fixture(autouse=True)
 def _alive(request: pytest.FixtureRequest) -> None:
-    """A broker of a shared cluster that a failed test has left dead is started again, for the others."""
+    """A broker of a shared cluster that a failed test has left dead or hung is started again, for the others."""
     for name in set(CLUSTERS).intersection(request.fixturenames):
         for broker in request.getfixturevalue(name).brokers:
-            if not broker.running:
+            if not answers(broker):
+                broker.kill()
                 broker.start()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """A test that fails tells which broker of a shared cluster does not answer, and what its threads do."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    if not report.failed or not isinstance(item, pytest.Function):
+        return
+    for name, cluster in item.funcargs.items():
+        if isinstance(cluster, LabCluster) and name in CLUSTERS:
+            hung = [broker for broker in cluster.brokers if not answers(broker)]
+            report.sections += [(f"{name} does not answer", account(broker)) for broker in hung]
 
 
 _run = uuid.uuid4().hex[:6]
