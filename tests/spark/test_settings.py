@@ -91,6 +91,60 @@ def test_a_garbage_collector_that_the_user_names_is_the_only_one(role):
     assert "Serial" not in given[key]
 
 
+@pytest.mark.parametrize(
+    "master",
+    [
+        "local",
+        "local[*]",
+        "local[4]",
+        "spark://h:7077",
+        "spark://h-1.example:7077,[::1]:7078",
+        "yarn",
+        "k8s://https://h:6443",
+    ],
+)
+def test_a_master_that_spark_knows_is_taken(master):
+    assert parse_options(master, (), None).master == master
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        *(
+            "",
+            "garbage",
+            "spark://",
+            "spark://h",
+            "spark://h:",
+            "spark://h:7077,,g:7077",
+            "SPARK://h:7077",
+            "spark://a b:7077",
+        ),
+        *(
+            "spark://h_1:7077",
+            "local[0]",
+            "local[x]",
+            "local[2,3]",
+            "local-cluster[1,1,512]",
+            "mesos://h:1",
+            "http://h:1",
+        ),
+        *("spark://\x1b[31m:7077", "k8s://", "k8s://a b", "spark://h:7077/path", "x" * 3000),
+    ],
+)
+def test_another_one_is_refused_before_anything_is_begun(master):
+    with pytest.raises(ConfigError, match="is no master of Spark") as raised:
+        parse_options(master, (), None)
+    assert len(str(raised.value)) < 300
+    assert "\x1b" not in str(raised.value)
+
+
+def test_what_may_be_a_password_in_the_address_of_a_master_is_not_shown():
+    with pytest.raises(ConfigError, match="'spark://…@h:7077' is no master") as raised:
+        parse_options("spark://user:canary@h:7077", (), None)
+    assert "canary" not in str(raised.value)
+
+
 @pytest.mark.parametrize("text", ["spark.executor.memory", "=1g", ""])
 def test_a_setting_without_a_value_is_refused(text):
     with pytest.raises(ConfigError, match="is not KEY=VALUE"):

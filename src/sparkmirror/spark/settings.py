@@ -84,6 +84,10 @@ _ENCRYPTION = (_CRYPTO, "spark.authenticate.enableSaslEncryption", "spark.ssl.rp
 
 LOOPBACK = ("127.0.0.1", "localhost")
 
+_ADDRESS = r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
+_MASTER = re.compile(rf"local(?:\[(?:[1-9]\d{{0,4}}|\*)\])?|spark://{_ADDRESS}(?:,{_ADDRESS})*|yarn|k8s://[!-~]+")
+"""Spark's forms but for ``local[N,F]``, which repeats tasks, and ``local-cluster``, which is for Spark's own tests."""
+
 _SOCKET_PATH_BYTES, _SOCKET_NAME_BYTES = 107, len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 """How long the path of a Unix-domain socket may be, and how long the name is that Spark gives one."""
 
@@ -119,6 +123,11 @@ def parse_options(master: str | None, conf: tuple[str, ...], archive: Path | Non
     Raises:
         ConfigError: what is wrong with it.
     """
+    if master is not None and _MASTER.fullmatch(master) is None:
+        shown = re.sub("//.*@", "//…@", master)[:100]  # somebody may have written a password there
+        raise _wrong(
+            f"--master {shown!r} is no master of Spark", "write spark://HOST:PORT, or leave it away to run here"
+        )
     pairs = []
     for text in conf:
         key, equals, value = text.partition("=")
