@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
@@ -26,7 +27,7 @@ from sparkmirror.duties.lost_groups import with_lost
 from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, divergence, doubt, fence, homeward, look, moves, plan, unbrought
+from sparkmirror.failover import brought, comparison, divergence, doubt, fence, homeward, look, moves, plan, unbrought
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.earlier import earlier_in, told_of_again
@@ -34,9 +35,8 @@ from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.procedure import LOOK_SECONDS, Options, Procedure
-from sparkmirror.failover.states import APART, COMMITTING, GONE, HOME_FENCE, Keep, Step, file_name, holders
+from sparkmirror.failover.states import APART, BROUGHT, COMMITTING, GONE, HOME_FENCE, Keep, Step, file_name, holders
 from sparkmirror.failover.unfinished import is_overtaken, told_of_unfinished, unfinished_of
-from sparkmirror.flow.parting import LostCopies
 from sparkmirror.flow.sides import record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets
@@ -235,7 +235,12 @@ class Failback:
             self._procedure.settle_commits()
             operation = self._put_aside(self._compare_again(self._newest))
             if not self._procedure.lost_copies():
-                return operation
+                return self._operator.note(**{BROUGHT: self._brought()})
+
+    def _brought(self) -> list[list[Any]]:
+        """How far the logs go into which records are brought."""
+        assert self._back.store is not None
+        return brought.rows_of(self._back.flow, self._back.store.state.progress.values())
 
     def _decided_now(self) -> tuple[GroupMove, ...]:
         decided = self._decided(self._newest, stable=True)
@@ -327,13 +332,13 @@ class Failback:
         The cluster may have lost what was brought there, and the flow back may have brought it again by now. Of groups
         that have what they had before they were moved, the operation's record tells.
         """
-        not_taken = look.not_taken(operation)
+        not_taken, lost = look.not_taken(operation), self._lost_brought()
         decided = [
             move for move in self._decided(operation, settled=True) if move.missing and move.group not in not_taken
         ]
         changed = [move.group for move in decided if not move.again]
-        if lost := self._lost_brought():
-            why = f"{operation.source} has lost {lost[0].copy} from offset {lost[0].offset} on"
+        if lost:
+            why = f"{operation.source} has lost {lost}"
         elif changed:
             why = f"{plan.some(changed)} go on at other offsets"
         elif decided:
@@ -346,11 +351,17 @@ class Failback:
         self._move(operation)
         yield f"{why} since groups were moved: they were moved once more"
 
-    def _lost_brought(self) -> tuple[LostCopies, ...]:
-        """What the cluster that came back has lost of what was brought there, as far as it answers."""
+    def _lost_brought(self) -> str:
+        """What the cluster that came back has lost of what was brought there, as far as it answers; "" for nothing.
+
+        Also what it had lost since groups were moved, and has again by now: other records may lie before that.
+        """
+        rows, lost = self._newest.facts.get(BROUGHT, ()), dict[TopicPartition, int]()
         with suppress(SparkmirrorError):
-            return self._procedure.lost_copies(look.OLDEST_MS)
-        return ()
+            lost |= {one.copy: one.offset for one in self._procedure.lost_copies(look.OLDEST_MS)}
+        with suppress(SparkmirrorError):
+            lost |= brought.lost_since(self._back.target, rows, look.OLDEST_MS)
+        return next((f"{place} from offset {offset} on" for place, offset in lost.items()), "")
 
     def _decided(self, operation: Operation, *, stable: bool = False, settled: bool = False) -> tuple[GroupMove, ...]:
         seen = Comparison.of(operation.facts)

@@ -121,6 +121,11 @@ NOT_TAKEN = "not_taken"
 """The fact that has the groups whose offsets the cluster that they are moved to does not take, and why."""
 
 
+BROUGHT = "brought"
+"""The fact of a failback that has how far the logs went into which records had been brought when groups were moved, as
+``brought.rows_of``."""
+
+
 GONE = "gone"
 """The fact of a failback that has the groups that were taken to where applications are, and the partitions in which
 they have no offset there any more: group, topic, partition."""
