@@ -36,6 +36,7 @@ from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.procedure import LOOK_SECONDS, Options, Procedure
 from sparkmirror.failover.states import APART, BROUGHT, COMMITTING, GONE, HOME_FENCE, Keep, Step, file_name, holders
+from sparkmirror.failover.tried import places_in, unsure_in
 from sparkmirror.failover.unfinished import is_overtaken, told_of_unfinished, unfinished_of
 from sparkmirror.flow.sides import record
 from sparkmirror.kafka import admin
@@ -506,7 +507,8 @@ def decided(
             empty=ends_of_empty(back.target, unmirrored, timeout_ms),
             there=there_now,
             moved=look.moved_by(operation),
-            unsure=look.unsure_in(operation),
+            unsure=unsure_in(operation),
+            tried=places_in(operation),
             earlier=earlier_in(operation),
             commits=_committed(back.store.state, there_now.offsets),
             lost={one.copy: one.offset for one in seen.lost},
