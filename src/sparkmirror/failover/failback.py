@@ -11,6 +11,7 @@ flow back has decided on before may still come (`duties.flow_back`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,9 +22,9 @@ from typing import Any
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
-from sparkmirror.duties.flow_back import LANDED_SECONDS
+from sparkmirror.duties.flow_back import LANDED_SECONDS, placed_in
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.lost_groups import with_lost
+from sparkmirror.duties.lost_groups import Merged, ask_with_lost, with_lost
 from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
@@ -53,7 +54,7 @@ from sparkmirror.offsets.state import JournalState
 
 SHOWN = 10
 
-AT_ONCE_MS = 5_000
+AT_ONCE_SECONDS = 5.0
 """A command that was broken off between looking at groups and letting the flow go on looks at them again."""
 
 
@@ -88,6 +89,7 @@ class Failback:
             back, file, operator, tell, homeward=True, unbegun=lambda: unbrought.unbegun(forth, back)
         )
         self._outward = Procedure(forth, file, operator, tell)
+        self._looked = -math.inf  # when this process has looked at groups, by its own clock
         self._own: dict[Step, Callable[[Operation], None]] = {
             Step.COMPARING: self._compare,
             Step.SAVING: self._save,
@@ -298,7 +300,7 @@ class Failback:
     def _verify(self, operation: Operation) -> None:
         here, there = self._back.flow.source.alias, operation.source
         again = tuple(self._again_where_that_has_changed(operation))
-        operation = self._newest
+        operation, self._looked = self._newest, time.monotonic()
         groups = look.chosen_groups(self._back, complete=True)
         active = sorted(name for name, each in groups.items() if each.active)
         decided = self._decided(operation, settled=True)
@@ -372,8 +374,8 @@ class Failback:
         """Lets the flow from the cluster that came back go on, and applications write there."""
         seen = Comparison.of(operation.facts)
         last, lost = self._without_lost(seen.found, operation)
-        looked = operation.facts.get("times", {}).get(Step.VERIFYING.name, [0, 0])[1]
-        if lost or abs(now_ms() - looked) > AT_ONCE_MS or self._lost_brought():
+        late = time.monotonic() - self._looked > AT_ONCE_SECONDS
+        if lost or late or self._lost_brought():
             self._verify(operation)
             operation = self._newest
             seen = Comparison.of(operation.facts)
@@ -471,12 +473,10 @@ def decided(
         SparkmirrorError: a cluster cannot be asked.
     """
     at = now_ms()
-    found = look.offsets_now(back, stable=stable, known=_known_here(forth, back, operation))
-    copies = _copies(forth)
+    merged = _committed_here(forth, back, operation, stable=stable)
+    offsets, copies = merged.offsets, _copies(forth)
     assert forth.store is not None
     assert back.store is not None
-    back.store.follow()
-    offsets, seen_before = with_lost(_chosen(back), found)
     here = {place for own in offsets.values() for place in own}
     begun = back.store.state.progress
     local = {
@@ -519,10 +519,29 @@ def decided(
             ring=Rings(back).of(here),
             apart=_apart(forth.store.state),
             settled=settled,
-            seen_before=seen_before,
+            seen_before=merged.lost,
             gone=gone,
         )
     )
+
+
+def _committed_here(forth: Sides, back: Sides, operation: Operation | None, *, stable: bool) -> Merged:
+    """What groups have committed where applications are, with what was seen before where that cluster has lost it.
+
+    Whether it has is asked now: the last round of the flow back may have been before the loss.
+    """
+    assert forth.store is not None
+    assert back.store is not None
+    back.store.follow()
+    known, before = _known_here(forth, back, operation), back.store.state.groups_seen
+    timeout_ms = back.flow.admin_timeout_ms
+    found, log = ask_with_lost(
+        back.source, lambda: look.offsets_now(back, stable=stable, known=known), before, timeout_ms
+    )
+    forth.store.follow()
+    back.store.follow()
+    placed = placed_in(forth.store.state, 0 if before is None else before.back_ms)
+    return with_lost(_chosen(back), found, log, placed)
 
 
 def _chosen(back: Sides) -> tuple[GroupSeen, ...]:

@@ -22,6 +22,7 @@ from sparkmirror.duties.group_look import PATIENCE_SECONDS
 from sparkmirror.duties.group_records import Seen, committed_before, copied_ids, lost, news, topics_of_gone
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies, recreated_copies
+from sparkmirror.duties.lost_groups import NOT_PLACED
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
@@ -667,7 +668,7 @@ class Procedure:
         try:
             look.check_source(self._sides)  # one that is gone is not asked at length
             late = records_behind(self._sides, state, self._ends(committed=False))
-            now, _ = lost_groups.with_lost(state.groups.values(), look.offsets_now(self._sides, look.ASK_MS))
+            now = lost_groups.with_lost(state.groups.values(), look.offsets_now(self._sides, look.ASK_MS)).offsets
         except SparkmirrorError as failure:
             return (f"whether records or commits came to {source} after the flow was stopped is not known: {failure}",)
         known, _ = look.on_record(state)
@@ -718,9 +719,11 @@ class Procedure:
         at, known = now_ms(), self._store.state.groups
         before, patience_ms = self._store.state.groups_seen or GroupsSeen(time_ms=0), timeout_ms or self._timeout_ms
         asked, log = committed_before(self._sides, known, before, patience_ms, complete=timeout_ms is None)
-        offsets = asked.found
+        offsets, back_ms, placed = asked.found, 0, NOT_PLACED
         try:
-            upstream = UpstreamOffsets(self._sides, timeout_ms).of(offsets, known, patience_s=PATIENCE_SECONDS)
+            upstream_offsets = UpstreamOffsets(self._sides, timeout_ms)
+            upstream = upstream_offsets.of(offsets, known, patience_s=PATIENCE_SECONDS)
+            back_ms, placed = upstream_offsets.order(), upstream_offsets.placed(before.back_ms)
         except SparkmirrorError as failure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
@@ -732,6 +735,8 @@ class Procedure:
             at_ms=at,
             asked=replace(origin, log=log),
             ids=copied_ids(self._store.state.progress, offsets),
+            back_ms=back_ms,
+            placed=placed,
         )
         found = news(known, before, seen, upstream)
         self._store.write([*found.seen, found.at], tombstones=found.gone)
