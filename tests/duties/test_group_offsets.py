@@ -80,12 +80,11 @@ def test_what_a_group_has_left_behind_is_told_as_such():
     assert (line.standing, line.translated, line.there) == (Standing.LEFT_BEHIND, 30, 13)
 
 
-def test_what_could_not_be_put_on_record_counts_and_is_put_there_in_the_next_round():
-    unrecorded = {"readers": {THERE: FlowCommit(40, 130)}}
-    again = PutOnRecord(commits=unrecorded, void=())
-    assert decide(with_target(40), unrecorded) == (WITH_SOURCE, again)
-    used = PutOnRecord(commits={"readers": {}}, void=(("readers", THERE),))
-    assert decide(with_target(45), unrecorded) == (used,), "a consumer has used the group meanwhile"
+def test_a_commit_that_the_target_has_lost_before_it_was_put_on_record_is_made_again_also_one_that_went_back():
+    tried = {"readers": {THERE: FlowCommit(29, 119)}}
+    fallen = replace(with_commit(40, 130, at(119, with_target(40))), tried=tried)
+    settled = PutOnRecord(commits={"readers": {}}, void=(), settled=("readers",))
+    assert decide(fallen) == (TO_29, settled)
 
 
 EARLIER = (FlowCommit(40, 120), FlowCommit(29, 119))
@@ -215,7 +214,3 @@ def test_where_the_leader_does_not_tell_the_log_start_nothing_is_committed():
 )
 def test_the_log_start_is_asked_only_where_it_matters(observed, asked):
     assert log_starts_needed(observed) == ({THERE} if asked else set())
-
-
-def test_the_log_start_is_asked_where_a_commit_goes_back_that_is_not_on_record_yet():
-    assert log_starts_needed(with_target(40), {"readers": {THERE: FlowCommit(40, 130)}}) == {THERE}

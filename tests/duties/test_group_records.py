@@ -18,7 +18,7 @@ from sparkmirror.duties.group_records import (
     records_of,
 )
 from sparkmirror.duties.groups import Unreadable
-from sparkmirror.duties.lost_groups import Asked, OffsetsLog, partition_of, with_lost
+from sparkmirror.duties.lost_groups import UNTOLD, Asked, Merged, OffsetsLog, partition_of, placed_since, with_lost
 from sparkmirror.duties.upstream_offsets import UNREADABLE, upstream_on_record
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import TopicPartition, Writer
@@ -107,13 +107,12 @@ def test_only_what_is_new_is_written_and_what_is_gone_leaves():
 
 def test_what_a_group_has_left_behind_is_looked_at_in_each_round_and_written_only_when_it_changes():
     one = GroupLeft(group="g", topic="orders", offsets={0: 5, 1: 7}, time_ms=9)
-    assert left_behind({one.key: one}, {"g": OFFSETS}, {"g": 9}) == ()
-    moved = {"g": {**OFFSETS, TopicPartition("orders", 0): Committed(6)}}
-    assert left_behind({one.key: one}, moved, {}) == (LeftBehind(known={one.key: one}, found=moved, back={}),)
+    same = Merged(offsets={"g": OFFSETS})
+    assert left_behind({one.key: one}, same, {"g": 9}) == ()
+    moved = Merged(offsets={"g": {**OFFSETS, TopicPartition("orders", 0): Committed(6)}})
+    assert left_behind({one.key: one}, moved, {}) == (LeftBehind(known={one.key: one}, found=moved.known, back={}),)
     back = {"g": 10}  # the group has been moved here later
-    assert left_behind({one.key: one}, {"g": OFFSETS}, back) == (
-        LeftBehind(known={one.key: one}, found={"g": OFFSETS}, back=back),
-    )
+    assert left_behind({one.key: one}, same, back) == (LeftBehind(known={one.key: one}, found=same.known, back=back),)
 
 
 def test_a_topic_of_a_group_and_a_group_that_the_source_has_no_more_leave():
@@ -357,7 +356,56 @@ def test_the_newest_operation_of_the_flow_back_that_was_seen_stays_on_record():
 
 def test_what_the_source_has_lost_counts_as_it_was_seen_only_while_the_source_answers_the_same():
     kept, _ = rounds((TORN, {"g": BACKWARDS}))
-    merged, places = with_lost(kept.values(), {"g": BACKWARDS, "other": {}})
-    assert (merged, places) == ({"g": OFFSETS, "other": {}}, frozenset({("g", ORDERS_0), ("g", PAYMENTS)}))
+    merged = with_lost(kept.values(), {"g": BACKWARDS, "other": {}})
+    lost = frozenset({("g", ORDERS_0), ("g", PAYMENTS)})
+    assert merged == Merged(offsets={"g": OFFSETS, "other": {}}, lost=lost)
     again = {**BACKWARDS, ORDERS_0: Committed(3), PAYMENTS: Committed(0)}
-    assert with_lost(kept.values(), {"g": again}) == ({"g": again}, frozenset())
+    assert with_lost(kept.values(), {"g": again}) == Merged(offsets={"g": again})
+
+
+def test_a_loss_that_no_round_has_seen_yet_is_seen_by_how_far_the_log_went_on_record():
+    kept = known(*records_of("g", OFFSETS, 9))
+    assert with_lost(kept.values(), {"g": BACKWARDS}, TORN).offsets == {"g": OFFSETS}
+    assert with_lost(kept.values(), {"g": BACKWARDS}, WHOLE) == Merged(offsets={"g": BACKWARDS})
+
+
+def test_what_a_group_has_left_behind_is_so_too_when_the_source_has_lost_it():
+    """It has not used the older offset that the source has again: that would lead it over what it has not read."""
+    one = GroupLeft(group="g", topic="orders", offsets={0: 5, 1: 7}, time_ms=9)
+    kept, _ = rounds((TORN, {"g": BACKWARDS}))
+    for lost in (with_lost(kept.values(), {"g": BACKWARDS}), with_lost(kept.values(), {"g": BACKWARDS}, TORN)):
+        assert left_behind({one.key: one}, lost, {}) == ()
+    used = with_lost(kept.values(), {"g": {**BACKWARDS, ORDERS_0: Committed(3)}})
+    (written,) = left_behind({one.key: one}, used, {})
+    assert isinstance(written, LeftBehind)
+
+
+def test_a_group_that_did_not_answer_in_the_round_that_found_the_loss_is_asked_later_what_it_has_lost():
+    at_first = seen({}, 10, Asked(origin=HOME, topics=EVERYWHERE, log=TORN), g="no coordinator")
+    remember = news(known(*records_of("g", OFFSETS, 9)), BEFORE, at_first)
+    kept = known(*remember.seen)
+    assert {one.topic: (dict(one.lost), one.time_ms) for one in kept.values()} == {
+        "orders": ({0: UNTOLD, 1: UNTOLD}, 9),
+        "payments": ({0: UNTOLD}, 9),
+    }
+    assert all(parse(key, one.value()) == one for key, one in kept.items())
+    later = news(kept, remember.at, seen({"g": BACKWARDS}, 11, Asked(origin=HOME, topics=EVERYWHERE, log=WHOLE)))
+    assert {one.topic: (dict(one.offsets), dict(one.lost)) for one in later.seen} == {
+        "orders": ({0: (5, ""), 1: (7, "note")}, {0: 2}),
+        "payments": ({0: (0, "")}, {0: -1}),
+    }
+    whole = news(kept, remember.at, seen({"g": OFFSETS}, 11, Asked(origin=HOME, topics=EVERYWHERE, log=WHOLE)))
+    assert [dict(one.lost) for one in whole.seen] == [{}, {}]
+
+
+@pytest.mark.parametrize(("moved_ms", "offset", "lost"), [(8, 2, False), (7, 2, True), (8, 3, True)])
+def test_a_group_that_the_flow_back_has_put_there_since_has_lost_nothing(moved_ms, offset, lost):
+    """An operation has moved it while nobody put groups on record; one that was moved before that may have lost it."""
+    placed = placed_since({"g": {ORDERS_0: FlowCommit(offset, 50)}}, {"g": moved_ms}, 7)
+    answer: Offsets = {**OFFSETS, ORDERS_0: Committed(2)}
+    kept = known(*records_of("g", OFFSETS, 9))
+    asked = Asked(origin=HOME, topics=EVERYWHERE, log=TORN)
+    remember = news(kept, BEFORE, replace(seen({"g": answer}, 10, asked), placed=placed))
+    orders = next(one for one in remember.seen if one.topic == "orders")
+    assert (dict(orders.lost), orders.offsets[0][0]) == (({0: 2}, 5) if lost else ({}, 2))
+    assert (("g", ORDERS_0) in with_lost(kept.values(), {"g": answer}, TORN, placed).lost) is lost

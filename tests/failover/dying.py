@@ -1,7 +1,8 @@
 """An operator that is killed: ``python -m tests.failover.dying STEP WORDS...`` runs a command and ends it with SIGKILL.
 
 ``STEP`` names the step before whose end it dies: all that the step does is done, and that it is done is not on record.
-With ``COMMITTED`` it dies when the first offsets of groups are committed, and that is not on record either.
+With ``COMMITTED`` it dies when the first offsets of groups are committed, and that is not on record either. With
+``BETWEEN`` each offset of a group needs a request of its own, and it dies when the first one has its answer.
 One that takes over from another that has died does not watch as long as a person's would: nobody else is there.
 """
 
@@ -19,7 +20,7 @@ from sparkmirror.failover.states import Step
 from sparkmirror.kafka import groups
 
 WATCHED_SECONDS = 2.5
-COMMITTED = "COMMITTED"
+COMMITTED, BETWEEN = "COMMITTED", "BETWEEN"
 
 
 def dies_in(name: str) -> None:
@@ -48,10 +49,26 @@ def dies_after_a_commit() -> None:
     setattr(procedure, commit_offsets.__name__, commits_and_dies)
 
 
+def dies_between_requests() -> None:
+    """Has every operator of this process die there."""
+    groups.COMMIT_BYTES = groups.SENT_AT_ONCE = 1
+    request, sent = groups._commit_request, list[Any]()
+
+    def asks_or_dies(group: str, offsets: Any) -> Any:
+        sent.append(group)
+        if len(sent) > 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return request(group, offsets)
+
+    setattr(groups, request.__name__, asks_or_dies)
+
+
 if __name__ == "__main__":
     operator.SILENT_SECONDS = WATCHED_SECONDS
     if sys.argv[1] == COMMITTED:
         dies_after_a_commit()
+    elif sys.argv[1] == BETWEEN:
+        dies_between_requests()
     else:
         dies_in(sys.argv[1])
     main(sys.argv[2:])

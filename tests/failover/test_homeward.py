@@ -9,6 +9,7 @@ import pytest
 from sparkmirror.failover.earlier import Earlier
 from sparkmirror.failover.homeward import HomewardSight, Way, decide
 from sparkmirror.failover.moves import GONE, Standing, count, lost_their_offsets
+from sparkmirror.failover.tried import Unsure
 from sparkmirror.kafka.groups import Committed, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit
@@ -201,11 +202,20 @@ def test_a_moved_group_that_has_what_it_had_before_is_moved_once_more_and_is_not
     assert move.places[0].exact is not again
 
 
-@pytest.mark.parametrize(("unsure", "exact"), [(frozenset(), True), (frozenset({"g"}), False)])
-def test_a_group_that_may_have_been_moved_before_others_used_it_is_told(unsure: frozenset[str], exact: bool):
+@pytest.mark.parametrize(("unsure", "exact"), [(frozenset(), True), (frozenset({("g", ORDERS)}), False)])
+def test_a_group_that_may_have_been_moved_before_others_used_it_is_told(unsure: Unsure, exact: bool):
     seen = sight({COPY: 105}, there=at_home(27), moved=frozenset({"g"}), unsure=unsure)
     (move,) = decide(seen)
     assert (move.places[0].offset, move.places[0].exact, len(move.kept)) == (27, exact, len(unsure))
+
+
+@pytest.mark.parametrize(("there", "offset", "exact"), [(11, 15, True), (12, 12, False), (27, 27, False)])
+def test_a_place_that_a_broken_off_command_had_not_come_to_is_moved_unless_others_have_committed_there(
+    there, offset, exact
+):
+    seen = sight({COPY: 105}, there=at_home(there), moved=frozenset({"g"}), tried={("g", ORDERS): 11})
+    (move,) = decide(seen)
+    assert (move.places[0].offset, move.places[0].exact, bool(move.missing)) == (offset, exact, exact)
 
 
 @pytest.mark.parametrize(

@@ -163,3 +163,109 @@ def test_groups_go_by_what_was_seen_before_their_offsets_were_lost(cluster_a, cl
             assert [trouble.endswith(SEEN_BEFORE) for trouble in report["troubles"]] == [True, True]
             assert [each["partitions"][0]["exact"] for each in report["groups"]] == [False, False]
             mirror.kill()
+
+
+def loses(losing: LabCluster, end: int, group: str, topic: str, offset: int) -> None:
+    """A power failure: the log of group offsets ends there, and the group has an older offset."""
+    (broker,) = losing.brokers
+    broker.kill()
+    cut_log(broker, OFFSETS, end)
+    broker.start()
+    until(lambda: committed(losing, group, topic) == {0: offset}, "it has lost what was committed", 60)
+
+
+def test_a_failback_sees_a_loss_that_no_round_of_the_flow_back_has_seen(cluster_a, topic, tmp_path):
+    name = topic("unseen")
+    with start("torn") as losing:
+        home = Home(cluster_a, losing, name, tmp_path, kept=False)
+        group, told = f"{name}-g", home.file.read_text()
+        home.file.write_text(told + "sync.group.offsets.interval.seconds = 1\n")
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            write(cluster_a, name, marked("old", 10))
+            until(lambda: mirrored(losing, home.copy) == marked("old", 10), "copied")
+            put(cluster_a, group, name, 2)
+            home.leave("switchover", "--wait-for-idle", "1")
+            put(losing, group, home.copy, 3)
+            end = ends(losing, OFFSETS)[0]
+            put(losing, group, home.copy, 8)
+            until(lambda: on_record(cluster_a, f"sparkmirror.b.{name}.internal") == {group: {0: 8}}, "on record", 60)
+            mirror.stop_in_time()
+        home.file.write_text(told + "sync.group.offsets.enabled = false\nemit.checkpoints.enabled = false\n")
+        with Running(home.file, log=tmp_path / "silent.log") as mirror:
+            loses(losing, end, group, home.copy, 3)
+            done = sparkmirror("failback", home.file, *home.back)
+            assert done.returncode == 1, done.stdout + done.stderr
+            assert committed(cluster_a, group, name) == {0: 8}
+            (trouble,) = newest(tmp_path, "failback")["troubles"]
+            assert trouble.endswith(SEEN_BEFORE)
+            mirror.kill()
+
+
+def test_what_a_group_has_left_behind_moves_it_nowhere_when_that_cluster_has_lost_it(cluster_b, topic, tmp_path):
+    """Its source is gone when the flow is released, and comes back with an older offset."""
+    name = topic("behind")
+    with start("torn") as losing:
+        home = Home(losing, cluster_b, name, tmp_path, kept=False)
+        group = f"{name}-g"
+        with home.file.open("a") as file:
+            file.write("sync.group.offsets.enabled = true\nsync.group.offsets.interval.seconds = 1\n")
+            file.write("refresh.groups.interval.seconds = 1\n")
+        words = ("--from", name, "--to", "b", "--yes", "--report", str(tmp_path))
+        internal = f"sparkmirror.{name}.b.internal"
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            write(losing, name, marked("old", 10))
+            put(losing, group, name, 3)
+            until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+            end = ends(losing, OFFSETS)[0]
+            put(losing, group, name, 8)
+            until(lambda: committed(cluster_b, group, home.copy) == {0: 8}, "a round of group offsets")
+            until(lambda: on_record(cluster_b, internal) == {group: {0: 8}}, "on record", 60)
+            (broker,) = losing.brokers
+            broker.kill()
+            assert sparkmirror("failover", home.file, *words).returncode == 0
+            put(cluster_b, group, home.copy, 9)
+            released = sparkmirror("release", home.file, "--flow", f"{name}->b", "--yes")
+            assert released.returncode == 0, released.stdout + released.stderr
+            put(cluster_b, group, home.copy, 1)
+            loses(losing, end, group, name, 3)
+            write(losing, name, marked("late", 1))
+            until(lambda: marked("late", 1)[0] in mirrored(cluster_b, home.copy), "the flow goes on")
+            until(lambda: f"has lost the end of {OFFSETS}: 1 groups" in mirror.output, "a round has seen it", 60)
+            put(losing, f"{name}-next", name, 4)
+            until(lambda: committed(cluster_b, f"{name}-next", home.copy) == {0: 4}, "another round of group offsets")
+            assert committed(cluster_b, group, home.copy) == {0: 1}
+            mirror.kill()
+
+
+def test_a_group_that_a_failback_has_put_on_a_cluster_that_had_lost_offsets_has_lost_nothing(
+    cluster_b, topic, tmp_path
+):
+    """Its owner has set it back where applications were; a failover from there must not bring it where it was seen."""
+    name = topic("placed")
+    with start("torn") as losing:
+        home = Home(losing, cluster_b, name, tmp_path, kept=False)
+        group = f"{name}-g"
+        home.file.write_text(home.file.read_text() + "sync.group.offsets.interval.seconds = 1\n")
+        words = ("failover", home.file, "--from", name, "--to", "b", "--yes", "--report", str(tmp_path))
+        internal = f"sparkmirror.{name}.b.internal"
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            write(losing, name, marked("old", 10))
+            put(losing, group, name, 2)
+            until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+            end = ends(losing, OFFSETS)[0]
+            put(losing, group, name, 8)
+            until(lambda: on_record(cluster_b, internal) == {group: {0: 8}}, "on record", 60)
+            (broker,) = losing.brokers
+            broker.kill()
+            assert sparkmirror(*words).returncode == 0
+            put(cluster_b, group, home.copy, 4)
+            loses(losing, end, group, name, 2)
+            back = sparkmirror("failback", home.file, *home.back)
+            assert back.returncode == 0, back.stdout + back.stderr
+            assert committed(losing, group, name) == {0: 4}
+            assert on_record(cluster_b, internal) == {group: {0: 4}}
+            broker.kill()
+            over = sparkmirror(*words)
+            assert over.returncode == 0, over.stdout + over.stderr
+            assert committed(cluster_b, group, home.copy) == {0: 4}
+            mirror.kill()

@@ -303,13 +303,31 @@ def test_a_group_that_others_have_set_back_or_that_went_on_since_it_was_moved_st
 
 @pytest.mark.parametrize("there", [101, 112])
 def test_a_group_that_may_have_been_moved_before_others_used_it_is_told(there: int):
-    seen = with_commit(105, 15, replace(sight(15, there=there), moved=frozenset({"g"}), unsure=frozenset({"g"})))
+    seen = with_commit(
+        105, 15, replace(sight(15, there=there), moved=frozenset({"g"}), unsure=frozenset({("g", None)}))
+    )
     (move,) = decide(seen)
     (place,) = move.places
     assert (place.offset, place.exact, move.missing) == (there, False, {})
     (told,) = move.kept
     assert f"it stays at offset {there}" in told
     assert "whether the group had been moved by then is not known" in told
+
+
+@pytest.mark.parametrize(
+    ("there", "before", "offset", "exact"),
+    [(101, 101, 105, True), (NO_OFFSET, NO_OFFSET, 105, True), (103, 101, 103, False), (112, 101, 112, False)],
+)
+def test_a_place_that_a_broken_off_command_had_not_come_to_is_moved_unless_others_have_committed_there(
+    there, before, offset, exact
+):
+    """Other places of the group were moved by it."""
+    seen = replace(sight(15, there=there), moved=frozenset({"g"}), tried={("g", THERE): before})
+    (move,) = decide(seen)
+    (place,) = move.places
+    assert (place.offset, place.exact, place.again) == (offset, exact, False)
+    assert (move.doubtful == (place,)) is not exact
+    assert bool(move.missing) is exact
 
 
 def with_lost(seen: Sight) -> Sight:

@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from sparkmirror.config import load
 from sparkmirror.failover import procedure
+from sparkmirror.failover.moves import MOVED_OR_NOT
 from sparkmirror.failover.procedure import Options
 from sparkmirror.failover.states import Kind
 from sparkmirror.failover.switching import prepared
 from sparkmirror.kafka.groups import commit_offsets
+from tests.failover.dying import BETWEEN
 from tests.failover.halting import COMMITTING, halted
 from tests.failover.test_interrupted_switching import DONE, Switchover
 from tests.failover.test_left_behind import both_ways, has, set_to, written
-from tests.flow.running import Running, client_of, commit, committed, until
+from tests.failover.test_switching import begun, died
+from tests.flow.running import Running, client_of, commit, committed, create_topic, ends, until, write_file
 from tests.flow.test_torn_while_idle import mirrored
 from tests.invoking import sparkmirror
 
@@ -82,6 +86,38 @@ def test_a_group_that_may_have_been_moved_by_a_killed_command_is_never_called_ex
         assert f"group {over.on} at {over.name}-0 (others have committed there" in trouble
         exact = {each["group"]: each["partitions"][0]["exact"] for each in over.report["groups"]}
         assert exact == {over.on: False, over.back: True}
+        mirror.stop_in_time()
+
+
+def test_a_consumer_that_commits_between_two_requests_for_its_group_is_not_taken_for_moved(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    """A group with many offsets needs several: here one for each, and the command dies behind the first."""
+    name = topic("several")
+    group, copy = f"{name}-g", f"{name}.{name}"
+    settings = {"tasks.max": "1", "groups": f"{name}-.*"}
+    file = write_file(tmp_path / "mm2.properties", {name: cluster_a, "b": cluster_b}, {f"{name}->b": name}, settings)
+    create_topic(cluster_a, name, 3)
+    words = ("--from", name, "--to", "b", "--yes", "--report", str(tmp_path), "--wait-for-idle", "1")
+    with Running(file, log=tmp_path / "mirror.log") as mirror:
+        producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "log_level": 0})
+        for number in range(15):
+            producer.produce(name, b"", partition=number % 3)
+        assert producer.flush(60) == 0
+        commit(cluster_a, group, name, dict.fromkeys(range(3), 3))
+        until(lambda: ends(cluster_b, copy) == dict.fromkeys(range(3), 5), "copied")
+        commit(cluster_b, group, copy, {2: 1})
+        died(begun(file, "switchover", *words, dies_in=BETWEEN))
+        assert committed(cluster_b, group, copy) == {0: 3, 2: 1}
+        commit(cluster_b, group, copy, {1: 5})
+        done = sparkmirror("switchover", file, *words)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert committed(cluster_b, group, copy) == {0: 3, 1: 5, 2: 3}
+        report = newest(tmp_path, "switchover")
+        (trouble,) = report["troubles"]
+        assert f"{group} at {name}-1 ({MOVED_OR_NOT}; it stays at offset 5)" in trouble
+        (moved,) = report["groups"]
+        assert [each["exact"] for each in moved["partitions"]] == [True, False, True]
         mirror.stop_in_time()
 
 

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import (
-    Commits,
     Verdict,
-    Void,
     fallen_back,
     judge,
     landed,
@@ -22,7 +20,6 @@ from sparkmirror.offsets.group_commits import (
     records,
     trying,
     void,
-    without,
 )
 from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted, commits_of, tried_of
 from sparkmirror.offsets.records import parse
@@ -172,9 +169,13 @@ def test_what_the_target_has_lost_leaves_the_record_and_what_it_has_again_counts
 
 
 def test_a_commit_that_could_not_be_put_on_record_is_lost_too_and_the_one_on_record_is_the_flow_s():
-    known = merged({GROUP: {ZERO: chain(50, 51)}}, {GROUP: {ZERO: FlowCommit(52, 152)}})
-    assert void(known, {GROUP: {ZERO: (51, "")}}, ()) == []
-    assert fallen_back(known, {GROUP: {ZERO: (51, "")}}) == {GROUP: {ZERO: FlowCommit(51, 151)}}
+    for tried in (52, 49):
+        known = on_record({ZERO: chain(50, 51)})
+        (one,) = trying(known, {GROUP: {ZERO: FlowCommit(tried, tried + 100)}})
+        lost = {GROUP: {ZERO: (51, "")}}
+        counts = merged(commits_of([one]), landed(tried_of([one]), lost))
+        assert counts == {GROUP: {ZERO: chain(50, 51)}}
+        assert (void(counts, lost, ()), fallen_back(counts, lost)) == ([], {})
 
 
 def test_a_consumer_s_commit_ends_what_the_flow_had_committed_before():
@@ -199,7 +200,6 @@ class World:
         flows: whether that is the flow's commit, and nobody has committed since.
         history: where it was before, and whose that was: a target that loses commits goes back to one of these.
         record: what the flow has put on record.
-        unrecorded: what a driver could not put on record.
     """
 
     upstream: int = 10
@@ -208,7 +208,6 @@ class World:
     flows: bool = True
     history: list[tuple[int, bool]] = field(default_factory=list)
     record: dict[str, GroupCommitted] = field(default_factory=dict)
-    unrecorded: dict[str, dict[TopicPartition, FlowCommit]] = field(default_factory=dict)
 
     @property
     def right(self) -> int:
@@ -218,7 +217,7 @@ class World:
     def known(self) -> list[int]:
         """The offsets that count as the flow's."""
         record = self.record.values()
-        all_of = [one.get(GROUP, {}).get(ZERO) for one in (commits_of(record), tried_of(record), self.unrecorded)]
+        all_of = [one.get(GROUP, {}).get(ZERO) for one in (commits_of(record), tried_of(record))]
         return [each.downstream for one in all_of if one is not None for each in (one, *one.earlier)]
 
     def put(self, offset: int, *, flows: bool) -> None:
@@ -226,29 +225,26 @@ class World:
         self.history.append((self.there, self.flows))
         self.there, self.flows = offset, flows
 
-    def round(self, *, killed: bool, write_fails: bool) -> Verdict:
-        """One round of the duty, or one operation; one that is killed after the commit leaves it tried."""
+    def round(self, *, recorded: bool) -> Verdict:
+        """One round of the duty, or one operation; one whose driver dies or cannot write then leaves a commit tried."""
         there = {GROUP: {ZERO: (self.there, "")}} if self.there != NO_OFFSET else {}
         made = landed(tried_of(self.record.values()), there)
-        known = merged(commits_of(self.record.values()), made, self.unrecorded)
+        known = merged(commits_of(self.record.values()), made)
         verdict = judge(self.there, FlowCommit(self.right, self.upstream), known.get(GROUP, {}).get(ZERO))
-        gone = void(known, there, ())
-        self.settle(gone, merged(made, fallen_back(known, there)))
-        taken: dict[str, dict[TopicPartition, FlowCommit]] = {}
+        self.write(records(self.record, merged(made, fallen_back(known, there)), void(known, there, ()), [GROUP]))
         if verdict.commits:
             taken = {GROUP: {ZERO: FlowCommit(self.right, self.upstream)}}
-            self.record |= {one.key: one for one in trying(self.record, taken)}
+            self.write((trying(self.record, taken), ()))
             self.put(self.right, flows=True)
-        self.unrecorded = {} if killed else merged(without(self.unrecorded, gone), taken)
-        if not killed and not write_fails:
-            self.settle((), {}, ())
+            if recorded:
+                self.write(records(self.record, taken))
         return verdict
 
-    def settle(self, gone: Void, made: Commits, settled: Sequence[str] = (GROUP,)) -> None:
-        written, removed = records(self.record, merged(made, without(self.unrecorded, gone)), gone, settled)
+    def write(self, change: tuple[Sequence[GroupCommitted], Sequence[str]]) -> None:
+        """Puts on record."""
+        written, removed = change
         self.record |= {one.key: one for one in written}
         self.record = {key: one for key, one in self.record.items() if key not in removed}
-        self.unrecorded = {}
 
 
 EVENTS = st.lists(
@@ -258,8 +254,7 @@ EVENTS = st.lists(
         st.tuples(st.just("consumer"), st.integers(0, TARGET_ENDS + 9)),
         st.tuples(st.just("lost"), st.integers(1, 3)),
         st.tuples(st.just("expired"), st.just(0)),
-        st.tuples(st.just("driver"), st.just(0)),
-        st.tuples(st.just("round"), st.integers(0, 3)),
+        st.tuples(st.just("round"), st.booleans()),
     ),
     min_size=4,
     max_size=30,
@@ -286,6 +281,7 @@ def lose(world: World, number: int) -> None:
 
 @settings(max_examples=600, deadline=None)
 @given(EVENTS)
+@example([("round", True), ("source", 0), ("round", False), ("lost", 1), ("round", True)])
 def test_nothing_is_skipped_by_the_flow_and_nothing_that_a_consumer_has_committed_goes_back(events):
     """Whatever happens between rounds, and whenever a driver is killed or cannot write."""
     world = World()
@@ -300,11 +296,9 @@ def test_nothing_is_skipped_by_the_flow_and_nothing_that_a_consumer_has_committe
             lose(world, number)
         elif what == "expired":
             world.put(NO_OFFSET, flows=False)
-        elif what == "driver":
-            world.unrecorded = {}
         else:
             before, flows_own = world.there, world.flows
-            verdict = world.round(killed=number == 1, write_fails=number == 2)
+            verdict = world.round(recorded=bool(number))
             if not flows_own:
                 assert world.there >= before, "what a consumer has committed never goes back"
             if flows_own:

@@ -6,7 +6,17 @@ import pytest
 
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit, GroupLeft
-from sparkmirror.offsets.left_offsets import Left, at_release, came_back, left_of, moved_at, renewed, used, with_left
+from sparkmirror.offsets.left_offsets import (
+    KnownOffsets,
+    Left,
+    at_release,
+    came_back,
+    left_of,
+    moved_at,
+    renewed,
+    used,
+    with_left,
+)
 from sparkmirror.offsets.records import parse
 from sparkmirror.offsets.state import JournalState
 
@@ -73,29 +83,29 @@ def test_an_operation_adds_what_it_moves_to_what_is_on_record():
     ],
 )
 def test_what_the_group_has_committed_since_is_its_own_and_when_it_was_moved_is_kept(found, kept):
-    assert renewed(left(p0=15, p1=3), found) == (kept, ())
+    assert renewed(left(p0=15, p1=3), KnownOffsets(found)) == (kept, ())
 
 
 def test_what_was_not_known_at_the_release_is_all_that_the_source_says_next():
     unknown = left(p0=9) | is_open()
-    assert renewed(unknown, {"g": {ZERO: (15, ""), ONE: (3, "")}}) == (
+    assert renewed(unknown, KnownOffsets({"g": {ZERO: (15, ""), ONE: (3, "")}})) == (
         tuple(left(p0=15, p1=3).values()),
         tuple(is_open()),
     )
-    assert renewed(unknown, {"g": {}}) == (tuple(left().values()), tuple(is_open()))
-    assert renewed(unknown, {"h": {}}) == ((), ())
+    assert renewed(unknown, KnownOffsets({"g": {}})) == (tuple(left().values()), tuple(is_open()))
+    assert renewed(unknown, KnownOffsets({"h": {}})) == ((), ())
 
 
 HELD_MS = 900
 
 
 def test_a_release_counts_all_that_consumers_have_committed_until_then_in_any_partition():
-    found = {"g": {ZERO: (15, ""), ONE: (5, "")}}
+    found = KnownOffsets({"g": {ZERO: (15, ""), ONE: (5, "")}})
     assert at_release(left(p0=10), ["g"], found, HELD_MS) == left(p0=15, p1=5)
     assert at_release({}, ["g"], found, HELD_MS) == left(HELD_MS, p0=15, p1=5)
-    assert at_release(left(p0=10), ["g"], {"g": {}}, HELD_MS) == left()
+    assert at_release(left(p0=10), ["g"], KnownOffsets({"g": {}}), HELD_MS) == left()
     assert at_release(left(p0=10), [], found, HELD_MS) == {}, "it does not live on the target"
-    assert at_release(left(p0=10), ["g"], {}, HELD_MS) == left(p0=10) | is_open(HELD_MS)
+    assert at_release(left(p0=10), ["g"], KnownOffsets({}), HELD_MS) == left(p0=10) | is_open(HELD_MS)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies, lost_sources
+from sparkmirror.duties.lost_groups import NOT_PLACED, Placed, placed_since
 from sparkmirror.duties.rings import NOWHERE, Rings
 from sparkmirror.duties.topics import homeward, original_of, remote_topic, wanted
 from sparkmirror.duties.under_way import Level, is_level, on_record, under_way
@@ -245,12 +246,28 @@ class FlowBackRecord:
     def order(self) -> int:
         """The order of the newest operation on record now, see `Operation.order_ms`; 0 where there is none.
 
+        Also of a failback, which is not on this record: of one that has moved groups to the source.
+
         Raises:
             SparkmirrorError: as `operation`.
         """
         state = self._state()
-        last = None if state is None else state.ledger.operation
-        return 0 if last is None else last.order
+        if state is None:
+            return 0
+        last = state.ledger.operation
+        return max(0 if last is None else last.order, *moved_at(state.left.values()).values(), 0)
+
+    def placed(self, since_ms: int) -> Placed:
+        """Where operations have put groups on the source, also one that has not ended.
+
+        Args:
+            since_ms: the order of the newest one that does not count.
+
+        Raises:
+            SparkmirrorError: as `operation`.
+        """
+        state = self._state()
+        return NOT_PLACED if state is None else placed_in(state, since_ms)
 
     def moved(self) -> Moved:
         """When operations of the flow back have moved groups to the source last; one that has not ended does not count.
@@ -379,6 +396,16 @@ class FlowBackRecord:
         if own is None or back.flow is None:
             return False
         return (back.flow.source_id, back.flow.target_id) == (own.target_id, own.source_id)
+
+
+def placed_in(back: JournalState, since_ms: int) -> Placed:
+    """Where operations have put groups since, by the record of the flow that brings records there. Pure.
+
+    Args:
+        back: the record.
+        since_ms: the order of the newest operation that does not count.
+    """
+    return placed_since(commits_of(back.committed.values()), moved_at(back.left.values()), since_ms)
 
 
 def changed_between(

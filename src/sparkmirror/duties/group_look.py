@@ -163,8 +163,7 @@ class GroupLook:
         if store is None:
             return found
         store.follow()
-        kept, _ = with_lost((one for one in store.state.groups.values() if one.group in found), found)
-        return kept
+        return with_lost((one for one in store.state.groups.values() if one.group in found), found).offsets
 
     def _committed(self) -> Mapping[str, GroupCommitted]:
         """What the flow back has committed until now; that it cannot be read is found again where it is needed."""

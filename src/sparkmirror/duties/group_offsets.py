@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sparkmirror.duties.duty import Change, Result, Sides, Sign
 from sparkmirror.duties.flow_back import NO_OPERATION, LastOperation, OutdatedError
@@ -40,7 +40,6 @@ from sparkmirror.kafka.groups import HAS_MEMBERS, ChangedError, Committed, Offse
 from sparkmirror.model import Alias, TopicPartition
 from sparkmirror.offsets import group_commits
 from sparkmirror.offsets.group_commits import (
-    NO_COMMITS,
     Commits,
     Verdict,
     fallen_back,
@@ -48,7 +47,6 @@ from sparkmirror.offsets.group_commits import (
     merged,
     records,
     void,
-    without,
 )
 from sparkmirror.offsets.group_records import FlowCommit
 
@@ -143,7 +141,6 @@ class GroupOffsets:
         self.interval_s = told.sync_interval_s if told.sync_enabled else None
         self._sides = sides
         self._groups = GroupLook(sides)
-        self._unrecorded: Commits = {}
         self._there: Mapping[str, Offsets] = {}
 
     def look(self) -> Sequence[Action]:
@@ -153,9 +150,9 @@ class GroupOffsets:
             SparkmirrorError: a cluster cannot be asked.
         """
         seen = self._groups.look(target=True)
-        seen = self._groups.with_log_starts(seen, log_starts_needed(seen, self._unrecorded))
+        seen = self._groups.with_log_starts(seen, log_starts_needed(seen))
         self._there = seen.there
-        return decide(seen, self._unrecorded)
+        return decide(seen)
 
     def apply(self, actions: Sequence[Action]) -> Sequence[Result]:
         """Commits, and then puts on record what the target has taken.
@@ -208,12 +205,11 @@ class GroupOffsets:
         """Writes what the target has taken, what it has not any more, and what is about to be committed."""
         store = self._sides.store
         assert store is not None  # a flow that does its duties was started
-        self._unrecorded = merged(*(one.commits for one in behind), taken)
+        made = merged(*(one.commits for one in behind), taken)
         replaced = [each for one in behind for each in one.void]
         settled = [group for one in behind for group in one.settled]
-        written, removed = records(store.state.committed, self._unrecorded, replaced, settled)
+        written, removed = records(store.state.committed, made, replaced, settled)
         store.write(written, tombstones=removed)
-        self._unrecorded = {}
         if trying:
             if written or removed:
                 store.follow()
@@ -221,9 +217,8 @@ class GroupOffsets:
             store.write(tried)
 
 
-def log_starts_needed(observed: Observed, unrecorded: Commits = NO_COMMITS) -> set[TopicPartition]:
-    """The copies whose log start has to be known before `decide`, with the same arguments."""
-    observed = replace(observed, commits=merged(observed.commits, unrecorded))
+def log_starts_needed(observed: Observed) -> set[TopicPartition]:
+    """The copies whose log start has to be known before `decide`, with the same argument."""
     open_ones = {group for group in observed.offsets if obstacle(observed, group) is None}
     return {
         known.target.partition
@@ -232,14 +227,12 @@ def log_starts_needed(observed: Observed, unrecorded: Commits = NO_COMMITS) -> s
     }
 
 
-def decide(observed: Observed, unrecorded: Commits = NO_COMMITS) -> tuple[Action, ...]:
+def decide(observed: Observed) -> tuple[Action, ...]:
     """What is to be committed.
 
     Args:
         observed: a look that asked the target too.
-        unrecorded: commits of this process that the target has taken, and that are not on record yet.
     """
-    observed = replace(observed, commits=merged(observed.commits, unrecorded))
     by_group: dict[str, list[Known]] = {}
     for known in translations(observed):
         by_group.setdefault(known.place.group, []).append(known)
@@ -253,8 +246,8 @@ def decide(observed: Observed, unrecorded: Commits = NO_COMMITS) -> tuple[Action
     outdated = tuple(void(observed.commits, observed.there, observed.unreadable_there))
     settled = tuple(group for group in observed.tried if group not in observed.unreadable_there)
     fallen = fallen_back(observed.commits, observed.there)
-    if unrecorded or outdated or settled or fallen:
-        made = merged(landed(observed.tried, observed.there), without(unrecorded, outdated), fallen)
+    if outdated or settled or fallen:
+        made = merged(landed(observed.tried, observed.there), fallen)
         actions.append(PutOnRecord(commits=made, void=outdated, settled=settled))
     actions += untold(observed)
     return (*actions, *(Hindered(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())))

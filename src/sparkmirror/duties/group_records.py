@@ -12,7 +12,7 @@ of ``__consumer_offsets``, until they commit again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -20,7 +20,7 @@ from sparkmirror.duties import lost_groups
 from sparkmirror.duties.duty import Result, Sides
 from sparkmirror.duties.groups import Unreadable, refusal
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.lost_groups import NOT_ASKED, Asked, OffsetsLog
+from sparkmirror.duties.lost_groups import NOT_ASKED, NOT_PLACED, Asked, Merged, OffsetsLog, Placed
 from sparkmirror.duties.upstream_offsets import Upstream, UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms, wall_time
@@ -30,7 +30,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import TopicFilter, group_filter
 from sparkmirror.offsets import condensing
 from sparkmirror.offsets.group_records import ExactTarget, GroupLeft, GroupSeen, GroupsSeen, UpstreamOffset
-from sparkmirror.offsets.left_offsets import Moved, came_back, renewed
+from sparkmirror.offsets.left_offsets import KnownOffsets, Moved, came_back, renewed
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.translation import exact
 
@@ -79,12 +79,12 @@ class LeftBehind:
 
     Attributes:
         known: what is on record, by key.
-        found: what the source answered, by group.
+        found: what groups have committed on the source.
         back: when operations of the flow back have moved groups to the source.
     """
 
     known: Mapping[str, GroupLeft]
-    found: Mapping[str, Offsets]
+    found: KnownOffsets
     back: Moved
 
     @property
@@ -173,8 +173,9 @@ class GroupRecords:
         ids = {} if sides.store is None else copied_ids(sides.store.state.progress, fetched.found)
         seen = Seen(found=fetched.found, unreadable=unreadable, at_ms=at, asked=asked, ids=ids)
         try:
-            seen = replace(seen, back_ms=self._upstream.order())
-            behind = left_behind(left, fetched.found, self._upstream.moved() if left else {})
+            seen = replace(seen, back_ms=self._upstream.order(), placed=self._upstream.placed(before.back_ms))
+            merged = lost_groups.with_lost(_answered(known, fetched.found), fetched.found, log, seen.placed)
+            behind = left_behind(left, merged, self._upstream.moved() if left else {})
             upstream = self._upstream.of(fetched.found, known)
         except SparkmirrorError as failure:
             kept = upstream_on_record(known, fetched.found)
@@ -223,10 +224,21 @@ class GroupRecords:
         self._sides.store.write(written, tombstones=[*gone, *settled])
 
 
-def left_behind(known: Mapping[str, GroupLeft], found: Mapping[str, Offsets], back: Moved) -> tuple[LeftBehind, ...]:
-    """What is to be put on record of what groups have left behind, if it has changed; the arguments are its own."""
-    changed = any((*renewed(known, found), came_back(known, back)))
-    return (LeftBehind(known=known, found=found, back=back),) if changed else ()
+def left_behind(known: Mapping[str, GroupLeft], merged: Merged, back: Moved) -> tuple[LeftBehind, ...]:
+    """What is to be put on record of what groups have left behind, if it has changed.
+
+    Args:
+        known: what is on record, by key.
+        merged: what groups have committed on the source.
+        back: when operations of the flow back have moved groups to the source.
+    """
+    changed = any((*renewed(known, merged.known), came_back(known, back)))
+    return (LeftBehind(known=known, found=merged.known, back=back),) if changed else ()
+
+
+def _answered(known: Mapping[str, GroupSeen], found: Container[str]) -> Iterator[GroupSeen]:
+    """What is on record of groups that have answered."""
+    return (one for one in known.values() if one.group in found)
 
 
 def committed_now(
@@ -304,6 +316,7 @@ class Seen:
         asked: what it has said of itself.
         ids: of the topics that are copied.
         back_ms: the order of the newest operation of the flow back; 0 where that is not known.
+        placed: where operations of the flow back have put groups since they were put on record.
     """
 
     found: Mapping[str, Offsets]
@@ -312,6 +325,7 @@ class Seen:
     asked: Asked = NOT_ASKED
     ids: Mapping[str, str] = field(default_factory=dict)
     back_ms: int = 0
+    placed: Placed = NOT_PLACED
 
 
 def topics_of_gone(known: Mapping[str, GroupSeen], fetched: Results[str, Offsets]) -> set[str]:
@@ -365,7 +379,10 @@ def _present(known: Mapping[str, GroupSeen], seen: Seen, upstream: Upstream) -> 
     }
     for key, one in known.items():
         torn = seen.asked.log.has_torn(one.group)
-        before = None if one.group in seen.unreadable else lost_groups.seen_before(one, present.get(key), torn=torn)
+        if one.group in seen.unreadable:
+            before = lost_groups.unanswered(one) if torn else None
+        else:
+            before = lost_groups.seen_before(one, present.get(key), torn=torn, placed=seen.placed)
         present |= {} if before is None else {key: before}
     return present
 

@@ -10,14 +10,16 @@ before; where that topic may not be seen, the topic that the group has read has 
 in topics that this user may not see: nothing is known of these. What is kept counts until the group has committed in
 that topic again. How far each partition of the topic went is asked when the groups have answered, so what they have
 answered lies before it; an offset that is another one, or none, in the round in which its partition has lost its end is
-lost, and not set by its owner. Where the topic may not be seen, that cannot be seen either.
+lost, and not set by its owner. Where the topic may not be seen, that cannot be seen either. Where an operation of the
+flow back has put a group since, it stands by that, and has lost nothing. What a group has left behind, where it goes
+on and what is on record of it is decided by `Merged` offsets, which only this module makes, and never by raw answers.
 
 References: ``GroupMetadataManager.partitionFor``, OffsetForLeaderEpoch (KIP-101, KIP-320).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.kafka import admin
@@ -27,7 +29,9 @@ from sparkmirror.kafka.groups import OFFSETS_TOPIC, UNLISTED_MS, Committed, Offs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics, in_hexadecimal
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.group_records import UNKNOWN_ORIGIN, GroupSeen, LogEnd, Origin
+from sparkmirror.offsets.group_commits import NO_COMMITS, Commits
+from sparkmirror.offsets.group_records import UNKNOWN_ORIGIN, GroupSeen, GroupsSeen, LogEnd, Origin
+from sparkmirror.offsets.left_offsets import KnownOffsets, Moved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,9 @@ class OffsetsLog:
 
 
 NOT_SEEN = OffsetsLog()
+
+UNTOLD = NO_OFFSET - 1
+"""In the place of an answer: the group could not be read in the round in which its partition had lost its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,20 +140,68 @@ def offsets_log(source: Cluster, before: Mapping[int, LogEnd], timeout_ms: int, 
     return OffsetsLog(ends={**before, **found}, torn=torn, partitions=len(topic.partitions))
 
 
-def seen_before(known: GroupSeen, now: GroupSeen | None, *, torn: bool) -> GroupSeen | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """Where operations of the flow back have put groups on the source since these were put on record.
+
+    Attributes:
+        groups: that they have put there.
+        commits: what the flow back has committed there last.
+    """
+
+    groups: frozenset[str] = frozenset()
+    commits: Commits = field(default_factory=lambda: NO_COMMITS)
+
+    def has(self, group: str, place: TopicPartition, offset: int) -> bool:
+        """Whether a group stands where they have put it."""
+        commit = self.commits.get(group, {}).get(place) if group in self.groups else None
+        return commit is not None and commit.downstream == offset
+
+
+NOT_PLACED = Placed()
+
+
+def placed_since(commits: Commits, moved: Moved, since_ms: int) -> Placed:
+    """Where the flow back has put groups since groups were put on record.
+
+    Args:
+        commits: what it has committed on the source last.
+        moved: when operations have moved groups there, by their order.
+        since_ms: the order of the newest operation that was seen then.
+    """
+    return Placed(groups=frozenset(group for group, at in moved.items() if at > since_ms), commits=commits)
+
+
+def _lost_of(known: GroupSeen, answered: Mapping[int, int], *, torn: bool, placed: Placed) -> dict[int, int]:
+    """By partition what the source answers in the place of what it has lost; the arguments are of `seen_before`."""
+    lost = {}
+    for number, (offset, _) in known.offsets.items():
+        found, before = answered.get(number, NO_OFFSET), known.lost.get(number)
+        again = before is not None and found == before
+        other = (torn or before == UNTOLD) and found != offset
+        if (again or other) and not placed.has(known.group, TopicPartition(known.topic, number), found):
+            lost[number] = found
+    return lost
+
+
+def unanswered(known: GroupSeen) -> GroupSeen:
+    """The same of a group that did not answer when its partition had lost its end: what it answers next shows it."""
+    return replace(known, lost=dict.fromkeys(known.offsets, UNTOLD))
+
+
+def seen_before(
+    known: GroupSeen, now: GroupSeen | None, *, torn: bool, placed: Placed = NOT_PLACED
+) -> GroupSeen | None:
     """What a group has committed, with what it had before the source lost that; None where nothing was lost. Pure.
 
     Args:
         known: what is on record of the group and the topic.
         now: what the source answers.
         torn: whether the partition with the group's offsets has lost its end since.
+        placed: where operations of the flow back have put groups since.
     """
     answered = {} if now is None else {number: offset for number, (offset, _) in now.offsets.items()}
-    lost = {}
-    for number, (offset, _) in known.offsets.items():
-        found = answered.get(number, NO_OFFSET)
-        if (torn and found != offset) or (number in known.lost and found == known.lost[number]):
-            lost[number] = found
+    lost = _lost_of(known, answered, torn=torn, placed=placed)
     if not lost:
         return None
     now = now or replace(known, offsets={}, upstream={}, targets={})
@@ -160,28 +215,69 @@ def seen_before(known: GroupSeen, now: GroupSeen | None, *, torn: bool) -> Group
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What groups have committed on the source, with what they had where it has lost that.
+
+    Attributes:
+        offsets: by group. One that is not named has not answered.
+        lost: the groups and partitions of which it has lost that.
+    """
+
+    offsets: Mapping[str, Offsets]
+    lost: frozenset[tuple[str, TopicPartition]] = frozenset()
+
+    @property
+    def known(self) -> KnownOffsets:
+        """The same, for what is decided by it elsewhere."""
+        return KnownOffsets(self.offsets)
+
+
 def with_lost(
-    groups: Iterable[GroupSeen], found: Mapping[str, Offsets]
-) -> tuple[dict[str, Offsets], frozenset[tuple[str, TopicPartition]]]:
-    """What groups have committed, with what they had where the source has lost that and still answers the same. Pure.
+    groups: Iterable[GroupSeen],
+    found: Mapping[str, Offsets],
+    log: OffsetsLog = NOT_SEEN,
+    placed: Placed = NOT_PLACED,
+) -> Merged:
+    """What groups have committed, with what they had where the source has lost that. Pure.
 
     Args:
         groups: what is on record of them.
         found: what the source answers.
-
-    Returns:
-        that, and the groups and partitions in which it is so.
+        log: how far the topic with their offsets went when they had answered, by what was on record before.
+        placed: where operations of the flow back have put groups since.
     """
-    kept = {
-        (seen.group, TopicPartition(seen.topic, number)): Committed(*seen.offsets[number])
-        for seen in groups
-        for number, after in seen.lost.items()
-        if found.get(seen.group, {}).get(TopicPartition(seen.topic, number), Committed(NO_OFFSET)).offset == after
-    }
-    merged = {group: dict(own) for group, own in found.items()}
-    for (group, place), committed in kept.items():
-        merged.setdefault(group, {})[place] = committed
-    return dict(merged), frozenset(kept)
+    merged, lost = {group: dict(own) for group, own in found.items()}, set()
+    for seen in groups:
+        own = found.get(seen.group, {})
+        answered = {place.partition: each.offset for place, each in own.items() if place.topic == seen.topic}
+        for number in _lost_of(seen, answered, torn=log.has_torn(seen.group), placed=placed):
+            place = TopicPartition(seen.topic, number)
+            merged.setdefault(seen.group, {})[place] = Committed(*seen.offsets[number])
+            lost.add((seen.group, place))
+    return Merged(offsets=dict(merged), lost=frozenset(lost))
+
+
+def ask_with_lost(
+    source: Cluster,
+    fetch: Callable[[], Mapping[str, Offsets]],
+    before: GroupsSeen | None,
+    timeout_ms: int,
+) -> tuple[Mapping[str, Offsets], OffsetsLog]:
+    """What groups answer, and how far the topic with their offsets went after that.
+
+    Args:
+        source: the cluster.
+        fetch: asks the groups; once more where the topic has lost something, since they may have answered before.
+        before: when groups were put on record.
+        timeout_ms: of each question.
+
+    Raises:
+        SparkmirrorError: it does not answer.
+    """
+    before, found = before or GroupsSeen(time_ms=0), fetch()
+    log = offsets_log(source, before.log, timeout_ms, before.origin.offsets_id)
+    return (fetch() if log.torn else found), log
 
 
 def is_another(before: Origin, now: Origin) -> bool:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from sparkmirror.duties.checked_maps import CheckedMaps
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.flow_back import Back, FlowBackRecord, other_side
+from sparkmirror.duties.lost_groups import Placed
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets
@@ -94,6 +95,14 @@ class UpstreamOffsets:
             SparkmirrorError: a cluster cannot be asked, or a record there is not one of ours.
         """
         return self._record.order()
+
+    def placed(self, since_ms: int) -> Placed:
+        """Where operations of the flow back have put groups since, see `FlowBackRecord.placed`.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked, or a record there is not one of ours.
+        """
+        return self._record.placed(since_ms)
 
     def moved(self) -> Moved:
         """When operations of the flow back have moved groups to the source last.

@@ -11,22 +11,24 @@ flow back has decided on before may still come (`duties.flow_back`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
-from sparkmirror.duties.flow_back import LANDED_SECONDS
+from sparkmirror.duties.flow_back import LANDED_SECONDS, placed_in
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.lost_groups import with_lost
+from sparkmirror.duties.lost_groups import Merged, ask_with_lost, with_lost
 from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, divergence, doubt, fence, homeward, look, moves, plan, unbrought
+from sparkmirror.failover import brought, comparison, divergence, doubt, fence, homeward, look, moves, plan, unbrought
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.earlier import earlier_in, told_of_again
@@ -34,9 +36,9 @@ from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.procedure import LOOK_SECONDS, Options, Procedure
-from sparkmirror.failover.states import APART, COMMITTING, GONE, HOME_FENCE, Keep, Step, file_name, holders
+from sparkmirror.failover.states import APART, BROUGHT, COMMITTING, GONE, HOME_FENCE, Keep, Step, file_name, holders
+from sparkmirror.failover.tried import places_in, unsure_in
 from sparkmirror.failover.unfinished import is_overtaken, told_of_unfinished, unfinished_of
-from sparkmirror.flow.parting import LostCopies
 from sparkmirror.flow.sides import record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets
@@ -52,7 +54,7 @@ from sparkmirror.offsets.state import JournalState
 
 SHOWN = 10
 
-AT_ONCE_MS = 5_000
+AT_ONCE_SECONDS = 5.0
 """A command that was broken off between looking at groups and letting the flow go on looks at them again."""
 
 
@@ -87,6 +89,7 @@ class Failback:
             back, file, operator, tell, homeward=True, unbegun=lambda: unbrought.unbegun(forth, back)
         )
         self._outward = Procedure(forth, file, operator, tell)
+        self._looked = -math.inf  # when this process has looked at groups, by its own clock
         self._own: dict[Step, Callable[[Operation], None]] = {
             Step.COMPARING: self._compare,
             Step.SAVING: self._save,
@@ -235,7 +238,12 @@ class Failback:
             self._procedure.settle_commits()
             operation = self._put_aside(self._compare_again(self._newest))
             if not self._procedure.lost_copies():
-                return operation
+                return self._operator.note(**{BROUGHT: self._brought()})
+
+    def _brought(self) -> list[list[Any]]:
+        """How far the logs go into which records are brought."""
+        assert self._back.store is not None
+        return brought.rows_of(self._back.flow, self._back.store.state.progress.values())
 
     def _decided_now(self) -> tuple[GroupMove, ...]:
         decided = self._decided(self._newest, stable=True)
@@ -292,7 +300,7 @@ class Failback:
     def _verify(self, operation: Operation) -> None:
         here, there = self._back.flow.source.alias, operation.source
         again = tuple(self._again_where_that_has_changed(operation))
-        operation = self._newest
+        operation, self._looked = self._newest, time.monotonic()
         groups = look.chosen_groups(self._back, complete=True)
         active = sorted(name for name, each in groups.items() if each.active)
         decided = self._decided(operation, settled=True)
@@ -327,13 +335,13 @@ class Failback:
         The cluster may have lost what was brought there, and the flow back may have brought it again by now. Of groups
         that have what they had before they were moved, the operation's record tells.
         """
-        not_taken = look.not_taken(operation)
+        not_taken, lost = look.not_taken(operation), self._lost_brought()
         decided = [
             move for move in self._decided(operation, settled=True) if move.missing and move.group not in not_taken
         ]
         changed = [move.group for move in decided if not move.again]
-        if lost := self._lost_brought():
-            why = f"{operation.source} has lost {lost[0].copy} from offset {lost[0].offset} on"
+        if lost:
+            why = f"{operation.source} has lost {lost}"
         elif changed:
             why = f"{plan.some(changed)} go on at other offsets"
         elif decided:
@@ -346,11 +354,17 @@ class Failback:
         self._move(operation)
         yield f"{why} since groups were moved: they were moved once more"
 
-    def _lost_brought(self) -> tuple[LostCopies, ...]:
-        """What the cluster that came back has lost of what was brought there, as far as it answers."""
+    def _lost_brought(self) -> str:
+        """What the cluster that came back has lost of what was brought there, as far as it answers; "" for nothing.
+
+        Also what it had lost since groups were moved, and has again by now: other records may lie before that.
+        """
+        rows, lost = self._newest.facts.get(BROUGHT, ()), dict[TopicPartition, int]()
         with suppress(SparkmirrorError):
-            return self._procedure.lost_copies(look.OLDEST_MS)
-        return ()
+            lost |= {one.copy: one.offset for one in self._procedure.lost_copies(look.OLDEST_MS)}
+        with suppress(SparkmirrorError):
+            lost |= brought.lost_since(self._back.target, rows, look.OLDEST_MS)
+        return next((f"{place} from offset {offset} on" for place, offset in lost.items()), "")
 
     def _decided(self, operation: Operation, *, stable: bool = False, settled: bool = False) -> tuple[GroupMove, ...]:
         seen = Comparison.of(operation.facts)
@@ -360,8 +374,8 @@ class Failback:
         """Lets the flow from the cluster that came back go on, and applications write there."""
         seen = Comparison.of(operation.facts)
         last, lost = self._without_lost(seen.found, operation)
-        looked = operation.facts.get("times", {}).get(Step.VERIFYING.name, [0, 0])[1]
-        if lost or abs(now_ms() - looked) > AT_ONCE_MS or self._lost_brought():
+        late = time.monotonic() - self._looked > AT_ONCE_SECONDS
+        if lost or late or self._lost_brought():
             self._verify(operation)
             operation = self._newest
             seen = Comparison.of(operation.facts)
@@ -459,12 +473,10 @@ def decided(
         SparkmirrorError: a cluster cannot be asked.
     """
     at = now_ms()
-    found = look.offsets_now(back, stable=stable, known=_known_here(forth, back, operation))
-    copies = _copies(forth)
+    merged = _committed_here(forth, back, operation, stable=stable)
+    offsets, copies = merged.offsets, _copies(forth)
     assert forth.store is not None
     assert back.store is not None
-    back.store.follow()
-    offsets, seen_before = with_lost(_chosen(back), found)
     here = {place for own in offsets.values() for place in own}
     begun = back.store.state.progress
     local = {
@@ -495,7 +507,8 @@ def decided(
             empty=ends_of_empty(back.target, unmirrored, timeout_ms),
             there=there_now,
             moved=look.moved_by(operation),
-            unsure=look.unsure_in(operation),
+            unsure=unsure_in(operation),
+            tried=places_in(operation),
             earlier=earlier_in(operation),
             commits=_committed(back.store.state, there_now.offsets),
             lost={one.copy: one.offset for one in seen.lost},
@@ -506,10 +519,29 @@ def decided(
             ring=Rings(back).of(here),
             apart=_apart(forth.store.state),
             settled=settled,
-            seen_before=seen_before,
+            seen_before=merged.lost,
             gone=gone,
         )
     )
+
+
+def _committed_here(forth: Sides, back: Sides, operation: Operation | None, *, stable: bool) -> Merged:
+    """What groups have committed where applications are, with what was seen before where that cluster has lost it.
+
+    Whether it has is asked now: the last round of the flow back may have been before the loss.
+    """
+    assert forth.store is not None
+    assert back.store is not None
+    back.store.follow()
+    known, before = _known_here(forth, back, operation), back.store.state.groups_seen
+    timeout_ms = back.flow.admin_timeout_ms
+    found, log = ask_with_lost(
+        back.source, lambda: look.offsets_now(back, stable=stable, known=known), before, timeout_ms
+    )
+    forth.store.follow()
+    back.store.follow()
+    placed = placed_in(forth.store.state, 0 if before is None else before.back_ms)
+    return with_lost(_chosen(back), found, log, placed)
 
 
 def _chosen(back: Sides) -> tuple[GroupSeen, ...]:

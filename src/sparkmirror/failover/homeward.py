@@ -25,6 +25,8 @@ from sparkmirror.failover.moves import (
     GroupMove,
     MovedPlace,
     Standing,
+    in_doubt,
+    is_open,
     left_out_as_absent,
     not_there,
     used,
@@ -32,6 +34,7 @@ from sparkmirror.failover.moves import (
     with_again,
     with_lost,
 )
+from sparkmirror.failover.tried import NONE_OPEN, Open, Unsure
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits
@@ -88,7 +91,8 @@ class HomewardSight:
         empty: the ends of partitions there that have no record.
         there: how the groups stand there.
         moved: the groups that the operation has moved already.
-        unsure: those of them of which nobody knows whether it has.
+        unsure: the places of which nobody knows whether it has.
+        tried: as in ``moves.Sight``.
         earlier: where they stood before.
         commits: what the flow that goes there has committed there last, as it is on record.
         lost: by partition here, from which offset on its log has lost what had been copied into it.
@@ -116,7 +120,8 @@ class HomewardSight:
     empty: Mapping[TopicPartition, int] = field(default_factory=dict)
     there: Standing = field(default_factory=Standing)
     moved: frozenset[str] = frozenset()
-    unsure: frozenset[str] = frozenset()
+    unsure: Unsure = frozenset()
+    tried: Open = field(default_factory=lambda: NONE_OPEN)
     earlier: Earlier = NOTHING_EARLIER
     commits: Commits = field(default_factory=dict)
     lost: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -259,10 +264,11 @@ def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Transla
     commit = sight.commits.get(group, {}).get(found.target)
     if group in sight.apart and found.before not in (NO_OFFSET, None if commit is None else commit.downstream):
         return replace(found, offset=found.before, used=True, text=APART)
-    if sight.earlier.is_back(group, found.target, found.before, placed.offset, commit):
+    moved = not is_open(found, group, sight.tried)
+    if moved and sight.earlier.is_back(group, found.target, found.before, placed.offset, commit):
         return replace(placed, again=True)
-    if group in sight.moved and used_since(found.before, placed.offset, commit):
-        return used(found, sure=group not in sight.unsure)
+    if moved and group in sight.moved and used_since(found.before, placed.offset, commit):
+        return used(found, sure=not in_doubt(found, group, sight.unsure, sight.tried))
     if sight.settled and commit is not None and found.before < placed.offset:
         by_operation = (commit.downstream, commit.upstream) == (found.before, found.committed.offset)
         return replace(placed, offset=found.before) if by_operation else placed

@@ -27,7 +27,8 @@ from sparkmirror.events import now_ms
 from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.earlier import earlier_in
 from sparkmirror.failover.moves import Sight, Standing
-from sparkmirror.failover.states import MOVED, MOVED_BEFORE, NOT_TAKEN, TORN, UNSETTLED, UNSURE
+from sparkmirror.failover.states import MOVED, MOVED_BEFORE, NOT_TAKEN, TORN, UNSETTLED
+from sparkmirror.failover.tried import places_in, unsure_in
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import (
@@ -463,6 +464,7 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         outdated=_outdated(state),
         unsettled=unsettled_in(operation),
         unsure=unsure_in(operation),
+        tried=places_in(operation),
         earlier=earlier_in(operation),
         lost=frozenset(
             (seen.group, TopicPartition(seen.topic, number)) for seen in state.groups.values() for number in seen.lost
@@ -509,11 +511,6 @@ def _outdated(state: JournalState) -> frozenset[tuple[str, str]]:
 def moved_by(operation: Operation | None) -> frozenset[str]:
     """The groups that an operation has moved; what they have on the target then is theirs."""
     return frozenset(() if operation is None else operation.facts.get(MOVED, ()))
-
-
-def unsure_in(operation: Operation | None) -> frozenset[str]:
-    """The groups of which nobody knows whether an operation has moved them."""
-    return frozenset(() if operation is None else operation.facts.get(UNSURE, ()))
 
 
 def not_taken(operation: Operation | None) -> dict[str, str]:

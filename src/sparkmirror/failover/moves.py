@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.failover.earlier import NOTHING_EARLIER, Earlier, Row
+from sparkmirror.failover.tried import NONE_OPEN, Open, Unsure, is_unsure
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits, Verdict, judge
@@ -93,7 +94,8 @@ class Sight:
         parted: where logs of the source part from what was copied of them.
         earlier: where groups stood that the operation itself has moved.
         lost: groups and partitions where the source has lost what was committed, and `offsets` is what was seen before.
-        unsure: groups of which nobody knows whether the operation has moved them; `moved` has them too.
+        unsure: places of which nobody knows whether the operation has moved them; `moved` has their groups too.
+        tried: places that it was about to change when it was broken off, of groups that it has moved in part.
         unsettled: source partitions of which more may have been copied than is on record, since the target's log could
             not be read.
     """
@@ -118,7 +120,8 @@ class Sight:
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
     absent: frozenset[TopicPartition] = frozenset()
     unsettled: frozenset[TopicPartition] = frozenset()
-    unsure: frozenset[str] = frozenset()
+    unsure: Unsure = frozenset()
+    tried: Open = field(default_factory=lambda: NONE_OPEN)
     earlier: Earlier = NOTHING_EARLIER
     lost: frozenset[tuple[str, TopicPartition]] = frozenset()
 
@@ -272,6 +275,11 @@ class GroupMove:
             for place in self.places
             if place.before != NO_OFFSET and (place in self.left_out or place.text == MOVED_OR_NOT)
         )
+
+    @property
+    def doubtful(self) -> tuple[MovedPlace, ...]:
+        """The partitions in which others have committed, and nobody knows whether it had been moved by then."""
+        return () if self.hindrance else tuple(place for place in self.places if place.text == MOVED_OR_NOT)
 
     @property
     def absent(self) -> tuple[MovedPlace, ...]:
@@ -460,11 +468,13 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
         return replace(found, offset=found.before, ahead=0, exact=True, skipped=0, used=True, text=LIVES_THERE)
     skipped = found.skipped + there.offset - result.offset
     placed_there = replace(found, offset=there.offset, skipped=skipped, text=there.place.value + not_there(skipped))
-    if sight.earlier.is_back(group, found.target, found.before, there.offset, commit):
+    moved = not is_open(found, group, sight.tried)
+    if moved and sight.earlier.is_back(group, found.target, found.before, there.offset, commit):
         return replace(placed_there, again=True)
-    placed = found.before < there.offset or commit is not None  # what was left further has no commit of the flow's
-    if group in sight.moved and placed and used_since(found.before, there.offset, commit):
-        return used(replace(found, skipped=0), sure=group not in sight.unsure)
+    known = commit is not None or (group, found.target) in sight.tried
+    placed = found.before < there.offset or known  # what was left further has no commit of the flow's
+    if moved and group in sight.moved and placed and used_since(found.before, there.offset, commit):
+        return used(replace(found, skipped=0), sure=not in_doubt(found, group, sight.unsure, sight.tried))
     left = found.before != NO_OFFSET and sight.left.has(group, found.partition, found.committed.offset)
     verdict = judge(found.before, FlowCommit(there.offset, found.committed.offset), commit, left=left)
     if verdict is Verdict.LEFT_BEHIND:
@@ -510,6 +520,16 @@ def used(found: MovedPlace, *, sure: bool) -> MovedPlace:
     """The place where a group stands since others have committed there, whether it was moved by then or not."""
     stays = replace(found, offset=found.before, used=True, text=USED)
     return stays if sure else replace(stays, exact=False, text=MOVED_OR_NOT)
+
+
+def is_open(found: MovedPlace, group: str, tried: Open) -> bool:
+    """Whether an operation that was broken off has not come to a place: it has what it had when it was tried."""
+    return found.target is not None and tried.get((group, found.target)) == found.before
+
+
+def in_doubt(found: MovedPlace, group: str, unsure: Unsure, tried: Open) -> bool:
+    """Whether nobody knows whether an operation has moved a place in which others have committed."""
+    return is_unsure(unsure, group, found.target) or (found.target is not None and (group, found.target) in tried)
 
 
 def used_since(there: int, wanted: int, commit: FlowCommit | None) -> bool:

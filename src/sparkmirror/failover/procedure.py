@@ -22,13 +22,14 @@ from sparkmirror.duties.group_look import PATIENCE_SECONDS
 from sparkmirror.duties.group_records import Seen, committed_before, copied_ids, lost, news, topics_of_gone
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies, recreated_copies
+from sparkmirror.duties.lost_groups import NOT_PLACED
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, fence, look, moves
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
-from sparkmirror.failover.earlier import Row, added, earlier_in, told_of_again, with_before
+from sparkmirror.failover.earlier import added, earlier_in, told_of_again, with_before
 from sparkmirror.failover.last_checkpoints import write_last
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
@@ -52,6 +53,7 @@ from sparkmirror.failover.states import (
     following,
     holders,
 )
+from sparkmirror.failover.tried import Tried, settled, tried_in, unsure_in, unsure_rows, with_tried
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.parting import LostCopies
@@ -59,12 +61,19 @@ from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import WORKING, told
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import Advice, advice
-from sparkmirror.kafka.groups import HAS_MEMBERS, TAKEN_BY_NONE, ChangedError, Committed, commit_offsets, fetch_offsets
+from sparkmirror.kafka.groups import (
+    HAS_MEMBERS,
+    TAKEN_BY_NONE,
+    ChangedError,
+    commit_offsets,
+    fetch_offsets,
+    requests_of,
+)
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
-from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import group_commits
-from sparkmirror.offsets.group_records import FlowCommit, GroupsSeen, commits_of
+from sparkmirror.offsets.group_records import GroupsSeen, commits_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.left_offsets import with_left
 from sparkmirror.offsets.orders import HOLD_KEY, HoldOrder
@@ -468,35 +477,29 @@ class Procedure:
         """Puts on record which commits the target has taken that were tried when the command was broken off.
 
         A group with another offset than it had before was moved: it stands there, or a consumer has gone on. Where it
-        stands at none of those that were tried, a consumer may as well have been there before.
+        stands at none of those that were tried in one request, a consumer may as well have been there before.
 
         Raises:
             SparkmirrorError: the target cannot be asked.
         """
         operation = self._operator.operation
         assert operation is not None  # it was begun
-        rows = operation.facts.get(TRIED, [])
-        if not rows:
+        tried = tried_in(operation)
+        if not tried:
             return
-        groups = sorted({row[0] for row in rows})
+        groups = sorted({one.group for one in tried})
         now = fetch_offsets(self._sides.target, groups, self._timeout_ms).complete()
-        taken: dict[str, dict[TopicPartition, FlowCommit]] = {}
-        touched, landed = set(), set()
-        had: dict[str, list[Row]] = {}
-        for group, topic, number, before, offset, upstream in rows:
-            place = TopicPartition(topic, number)
-            taken.setdefault(group, {})[place] = FlowCommit(offset, upstream)
-            had.setdefault(group, []).extend([(group, place, before)] * (before != NO_OFFSET))
-            has = now.get(group, {}).get(place, Committed(NO_OFFSET)).offset
-            touched.update([group] * (has != before))
-            landed.update([group] * (has == offset))
-        taken = {group: own for group, own in taken.items() if group in touched}
-        unsure = look.unsure_in(operation) | (touched - landed)
+        found = settled(tried, now, look.moved_by(operation))
         self._store.follow()
-        self._store.write(*group_commits.records(self._store.state.committed, taken))
-        moved = {*taken, *look.moved_by(operation)}
-        earlier = with_before(operation.facts.get(EARLIER, {}), [row for group in sorted(landed) for row in had[group]])
-        self._operator.note(**{MOVED: sorted(moved), UNSURE: sorted(unsure), TRIED: [], EARLIER: earlier})
+        self._store.write(*group_commits.records(self._store.state.committed, found.taken))
+        moved = {*found.taken, *look.moved_by(operation)}
+        facts = {
+            MOVED: sorted(moved),
+            UNSURE: unsure_rows(unsure_in(operation) | found.unsure),
+            TRIED: [one.row for one in found.open],
+            EARLIER: with_before(operation.facts.get(EARLIER, {}), found.had),
+        }
+        self._operator.note(**facts)
 
     def commit(self, decide: Callable[[], Sequence[moves.GroupMove]]) -> None:
         """Commits on the target what is not there yet, and puts on record that the flow has done so.
@@ -571,7 +574,7 @@ class Procedure:
         for some in _in_portions(decided):
             now = {move.group: missing for move in some if (missing := move.missing)}
             if now:
-                self._operator.note(**{TRIED: _tried(some)}, **self._again(some))
+                self._operator.note(**{TRIED: self._tried(some)}, **self._again(some))
             there = {move.group: move.found for move in some}
             done = commit_offsets(self._sides.target, now, self._timeout_ms, prove=self._operator.prove, there=there)
             refused |= done.failed
@@ -587,8 +590,13 @@ class Procedure:
         rows, operation = [row for move in some for row in move.again], self._operator.operation
         if not rows or operation is None:
             return {}
-        unsure = look.unsure_in(operation).union(group for group, _, _ in rows)
-        return {AGAIN: added(operation.facts.get(AGAIN, {}), rows), UNSURE: sorted(unsure)}
+        unsure = unsure_in(operation).union((group, place) for group, place, _ in rows)
+        return {AGAIN: added(operation.facts.get(AGAIN, {}), rows), UNSURE: unsure_rows(unsure)}
+
+    def _tried(self, some: Sequence[moves.GroupMove]) -> list[list[Any]]:
+        """What is about to be committed, for the record."""
+        before, groups = tried_in(self._operator.operation), {move.group for move in some}
+        return [one.row for one in with_tried(before, groups, _tried(some))]
 
     def _put_on_record(self, decided: Sequence[moves.GroupMove], failed: Mapping[str, Exception]) -> None:
         """What the target has taken, which groups that concerns, and what they leave behind on the source."""
@@ -601,9 +609,17 @@ class Procedure:
         self._store.write([*written, *left], tombstones=gone)
         moved_so_far = {*(move.group for move in moved), *look.moved_by(operation)}
         open_ones = {name for name, why in failed.items() if not _is_in_use(why) or getattr(why, "tried", False)}
-        tried = [row for row in operation.facts.get(TRIED, []) if row[0] in open_ones]
-        earlier = with_before(operation.facts.get(EARLIER, {}), [row for move in moved for row in move.changed])
-        self._operator.note(**{MOVED: sorted(moved_so_far), TRIED: tried, EARLIER: earlier})
+        settled_ones = {move.group for move in decided}.difference(open_ones, look.moved_by(operation))
+        settled_ones |= {move.group for move in moved}
+        facts = {
+            MOVED: sorted(moved_so_far),
+            TRIED: [one.row for one in tried_in(operation) if one.group not in settled_ones],
+            EARLIER: with_before(operation.facts.get(EARLIER, {}), [row for move in moved for row in move.changed]),
+        }
+        doubtful = {(move.group, place.target) for move in decided for place in move.doubtful}
+        if doubtful - (unsure := unsure_in(operation)):
+            facts[UNSURE] = unsure_rows(unsure | doubtful)
+        self._operator.note(**facts)
 
     def _verify(self, operation: Operation) -> None:
         """Looks whether every group can start on the target, and whether the source has been left."""
@@ -652,7 +668,7 @@ class Procedure:
         try:
             look.check_source(self._sides)  # one that is gone is not asked at length
             late = records_behind(self._sides, state, self._ends(committed=False))
-            now, _ = lost_groups.with_lost(state.groups.values(), look.offsets_now(self._sides, look.ASK_MS))
+            now = lost_groups.with_lost(state.groups.values(), look.offsets_now(self._sides, look.ASK_MS)).offsets
         except SparkmirrorError as failure:
             return (f"whether records or commits came to {source} after the flow was stopped is not known: {failure}",)
         known, _ = look.on_record(state)
@@ -703,9 +719,11 @@ class Procedure:
         at, known = now_ms(), self._store.state.groups
         before, patience_ms = self._store.state.groups_seen or GroupsSeen(time_ms=0), timeout_ms or self._timeout_ms
         asked, log = committed_before(self._sides, known, before, patience_ms, complete=timeout_ms is None)
-        offsets = asked.found
+        offsets, back_ms, placed = asked.found, 0, NOT_PLACED
         try:
-            upstream = UpstreamOffsets(self._sides, timeout_ms).of(offsets, known, patience_s=PATIENCE_SECONDS)
+            upstream_offsets = UpstreamOffsets(self._sides, timeout_ms)
+            upstream = upstream_offsets.of(offsets, known, patience_s=PATIENCE_SECONDS)
+            back_ms, placed = upstream_offsets.order(), upstream_offsets.placed(before.back_ms)
         except SparkmirrorError as failure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
@@ -717,6 +735,8 @@ class Procedure:
             at_ms=at,
             asked=replace(origin, log=log),
             ids=copied_ids(self._store.state.progress, offsets),
+            back_ms=back_ms,
+            placed=placed,
         )
         found = news(known, before, seen, upstream)
         self._store.write([*found.seen, found.at], tombstones=found.gone)
@@ -851,17 +871,20 @@ def _in_portions(decided: Sequence[moves.GroupMove]) -> Iterator[tuple[moves.Gro
         yield tuple(some)
 
 
-def _tried(some: Sequence[moves.GroupMove]) -> list[list[Any]]:
-    """What is about to be committed, and what was there before, for the record."""
-    rows = []
+def _tried(some: Sequence[moves.GroupMove]) -> Iterator[Tried]:
+    """What is about to be committed, and what was there before."""
     for move in some:
-        missing = move.missing
-        rows += [
-            [move.group, *place.target, place.before, place.offset, place.committed.offset]
-            for place in move.places
-            if place.target in missing
-        ]
-    return rows
+        requests = requests_of(move.group, move.missing)
+        for place in move.places:
+            if place.target in requests:
+                yield Tried(
+                    group=move.group,
+                    place=place.target,
+                    before=place.before,
+                    offset=place.offset,
+                    upstream=place.committed.offset,
+                    request=requests[place.target],
+                )
 
 
 def _is_its_own(failure: Exception) -> bool:

@@ -95,7 +95,7 @@ COMMITTING = "committing"
 
 
 TRIED = "tried"
-"""The fact that has the commits that are about to be made: group, partition, what is there, what is to be, upstream."""
+"""The fact that has the commits that are about to be made, as ``tried.Tried``."""
 
 
 TORN = "torn"
@@ -121,13 +121,18 @@ NOT_TAKEN = "not_taken"
 """The fact that has the groups whose offsets the cluster that they are moved to does not take, and why."""
 
 
+BROUGHT = "brought"
+"""The fact of a failback that has how far the logs went into which records had been brought when groups were moved, as
+``brought.rows_of``."""
+
+
 GONE = "gone"
 """The fact of a failback that has the groups that were taken to where applications are, and the partitions in which
 they have no offset there any more: group, topic, partition."""
 
 
 UNSURE = "unsure"
-"""The fact that has the groups of which nobody knows whether a command that was broken off has moved them: they have
+"""The fact that has the places of which nobody knows whether a command that was broken off has moved them: they have
 neither the offsets that they had before nor those that it was about to commit. Also those of `AGAIN`."""
 
 

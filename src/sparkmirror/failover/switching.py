@@ -10,7 +10,7 @@ was interrupted is resumed as it was asked for, whatever is asked for now; a flo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +18,9 @@ from typing import Any
 from sparkmirror.config import FlowConfig, MirrorConfig, Side
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.flow_back import placed_in
 from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, with_lost
 from sparkmirror.errors import BrokerError, ConfigError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, doubt, failback, fence, look, moves, plan, unbrought
@@ -60,7 +62,7 @@ from sparkmirror.flow.opening import check_naming, never_started
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import told
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.groups import Offsets, fetch_offsets
+from sparkmirror.kafka.groups import fetch_offsets
 from sparkmirror.kafka.store import Store
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.group_records import GroupLeft
@@ -416,17 +418,33 @@ class Desk:
         there = living_there(self._sides, state)
         try:
             look.check_source(self._sides)
-            back = _moved_back(state, self._record_of_back())
+            record = self._record_of_back()
+            back = _moved_back(state, record)
             names = {*_groups_of(state), *(one.group for one in state.left.values())}
             names = {name for name in names if back.get(name, -1) <= held_ms} & there
-            found: Mapping[str, Offsets] = fetch_offsets(self._sides.source, sorted(names), look.ASK_MS).found
+            found = self._committed_at(names, state, record if back else None)
         except SparkmirrorError:
-            back, found = {}, {}
+            back, found = {}, Merged(offsets={})
             names = there
         gone = came_back(state.left, back)
         still = {key: one for key, one in state.left.items() if key not in gone}
-        now = at_release(still, names, found, held_ms)
+        now = at_release(still, names, found.known, held_ms)
         return now, (*gone, *(key for key in still if key not in now))
+
+    def _committed_at(self, names: Collection[str], state: JournalState, back: JournalState | None) -> Merged:
+        """What groups have committed on the source, with what was seen before where that has lost it.
+
+        Args:
+            names: the groups.
+            state: what is on record of the flow.
+            back: of the flow back, where it says something of these clusters.
+        """
+        source, before = self._sides.source, state.groups_seen
+        found, log = ask_with_lost(
+            source, lambda: fetch_offsets(source, sorted(names), look.ASK_MS).found, before, look.ASK_MS
+        )
+        placed = NOT_PLACED if back is None else placed_in(back, 0 if before is None else before.back_ms)
+        return with_lost((one for one in state.groups.values() if one.group in found), found, log, placed)
 
     def report(self, operation: Operation) -> Report:
         """What is to be said of an operation now.

@@ -652,6 +652,11 @@ def _parts(group: str, offsets: Offsets) -> Iterator[tuple[str, Offsets]]:
     yield group, part
 
 
+def requests_of(group: str, offsets: Offsets) -> dict[TopicPartition, int]:
+    """The number of the request that each offset of a group leaves in; a coordinator takes all of a request or none."""
+    return {place: number for number, (_, part) in enumerate(_parts(group, offsets)) for place in part}
+
+
 def _one_each(answers: Iterable[tuple[tuple[str, Offsets], Any]]) -> Iterable[Answer[str, None]]:
     """What became of each group: the failure of a portion is that of all of it."""
     found: dict[str, Answer[str, None]] = {}

@@ -12,10 +12,11 @@ Invariants: an offset goes back only if the flow itself has committed that very 
 commit since, so one that a consumer has committed never does; and one of the flow's never stays beyond its translation,
 which is never too far, so that nothing is skipped. Where the offset map was thinned since, such a group reads some
 records again. A commit is on record before it is made, as one that is tried: a reader that finds that offset on the
-target knows that it is the flow's. A target that loses the end of ``__consumer_offsets`` has an earlier commit of the
-flow's: these stay on record as long as they lie below the last, and are gone with it once another's is there. One that
-the target has lost leaves the record in the round that finds the earlier one, since a consumer that reads on from there
-may come to it.
+target knows that it is the flow's. Until it is on record as made, the one before counts too, also where it lies
+above: the target may have lost the later one, and a consumer that has come from there to that very offset reads some
+records again. A target that loses the end of ``__consumer_offsets`` has an earlier commit of the flow's: these stay on
+record as long as they lie below the last, and are gone with it once another's is there. One that the target has lost
+leaves the record in the round that finds the earlier one, since a consumer that reads on from there may come to it.
 """
 
 from __future__ import annotations
@@ -90,15 +91,6 @@ def merged(*some: Commits) -> dict[str, dict[TopicPartition, FlowCommit]]:
             before = found.setdefault(group, {})
             before |= {place: commit.after(before.get(place)) for place, commit in own.items()}
     return found
-
-
-def without(commits: Commits, void: Void) -> dict[str, dict[TopicPartition, FlowCommit]]:
-    """All commits but those of these groups and partitions."""
-    gone = set(void)
-    return {
-        group: {place: commit for place, commit in own.items() if (group, place) not in gone}
-        for group, own in commits.items()
-    }
 
 
 def trying(known: Mapping[str, GroupCommitted], new: Commits) -> tuple[GroupCommitted, ...]:

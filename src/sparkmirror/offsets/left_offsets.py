@@ -15,13 +15,14 @@ asks for all offsets of all groups that live on the target when it is released, 
 source until they were stopped, in partitions too that they had not read when they were moved. Where the source does not
 answer then, all counts that it answers next (a record without a topic). A group that nobody has used on the target has
 never lived there: it has left nothing behind. Offsets that the source does not show are not gone: this user may not
-see their topic.
+see their topic. Nor are those that it has lost with the end of ``__consumer_offsets``: the group has not used them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NewType
 
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_commits import Commits
@@ -49,6 +50,9 @@ NOTHING_LEFT = Left()
 
 Found = Mapping[str, Mapping[TopicPartition, tuple[int, str]]]
 """What groups have committed on the source now, with its metadata. One that is not named has not answered."""
+
+KnownOffsets = NewType("KnownOffsets", Found)
+"""The same with what groups had where the source has lost it: only ``duties.lost_groups`` makes it."""
 
 Moved = Mapping[str, int]
 """The order of the operations that moved groups last, by group."""
@@ -113,7 +117,7 @@ def with_left(
     return tuple(changed.values())
 
 
-def renewed(known: Mapping[str, GroupLeft], found: Found) -> tuple[tuple[GroupLeft, ...], tuple[str, ...]]:
+def renewed(known: Mapping[str, GroupLeft], found: KnownOffsets) -> tuple[tuple[GroupLeft, ...], tuple[str, ...]]:
     """What the source says of them: the records that change by it, and the keys of those that say nothing any more.
 
     Args:
@@ -147,7 +151,7 @@ def used(there: Found, commits: Commits) -> frozenset[str]:
 
 
 def at_release(
-    known: Mapping[str, GroupLeft], groups: Iterable[str], found: Found, held_ms: int
+    known: Mapping[str, GroupLeft], groups: Iterable[str], found: KnownOffsets, held_ms: int
 ) -> dict[str, GroupLeft]:
     """What is on record when the flow is released: what groups have on the source until now is left behind too.
 
