@@ -11,6 +11,7 @@ flow back has decided on before may still come (`duties.flow_back`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -52,7 +53,7 @@ from sparkmirror.offsets.state import JournalState
 
 SHOWN = 10
 
-AT_ONCE_MS = 5_000
+AT_ONCE_SECONDS = 5.0
 """A command that was broken off between looking at groups and letting the flow go on looks at them again."""
 
 
@@ -83,6 +84,7 @@ class Failback:
         self._operator = operator
         self._tell = tell
         self._directory = directory
+        self._verified = -math.inf  # by this process: the clock of one before may have been another
         self._procedure = Procedure(
             back, file, operator, tell, homeward=True, unbegun=lambda: unbrought.unbegun(forth, back)
         )
@@ -320,6 +322,7 @@ class Failback:
                 ),
             ),
         )
+        self._verified = time.monotonic()
 
     def _again_where_that_has_changed(self, operation: Operation) -> Iterator[str]:
         """Moves groups again if they stand where they would not be put now; gives what to say of it.
@@ -360,8 +363,7 @@ class Failback:
         """Lets the flow from the cluster that came back go on, and applications write there."""
         seen = Comparison.of(operation.facts)
         last, lost = self._without_lost(seen.found, operation)
-        looked = operation.facts.get("times", {}).get(Step.VERIFYING.name, [0, 0])[1]
-        if lost or abs(now_ms() - looked) > AT_ONCE_MS or self._lost_brought():
+        if lost or time.monotonic() - self._verified > AT_ONCE_SECONDS or self._lost_brought():
             self._verify(operation)
             operation = self._newest
             seen = Comparison.of(operation.facts)
