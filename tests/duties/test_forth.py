@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from sparkmirror.duties.forth import AT_END, SETTLED_MS, Pair, Verdict, judge
+from sparkmirror.duties.forth import AT_END, SETTLED_SECONDS, Pair, Verdict, judge
 from sparkmirror.duties.missing_topics import Observed, decide, not_home
 from sparkmirror.duties.topics import homeward, is_homeward, places, read, remote_topic, wanted
 from sparkmirror.flow.homecoming import adjusted
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.inherited import Elsewhere, Inherited
-from sparkmirror.offsets.records import FlowRecord, Later, Progress, Record
+from sparkmirror.offsets.records import FlowRecord, Later, Life, Progress, Record
 from sparkmirror.offsets.state import JournalState
 from tests.duties.groups import FLOW
 from tests.duties.test_topics import topic_of
@@ -23,7 +23,7 @@ BACK = replace(FLOW, topics=("orders",), homeward=True)
 PAIR = Pair(source_id="id-a", target_id="id-b", naming="DefaultReplicationPolicy .")
 ORIGINAL, COPY = TopicPartition("orders", 0), TopicPartition("B.orders", 0)
 SINCE_MS = 1_700_000_000_000
-NOW_MS = SINCE_MS + SETTLED_MS
+NOW_MS = SINCE_MS + int(SETTLED_SECONDS * 1000)
 WRITER = Writer(producer_id=7, epoch=0)
 RECORD = FlowRecord(
     source_alias="B",
@@ -58,11 +58,11 @@ COPIED: tuple[Record, ...] = (
 )
 
 
-def judged(*records: Record | Later, registered: tuple[int, ...] = (7,), at_ms: int = NOW_MS) -> Verdict:
+def judged(*records: Record | Later, registered: tuple[int, ...] = (7,), seen_s: float = SETTLED_SECONDS) -> Verdict:
     state = JournalState()
     for record in records:
         state.take(record)
-    return judge(BACK, PAIR, state, registered, [COPY], at_ms=at_ms)
+    return judge(BACK, PAIR, state, registered, [COPY], seen_s=seen_s)
 
 
 @pytest.mark.parametrize(
@@ -84,15 +84,23 @@ def test_a_doubt_about_who_wrote_a_copy_keeps_all_of_it_where_it_is(records: tup
 
 
 def test_without_its_record_or_a_registration_nothing_goes_home():
-    assert "no record of B->A" in judge(BACK, PAIR, None, (), [COPY], at_ms=NOW_MS).doubt
+    assert "no record of B->A" in judge(BACK, PAIR, None, (), [COPY], seen_s=SETTLED_SECONDS).doubt
     assert "producer id 7 is missing in sparkmirror.writers.internal" in judged(RECORD, *COPIED, registered=(8,)).doubt
 
 
 def test_lanes_that_do_not_tell_writers_yet_are_waited_for():
-    early = judged(RECORD, *COPIED, at_ms=NOW_MS - 1)
+    early = judged(RECORD, *COPIED, seen_s=SETTLED_SECONDS - 1)
     assert ("since a moment only" in early.doubt, early.passing, early.begins) == (True, True, {})
     assert judged(RECORD, *COPIED).doubt == ""
     assert not judged(replace(RECORD, tells_since_ms=0)).passing
+
+
+@pytest.mark.parametrize(
+    ("generation", "time_ms", "passing"), [(1, NOW_MS, False), (1, NOW_MS - 1, True), (0, NOW_MS + 60_000, True)]
+)
+def test_how_long_writers_are_told_goes_by_the_clock_that_says_since_when(generation: int, time_ms: int, passing: bool):
+    life = Life(generation=generation, time_ms=time_ms, state="running", lanes=1)
+    assert judged(RECORD, *COPIED, life, seen_s=0.0).passing == passing
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from sparkmirror.duties.under_way import Level, is_level, is_settled, on_record
+from sparkmirror.duties.under_way import Level, is_level, is_settled, on_record, unsettled
 from sparkmirror.kafka.admin import ProducerState
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap
-from sparkmirror.offsets.records import FlowRecord, Life, Progress, Stopped
+from sparkmirror.offsets.records import FlowRecord, Progress, Stopped
 from sparkmirror.offsets.state import JournalState
 from tests.duties.groups import MAP, THERE
 
@@ -64,23 +64,25 @@ def test_a_writer_that_has_only_announced_its_first_batch_is_settled_as_long_as_
 
 
 @pytest.mark.parametrize(
-    ("age_ms", "stopped", "in_doubt"),
+    ("stopped", "if_alive", "if_dead"),
     [
-        pytest.param(0, None, False, id="a driver that lives puts more there"),
-        pytest.param(60_000, None, True, id="it has died"),
-        pytest.param(60_000, 1, False, id="it has ended in order"),
-        pytest.param(60_000, 0, True, id="an older one has"),
+        pytest.param(None, False, True, id="a driver that lives puts more there"),
+        pytest.param(1, False, False, id="it has ended in order"),
+        pytest.param(0, False, True, id="an older one has"),
     ],
 )
-def test_the_last_word_may_be_missing_of_a_driver_that_has_died(age_ms, stopped, in_doubt):
+def test_the_last_word_may_be_missing_of_a_driver_that_has_died(stopped, if_alive, if_dead):
     one = replace(progress(2, 40), generation=1)
-    life = Life(generation=1, time_ms=100_000 - age_ms, state="running", lanes=1)
-    state = JournalState(flow=FLOW, progress={one.partition: one}, life=life)
+    state = JournalState(flow=FLOW, progress={one.partition: one})
     if stopped is not None:
         state.stopped = Stopped(generation=stopped, time_ms=1)
-    known = on_record(state, 100_000)
+    known = on_record(state)
     assert known.progress == {one.partition: one}
-    assert bool(known.in_doubt) == in_doubt
+    assert (bool(known.left_in_doubt), bool(known.in_doubt)) == (if_alive, if_dead)
+    level = {one.partition: Level(THERE, MAP, NO_OFFSET)}
+    forgotten: dict[TopicPartition, dict[int, ProducerState]] = {THERE: {}}
+    for in_doubt in (known.left_in_doubt, known.in_doubt):
+        assert bool(unsettled(level, known.progress, forgotten, in_doubt)) == bool(in_doubt)
 
 
 @pytest.mark.parametrize(("met", "has"), [(NO_OFFSET, True), (60, True), (61, False)])

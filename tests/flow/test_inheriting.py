@@ -7,9 +7,23 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.copy.plan import PartitionPlan
-from sparkmirror.flow.inheriting import Copied, Own, own
+from sparkmirror.events import Kind
+from sparkmirror.flow.inheriting import (
+    Arrived,
+    Comparison,
+    Copied,
+    Own,
+    arrive,
+    from_below,
+    from_last,
+    from_sync,
+    not_below,
+    own,
+)
 from sparkmirror.flow.on_record import Run, going_on
 from sparkmirror.flow.positions import Start
+from sparkmirror.kafka.reading import Span
+from sparkmirror.mm2.tail import AMBIGUOUS, NOT_EQUAL, Matched
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition, Writer
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import Stretch
@@ -67,6 +81,63 @@ def test_what_the_flow_had_copied_before_a_hand_over_counts_for_the_same_topics_
     offsets = MAP.map_of(HERE).offsets(PROGRESS, (7,))
     assert own(offsets, PROGRESS, replace(COPIED, **now)) == left
     assert own(offsets, None, COPIED) == WHOLE
+
+
+LEFT = replace(COPIED, end=140, syncs=((0, 0), (90, 90), (130, 130)))
+
+
+def test_where_all_was_copied_the_last_records_are_looked_at():
+    assert (LEFT.level, LEFT.open, LEFT.torn, LEFT.anchor) == (True, False, False, (130, 130))
+    assert from_last(LEFT) == Comparison(source=Span(0, 140), target=Span(120, 140))
+    emptied = replace(LEFT, target_first=140)
+    assert (emptied.level, emptied.torn) == (False, False)
+    assert arrive(emptied, None) == Arrived(copied=emptied, position=140)
+
+
+def test_an_offset_sync_behind_the_end_of_the_copy_tells_that_it_is_torn_and_about_where():
+    torn = replace(LEFT, target_end=100)
+    assert (torn.torn, torn.anchor) == (True, (90, 90))
+    assert from_sync(torn) == Comparison(source=Span(90, 140), target=Span(90, 100))
+    long = replace(LEFT, stored=999_999, end=1_000_000, target_end=300_000, syncs=((10, 10), (990_000, 990_000)))
+    assert (long.torn, from_sync(long)) == (True, None)
+    assert from_below(long) == Comparison(source=Span(298_800, 301_000), target=Span(299_800, 300_000))
+    assert from_below(replace(LEFT, syncs=())) == Comparison(source=Span(0, 140), target=Span(0, 140))
+
+
+def test_what_the_target_has_lost_is_copied_again_from_where_it_certainly_has_all():
+    torn = replace(LEFT, target_end=100)
+    found = arrive(torn, Matched(position=100, last=(99, 99)))
+    assert (found.position, found.last, found.beyond) == (100, (99, 99), 0)
+    assert found.event is not None
+    assert found.event.kind is Kind.TARGET_TAIL_LOST
+    assert "source offsets 100 to 139 are copied again, 40 in all" in found.event.text
+    assert "twice" not in found.event.text
+
+
+@pytest.mark.parametrize(
+    ("now", "position"),
+    [({}, 91), ({"syncs": ((130, 130),)}, 0), ({"syncs": ((130, 130),), "first": 30}, 30), ({"first": 95}, 95)],
+)
+def test_where_no_comparison_tells_how_much_is_lost_the_newest_offset_sync_that_is_left_does(now, position):
+    torn = replace(LEFT, target_end=100, **now)
+    for match in (None, AMBIGUOUS):
+        found = arrive(torn, match)
+        assert found.position == position
+        assert found.event is not None
+        assert found.event.kind is Kind.TARGET_TAIL_LOST
+        assert f"source offsets {position} to 139 are copied again" in found.event.text
+        assert ("some may be there twice" in found.event.text) == (match is AMBIGUOUS)
+        assert not_below(found, 100).position == 100
+        assert not_below(found, position) == found
+
+
+def test_where_all_was_copied_and_nobody_can_tell_whether_the_target_still_has_it_that_is_said():
+    found = arrive(LEFT, NOT_EQUAL)
+    assert found.position == 140
+    assert found.event is not None
+    assert found.event.kind is Kind.NOTE
+    assert "or the target has lost the end of its log" in found.event.text
+    assert arrive(LEFT, AMBIGUOUS).event is None
 
 
 @pytest.mark.parametrize(

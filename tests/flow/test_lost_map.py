@@ -10,8 +10,8 @@ from sparkmirror.lab.cluster import LabCluster, start
 from tests.flow.elections import PATIENCE_SECONDS
 from tests.flow.logs import read
 from tests.flow.running import Running, commit, committed, create_topic, ends, until, write_file
-from tests.flow.test_events import of_kind, records
-from tests.flow.test_torn_while_idle import cut_log
+from tests.flow.test_events import delete_topic, of_kind, records
+from tests.flow.test_torn_while_idle import cut_log, write
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -70,4 +70,39 @@ def test_a_group_reads_on_at_its_record_after_the_map_has_lost_its_newest_entrie
             behind = [value for offset, value in log if offset >= committed(one, group, copy)[0]]
             assert behind[0] == due.value
             assert set(records(28)) <= {value for _, value in log}
+            mirror.stop_in_time()
+
+
+def test_a_source_topic_that_is_another_one_by_now_contradicts_no_copy_and_is_copied_as_a_whole(
+    cluster_a, topic, tmp_path
+):
+    """The takeover has a doubt of the map, and where the record lay that was copied last the new topic has another."""
+    name = topic("again")
+    create_topic(cluster_a, name, 1)
+    new = [b"new-%d" % number for number in range(60)]
+    with start("one") as one:
+        (broker,), copy = one.brokers, f"a.{name}"
+        settings = {"tasks.max": "1", "sync.group.offsets.enabled": "false"}
+        file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "o": one}, {"a->o": name}, settings)
+        mirror = Running(file, log=tmp_path / "first.log")
+        write_transactions(cluster_a, name, 1, 0)
+        until(lambda: ends(one, copy) == {0: 4}, "the first four", PATIENCE_SECONDS)
+        until(lambda: not ends(one, INTERNAL)[0] < 8, "they are on record", PATIENCE_SECONDS)
+        kept = ends(one, INTERNAL)[0]
+        write_transactions(cluster_a, name, 6, 4)
+        until(lambda: ends(one, copy) == {0: 28}, "all", PATIENCE_SECONDS)
+        mirror.kill_all()
+        broker.kill()
+        cut_log(broker, INTERNAL, kept)
+        delete_topic(cluster_a, name)
+        create_topic(cluster_a, name, 1)
+        write(cluster_a, name, new)
+        broker.start()
+        with Running(file, log=tmp_path / "second.log") as mirror:
+            whole = [*records(28), *new]
+            until(lambda: [value for _, value in copied(one, copy)] == whole, "all of the new one", PATIENCE_SECONDS)
+            write(cluster_a, name, [b"more"])
+            until(lambda: [value for _, value in copied(one, copy)] == [*whole, b"more"], "goes on", PATIENCE_SECONDS)
+            assert len(of_kind(file, name, "source-recreated")) == 1
+            assert of_kind(file, name, "may-repeat") == []
             mirror.stop_in_time()

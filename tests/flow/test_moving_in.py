@@ -223,6 +223,21 @@ def test_what_cannot_be_told_is_repeated_and_named(left: Left) -> None:
     assert {one.partition.partition for one in repeated} == {0, 1}
 
 
+def test_a_target_that_has_lost_the_end_of_the_copy_gets_it_again_and_the_event_says_how_much(left: Left) -> None:
+    left.copied(0, written=50, copied=20, stored=29)
+    left.copied(1, written=30, copied=20, stored=29)  # the source rests
+    arrived = left.take_over()
+    for number in (0, 1):
+        event = arrived[number].event
+        assert (arrived[number].position, arrived[number].last) == (20, (19, 19))
+        assert event is not None
+        assert event.kind is Kind.TARGET_TAIL_LOST
+        assert "source offsets 20 to 29 are copied again, 10 in all" in event.text
+    state = left.known()
+    assert {place.partition: one.position for place, one in state.progress.items()} == {0: 20, 1: 20}
+    assert "of 2 partitions the target had lost the end" in str([one.event.text for one in state.events.values()])
+
+
 def test_a_position_that_the_source_never_reached_begins_anew_and_says_so(left: Left) -> None:
     left.copied(0, written=10, copied=10, stored=29)
     arrived = left.take_over()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pytest
 from confluent_kafka import Producer
@@ -31,8 +32,10 @@ SETTINGS = {
 }
 
 
-def left_by_mirror_maker(source: LabCluster, target: LabCluster, alias: str, name: str) -> None:
-    """100 records, each at its own offset, flushed ten at a time; the position behind them, and four offset syncs."""
+def left_by_mirror_maker(
+    source: LabCluster, target: LabCluster, alias: str, name: str, synced: Sequence[int] = (0, 20, 50, 90)
+) -> None:
+    """100 records, each at its own offset, flushed ten at a time; the position behind them, and offset syncs."""
     create_topic(source, name, 1)
     create_topic(target, f"a.{name}", 1)
     create_topic(target, "mm2-offsets.a.internal", 5, {"cleanup.policy": "compact"})
@@ -51,7 +54,7 @@ def left_by_mirror_maker(source: LabCluster, target: LabCluster, alias: str, nam
     producer.produce("mm2-offsets.a.internal", stored.value, stored.key)
     assert producer.flush(60) == 0
     producer = Producer({"bootstrap.servers": source.bootstrap_servers})
-    for offset in (0, 20, 50, 90):
+    for offset in synced:
         sync = OffsetSync(partition=Place(name, 0), upstream=offset, downstream=offset)
         producer.produce(syncs, sync.value, sync.key)
     assert producer.flush(60) == 0
@@ -96,20 +99,27 @@ def test_the_only_broker_loses_what_mirror_maker_had_copied(cluster_a, topic, tm
         mirror.stop_in_time()
 
 
-def test_what_was_lost_before_the_takeover_is_told_and_leads_no_group_too_far(cluster_a, topic, tmp_path):
+@pytest.mark.parametrize(
+    ("syncs", "more"),
+    [((0, 20, 50, 90), 0), pytest.param((), 10, marks=pytest.mark.long)],
+    ids=["the source rests and an offset sync tells", "the source goes on and only the records tell"],
+)
+def test_what_was_lost_before_the_takeover_is_copied_again_and_told(cluster_a, topic, tmp_path, syncs, more):
     name, alias, group = topic("torn"), topic("o"), topic("g")
     with start("one") as one:
         (broker,), copy = one.brokers, f"a.{name}"
-        left_by_mirror_maker(cluster_a, one, alias, name)
+        left_by_mirror_maker(cluster_a, one, alias, name, syncs)
         broker.kill()
         cut_log(broker, copy, 60)
         broker.start()
         until(lambda: ends(one, copy) == {0: 60}, "records are really lost", PATIENCE_SECONDS)
+        write(cluster_a, name, records(more, 100))
         settings = SETTINGS | {"groups": group}
         file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, alias: one}, {f"a->{alias}": name}, settings)
         commit(cluster_a, group, name, {0: 95})
         with Running(file, log=tmp_path / "run.log") as mirror:
-            # By the sync at offset 50; that at 90 led to a copy that is gone.
-            until(lambda: committed(one, group, copy) == {0: 51}, "the group has followed", PATIENCE_SECONDS)
-            assert f"sparkmirror positions set FILE --topic {name} --partition 0 --to 51" in mirror.output
+            until(lambda: mirrored(one, copy) == records(100 + more), "each is there once", PATIENCE_SECONDS)
+            (told,) = of_kind(file, name, "target-tail-lost")
+            assert "source offsets 60 to 99 are copied again, 40 in all" in told.text
+            until(lambda: committed(one, group, copy) == {0: 95}, "the group has followed", PATIENCE_SECONDS)
             mirror.stop_in_time()

@@ -28,10 +28,10 @@ from sparkmirror.duties.rings import NOWHERE, Rings
 from sparkmirror.duties.topics import homeward, original_of, remote_topic, wanted
 from sparkmirror.duties.under_way import Level, is_level, on_record, under_way
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
-from sparkmirror.events import now_ms
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import GONE
 from sparkmirror.kafka.groups import ATTEMPT_MS
+from sparkmirror.kafka.liveness import is_alive
 from sparkmirror.kafka.ownership import NEVER, this_moment
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.store import AT_ONCE_SECONDS, Store
@@ -344,8 +344,9 @@ class FlowBackRecord:
             for place, offset in offsets.items()
             if is_level(copies[place].offsets, offset)
         }
-        known = on_record(self._back.store.state, now_ms())
-        found = under_way(self._cluster, level, known, self._flow.admin_timeout_ms)
+        store = self._back.store
+        known, timeout_ms = on_record(store.state), self._flow.admin_timeout_ms
+        found = under_way(self._cluster, level, known, timeout_ms, lambda: is_alive(store))
         return frozenset(level[other].copy for other in found)
 
     def commits_on_record(self) -> Mapping[str, GroupCommitted]:

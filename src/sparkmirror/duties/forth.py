@@ -13,6 +13,7 @@ Reference: ``offsets.inherited``, ``copy.registrations``.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -20,7 +21,6 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.copy.origins import read_registry
 from sparkmirror.copy.registrations import ids_of_flow
 from sparkmirror.duties.topics import copy_of, remote_topic
-from sparkmirror.events import now_ms
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal
@@ -30,7 +30,7 @@ from sparkmirror.naming import WRITERS_TOPIC, internal_topic
 from sparkmirror.offsets.records import FlowRecord, Progress
 from sparkmirror.offsets.state import JournalState
 
-SETTLED_MS = 15_000
+SETTLED_SECONDS = 15.0
 """A lane of a run before, which does not tell writers, has surely ended by then, whatever became of it."""
 
 AT_END = -2
@@ -76,7 +76,7 @@ def judge(
     registered: Collection[int],
     copies: Iterable[TopicPartition],
     *,
-    at_ms: int,
+    seen_s: float,
 ) -> Verdict:
     """Decides what may go home. Pure.
 
@@ -86,13 +86,13 @@ def judge(
         state: of forth's internal topic, or None where there is none.
         registered: the producer ids that forth has registered.
         copies: the partitions that are asked about.
-        at_ms: this moment.
+        seen_s: for how long this process has seen that forth tells writers.
     """
     doubt = _doubt(back, pair, state, registered)
     if doubt or state is None or state.flow is None:
         return Verdict(doubt=doubt)
-    if at_ms < state.flow.tells_since_ms + SETTLED_MS:
-        said = f"{back.name.back} tells writers since a moment only: it begins within {SETTLED_MS // 1000} s"
+    if seen_s < SETTLED_SECONDS and not _has_told_for_long(state):
+        said = f"{back.name.back} tells writers since a moment only: it begins within {SETTLED_SECONDS:g} s"
         return Verdict(doubt=said, passing=True)
     begins = {}
     for copy in copies:
@@ -104,6 +104,14 @@ def judge(
         for here, inherited in state.inherited.items()
     }
     return Verdict(begins=begins, floors=floors, since_ms=state.flow.tells_since_ms)
+
+
+def _has_told_for_long(state: JournalState) -> bool:
+    """Whether forth's driver has by its own clock, which is the one that said since when."""
+    life, record = state.life, state.flow
+    if life is None or record is None or life.generation != record.generation:
+        return False
+    return life.time_ms >= record.tells_since_ms + int(SETTLED_SECONDS * 1000)
 
 
 def _doubt(back: FlowConfig, pair: Pair, state: JournalState | None, registered: Collection[int]) -> str:
@@ -182,6 +190,7 @@ class Forth:
         self._store: Store | None = None
         self._topic_id: object = None
         self._registered: dict[int, int | None] = {}
+        self._since_ms, self._seen_at = 0, 0.0
 
     def look(self, copies: Iterable[TopicPartition]) -> Verdict:
         """What may go home now of these partitions.
@@ -193,7 +202,7 @@ class Forth:
         known = admin.list_topics(self._source, [name], self._timeout_ms).get(name)
         if known is None:
             self._store = None
-            return judge(self._back, self._pair, None, (), (), at_ms=now_ms())
+            return judge(self._back, self._pair, None, (), (), seen_s=0.0)
         if self._store is None or known.topic_id != self._topic_id:
             self._store, self._topic_id = Store(self._source, name, self._timeout_ms), known.topic_id
         self._store.follow()
@@ -202,4 +211,10 @@ class Forth:
             entries = self._source.run(read_registry, Journal(self._source, WRITERS_TOPIC))
             flow, origin = str(self._back.name.back), (self._pair.target_id,)
             self._registered = ids_of_flow(entries, flow, self._pair.source_id, origin)
-        return judge(self._back, self._pair, state, self._registered, copies, at_ms=now_ms())
+        return judge(self._back, self._pair, state, self._registered, copies, seen_s=self._seen_for(state))
+
+    def _seen_for(self, state: JournalState) -> float:
+        since_ms = 0 if state.flow is None else state.flow.tells_since_ms
+        if since_ms != self._since_ms:
+            self._since_ms, self._seen_at = since_ms, time.monotonic()
+        return time.monotonic() - self._seen_at

@@ -37,6 +37,7 @@ from sparkmirror.kafka.groups import (
     list_groups,
 )
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.liveness import is_alive
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_commits import landed, merged
@@ -212,7 +213,7 @@ class GroupLook:
         if store is None:
             return NOTHING_ON_RECORD
         store.follow()
-        return on_record(store.state, now_ms())
+        return on_record(store.state)
 
     def _under_way(self, observed: Observed, known: OnRecord) -> frozenset[TopicPartition]:
         """Of the partitions where that matters, those of which the target may have copies that are not on the map."""
@@ -227,7 +228,9 @@ class GroupLook:
             for place, committed in own.items()
             if place in maps and is_level(maps[place], committed.offset)
         }
-        return under_way(self._sides.target, level, known, self._sides.flow.admin_timeout_ms)
+        sides, store = self._sides, self._sides.store
+        timeout_ms = sides.flow.admin_timeout_ms
+        return under_way(sides.target, level, known, timeout_ms, lambda: store is not None and is_alive(store))
 
     def _find_empty(self, observed: Observed) -> dict[TopicPartition, int]:
         """Partitions in which groups have committed and of which neither side has anything."""

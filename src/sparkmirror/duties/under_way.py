@@ -16,7 +16,7 @@ Reference: DescribeProducers (KIP-664).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -32,29 +32,27 @@ ASK_MS = 10_000
 """A partition without a leader has no readers either, and is not waited for longer."""
 
 
-ALIVE_MS = 10_000
-"""A driver that gave no sign of life for so long puts nothing on record any more."""
-
-
 class OnRecord(NamedTuple):
     """What the record of a flow says of what it has written.
 
     Attributes:
         progress: the newest of each partition.
-        in_doubt: the partitions of which the last word may be missing.
+        in_doubt: the partitions of which the last word may be missing if no driver lives.
+        left_in_doubt: and those where it may be missing also if one does.
     """
 
     progress: Mapping[TopicPartition, Progress] = MappingProxyType({})
     in_doubt: frozenset[TopicPartition] = frozenset()
+    left_in_doubt: frozenset[TopicPartition] = frozenset()
 
 
 NOTHING_ON_RECORD = OnRecord()
 
 
-def on_record(state: JournalState, now_ms: int) -> OnRecord:
+def on_record(state: JournalState) -> OnRecord:
     """What the record says now; maps that are read after it are no older. Pure."""
-    lives = not state.ended_cleanly and state.life is not None and now_ms - state.life.time_ms < ALIVE_MS
-    return OnRecord(dict(state.progress), frozenset(state.left_in_doubt() if lives else state.in_doubt()))
+    dead = frozenset(state.in_doubt())
+    return OnRecord(dict(state.progress), dead, dead if state.ended_cleanly else frozenset(state.left_in_doubt()))
 
 
 class Level(NamedTuple):
@@ -78,7 +76,11 @@ class Level(NamedTuple):
 
 
 def under_way(
-    target: Cluster, level: Mapping[TopicPartition, Level], known: OnRecord, timeout_ms: int
+    target: Cluster,
+    level: Mapping[TopicPartition, Level],
+    known: OnRecord,
+    timeout_ms: int,
+    lives: Callable[[], bool],
 ) -> frozenset[TopicPartition]:
     """The partitions of the source of which the target may have copies that the flow's record does not have.
 
@@ -87,6 +89,8 @@ def under_way(
         level: the partitions of the source that matter.
         known: what the flow has on record.
         timeout_ms: of each question.
+        lives: whether a driver runs the flow; called where it matters, since the answer may take seconds. One that
+            gives a sign of life afterwards has lived when the record was read.
 
     Raises:
         SparkmirrorError: the cluster cannot be asked at all.
@@ -94,14 +98,34 @@ def under_way(
     if not level:
         return frozenset()
     asked = admin.find_producers(target, sorted({each.copy for each in level.values()}), min(ASK_MS, timeout_ms))
+    if_dead, if_alive = (
+        unsettled(level, known.progress, asked.found, in_doubt) for in_doubt in (known.in_doubt, known.left_in_doubt)
+    )
+    return if_alive if if_dead != if_alive and lives() else if_dead
+
+
+def unsettled(
+    level: Mapping[TopicPartition, Level],
+    progress: Mapping[TopicPartition, Progress],
+    producers: Mapping[TopicPartition, Mapping[int, ProducerState]],
+    in_doubt: Collection[TopicPartition],
+) -> frozenset[TopicPartition]:
+    """Those of the partitions of the source of which there may be copies that are not on record. Pure.
+
+    Args:
+        level: the partitions.
+        progress: the newest on record of each.
+        producers: of the copies, whose leaders tell.
+        in_doubt: the partitions of which the last word may be missing.
+    """
     return frozenset(
         place
         for place, each in level.items()
         if not is_settled(
-            known.progress.get(place),
-            asked.found.get(each.copy),
+            progress.get(place),
+            producers.get(each.copy),
             newest=each.offsets.writer,
-            certain=place not in known.in_doubt and each.has_all_met,
+            certain=place not in in_doubt and each.has_all_met,
         )
     )
 

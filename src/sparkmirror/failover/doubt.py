@@ -17,9 +17,8 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.errors import BrokerError
-from sparkmirror.events import now_ms
 from sparkmirror.flow.settling import settle
-from sparkmirror.flow.status import WORKING, told
+from sparkmirror.flow.status import WORKING, observed
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE
@@ -42,8 +41,8 @@ def in_doubt(sides: Sides) -> frozenset[TopicPartition]:
         SparkmirrorError: a cluster cannot be asked at all.
     """
     assert sides.store is not None
-    flow, state = sides.flow, sides.store.state
-    progress = candidates(state, alive=told(flow, state, now_ms=now_ms()).state in WORKING)
+    flow = sides.flow
+    progress = candidates(sides.store.state, alive=observed(sides.store) in WORKING)
     if not progress:
         return frozenset()
     copies = {place: TopicPartition(remote_topic(flow, place.topic), place.partition) for place in progress}

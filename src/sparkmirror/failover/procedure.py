@@ -58,7 +58,7 @@ from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.parting import LostCopies
 from sparkmirror.flow.settling import settle
-from sparkmirror.flow.status import WORKING, told
+from sparkmirror.flow.status import WORKING, state_of
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import Advice, advice
 from sparkmirror.kafka.groups import (
@@ -354,7 +354,7 @@ class Procedure:
         deadline = time.monotonic() + patience
         while not self._is_clean() and time.monotonic() < deadline:
             self._store.follow()
-            if told(flow, self._store.state, now_ms=now_ms()).state not in WORKING:
+            if state_of(self._store.state, alive=not self._store.heard.is_silent()) not in WORKING:
                 break
             time.sleep(LOOK_SECONDS)
         torn = self._torn() if self._is_clean() else ()

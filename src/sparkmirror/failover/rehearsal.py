@@ -28,7 +28,7 @@ from sparkmirror.failover.recovery_point import behind, recovery_point
 from sparkmirror.failover.verdict import RUNNING, Look
 from sparkmirror.flow.connections import Connection, connect
 from sparkmirror.flow.sides import connected, record
-from sparkmirror.flow.status import NEVER_STARTED, told
+from sparkmirror.flow.status import NEVER_STARTED, seen_to_live, state_of
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.spots import Spot, read_spots
@@ -99,10 +99,10 @@ class _Rehearsal:
         with self._clock.step("record"):
             found.known = record(sides)
         known = found.known
-        found.state = NEVER_STARTED if known is None else told(sides.flow, known, now_ms=now_ms()).state
-        if known is None:
-            sides.store = None
+        if known is None or sides.store is None:
+            found.state, sides.store = NEVER_STARTED, None
         else:
+            found.state = state_of(known, alive=seen_to_live(sides.store).alive)
             kept = {p: one for p, one in known.progress.items() if not topics.is_heartbeats(sides.flow, p.topic)}
             ends = {place: (0, one.end) for place, one in kept.items()}
             found.point = recovery_point(behind(ends, known.progress), {}, now_ms=now_ms())

@@ -10,13 +10,12 @@ from collections.abc import Callable
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.events import now_ms
 from sparkmirror.failover.failback import AnotherClusterError, check_same
 from sparkmirror.failover.operator import operating
 from sparkmirror.failover.procedure import Procedure
 from sparkmirror.failover.states import FENCE
 from sparkmirror.flow.sides import connected, record
-from sparkmirror.flow.status import WORKING, told
+from sparkmirror.flow.status import WORKING, observed
 
 LOOK_SECONDS = 5.0
 
@@ -68,6 +67,6 @@ def _opened(forth: FlowConfig, back: FlowConfig, file: str, tell: Callable[[str]
                 Procedure(sides, file, operator, tell).allow(newest)
     with connected(back, role="operator") as sides:
         state = record(sides)
-        runs = state is not None and told(back, state, now_ms=now_ms()).state in WORKING
+        runs = state is not None and sides.store is not None and observed(sides.store) in WORKING
     tell(f"cluster {back.target.alias} is back, and {back.name} " + ("runs already" if runs else "is started"))
     return not runs

@@ -22,7 +22,6 @@ from sparkmirror.duties.flow_back import placed_in
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, with_lost
 from sparkmirror.errors import BrokerError, ConfigError, LinkError, SparkmirrorError
-from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, doubt, failback, fence, look, moves, plan, unbrought
 from sparkmirror.failover.changes import changes
 from sparkmirror.failover.comparison import Comparison
@@ -60,9 +59,10 @@ from sparkmirror.failover.unfinished import (
 )
 from sparkmirror.flow.opening import check_naming, never_started
 from sparkmirror.flow.sides import connected, record
-from sparkmirror.flow.status import told
+from sparkmirror.flow.status import observed
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import fetch_offsets
+from sparkmirror.kafka.liveness import HEARTBEAT_SECONDS, SILENT_SECONDS
 from sparkmirror.kafka.store import Store
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.group_records import GroupLeft
@@ -172,14 +172,15 @@ class Desk:
         self._planned_back = None if back is None else standing(back)
         if moved := _moved_back(self._store.state, back):
             sight = look.sight(self._sides, maps, back=moved)
-        self._store.follow()  # what was copied up to the ends that were asked for is not missing
+        # What was copied up to the ends that were asked for is not missing; a failover depends on no driver.
+        state_of_flow = observed(self._store, HEARTBEAT_SECONDS if kind is Kind.FAILOVER else SILENT_SECONDS)
         state = self._store.state
         given_up = unfinished is not None and gives_up(unfinished, kind, answers=source.answers)
         own = () if unfinished is None or given_up or unfinished.kind == kind.value else (unfinished,)
         return plan.decide(
             kind,
             str(flow.name),
-            told(flow, state, now_ms=now_ms()).state,
+            state_of_flow,
             source,
             look.partitions(flow, state, source),
             moves.decide(sight),
@@ -514,11 +515,10 @@ class BackDesk(Desk):
         only = sum(one.end - one.first for one in seen.found)
         places = len({one.partition for one in seen.found})
         still = sorted(place for place, end in ends.items() if stable[place] < end)
-        self._back.store.follow()  # asking may have taken long: what was heard before is no sign of life any more
+        state_of_flow = observed(self._back.store)  # asking may have taken long
         self._store.follow()
         state = self._back.store.state
         forth, back = self._sides.flow, self._back.flow
-        state_of_flow = told(back, state, now_ms=now_ms()).state
         stopped = self._store.state.held is not None  # a process that has ended moved no application
         others = set(unbrought.left_here(self._sides, self._back)).difference(seen.unbrought)
         doubtful = doubt.in_doubt(self._back)

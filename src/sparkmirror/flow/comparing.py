@@ -17,11 +17,11 @@ from sparkmirror.batches import TimestampType, columns
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties.duty import Sides
 from sparkmirror.errors import BrokerError
-from sparkmirror.flow.inheriting import Arrived, Comparison, Copied, arrive, from_end, from_sync
+from sparkmirror.flow.inheriting import Arrived, Comparison, Copied, arrive, from_below, from_end, from_last, from_sync
 from sparkmirror.kafka.codes import UNAUTHORIZED
 from sparkmirror.kafka.reading import read_records
 from sparkmirror.kafka.rounds import Results, chunks
-from sparkmirror.mm2.tail import Match, Seen, Undecided, match_from_end, match_from_sync
+from sparkmirror.mm2.tail import Match, Matched, Seen, Undecided, match_below, match_from_end, match_from_sync
 from sparkmirror.model import TopicPartition
 
 AT_ONCE = 100
@@ -35,26 +35,42 @@ def isolation_of(flow: FlowConfig) -> Isolation:
 
 
 def compare(sides: Sides, found: Sequence[Copied]) -> Iterator[Arrived]:
-    """Compares what is to be compared: from the offset syncs first, which says most, then from the end.
+    """Compares what is to be compared: from the offset syncs first, which says most, from the end, then below.
+
+    Of what MirrorMaker 2 had copied as a whole the last records are enough, where they agree.
 
     Raises:
         BrokerError: this user may not READ a topic or its copy.
         LinkError: a cluster does not answer.
     """
-    for some in chunks([one for one in found if one.open], AT_ONCE):
-        matches = _compare(sides, some, from_sync, _by_sync)
-        others = [one for one in some if isinstance(matches.get(one.here, _UNSEEN), Undecided)]
-        matches |= _compare(sides, others, from_end, _by_end)
-        yield from (arrive(one, matches[one.here]) for one in some)
-    yield from (arrive(one, None) for one in found if not one.open)
+    for some in chunks([one for one in found if one.open or one.level], AT_ONCE):
+        whole = [one for one in some if not one.torn]  # as far as the offset syncs tell
+        matches = _compare(sides, [one for one in whole if one.level], from_last, _by_end)
+        matches |= _compare(sides, _unsure(some, matches), from_sync, _by_sync)
+        matches |= _compare(sides, _unsure(whole, matches), from_end, _by_end)
+        below = _compare(sides, _unsure(some, matches), from_below, _by_below)
+        matches = {**below, **matches, **{place: one for place, one in below.items() if isinstance(one, Matched)}}
+        yield from (arrive(one, matches.get(one.here, _UNSEEN)) for one in some)
+    yield from (arrive(one, None) for one in found if not (one.open or one.level))
 
 
 _UNSEEN = Undecided("it was not compared")
 
 
-def _by_sync(one: Copied, _asked: Comparison, source: Sequence[Seen], target: Sequence[Seen]) -> Match:
-    assert one.sync is not None  # from_sync gave something to read
-    return match_from_sync(one.sync, source, target, one.position)
+def _unsure(some: Sequence[Copied], matches: Mapping[TopicPartition, Match]) -> list[Copied]:
+    """Those of which no comparison has said where both sides agree."""
+    found = ((one, matches.get(one.here, _UNSEEN)) for one in some)
+    return [one for one, match in found if isinstance(match, Undecided) or not match.sure]
+
+
+def _by_sync(one: Copied, asked: Comparison, source: Sequence[Seen], target: Sequence[Seen]) -> Match:
+    assert one.anchor is not None  # from_sync gave something to read
+    return match_from_sync(one.anchor, source, target, one.position, reaches=asked.source.end >= one.position)
+
+
+def _by_below(one: Copied, asked: Comparison, source: Sequence[Seen], target: Sequence[Seen]) -> Match:
+    reaches = asked.source.end >= one.position
+    return match_below(source, target, one.position, whole=asked.whole, reaches=reaches)
 
 
 def _by_end(one: Copied, asked: Comparison, source: Sequence[Seen], target: Sequence[Seen]) -> Match:

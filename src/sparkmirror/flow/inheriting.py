@@ -1,21 +1,22 @@
 """Where one partition goes on that MirrorMaker 2 copied before, given both logs: what must be compared, what follows.
 
-Pure. MirrorMaker 2's stored position is the least that the target has; what it has beyond is found by comparing
-(`sparkmirror.mm2.tail`).
+Pure. MirrorMaker 2's stored position is the least that the target has had; what it has beyond, or has lost since, is
+found by comparing (`sparkmirror.mm2.tail`).
 
-Invariants: nothing is left out: where the comparison says nothing, the copy goes on at the stored position, or at the
-source's oldest record where none is stored; what may then be there twice is named in an event with exact offsets.
+Invariants: where the comparison says nothing, the copy goes on behind the newest offset sync that the target still has,
+if a newer one tells that it has lost its end; else at the stored position, or at the source's oldest record where none
+is stored. What may then be there twice is named in an event with exact offsets, and so is what was lost.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.reading import Span
-from sparkmirror.mm2.offset_syncs import OffsetSync
-from sparkmirror.mm2.tail import NOT_EQUAL, Match, Matched
+from sparkmirror.mm2.tail import NOT_EQUAL, Match, Matched, Undecided
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition
+from sparkmirror.offsets.inherited import Point
 from sparkmirror.offsets.map import OffsetMap, Stretch
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.source_history import Begun
@@ -25,6 +26,9 @@ TAIL = 5_000
 
 BEFORE = 200
 """So many source offsets before the stored position are looked at, to know the right place among equal records."""
+
+LAST = 20
+"""So many offsets of the target are looked at where MirrorMaker 2 had copied all."""
 
 HOLES = 1_000
 """So many source offsets more than records are read: markers of transactions, and what compaction took."""
@@ -39,7 +43,7 @@ class Copied:
         stored: the last source offset that MirrorMaker 2 has on record as copied, or `NO_OFFSET`.
         first, end: what the source has.
         target_first, target_end: what the target has; no transaction is open there.
-        sync: MirrorMaker 2's newest offset sync, if there is one.
+        syncs: MirrorMaker 2's offset syncs, as (source, target) offsets, in order.
         source_id, target_id: of the topics that have these offsets, "" where brokers are too old.
         leader_epoch: the newest of the source's log when it had these offsets, or -1.
         target_epochs: the leader epochs of the target's log below its end, where its leader tells them.
@@ -52,7 +56,7 @@ class Copied:
     end: int
     target_first: int
     target_end: int
-    sync: OffsetSync | None = None
+    syncs: tuple[Point, ...] = ()
     source_id: str = ""
     target_id: str = ""
     leader_epoch: int = -1
@@ -82,6 +86,21 @@ class Copied:
     def open(self) -> bool:
         """Whether the target may have more than the stored position says."""
         return self.begun and not self.strange and max(self.position, self.first) < self.end
+
+    @property
+    def level(self) -> bool:
+        """Whether by the stored position the target has all, which its last records can show."""
+        return not self.strange and self.first < self.position == self.end and self.target_first < self.target_end
+
+    @property
+    def anchor(self) -> Point | None:
+        """The newest offset sync whose copy the target has."""
+        return next((point for point in reversed(self.syncs) if point[1] < self.target_end), None)
+
+    @property
+    def torn(self) -> bool:
+        """Whether an offset sync tells that the target has had more; one without any record was emptied."""
+        return bool(self.syncs) and 0 < self.target_end <= self.syncs[-1][1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,30 +143,55 @@ def own(offsets: OffsetMap, progress: Progress | None, copied: Copied) -> Own:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What to read on both sides, and whether that is everything the logs ever had."""
+    """What to read on both sides."""
 
     source: Span
     target: Span
-    whole: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether both begin where the logs began."""
+        return self.source.first == 0 and self.target.first == 0
 
 
 def from_sync(one: Copied) -> Comparison | None:
-    """What to read to compare from the newest offset sync on; None where it lies out of reach."""
-    sync = one.sync
-    if sync is None or not one.first <= sync.upstream < one.end:
+    """What to read to compare from the newest offset sync on that the target has; None where it lies out of reach."""
+    source, target = one.anchor or (NO_OFFSET, NO_OFFSET)
+    if not one.first <= source < one.end or target < max(one.target_first, one.target_end - TAIL):
         return None
-    if not max(one.target_first, one.target_end - TAIL) <= sync.downstream < one.target_end:
-        return None
-    there = Span(sync.downstream, one.target_end)
+    there = Span(target, one.target_end)
     reach = 2 * (there.end - there.first) + HOLES
-    return Comparison(source=Span(sync.upstream, min(one.end, sync.upstream + reach)), target=there)
+    return Comparison(source=Span(source, min(one.end, source + reach)), target=there)
 
 
 def from_end(one: Copied) -> Comparison:
     """What to read to compare the target's end with what lies around the stored position."""
     source = Span(max(one.first, one.position - BEFORE), min(one.end, max(one.position, one.first) + TAIL + HOLES))
     target = Span(max(one.target_first, one.target_end - TAIL), one.target_end)
-    return Comparison(source=source, target=target, whole=source.first == 0 and target.first == 0)
+    return Comparison(source=source, target=target)
+
+
+def from_last(one: Copied) -> Comparison:
+    """What to read to see that the target has all: many partitions are, and little is read of each."""
+    source = Span(max(one.first, one.position - BEFORE), one.position)
+    return Comparison(source=source, target=Span(max(one.target_first, one.target_end - LAST), one.target_end))
+
+
+def from_below(one: Copied) -> Comparison | None:
+    """What to read to find the target's last record before the stored position; None where there is nothing.
+
+    An offset sync of a record that the target has lost tells about where that is, however much was lost.
+    """
+    if one.target_first >= one.target_end:
+        return None
+    first, end = one.position - TAIL - HOLES, one.position
+    if one.torn:
+        source, target = one.syncs[-1]
+        near = source - (target - one.target_end)
+        first, end = near - BEFORE - HOLES, min(near + HOLES, one.end)
+    here = Span(max(one.first, first), end)
+    there = Span(max(one.target_first, one.target_end - BEFORE), one.target_end)
+    return Comparison(source=here, target=there) if here.first < here.end else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +202,7 @@ class Arrived:
         copied: the partition as it was found.
         position: the next source offset to copy.
         last: the target's last record as (source, target) offset, where that is known.
-        event: what may be there twice, or None where nothing is.
+        event: what may be there twice, or was lost, or cannot be told; None where nothing is.
     """
 
     copied: Copied
@@ -185,18 +229,53 @@ def arrive(one: Copied, match: Match | None) -> Arrived:
             "deleted and made anew, or lost its tail"
         )
         return Arrived(copied=one, position=one.first, event=_may_repeat(one.first, one.end, reason))
+    if isinstance(match, Matched):
+        return Arrived(copied=one, position=match.position, last=match.last, event=_lost(one, match.position))
+    if one.torn:
+        source = one.first if one.anchor is None else max(one.first, one.anchor[0] + 1)
+        position = min(source, one.position)
+        return Arrived(copied=one, position=position, event=_lost(one, position, match))
     if match is None:
         return Arrived(copied=one, position=one.position)
-    if isinstance(match, Matched):
-        return Arrived(copied=one, position=match.position, last=match.last)
     first = max(one.position, one.first)
     reason = match.reason
     if match is NOT_EQUAL and one.first < first:
         reason += (
-            f"; if the topic was deleted and created again meanwhile, offsets {one.first} to {first - 1} were never "
-            "copied: positions set --to earliest copies them"
+            f"; if the topic was deleted and created again meanwhile, or the target has lost the end of its log, of "
+            f"offsets {one.first} to {first - 1} some were never copied, or are gone: positions set --to earliest "
+            "copies them"
         )
-    return Arrived(copied=one, position=one.position, event=_may_repeat(first, one.end, reason))
+    event = _may_repeat(first, one.end, reason)
+    if event is None and match is NOT_EQUAL:
+        event = Event(kind=Kind.NOTE, text=f"taken over from MirrorMaker 2 at source offset {first}, its end: {reason}")
+    return Arrived(copied=one, position=one.position, event=event)
+
+
+def not_below(one: Arrived, least: int) -> Arrived:
+    """The same, where from before a source offset nothing is copied again: the target has that, as the flow knows."""
+    if one.position >= least:
+        return one
+    return replace(one, position=least, event=_lost(one.copied, least))
+
+
+def _lost(one: Copied, position: int, match: Match | None = None) -> Event | None:
+    """What is told of what the target had lost before.
+
+    Args:
+        one: the partition.
+        position: from where on it is copied again.
+        match: where no comparison has said that.
+    """
+    if position >= one.position:
+        return None
+    text = (
+        f"the target lost the end of its log, from offset {one.target_end} on, before the flow took over from "
+        f"MirrorMaker 2, which had copied source offsets up to {one.position - 1}: source offsets {position} to "
+        f"{one.position - 1} are copied again, {one.position - position} in all"
+    )
+    if isinstance(match, Undecided):
+        text += f"; how many of them it still has cannot be told ({match.reason}): some may be there twice"
+    return Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=one.target_end)
 
 
 def _may_repeat(first: int, end: int, reason: str) -> Event | None:

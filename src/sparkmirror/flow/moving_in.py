@@ -25,7 +25,7 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.comparing import compare, isolation_of
 from sparkmirror.flow.identities import Identities
-from sparkmirror.flow.inheriting import Arrived, Copied, Own, own
+from sparkmirror.flow.inheriting import Arrived, Copied, Own, not_below, own
 from sparkmirror.flow.left_out import LeftOut, epochs_of
 from sparkmirror.flow.mirror_maker import (
     ABORTED_MS,
@@ -51,6 +51,7 @@ from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.records import FLOW, Happened, Progress, Record, SourceEpoch, closing
 from sparkmirror.offsets.segments import Parted
 from sparkmirror.offsets.state import JournalState
+from sparkmirror.offsets.track import FAR
 
 log = logging.getLogger(__name__)
 
@@ -222,8 +223,12 @@ def _check_visible(sides: Sides, stored: Ends, chosen: Collection[str], describe
 
 
 def with_syncs(found: Sequence[Copied], syncs: Syncs) -> list[Copied]:
-    """The same partitions, each with MirrorMaker 2's newest offset sync where there is one."""
-    return [replace(one, sync=syncs[one.here][-1]) if syncs.get(one.here) else one for one in found]
+    """The same partitions, each with MirrorMaker 2's offset syncs."""
+    return [replace(one, syncs=points_of(_points(syncs.get(one.here, ())), 0, FAR)) for one in found]
+
+
+def _points(syncs: Sequence[OffsetSync]) -> list[Point]:
+    return [(sync.upstream, sync.downstream) for sync in syncs]
 
 
 def put_on_record(
@@ -258,9 +263,10 @@ def put_on_record(
         opened.store.write([Elsewhere(topic=taken.topic, time_ms=now_ms(), pending=True, unasked=unasked)])
     event = _event(taken, unasked=unasked)
     records: list[Record] = [Happened(partition=FLOW, event=event), *_epochs_met(sides, opened, arrived)]
-    for one in arrived:
-        here = one.copied.here
-        held = _own(one, opened)
+    for found in arrived:
+        here = found.copied.here
+        held = _own(found, opened)
+        one = found if held.end is None else not_below(found, held.end.source + 1)
         inherited = _inherited(sides.flow, one, opened, held, syncs.get(here, ()))
         progress, last = _progress(one, opened, inherited), state.last(here)
         records += () if last is None else closing(last)
@@ -325,7 +331,7 @@ def _inherited(flow: FlowConfig, one: Arrived, opened: Opened, held: Own, syncs:
     """What is known of MirrorMaker 2's time; a flow that was handed over knows what it had copied before, too."""
     place, state = one.copied.here, opened.store.state
     since = 0 if held.end is None else held.end.source + 1
-    synced = points_of([(sync.upstream, sync.downstream) for sync in syncs], since, one.position)
+    synced = points_of(_points(syncs), since, one.position)
     points = tuple(point for point in synced if point[1] < one.copied.target_end)
     if points != synced:
         log.warning(
@@ -357,17 +363,19 @@ def _inherited(flow: FlowConfig, one: Arrived, opened: Opened, held: Own, syncs:
 
 def _event(taken: TakenOver, *, unasked: bool) -> Event:
     beyond = sum(one.beyond for one in taken.arrived if one.event is None)
-    unsure = sum(one.event is not None for one in taken.arrived)
+    kinds = [one.event.kind for one in taken.arrived if one.event is not None]
+    unsure, torn = kinds.count(Kind.MAY_REPEAT), kinds.count(Kind.TARGET_TAIL_LOST)
+    lost = f"; of {torn} partitions the target had lost the end, which is copied again" if torn else ""
     topics_of = {one.copied.here.topic for one in taken.arrived}
     why = ", since the flow had never run (mm2.takeover.enabled, --take-over none)" if unasked else ""
     text = (
         f"{len(taken.arrived)} partitions of {len(topics_of)} topics were taken over from MirrorMaker 2, at its "
         f"positions in the topic {taken.topic}{why}; the target had {beyond} offsets beyond these positions; of "
-        f"{unsure} partitions something may be copied twice"
+        f"{unsure} partitions something may be copied twice{lost}"
     )
     return Event(kind=Kind.TAKEN_OVER, text=text)
 
 
 def told(taken: TakenOver) -> Iterator[str]:
-    """What may be there twice, for people."""
+    """What may be there twice, or was lost, for people."""
     yield from (f"{one.copied.here}: {one.event}" for one in taken.arrived if one.event is not None)

@@ -16,7 +16,7 @@ from sparkmirror.config import FlowConfig, MirrorConfig, Side
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.flow.sides import connected, record
-from sparkmirror.flow.status import SILENT_MS
+from sparkmirror.flow.status import seen_to_live
 from sparkmirror.kafka.store import Store
 from sparkmirror.naming import internal_topic, policy_for, should_replicate, topic_filter
 from sparkmirror.offsets.orders import RATE_KEY, DiscoverOrder, RateOrder, TopicOrder, topic_key
@@ -140,8 +140,7 @@ def _orders(flow: FlowConfig, file: str) -> Iterator[Store]:
 
 
 def _runs(store: Store) -> bool:
-    life, state = store.state.life, store.state
-    return state.stopped is None and life is not None and now_ms() - life.time_ms < SILENT_MS
+    return store.state.stopped is None and seen_to_live(store).alive
 
 
 def who() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig, MirrorConfig
 from sparkmirror.duties.topics import remote_topic
@@ -21,6 +21,7 @@ from sparkmirror.flow.telling import of_others
 from sparkmirror.flow.view import EventStatus, FlowStatus, PartitionStatus
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.liveness import HEARTBEAT_SECONDS, OVER, SILENT_SECONDS, is_alive
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import internal_topic, lineage, policy_for
@@ -28,8 +29,8 @@ from sparkmirror.offsets.records import FLOW, Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS, age_ms
 from sparkmirror.offsets.state import JournalState
 
-SILENT_MS = 10_000
-"""A driver that gave no sign of life for so long is not running, or cannot reach the target."""
+CLOCKS_MS = 2_000
+"""Clocks that are no further apart are right."""
 
 FRESH_MS = 5_000
 """Rates older than this say nothing about now."""
@@ -71,9 +72,11 @@ def _read_flow(flow: FlowConfig) -> FlowStatus:
         store = Store(cluster, topic, timeout_ms)
         store.remembers = True  # what can be read is shown
         store.follow()
-        shown = told(flow, store.state, now_ms=now_ms())
+        seems = seen_to_live(store)
+        shown = told(flow, store.state, now_ms=now_ms(), alive=seems.alive)
         others = tuple(_event(FLOW, event) for event in of_others(store.state, store.place))
-        return replace(shown, target=target, events=(*_without(shown.events, others), *others))
+        notes = (*others, *map(_note, seems.notes))
+        return replace(shown, target=target, events=(*_without(shown.events, others), *notes))
     except SparkmirrorError as failure:
         return FlowStatus(name=str(flow.name), state=UNREADABLE, events=(_note(str(failure)),))
     finally:
@@ -81,13 +84,67 @@ def _read_flow(flow: FlowConfig) -> FlowStatus:
             cluster.close()
 
 
-def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
-    """What an internal topic says of its flow.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seems:
+    """Whether a driver seems to live, for people, and what is to be said of clocks."""
+
+    alive: bool
+    notes: tuple[str, ...] = ()
+
+
+def seen_to_live(store: Store) -> Seems:
+    """Whether a driver runs a flow, for people: by the time of its last sign, or where that says no, by the next one.
+
+    Raises:
+        SparkmirrorError: the topic cannot be read.
+    """
+    life = store.state.life
+    if life is None or life.state in OVER or is_recent(life.time_ms, now_ms()):
+        return Seems(alive=life is not None)
+    alive, life = is_alive(store, HEARTBEAT_SECONDS), store.state.life
+    apart_ms = 0 if life is None else now_ms() - life.time_ms
+    return Seems(alive=alive, notes=(_said_of_clocks(apart_ms),) if alive and _are_apart(apart_ms) else ())
+
+
+def is_recent(time_ms: int, now_ms: int) -> bool:
+    """Whether a sign of life shows a driver that lives, if the clocks of both machines are right. Pure."""
+    return -CLOCKS_MS <= now_ms - time_ms <= SILENT_SECONDS * 1000
+
+
+def _are_apart(apart_ms: int) -> bool:
+    return not is_recent(0, apart_ms)
+
+
+def _said_of_clocks(apart_ms: int) -> str:
+    way = "ahead of" if apart_ms > 0 else "behind"
+    return (
+        f"the clock of this machine is about {abs(apart_ms) // 1000} s {way} that of the flow's driver: ages and rates "
+        "shown here are wrong by that; set the clocks by NTP"
+    )
+
+
+def observed(store: Store, seconds: float = SILENT_SECONDS) -> str:
+    """The state of a flow, for decisions: whether a driver lives is seen by its signs of life, and no clock.
+
+    Args:
+        store: the flow's internal topic, which is read on, and waited for where no sign was heard just now.
+        seconds: without a sign, after which the driver is silent.
+
+    Raises:
+        SparkmirrorError: the topic cannot be read.
+    """
+    alive = is_alive(store, seconds)
+    return state_of(store.state, alive=alive)
+
+
+def told(flow: FlowConfig, known: JournalState, *, now_ms: int, alive: bool | None = None) -> FlowStatus:
+    """What an internal topic says of its flow, for people.
 
     Args:
         flow: names the topics on the target.
         known: the topic, read to its end.
         now_ms: this moment, milliseconds since 1970.
+        alive: whether a driver lives; None where the time of its last sign tells.
     """
     partitions = tuple(
         _partition(progress, remote_topic(flow, place.topic), now_ms)
@@ -97,13 +154,15 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int) -> FlowStatus:
         one.event.kind is Kind.TARGET_NOT_EMPTY and one.partition not in known.progress for one in known.events.values()
     )
     life = known.life
+    if alive is None:
+        alive = life is not None and now_ms - life.time_ms <= SILENT_SECONDS * 1000
     age = age_ms(UNKNOWN_MS if life is None else life.recovery_ms, now_ms)
     moments = [progress.time_ms for progress in known.progress.values()]
     if life is not None:
         moments.append(life.time_ms)
     return FlowStatus(
         name=str(flow.name),
-        state=_state(known, now_ms),
+        state=state_of(known, alive=alive),
         records_per_s=sum(one.records_per_s or 0.0 for one in partitions),
         bytes_per_s=sum(one.bytes_per_s or 0.0 for one in partitions),
         lag_records=None if unbegun else _sum([one.lag_records for one in partitions]),
@@ -129,13 +188,18 @@ def _is_passed(limit_ms: int | None, age: int | None, known: JournalState) -> bo
     return is_passed(known.events) if age is None else age > limit_ms
 
 
-def _state(known: JournalState, now_ms: int) -> str:
+def state_of(known: JournalState, *, alive: bool) -> str:
+    """The state of a flow. Pure.
+
+    Args:
+        known: its internal topic, read to its end.
+        alive: whether a driver lives.
+    """
     if known.stopped is not None:
         return STOPPED if known.held is None else HELD
     if known.life is None:
         return NEVER_STARTED if known.flow is None else SILENT
-    ended = known.life.state in (STOPPED, "failed")
-    return SILENT if not ended and now_ms - known.life.time_ms > SILENT_MS else known.life.state
+    return known.life.state if alive or known.life.state in OVER else SILENT
 
 
 def _partition(progress: Progress, target_topic: str, now_ms: int) -> PartitionStatus:

@@ -28,13 +28,13 @@ from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.duties.under_way import Level, is_level, on_record, under_way
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
-from sparkmirror.events import now_ms
 from sparkmirror.flow.parting import look_for_partings
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets, fetch_offsets, list_groups
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.liveness import is_alive
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.interleaved import FlowBack, meet, upstream_of
 from sparkmirror.offsets.map import OffsetMap
@@ -240,8 +240,8 @@ class Translator:
             place: TopicPartition(names[place.topic], place.partition) for place in wanted if place.topic in names
         }
         origins = {place: others[place] if reverse else place for place in others}
-        state, timeout_ms = self._sides.store.state, min(self._sides.flow.admin_timeout_ms, _OLDEST_MS)
-        recorded = on_record(state, now_ms())
+        store, timeout_ms = self._sides.store, min(self._sides.flow.admin_timeout_ms, _OLDEST_MS)
+        state, recorded = store.state, on_record(store.state)
         copied = {origin: state.progress[origin] for origin in set(origins.values()) if origin in state.progress}
         source = look_for_partings(self._sides, copied, timeout_ms)
         self.unchecked = source.unchecked
@@ -262,7 +262,7 @@ class Translator:
                 for origin, offset in shared.items()
                 if is_level(maps[origin], offset)
             }
-            open_ones = under_way(self._sides.target, level, recorded, timeout_ms)
+            open_ones = under_way(self._sides.target, level, recorded, timeout_ms, lambda: is_alive(store))
         way = _to_source if reverse else _to_target
         found: dict[TopicPartition, Translation] = {}
         for place, offset in wanted.items():

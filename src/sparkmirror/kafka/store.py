@@ -19,7 +19,8 @@ from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.journal import BATCH_BYTES, Cursor, Entry, Followed, Pair, size_of
-from sparkmirror.kafka.ownership import Ownership
+from sparkmirror.kafka.liveness import Heard
+from sparkmirror.kafka.ownership import Ownership, this_moment
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.foreign import Broken, Flaw, told_of
@@ -52,6 +53,7 @@ class Store:
         place: the cluster, and the topic with its partition, for people.
         lost: why this one does not own the topic any more; "" while it does, or never did.
         torn: what of it was gone when it was read last, though it had been read before; "" where nothing ever was.
+        heard: when the driver's newest sign of life was written.
         remembers: whether it goes on over records of our own that somebody overwrites from now on: it has read them.
     """
 
@@ -66,6 +68,7 @@ class Store:
         self.place = f"cluster {target.alias}, {topic}-0"
         self.lost = ""
         self.torn = ""
+        self.heard = Heard()
         self.remembers = False
         self.state = JournalState()
 
@@ -118,6 +121,7 @@ class Store:
             LinkError: the target does not answer.
             SparkmirrorError: one of our own records was overwritten with what cannot be read, or a batch is damaged.
         """
+        began = self.now()
         end = self._cursor.offset + 1
         while self._cursor.offset < end:
             found = self._read()
@@ -134,8 +138,13 @@ class Store:
             if found.cursor.offset == self._cursor.offset:
                 break
             self._cursor = found.cursor
+        self.heard = self.heard.read(self.state.life, began, self.now())
         if self.state.broken and not self.remembers:
             raise SparkmirrorError(told_of(self.place, self.state.broken))
+
+    def now(self) -> float:
+        """This moment, by the clock of `heard`."""
+        return this_moment().boot
 
     def elected_since(self, partition: TopicPartition) -> bool:
         """Whether the topic has had another leader since the newest progress of a partition.
@@ -148,6 +157,7 @@ class Store:
         self.torn = f"{self.place} has lost the end of its log, offsets {parted.offset} to {self._cursor.offset - 1}"
         log.warning("%s", self.torn)
         self._noted.clear()
+        self.heard = Heard()
         if self._ownership is None:
             self.state, self._cursor, self._elected = JournalState(), Cursor(), -1
         else:

@@ -1,15 +1,17 @@
 """How much of a source partition a target partition has already, where MirrorMaker 2 stored less than it copied. Pure.
 
 MirrorMaker 2 stores positions now and then, and for good when it is stopped cleanly. After a crash the target may have
-records that lie behind the stored position. Both logs are compared, record by record, in one of two ways:
+records that lie behind the stored position; and a target that has lost the end of its log since has less than it says.
+Both logs are compared, record by record, in one of three ways:
 
     from an offset sync    it says of one record where it lies on both sides: from there on both logs must agree up to
                            the target's end
     from the end           the target's last records must be what the source has around the stored position; the one way
                            in which they fit says how many of them lie behind it
+    below the position     the target's last records must be what the source has at one place before it
 
 Invariants: a position is taken from a comparison only where every record agrees and nothing else would fit; else there
-is none, and the caller repeats from the stored position. A position is never below the stored one.
+is none. A position is below the stored one only where the source has a record between the two.
 
 Reference: ``MirrorSourceTask.convertRecord`` (key, value, headers and timestamp are kept).
 """
@@ -20,7 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from sparkmirror.mm2.offset_syncs import OffsetSync
+ENOUGH = 10
+"""So many records have to agree at least, where the target has as many."""
 
 
 class Seen(NamedTuple):
@@ -39,10 +42,17 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
-    """The target has everything below ``position``; ``last`` is its last record as (source, target) offset."""
+    """The target has everything below a position, and nothing from there on.
+
+    Attributes:
+        position: the next source offset to copy.
+        last: the target's last record as (source, target) offset.
+        sure: whether all records agree that both sides have; else some did not that lie further back.
+    """
 
     position: int
     last: tuple[int, int] | None = None
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +69,59 @@ NO_ANCHOR = Undecided("the source no longer has the record that was copied befor
 AMBIGUOUS = Undecided("records that are equal fit in several ways")
 
 
-def match_from_sync(sync: OffsetSync, source: Sequence[Seen], target: Sequence[Seen], stored: int) -> Match:
+def match_from_sync(
+    sync: tuple[int, int], source: Sequence[Seen], target: Sequence[Seen], stored: int, *, reaches: bool
+) -> Match:
     """Compares from the record of an offset sync on.
 
     Args:
-        sync: of the partition.
+        sync: where it lies on both sides.
         source: its records from the one of the sync on; more than the target has, unless the source ends.
         target: its records from the one of the sync to the end.
         stored: the position that is on record, the next source offset to copy.
+        reaches: whether ``source`` has all records up to that.
     """
-    begins = source and target and (source[0].offset, target[0].offset) == (sync.upstream, sync.downstream)
+    begins = source and target and (source[0].offset, target[0].offset) == sync
     if not begins or len(target) > len(source):
         return NOT_EQUAL
     if not all(map(_equal, source, target)):
         return NOT_EQUAL
-    last = source[len(target) - 1].offset
-    if last + 1 < stored:
+    return _behind(source, len(target), target, stored, reaches=reaches)
+
+
+def match_below(source: Sequence[Seen], target: Sequence[Seen], stored: int, *, whole: bool, reaches: bool) -> Match:
+    """Looks for the target's last record before the stored position, at the one place where all records agree.
+
+    Args:
+        source: records before the stored position.
+        target: its last records.
+        stored: the position that is on record, the next source offset to copy.
+        whole: as in `match_from_end`.
+        reaches: whether ``source`` has all records up to the stored position.
+    """
+    if not target:
         return NOT_EQUAL
-    return Matched(position=last + 1, last=(last, target[-1].offset))
+    fitting = [count for count in range(1, len(source) + 1) if _agrees(source, count, target)]
+    if whole:
+        fitting = [count for count in fitting if count == len(target)]
+    if len(fitting) != 1:
+        return AMBIGUOUS if fitting else NOT_EQUAL
+    if fitting[0] < min(len(target), ENOUGH):
+        return NOT_EQUAL
+    return _behind(source, fitting[0], target, stored, reaches=reaches)
+
+
+def _behind(source: Sequence[Seen], count: int, target: Sequence[Seen], stored: int, *, reaches: bool) -> Matched:
+    """The target ends with the record before the ``count``-th; markers before the stored position are none."""
+    last = source[count - 1].offset
+    following = source[count].offset if count < len(source) else stored if reaches else last + 1
+    position = max(last + 1, stored) if following >= stored else last + 1
+    return Matched(position=position, last=(last, target[-1].offset))
+
+
+def _agrees(source: Sequence[Seen], count: int, target: Sequence[Seen]) -> bool:
+    """Whether the target ends with the first ``count`` records of the source, as far as both go back."""
+    return all(_equal(source[count - back], target[-back]) for back in range(1, min(count, len(target)) + 1))
 
 
 def match_from_end(source: Sequence[Seen], target: Sequence[Seen], stored: int, *, whole: bool) -> Match:
@@ -127,10 +172,11 @@ def _one(
     if len(fitting) != 1:
         return AMBIGUOUS if fitting else NOT_EQUAL
     count = fitting[0]
+    sure = _agrees([*before, *after], len(before) + count, target)
     if count:
         last = after[count - 1].offset
-        return Matched(position=last + 1, last=(last, target[-1].offset))
-    return Matched(position=stored, last=(before[-1].offset, target[-1].offset) if before else None)
+        return Matched(position=last + 1, last=(last, target[-1].offset), sure=sure)
+    return Matched(position=stored, last=(before[-1].offset, target[-1].offset) if before else None, sure=sure)
 
 
 def _equal(source: Seen, target: Seen) -> bool:
