@@ -19,6 +19,7 @@ from sparkmirror.duties.group_records import (
 )
 from sparkmirror.duties.groups import Unreadable
 from sparkmirror.duties.lost_groups import (
+    UNREADABLE,
     UNTOLD,
     Asked,
     Merged,
@@ -26,9 +27,10 @@ from sparkmirror.duties.lost_groups import (
     parted_in,
     partition_of,
     placed_since,
+    seen_before,
     with_lost,
 )
-from sparkmirror.duties.upstream_offsets import UNREADABLE, upstream_on_record
+from sparkmirror.duties.upstream_offsets import upstream_on_record
 from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import TopicPartition, Writer
@@ -448,3 +450,6 @@ def test_what_was_seen_of_a_group_counts_no_further_than_its_log_is_still_the_on
     assert found.upstream[0].offset == (50 if offset == 5 else 40), "translated where it goes on"
     merged = with_lost(known(orders).values(), {"g": BACKWARDS}, TORN, parted=parted)
     assert merged.offsets["g"][ORDERS_0].offset == offset
+    nothing = seen_before(orders, None, torn=True, parted=parted)
+    assert nothing is not None
+    assert nothing.upstream[0] == (UpstreamOffset(50, "RECORD") if offset == 5 else UNREADABLE)

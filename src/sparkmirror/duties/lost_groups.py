@@ -32,9 +32,10 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics, in_hexadecimal
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import NO_COMMITS, Commits
-from sparkmirror.offsets.group_records import UNKNOWN_ORIGIN, GroupSeen, GroupsSeen, LogEnd, Origin
+from sparkmirror.offsets.group_records import UNKNOWN_ORIGIN, GroupSeen, GroupsSeen, LogEnd, Origin, UpstreamOffset
 from sparkmirror.offsets.left_offsets import KnownOffsets, Moved
 from sparkmirror.offsets.state import JournalState
+from sparkmirror.offsets.translation import Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +176,8 @@ def placed_since(commits: Commits, moved: Moved, since_ms: int) -> Placed:
     return Placed(groups=frozenset(group for group, at in moved.items() if at > since_ms), commits=commits)
 
 
+UNREADABLE = UpstreamOffset(NO_OFFSET, Reason.BACK_UNREADABLE.name, exact=False)
+
 Parted = Mapping[TopicPartition, Sequence[Event]]
 """By partition, the events that tell where its log parts from what it was."""
 
@@ -248,7 +251,8 @@ def seen_before(
     return replace(
         now,
         offsets={**now.offsets, **kept},
-        upstream={n: one for n, one in now.upstream.items() if n not in same}
+        upstream=dict.fromkeys(known.upstream.keys() & kept.keys(), UNREADABLE)  # where nobody has asked for the place
+        | {n: one for n, one in now.upstream.items() if n not in same}
         | {n: one for n, one in known.upstream.items() if n in same},
         time_ms=known.time_ms,
         lost=lost,
