@@ -18,8 +18,20 @@ from sparkmirror.duties.group_records import (
     records_of,
 )
 from sparkmirror.duties.groups import Unreadable
-from sparkmirror.duties.lost_groups import UNTOLD, Asked, Merged, OffsetsLog, partition_of, placed_since, with_lost
-from sparkmirror.duties.upstream_offsets import UNREADABLE, upstream_on_record
+from sparkmirror.duties.lost_groups import (
+    UNREADABLE,
+    UNTOLD,
+    Asked,
+    Merged,
+    OffsetsLog,
+    parted_in,
+    partition_of,
+    placed_since,
+    seen_before,
+    with_lost,
+)
+from sparkmirror.duties.upstream_offsets import upstream_on_record
+from sparkmirror.events import Event, Kind
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.group_records import (
@@ -34,7 +46,7 @@ from sparkmirror.offsets.group_records import (
     Origin,
     UpstreamOffset,
 )
-from sparkmirror.offsets.records import parse
+from sparkmirror.offsets.records import Happened, parse
 from sparkmirror.offsets.state import JournalState, state_of
 
 WRITER = Writer(producer_id=7, epoch=1)
@@ -409,3 +421,35 @@ def test_a_group_that_the_flow_back_has_put_there_since_has_lost_nothing(moved_m
     orders = next(one for one in remember.seen if one.topic == "orders")
     assert (dict(orders.lost), orders.offsets[0][0]) == (({0: 2}, 5) if lost else ({}, 2))
     assert (("g", ORDERS_0) in with_lost(kept.values(), {"g": answer}, TORN, placed).lost) is lost
+
+
+def parts(kind: Kind, first: int, time_ms: int) -> Event:
+    return Event(kind=kind, text="", first=first, last=9, time_ms=time_ms)
+
+
+@pytest.mark.parametrize(
+    ("event", "offset"),
+    [
+        (parts(Kind.SOURCE_TAIL_LOST, 4, 60_000), 4),
+        (parts(Kind.SOURCE_TAIL_LOST, 6, 60_000), 5),
+        (parts(Kind.SOURCE_RECREATED, 9, 60_000), 0),
+        (parts(Kind.SOURCE_TAIL_LOST, 4, 40_000), 5),
+        (parts(Kind.SOURCE_TAIL_LOST, -1, 60_000), 5),
+        (parts(Kind.TARGET_TAIL_LOST, 4, 60_000), 5),
+    ],
+)
+def test_what_was_seen_of_a_group_counts_no_further_than_its_log_is_still_the_one_that_it_was(event, offset):
+    """The group was seen at 50 s. Behind that place lie other records, which nobody has read."""
+    (orders, payments) = records_of("g", OFFSETS, 55_000, {ORDERS_0: UpstreamOffset(50, "RECORD")})
+    told = Happened(partition=ORDERS_0, event=event)
+    parted = parted_in(JournalState(events={told.key: told}))
+    answer = replace(seen({"g": BACKWARDS}, 70_000, Asked(origin=HOME, topics=EVERYWHERE, log=TORN)), parted=parted)
+    remember = news(known(orders, payments), BEFORE, answer, {"g": {ORDERS_0: UpstreamOffset(40, "RECORD")}})
+    found = next(one for one in remember.seen if one.topic == "orders")
+    assert (found.offsets[0][0], dict(found.lost)) == (offset, {0: 2})
+    assert found.upstream[0].offset == (50 if offset == 5 else 40), "translated where it goes on"
+    merged = with_lost(known(orders).values(), {"g": BACKWARDS}, TORN, parted=parted)
+    assert merged.offsets["g"][ORDERS_0].offset == offset
+    nothing = seen_before(orders, None, torn=True, parted=parted)
+    assert nothing is not None
+    assert nothing.upstream[0] == (UpstreamOffset(50, "RECORD") if offset == 5 else UNREADABLE)

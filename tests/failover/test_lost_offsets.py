@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 
 from sparkmirror.failover.moves import GONE, SEEN_BEFORE
 from sparkmirror.failover.states import Step
+from sparkmirror.flow.translating import SEEN_BEFORE as SEEN
 from sparkmirror.lab.cluster import LabCluster, start
 from tests.failover.test_changed_home import Home, marked
 from tests.failover.test_switching import begun, died
@@ -154,6 +155,9 @@ def test_groups_go_by_what_was_seen_before_their_offsets_were_lost(cluster_a, cl
             until(lambda: f"has lost the end of {OFFSETS}: 2 groups" in mirror.output, "the log says so", 60)
             words: tuple[str, ...] = home.back
             if kind == "failover":
+                shown = sparkmirror("offsets", home.file, "--flow", f"{name}->b", "--group", back, "--json")
+                (line,) = json.loads(shown.stdout)["partitions"]
+                assert (line["committed"], line["offset"], line["text"].endswith(SEEN)) == (8, 8, True)
                 broker.kill()
                 words = ("--from", name, "--to", "b", "--yes", "--report", str(tmp_path))
             done = sparkmirror(kind, home.file, *words)

@@ -20,7 +20,7 @@ from sparkmirror.duties import lost_groups
 from sparkmirror.duties.duty import Result, Sides
 from sparkmirror.duties.groups import Unreadable, refusal
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.lost_groups import NOT_ASKED, NOT_PLACED, Asked, Merged, OffsetsLog, Placed
+from sparkmirror.duties.lost_groups import NOT_ASKED, NOT_PARTED, NOT_PLACED, Asked, Merged, OffsetsLog, Parted, Placed
 from sparkmirror.duties.upstream_offsets import Upstream, UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms, wall_time
@@ -171,12 +171,15 @@ class GroupRecords:
         asked = replace(lost_groups.ask(sides.source, topics_of_gone(known, fetched), timeout_ms), log=log)
         translate = self._translate(fetched.found)
         ids = {} if sides.store is None else copied_ids(sides.store.state.progress, fetched.found)
-        seen = Seen(found=fetched.found, unreadable=unreadable, at_ms=at, asked=asked, ids=ids)
+        parted = {} if sides.store is None else lost_groups.parted_in(sides.store.state)
+        seen = Seen(found=fetched.found, unreadable=unreadable, at_ms=at, asked=asked, ids=ids, parted=parted)
         try:
             seen = replace(seen, back_ms=self._upstream.order(), placed=self._upstream.placed(before.back_ms))
-            merged = lost_groups.with_lost(_answered(known, fetched.found), fetched.found, log, seen.placed)
+            merged = lost_groups.with_lost(
+                _answered(known, fetched.found), fetched.found, log, seen.placed, seen.parted
+            )
             behind = left_behind(left, merged, self._upstream.moved() if left else {})
-            upstream = self._upstream.of(fetched.found, known)
+            upstream = self._upstream.of(merged.offsets, known)
         except SparkmirrorError as failure:
             kept = upstream_on_record(known, fetched.found)
             return (*decide(known, before, seen, kept, translate), NoUpstream(reason=str(failure)))
@@ -317,6 +320,7 @@ class Seen:
         ids: of the topics that are copied.
         back_ms: the order of the newest operation of the flow back; 0 where that is not known.
         placed: where operations of the flow back have put groups since they were put on record.
+        parted: where logs of the source have lost their end.
     """
 
     found: Mapping[str, Offsets]
@@ -326,6 +330,7 @@ class Seen:
     ids: Mapping[str, str] = field(default_factory=dict)
     back_ms: int = 0
     placed: Placed = NOT_PLACED
+    parted: Parted = field(default_factory=lambda: NOT_PARTED)
 
 
 def topics_of_gone(known: Mapping[str, GroupSeen], fetched: Results[str, Offsets]) -> set[str]:
@@ -382,7 +387,7 @@ def _present(known: Mapping[str, GroupSeen], seen: Seen, upstream: Upstream) -> 
         if one.group in seen.unreadable:
             before = lost_groups.unanswered(one) if torn else None
         else:
-            before = lost_groups.seen_before(one, present.get(key), torn=torn, placed=seen.placed)
+            before = lost_groups.seen_before(one, present.get(key), torn=torn, placed=seen.placed, parted=seen.parted)
         present |= {} if before is None else {key: before}
     return present
 

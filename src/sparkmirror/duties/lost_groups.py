@@ -11,17 +11,19 @@ in topics that this user may not see: nothing is known of these. What is kept co
 that topic again. How far each partition of the topic went is asked when the groups have answered, so what they have
 answered lies before it; an offset that is another one, or none, in the round in which its partition has lost its end is
 lost, and not set by its owner. Where the topic may not be seen, that cannot be seen either. Where an operation of the
-flow back has put a group since, it stands by that, and has lost nothing. What a group has left behind, where it goes
-on and what is on record of it is decided by `Merged` offsets, which only this module makes, and never by raw answers.
+flow back has put a group since, it stands by that, and has lost nothing. What was seen of a group counts no further
+than the source's log is still the one that it was. What a group has left behind, where it goes on and what is on record
+of it is decided by `Merged` offsets, which only this module makes, and never by raw answers.
 
 References: ``GroupMetadataManager.partitionFor``, OffsetForLeaderEpoch (KIP-101, KIP-320).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from sparkmirror.events import Event, Kind
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.epochs import believed_ends, newest_epochs
@@ -30,8 +32,10 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics, in_hexadecimal
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import NO_COMMITS, Commits
-from sparkmirror.offsets.group_records import UNKNOWN_ORIGIN, GroupSeen, GroupsSeen, LogEnd, Origin
+from sparkmirror.offsets.group_records import UNKNOWN_ORIGIN, GroupSeen, GroupsSeen, LogEnd, Origin, UpstreamOffset
 from sparkmirror.offsets.left_offsets import KnownOffsets, Moved
+from sparkmirror.offsets.state import JournalState
+from sparkmirror.offsets.translation import Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +176,37 @@ def placed_since(commits: Commits, moved: Moved, since_ms: int) -> Placed:
     return Placed(groups=frozenset(group for group, at in moved.items() if at > since_ms), commits=commits)
 
 
+UNREADABLE = UpstreamOffset(NO_OFFSET, Reason.BACK_UNREADABLE.name, exact=False)
+
+Parted = Mapping[TopicPartition, Sequence[Event]]
+"""By partition, the events that tell where its log parts from what it was."""
+
+NOT_PARTED: Parted = {}
+
+CLOCKS_MS = 10_000
+"""Clocks of driver and lanes may differ by so much."""
+
+
+def parted_in(state: JournalState) -> dict[TopicPartition, list[Event]]:
+    """The events that are on record of logs of the source that have lost their end, or were made anew."""
+    found: dict[TopicPartition, list[Event]] = {}
+    told = [(place, event) for place, one in state.progress.items() for event in one.events]
+    told += [(one.partition, one.event) for one in state.events.values()]
+    for place, event in told:
+        if event.kind in (Kind.SOURCE_TAIL_LOST, Kind.SOURCE_RECREATED) and event.first != NO_OFFSET:
+            found.setdefault(place, []).append(event)
+    return found
+
+
+def _kept(known: GroupSeen, number: int, parted: Parted) -> tuple[int, str]:
+    """What a group had, but not behind where the log has lost its end since: other records lie there."""
+    offset, metadata = known.offsets[number]
+    for event in parted.get(TopicPartition(known.topic, number), ()):
+        if event.time_ms + CLOCKS_MS >= known.time_ms:
+            offset = min(offset, event.first if event.kind is Kind.SOURCE_TAIL_LOST else 0)
+    return offset, metadata
+
+
 def _lost_of(known: GroupSeen, answered: Mapping[int, int], *, torn: bool, placed: Placed) -> dict[int, int]:
     """By partition what the source answers in the place of what it has lost; the arguments are of `seen_before`."""
     lost = {}
@@ -190,7 +225,12 @@ def unanswered(known: GroupSeen) -> GroupSeen:
 
 
 def seen_before(
-    known: GroupSeen, now: GroupSeen | None, *, torn: bool, placed: Placed = NOT_PLACED
+    known: GroupSeen,
+    now: GroupSeen | None,
+    *,
+    torn: bool,
+    placed: Placed = NOT_PLACED,
+    parted: Parted = NOT_PARTED,
 ) -> GroupSeen | None:
     """What a group has committed, with what it had before the source lost that; None where nothing was lost. Pure.
 
@@ -199,17 +239,21 @@ def seen_before(
         now: what the source answers.
         torn: whether the partition with the group's offsets has lost its end since.
         placed: where operations of the flow back have put groups since.
+        parted: where logs of the source have lost their end: what a group had read there is other records by now.
     """
     answered = {} if now is None else {number: offset for number, (offset, _) in now.offsets.items()}
     lost = _lost_of(known, answered, torn=torn, placed=placed)
     if not lost:
         return None
     now = now or replace(known, offsets={}, upstream={}, targets={})
+    kept = {number: _kept(known, number, parted) for number in lost}
+    same = {number for number, each in kept.items() if each == known.offsets[number]}
     return replace(
         now,
-        offsets={**now.offsets, **{number: known.offsets[number] for number in lost}},
-        upstream={n: one for n, one in now.upstream.items() if n not in lost}
-        | {n: one for n, one in known.upstream.items() if n in lost},
+        offsets={**now.offsets, **kept},
+        upstream=dict.fromkeys(known.upstream.keys() & kept.keys(), UNREADABLE)  # where nobody has asked for the place
+        | {n: one for n, one in now.upstream.items() if n not in same}
+        | {n: one for n, one in known.upstream.items() if n in same},
         time_ms=known.time_ms,
         lost=lost,
     )
@@ -238,6 +282,7 @@ def with_lost(
     found: Mapping[str, Offsets],
     log: OffsetsLog = NOT_SEEN,
     placed: Placed = NOT_PLACED,
+    parted: Parted = NOT_PARTED,
 ) -> Merged:
     """What groups have committed, with what they had where the source has lost that. Pure.
 
@@ -246,6 +291,7 @@ def with_lost(
         found: what the source answers.
         log: how far the topic with their offsets went when they had answered, by what was on record before.
         placed: where operations of the flow back have put groups since.
+        parted: as for `seen_before`.
     """
     merged, lost = {group: dict(own) for group, own in found.items()}, set()
     for seen in groups:
@@ -253,7 +299,7 @@ def with_lost(
         answered = {place.partition: each.offset for place, each in own.items() if place.topic == seen.topic}
         for number in _lost_of(seen, answered, torn=log.has_torn(seen.group), placed=placed):
             place = TopicPartition(seen.topic, number)
-            merged.setdefault(seen.group, {})[place] = Committed(*seen.offsets[number])
+            merged.setdefault(seen.group, {})[place] = Committed(*_kept(seen, number, parted))
             lost.add((seen.group, place))
     return Merged(offsets=dict(merged), lost=frozenset(lost))
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from sparkmirror.duties.checked_maps import CheckedMaps
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.flow_back import Back, FlowBackRecord, other_side
-from sparkmirror.duties.lost_groups import Placed
+from sparkmirror.duties.lost_groups import UNREADABLE, Placed
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets
@@ -40,7 +40,6 @@ POLL_SECONDS = 0.5
 ENDS_MS = 10_000
 """A partition without a leader has no readers either, and is not waited for longer."""
 
-UNREADABLE = UpstreamOffset(NO_OFFSET, Reason.BACK_UNREADABLE.name, exact=False)
 UNCHECKED = UpstreamOffset(NO_OFFSET, Reason.UNCHECKED.name, exact=False)
 
 _NOTHING = NotYet(Reason.NOTHING_MIRRORED)

@@ -24,7 +24,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
 from sparkmirror.duties.flow_back import LANDED_SECONDS, placed_in
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.lost_groups import Merged, ask_with_lost, with_lost
+from sparkmirror.duties.lost_groups import Merged, ask_with_lost, parted_in, with_lost
 from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
@@ -541,7 +541,7 @@ def _committed_here(forth: Sides, back: Sides, operation: Operation | None, *, s
     forth.store.follow()
     back.store.follow()
     placed = placed_in(forth.store.state, 0 if before is None else before.back_ms)
-    return with_lost(_chosen(back), found, log, placed)
+    return with_lost(_chosen(back), found, log, placed, parted_in(back.store.state))
 
 
 def _chosen(back: Sides) -> tuple[GroupSeen, ...]:

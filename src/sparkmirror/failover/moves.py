@@ -510,7 +510,10 @@ GONE = (
     "__consumer_offsets; what it has read since is not known. kafka-consumer-groups.sh --reset-offsets on the cluster "
     "that it goes to puts it where its consumers have come to"
 )
-SEEN_BEFORE = "by what was seen of the group before __consumer_offsets lost its end there: later commits are lost"
+SEEN_BEFORE = (
+    "by what was seen of the group before __consumer_offsets lost its end there: later commits are lost. Where the "
+    "topic has lost its end too, it goes on there, and copies of what was lost that it had not read are skipped"
+)
 USED = "committed there since the group was moved: left there"
 MOVED_AGAIN = "once more: it had what it had before it was moved, or nothing"
 MOVED_OR_NOT = "others have committed there, and whether the group had been moved by then is not known"

@@ -720,10 +720,13 @@ class Procedure:
         before, patience_ms = self._store.state.groups_seen or GroupsSeen(time_ms=0), timeout_ms or self._timeout_ms
         asked, log = committed_before(self._sides, known, before, patience_ms, complete=timeout_ms is None)
         offsets, back_ms, placed = asked.found, 0, NOT_PLACED
+        parted = lost_groups.parted_in(self._store.state)
         try:
-            upstream_offsets = UpstreamOffsets(self._sides, timeout_ms)
-            upstream = upstream_offsets.of(offsets, known, patience_s=PATIENCE_SECONDS)
-            back_ms, placed = upstream_offsets.order(), upstream_offsets.placed(before.back_ms)
+            by_back = UpstreamOffsets(self._sides, timeout_ms)
+            back_ms, placed = by_back.order(), by_back.placed(before.back_ms)
+            answered = (one for one in known.values() if one.group in offsets)
+            merged = lost_groups.with_lost(answered, offsets, log, placed, parted)
+            upstream = by_back.of(merged.offsets, known, patience_s=PATIENCE_SECONDS)
         except SparkmirrorError as failure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
@@ -737,6 +740,7 @@ class Procedure:
             ids=copied_ids(self._store.state.progress, offsets),
             back_ms=back_ms,
             placed=placed,
+            parted=parted,
         )
         found = news(known, before, seen, upstream)
         self._store.write([*found.seen, found.at], tombstones=found.gone)

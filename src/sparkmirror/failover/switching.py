@@ -445,7 +445,8 @@ class Desk:
             source, lambda: fetch_offsets(source, sorted(names), look.ASK_MS).found, before, look.ASK_MS
         )
         placed = NOT_PLACED if back is None else placed_in(back, 0 if before is None else before.back_ms)
-        return with_lost((one for one in state.groups.values() if one.group in found), found, log, placed)
+        known = (one for one in state.groups.values() if one.group in found)
+        return with_lost(known, found, log, placed)  # as it was committed: that is what is left behind
 
     def report(self, operation: Operation) -> Report:
         """What is to be said of an operation now.

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig, Side
 from sparkmirror.duties.checked_maps import CheckedMaps
@@ -24,6 +24,7 @@ from sparkmirror.duties.empty_partitions import ends_of_empty
 from sparkmirror.duties.flow_back import Back, FlowBackRecord
 from sparkmirror.duties.groups import untranslatable
 from sparkmirror.duties.lost_copies import recreated_copies
+from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, parted_in, with_lost
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.duties.under_way import Level, is_level, on_record, under_way
@@ -32,7 +33,14 @@ from sparkmirror.flow.parting import look_for_partings
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.groups import HAS_MEMBERS, Committed, commit_offsets, fetch_offsets, list_groups
+from sparkmirror.kafka.groups import (
+    HAS_MEMBERS,
+    OFFSETS_TOPIC,
+    Committed,
+    commit_offsets,
+    fetch_offsets,
+    list_groups,
+)
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.liveness import is_alive
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -58,6 +66,9 @@ _OLDEST_MS = 10_000
 """A partition without a leader has no readers either, and is not waited for longer."""
 
 
+SEEN_BEFORE = f"as it was seen before {OFFSETS_TOPIC} lost its end: later commits are lost"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """What a group has committed for one partition, and what it is on the other side.
@@ -69,6 +80,7 @@ class Line:
         metadata: that was committed with it.
         result: the translation; None where the flow does not copy the topic.
         there: what the group has on the other side now, or `NO_OFFSET`.
+        lost: whether the source has lost the offset with the end of ``__consumer_offsets``: it is what was seen before.
     """
 
     partition: TopicPartition
@@ -77,6 +89,7 @@ class Line:
     metadata: str = ""
     result: Translation | None = None
     there: int = NO_OFFSET
+    lost: bool = False
 
     @property
     def offset(self) -> int:
@@ -88,7 +101,8 @@ class Line:
         """What lies at the offset, or why there is none."""
         if self.result is None:
             return "the flow does not copy the topic"
-        return self.result.place.value if isinstance(self.result, Translated) else self.result.reason.value
+        said = self.result.place.value if isinstance(self.result, Translated) else self.result.reason.value
+        return f"{said}, {SEEN_BEFORE}" if self.lost else said
 
 
 @contextmanager
@@ -147,7 +161,8 @@ class Translator:
             SparkmirrorError: a cluster cannot be asked, or the group is none whose offsets can be translated.
         """
         here, there = self._ends(reverse=reverse)
-        own = self._offsets(here, group)
+        merged = self._committed(here, group, reverse=reverse)
+        own = merged.offsets[group]
         chosen = {place: each for place, each in own.items() if not topics or place.topic in topics}
         without = set(topics) - {place.topic for place in chosen}
         if without or not chosen:
@@ -158,9 +173,10 @@ class Translator:
             {place: each.offset for place, each in chosen.items() if place.topic in others}, reverse=reverse
         )
         standing = fetch_offsets(there, [group], self._sides.flow.admin_timeout_ms).complete().get(group, {})
-        return tuple(
+        lines = (
             self._line(place, each, others.get(place.topic), found, standing) for place, each in sorted(chosen.items())
         )
+        return tuple(replace(line, lost=(group, line.partition) in merged.lost) for line in lines)
 
     def apply(self, group: str, lines: Sequence[Line], *, reverse: bool = False) -> int:
         """Commits the translations of a group on the other side, where it goes on from then on.
@@ -198,6 +214,21 @@ class Translator:
         """Where is translated from, and to."""
         sides = self._sides
         return (sides.target, sides.source) if reverse else (sides.source, sides.target)
+
+    def _committed(self, cluster: Cluster, group: str, *, reverse: bool) -> Merged:
+        """What a group has committed; on the source with what was seen of it before, where that has lost it."""
+        if reverse:
+            return Merged(offsets={group: self._offsets(cluster, group)})
+        assert self._sides.store is not None
+        self._sides.store.follow()
+        state, timeout_ms = self._sides.store.state, self._sides.flow.admin_timeout_ms
+        before = state.groups_seen
+        found, log = ask_with_lost(cluster, lambda: {group: self._offsets(cluster, group)}, before, timeout_ms)
+        placed = NOT_PLACED
+        with suppress(SparkmirrorError):
+            placed = self._flow_back.placed(0 if before is None else before.back_ms)
+        known = (one for one in state.groups.values() if one.group == group)
+        return with_lost(known, found, log, placed, parted_in(state))
 
     def _offsets(self, cluster: Cluster, group: str) -> Mapping[TopicPartition, Committed]:
         timeout_ms = self._sides.flow.admin_timeout_ms
