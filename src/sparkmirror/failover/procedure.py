@@ -64,6 +64,7 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets import group_commits
+from sparkmirror.offsets.foreign import OVERWRITTEN
 from sparkmirror.offsets.group_records import FlowCommit, GroupsSeen, commits_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.left_offsets import with_left
@@ -119,8 +120,14 @@ class Options:
 
     @staticmethod
     def of(facts: Mapping[str, Any]) -> Options:
-        """From the record."""
-        kept = facts["options"]
+        """From the record.
+
+        Raises:
+            SparkmirrorError: somebody else has written it.
+        """
+        kept = facts.get("options")
+        if kept is None:
+            raise SparkmirrorError(f"the record of this operation does not say how it was asked for: {OVERWRITTEN}")
         return Options(
             fence=Fence(kept["fence"]),
             idle_s=kept["idle_s"],
