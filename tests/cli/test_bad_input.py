@@ -23,6 +23,7 @@ from sparkmirror.lab.listeners import PASSWORDS, USER
 from tests.cli.issuing import ELSEWHERE, STORE_PASSWORD, Authority, authority
 from tests.flow.rights import GUARDED, allow
 from tests.flow.running import admin_of, create_topic, ends, patience, write_file
+from tests.invoking import sparkmirror
 
 DEADLINE_SECONDS = 30.0
 WRONG = "not-the-password"
@@ -115,6 +116,13 @@ def test_a_mistake_in_a_file_is_told_with_its_key_and_ends_with_2(offline, name:
     assert f"sparkmirror: {file}" in said.text
     for words in MISTAKES[name].told:
         assert words in said.text
+
+
+@pytest.mark.parametrize("option", ["--timeout", "--wait-for-idle", "--reverse-within"])
+def test_a_time_without_an_end_is_refused(option: str):
+    done = sparkmirror("failover", "mm2.properties", "--from", "a", "--to", "b", option, "inf")
+    assert done.returncode == 2
+    assert option in done.stderr
 
 
 @pytest.mark.slow

@@ -304,7 +304,7 @@ def test_a_group_that_others_have_set_back_or_that_went_on_since_it_was_moved_st
 @pytest.mark.parametrize("there", [101, 112])
 def test_a_group_that_may_have_been_moved_before_others_used_it_is_told(there: int):
     seen = with_commit(
-        105, 15, replace(sight(15, there=there), moved=frozenset({"g"}), unsure=frozenset({("g", None)}))
+        105, 15, replace(sight(15, there=there), moved=frozenset({"g"}), unsure=frozenset({("g", THERE)}))
     )
     (move,) = decide(seen)
     (place,) = move.places

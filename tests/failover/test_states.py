@@ -15,7 +15,7 @@ from sparkmirror.failover.states import (
     first,
     following,
 )
-from sparkmirror.offsets import ledger
+from sparkmirror.offsets import ledger, operation_facts
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -62,4 +62,4 @@ def test_an_operation_can_be_taken_back_until_the_first_commit(step, facts, can)
 
 def test_the_record_of_an_operation_takes_these_kinds_and_steps_and_no_others():
     assert {kind.value for kind in Kind} == ledger.KINDS
-    assert {step.name for step in Step} == ledger.STEPS
+    assert {step.name for step in Step} == operation_facts.STEPS

@@ -29,7 +29,7 @@ def operation(token: str, number: int, step: str = "STOPPING") -> Operation:
         began_ms=1,
         time_ms=2,
         by=f"{token}@host",
-        facts={"options": {"idle_s": 5.0}, "fence": [["TOPIC", "größe"]]},
+        facts={"options": {"fence": "idle", "idle_s": 5.0, "timeout_s": 9}, "fence": [["TOPIC", "größe"]]},
         failure="it broke",
     )
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from sparkmirror.failover.states import Kind
     from sparkmirror.failover.switching import Desk
 
+LONGEST = 31_536_000.0
+"""A year; one without an end cannot be put on record."""
+
 From = Annotated[str, typer.Option("--from", metavar="CLUSTER", help="The cluster that is left, by its alias.")]
 To = Annotated[str, typer.Option("--to", metavar="CLUSTER", help="The cluster that takes its place.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")]
@@ -39,13 +42,17 @@ Abandon = Annotated[
     typer.Option("--abandon", help="Take an interrupted one back, as long as no group was moved; with --force later."),
 ]
 Idle = Annotated[
-    float, typer.Option("--wait-for-idle", min=0.5, metavar="SECONDS", help="Nothing must be written for so long.")
+    float,
+    typer.Option(
+        "--wait-for-idle", min=0.5, max=LONGEST, metavar="SECONDS", help="Nothing must be written for so long."
+    ),
 ]
 FenceByAcl = Annotated[
     bool, typer.Option("--fence-by-acl", help="Deny everybody to write to the topics where applications are now.")
 ]
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=1, metavar="SECONDS", help="For each step that waits for others.")
+    float,
+    typer.Option("--timeout", min=1, max=LONGEST, metavar="SECONDS", help="For each step that waits for others."),
 ]
 ReportTo = Annotated[
     Path, typer.Option("--report", metavar="DIRECTORY", help="Where the report goes, as Markdown and as JSON.")
@@ -66,7 +73,10 @@ def failover(
         bool, typer.Option("--reverse", help="Stay, and run the flow back when the old cluster is there again.")
     ] = False,
     reverse_within: Annotated[
-        float, typer.Option("--reverse-within", min=1, metavar="SECONDS", help="Wait so long for the old cluster.")
+        float,
+        typer.Option(
+            "--reverse-within", min=1, max=LONGEST, metavar="SECONDS", help="Wait so long for the old cluster."
+        ),
     ] = 86_400.0,
 ) -> None:
     """Go over to the other cluster, because the source is gone.

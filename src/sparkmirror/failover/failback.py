@@ -199,8 +199,7 @@ class Failback:
 
     def _keep(self, found: Sequence[Divergent], part: int, operation: Operation) -> int:
         """Keeps records of which only the cluster that came back has any; gives how many there are."""
-        facts = operation.facts
-        keep = Keep(facts["divergent_as"])
+        keep = Keep(operation.facts.get("divergent_as") or Keep.TOPIC)  # by which nothing is lost
         if keep is Keep.DISCARD:
             return 0
         reading, without = self._forth.source, comparison.brought_by_flows(self._forth, self._back)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.failover.earlier import NOTHING_EARLIER, Earlier, Row
-from sparkmirror.failover.tried import NONE_OPEN, Open, Unsure, is_unsure
+from sparkmirror.failover.tried import NONE_OPEN, Open, Unsure
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing, Offsets
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits, Verdict, judge
@@ -532,7 +532,7 @@ def is_open(found: MovedPlace, group: str, tried: Open) -> bool:
 
 def in_doubt(found: MovedPlace, group: str, unsure: Unsure, tried: Open) -> bool:
     """Whether nobody knows whether an operation has moved a place in which others have committed."""
-    return is_unsure(unsure, group, found.target) or (found.target is not None and (group, found.target) in tried)
+    return found.target is not None and ((group, found.target) in unsure or (group, found.target) in tried)
 
 
 def used_since(there: int, wanted: int, commit: FlowCommit | None) -> bool:

@@ -73,6 +73,7 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import group_commits
+from sparkmirror.offsets.foreign import OVERWRITTEN
 from sparkmirror.offsets.group_records import GroupsSeen, commits_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.left_offsets import with_left
@@ -128,8 +129,14 @@ class Options:
 
     @staticmethod
     def of(facts: Mapping[str, Any]) -> Options:
-        """From the record."""
-        kept = facts["options"]
+        """From the record.
+
+        Raises:
+            SparkmirrorError: somebody else has written it.
+        """
+        kept = facts.get("options")
+        if kept is None:
+            raise SparkmirrorError(f"the record of this operation does not say how it was asked for: {OVERWRITTEN}")
         return Options(
             fence=Fence(kept["fence"]),
             idle_s=kept["idle_s"],
@@ -616,7 +623,9 @@ class Procedure:
             TRIED: [one.row for one in tried_in(operation) if one.group not in settled_ones],
             EARLIER: with_before(operation.facts.get(EARLIER, {}), [row for move in moved for row in move.changed]),
         }
-        doubtful = {(move.group, place.target) for move in decided for place in move.doubtful}
+        doubtful = {
+            (move.group, place.target) for move in decided for place in move.doubtful if place.target is not None
+        }
         if doubtful - (unsure := unsure_in(operation)):
             facts[UNSURE] = unsure_rows(unsure | doubtful)
         self._operator.note(**facts)

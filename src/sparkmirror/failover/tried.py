@@ -22,8 +22,8 @@ from sparkmirror.offsets.group_commits import Commits
 from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.ledger import Operation
 
-Unsure: TypeAlias = frozenset[tuple[str, TopicPartition | None]]
-"""Groups and partitions of which nobody knows whether they were moved; None for all partitions of the group."""
+Unsure: TypeAlias = frozenset[tuple[str, TopicPartition]]
+"""Groups and partitions of which nobody knows whether they were moved."""
 
 Open: TypeAlias = Mapping[tuple[str, TopicPartition], int]
 """Groups and partitions that an operation was about to change, and what they had then, or `NO_OFFSET`."""
@@ -48,7 +48,7 @@ class Tried(NamedTuple):
     before: int
     offset: int
     upstream: int
-    request: int = 0
+    request: int
 
     @property
     def row(self) -> list[Any]:
@@ -77,8 +77,8 @@ def tried_in(operation: Operation | None) -> tuple[Tried, ...]:
     """What is on record of an operation."""
     rows = () if operation is None else operation.facts.get(TRIED, ())
     return tuple(
-        Tried(group, TopicPartition(topic, number), before, offset, upstream, *request)
-        for group, topic, number, before, offset, upstream, *request in rows
+        Tried(group, TopicPartition(topic, number), before, offset, upstream, request)
+        for group, topic, number, before, offset, upstream, request in rows
     )
 
 
@@ -101,18 +101,12 @@ def places_in(operation: Operation | None) -> dict[tuple[str, TopicPartition], i
 def unsure_in(operation: Operation | None) -> Unsure:
     """The places of which nobody knows whether an operation has moved them."""
     rows = () if operation is None else operation.facts.get(UNSURE, ())
-    return frozenset((row, None) if isinstance(row, str) else (row[0], TopicPartition(*row[1:])) for row in rows)
+    return frozenset((group, TopicPartition(topic, number)) for group, topic, number in rows)
 
 
 def unsure_rows(unsure: Unsure) -> list[Any]:
-    """The same for the record; a name alone, as older versions wrote it, stands for all partitions of the group."""
-    groups = sorted(group for group, place in unsure if place is None)
-    return [*groups, *sorted([group, *place] for group, place in unsure if place is not None)]
-
-
-def is_unsure(unsure: Unsure, group: str, place: TopicPartition | None) -> bool:
-    """Whether nobody knows whether a place was moved."""
-    return not unsure.isdisjoint({(group, None), (group, place)})
+    """The same for the record."""
+    return sorted([group, *place] for group, place in unsure)
 
 
 def settled(tried: Sequence[Tried], now: Mapping[str, Offsets], moved: Iterable[str]) -> Settled:

@@ -91,6 +91,13 @@ class Foreign:
         return f"{place} holds {what} {flaw.value}, the last at offset {offset}, key {key}: passed over; {REMEDY}"
 
 
+OVERWRITTEN = (
+    "somebody has overwritten a record of the mirror's own. Write what it held before, or remove it with a record "
+    "without a value under that key: docs/internal-topics.md#records-of-others says how, and what each costs"
+)
+"""What is said of it, with what helps."""
+
+
 class Broken(NamedTuple):
     """One of our own records that cannot be read, and on which something may depend."""
 
@@ -102,9 +109,5 @@ def told_of(place: str, broken: Mapping[str, Broken]) -> str:
     """Why nothing goes on over our own records that cannot be read, with the first of them; "" where there are none."""
     for offset, reason in broken.values():
         more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-        return (
-            f"{place} at offset {offset}{more}: {reason}: somebody has overwritten a record of the mirror's own. Write "
-            "what it held before, or remove it with a record without a value under that key: "
-            "docs/internal-topics.md#records-of-others says how, and what each costs"
-        )
+        return f"{place} at offset {offset}{more}: {reason}: {OVERWRITTEN}"
     return ""

@@ -19,13 +19,9 @@ from typing import Any
 
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.json_text import count, moment, text
+from sparkmirror.offsets.operation_facts import STEPS, check, one_of
 
 KINDS = frozenset({"failover", "switchover", "failback"})
-STEPS = frozenset(
-    "COMPARING SAVING FENCING CATCHING_UP IDLING STOPPING MOVING VERIFYING RELEASING UNDOING DONE ABANDONED".split()
-)
-"""The names in ``failover.states``: a record with another is none of this version."""
-
 OPERATION_KEY = json_text.write(["operation"])
 
 
@@ -168,17 +164,11 @@ def _claim(name: list[Any], data: dict[str, Any]) -> Claim:
     )
 
 
-def _one_of(known: frozenset[str], value: Any) -> str:
-    name = text(value)
-    if name not in known:
-        raise ValueError("an operation of another kind, or at another step")
-    return name
-
-
 def _facts(value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise ValueError("facts are missing")
     text(json_text.write(value))
+    check(value)
     return value
 
 
@@ -187,8 +177,8 @@ def _operation(_name: list[Any], data: dict[str, Any]) -> Operation:
         token=text(data["token"]),
         number=count(data["number"]),
         id=text(data["id"]),
-        kind=_one_of(KINDS, data["kind"]),
-        step=_one_of(STEPS, data["step"]),
+        kind=one_of(KINDS, data["kind"]),
+        step=one_of(STEPS, data["step"]),
         source=text(data["source"]),
         target=text(data["target"]),
         began_ms=moment(data["began_ms"]),
