@@ -185,6 +185,21 @@ def test_all_of_an_epoch_is_lost_and_the_next_one_has_sent_nothing():
     assert check(flow) > 0
 
 
+def test_progress_that_is_older_than_the_map_does_not_end_its_epoch():
+    flow = Flow(Random(6))
+    flow.run(1)
+    old = flow.journal[-1]
+    flow.answer()
+    flow.target += 1
+    flow.answer()
+    flow.journal = [*(one for one in flow.journal if not isinstance(one, Progress)), old]
+    flow.run(2)
+    flow.run(1)
+    ends = [one for one in flow.journal if isinstance(one, Targets) and one.target < 0 and one.writer.epoch == 1]
+    assert not ends
+    check(flow)
+
+
 def test_the_only_epoch_before_is_lost():
     flow = Flow(Random(7))
     flow.run(2)
