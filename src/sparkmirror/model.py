@@ -62,14 +62,57 @@ UNKNOWN = Reached()
 
 
 class LastRecord(NamedTuple):
-    """The last record of a writer epoch that was acknowledged: its sequence number, source and target offset."""
+    """The last record of a writer epoch that was acknowledged, and the records that show what a map lacks before it.
+
+    Attributes:
+        sequence, source, target: its sequence number, source and target offset.
+        first_source, first_target: offsets of the first record of the epoch.
+        before_sequence, before_source, before_target: of the last record that an older epoch had put on the target
+            when this one began, below where it began; `NO_OFFSET` where none is known.
+    """
 
     sequence: int = NO_OFFSET
     source: int = NO_OFFSET
     target: int = NO_OFFSET
+    first_source: int = NO_OFFSET
+    first_target: int = NO_OFFSET
+    before_sequence: int = NO_OFFSET
+    before_source: int = NO_OFFSET
+    before_target: int = NO_OFFSET
+
+    @property
+    def first(self) -> tuple[int, int]:
+        """Source and target offset of the first record."""
+        return (self.first_source, self.first_target)
+
+    @property
+    def before(self) -> tuple[int, int, int]:
+        """Sequence number, source and target offset of the record of an older epoch."""
+        return (self.before_sequence, self.before_source, self.before_target)
+
+    def only_before(self) -> LastRecord:
+        """What a new epoch comes after that begins behind this record, or where none was acknowledged."""
+        before = self.before if self.sequence == NO_OFFSET else (self.sequence, self.source, self.target)
+        return LastRecord(NO_OFFSET, NO_OFFSET, NO_OFFSET, NO_OFFSET, NO_OFFSET, *before)
 
 
 NO_RECORD = LastRecord()
+
+
+class CopiedBefore(NamedTuple):
+    """What MirrorMaker 2 copied of a partition before the flow took it over, by the bounds of that.
+
+    Attributes:
+        since, until: source offsets.
+        end: where the target ended.
+    """
+
+    since: int = NO_OFFSET
+    until: int = NO_OFFSET
+    end: int = NO_OFFSET
+
+
+NOTHING_BEFORE = CopiedBefore()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

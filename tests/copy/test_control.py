@@ -55,7 +55,7 @@ _handed = st.builds(
     sequence=st.integers(0, 2**31 - 1),
     writer=st.builds(Writer, producer_id=_longs, epoch=st.integers(0, 32_767)),
     opened=st.booleans(),
-    last=st.tuples(_longs, _longs, _longs),
+    last=st.builds(LastRecord, *[_longs] * 8),
     copied=st.builds(Copied, _longs, _longs, _longs, _longs),
     error=st.text(max_size=20),
     settled=st.booleans(),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sparkmirror.copy.arrivals import Ticket
 from sparkmirror.copy.distance import IN_FLIGHT_PER_PARTITION
 from sparkmirror.copy.load import Load
 from sparkmirror.copy.outgoing import Outgoing
@@ -13,7 +14,7 @@ from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.events import Event, Kind
 from sparkmirror.model import LastRecord
 from tests.batches.building import CONTROL
-from tests.copy.making import LARGE, batch, partition, take
+from tests.copy.making import LARGE, answer, batch, partition, take
 from tests.offsets.segments import points
 
 NOT_LEADER, TIMED_OUT, NETWORK, NO_REPLICAS, OUT_OF_ORDER, DUPLICATE, FENCED, TOO_LARGE = 6, 7, 13, 19, 45, 46, 47, 10
@@ -48,16 +49,33 @@ def test_the_first_batch_of_an_epoch_goes_alone():
     assert len(send_all(copy)) == 2
 
 
+def test_the_first_record_of_an_epoch_is_remembered_and_what_it_came_after():
+    before = LastRecord(before_sequence=4, before_source=7, before_target=20)
+    copy = partition(opened=False)
+    copy.begin(9, 0, before, opened=False)
+    arrival = answer([batch(9), batch(12)], copy.place())
+    assert [each.after for each in arrival.openings] == [7]
+    copy.take(arrival, Ticket(acknowledged=True))
+    (first,) = send_all(copy)
+    copy.acknowledged(first, 100)
+    assert [(each.offset, each.after) for each in copy.ahead.settled] == [(100, 20)]
+    assert (copy.last.first, copy.last.before) == ((9, 100), (4, 7, 20))
+    for each in send_all(copy):
+        copy.acknowledged(each, 110)
+    assert (copy.last.first, copy.last.before) == ((9, 100), (4, 7, 20))
+    assert copy.last.only_before().before == copy.last[:3]
+
+
 def test_position_and_sequence_follow_acknowledgements_only():
     copy = taken(3)
     first, second, third = send_all(copy)
     assert (copy.position, copy.sequence) == (0, 0)
     copy.acknowledged(first, 70)
-    assert (copy.position, copy.sequence, copy.last) == (1, 1, (0, 0, 70))
+    assert (copy.position, copy.sequence, copy.last[:3]) == (1, 1, (0, 0, 70))
     copy.acknowledged(third, 72)
     assert copy.position == 1
     copy.acknowledged(second, 71)
-    assert (copy.position, copy.sequence, copy.last) == (3, 3, (2, 2, 72))
+    assert (copy.position, copy.sequence, copy.last[:3]) == (3, 3, (2, 2, 72))
     assert copy.idle
 
 

@@ -296,7 +296,7 @@ def test_a_successor_goes_on_exactly_where_the_shift_before_ended(loop):
     lane.acknowledge_all(0)
     hand_on(lane, control, shift_plan("lane-0.0", lane.copy.plan))
     after = successor(topic, control)
-    assert (after.copy.position, after.copy.sequence, after.copy.last) == (6, 6, (5, 5, 5))
+    assert (after.copy.position, after.copy.sequence, after.copy.last) == (6, 6, LastRecord(5, 5, 5, 0, 0))
     assert (after.copy.unsettled, after.copy.released, after.copy.opened) == (False, False, True)
     mark = len(topic.log)
     after.bring(batch(6))

@@ -15,6 +15,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.offsets.segments import Bounded, MapRecord
 from sparkmirror.offsets.state import state_of
 from tests.offsets.segments import Segment, records_of
 from tests.offsets.test_condensing import IDS, PLACE, Copy
@@ -61,21 +62,24 @@ def test_segments_below_both_log_starts_are_removed(
         for n in (0, 10)
     ]
     removed: list[str] = []
+    bounded: list[MapRecord] = []
 
-    def remove(keys: Sequence[str]) -> None:
+    def write(records: Sequence[MapRecord], keys: Sequence[str]) -> None:
         assert len(keys) == 1
+        bounded.extend(records)
         removed.extend(keys)
 
     monkeypatch.setattr(offset_map, "CHUNK", 1)
     here = {TopicPartition(name, n): TopicPartition(name, n) for n in range(3)}
     without = here | {TopicPartition(name, 0): TopicPartition(name, 2)}
     state = state_of(records_of([*segments, *elsewhere]))
-    assert bound_offset_map(state, without, (7,), source, target, remove, 5_000) == 0, "the copy does not say"
-    assert bound_offset_map(state, here, (7,), source, target, remove, 60_000) == 2
+    assert bound_offset_map(state, without, (7,), source, target, write, 5_000) == 0, "the copy does not say"
+    assert bound_offset_map(state, here, (7,), source, target, write, 60_000) == 2
     assert sorted(removed) == sorted(record.key for record in records_of([segment(0, 0)]))
+    assert bounded == [Bounded(partition=TopicPartition(name, 0), source=25, target=15)]
     lose(cluster_b, 38)
     removed.clear()
-    assert bound_offset_map(state, here, (7,), source, target, remove, 60_000) == 4
+    assert bound_offset_map(state, here, (7,), source, target, write, 60_000) == 4
     gone = [segment(0, 0), segment(0, 10)]
     assert sorted(removed) == sorted(record.key for record in records_of(gone))
 

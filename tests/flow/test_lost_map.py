@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from confluent_kafka import Producer
 
@@ -9,9 +11,11 @@ from sparkmirror.errors import LabError
 from sparkmirror.lab.cluster import LabCluster, start
 from tests.flow.elections import PATIENCE_SECONDS
 from tests.flow.logs import read
+from tests.flow.offset_map import journal
 from tests.flow.running import Running, commit, committed, create_topic, ends, until, write_file
 from tests.flow.test_events import delete_topic, of_kind, records
 from tests.flow.test_torn_while_idle import cut_log, write
+from tests.invoking import sparkmirror
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -32,6 +36,19 @@ def write_transactions(cluster: LabCluster, name: str, number: int, first: int) 
         for value in records(4, begin):
             producer.produce(name, value, partition=0)
         producer.commit_transaction(60)
+
+
+def begin_of_newest_epoch(cluster: LabCluster) -> int:
+    """The offset in the internal topic at which the newest writer epoch has put its first segment."""
+    log = [(each.offset, json.loads(each.key or b"")) for each in read(cluster, INTERNAL)[0]]
+    newest = max(key[4] for _, key in log if key[0] == "segments")
+    return next(offset for offset, key in log if key[0] == "segments" and key[4] == newest)
+
+
+def last_on_record(cluster: LabCluster, name: str) -> int:
+    """The last source offset that is on record as copied, -1 for none."""
+    progress = (value for key, value in journal(cluster, INTERNAL).items() if key[:2] == ("progress", name))
+    return max((value["last"][1] for value in progress), default=-1)
 
 
 def copied(cluster: LabCluster, copy: str) -> list[tuple[int, bytes | None]]:
@@ -106,3 +123,49 @@ def test_a_source_topic_that_is_another_one_by_now_contradicts_no_copy_and_is_co
             assert len(of_kind(file, name, "source-recreated")) == 1
             assert of_kind(file, name, "may-repeat") == []
             mirror.stop_in_time()
+
+
+def first_read(cluster: LabCluster, copy: str, group: str) -> bytes | None:
+    """What a client reads first that goes on where a group stands."""
+    (offset,) = committed(cluster, group, copy).values()
+    log = until(lambda: copied(cluster, copy), "the copy can be read", PATIENCE_SECONDS)
+    return next(value for at, value in log if at >= offset)
+
+
+def test_groups_read_on_at_their_records_after_the_map_has_lost_the_begin_of_a_writer_epoch(cluster_a, topic, tmp_path):
+    """The driver lives on, and puts there again what it had read; duties and operations read nothing but the topic."""
+    name, follows, moved = topic("begun"), topic("g"), topic("g")
+    create_topic(cluster_a, name, 1)
+    with start("one") as one:
+        (broker,), copy = one.brokers, f"a.{name}"
+        settings = SETTINGS | {"groups": f"{follows}|{moved}"}
+        file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "o": one}, {"a->o": name}, settings)
+        mirror = Running(file, log=tmp_path / "first.log")
+        write_transactions(cluster_a, name, 1, 0)
+        until(lambda: ends(one, copy) == {0: 4}, "the first four", PATIENCE_SECONDS)
+        mirror.kill_all()
+        with Running(file, log=tmp_path / "second.log") as mirror:
+            write_transactions(cluster_a, name, 1, 4)
+            until(lambda: len(copied(one, copy)) == 8, "taken over", PATIENCE_SECONDS)
+            kept = begin_of_newest_epoch(one)
+            write_transactions(cluster_a, name, 5, 8)
+            until(lambda: last_on_record(one, name) >= 33, "all is on record", PATIENCE_SECONDS)
+            log = {record.value: record.offset for record in read(cluster_a, name)[0]}
+            broker.kill()
+            cut_log(broker, INTERNAL, kept)
+            broker.start()
+            until(lambda: of_kind(file, "", "note"), "the loss is noticed", PATIENCE_SECONDS)
+            write_transactions(cluster_a, name, 1, 28)
+            until(lambda: len(copied(one, copy)) == 32, "the epoch goes on", PATIENCE_SECONDS)
+            due, later = records(1, 14)[0], records(1, 22)[0]
+            commit(cluster_a, follows, name, {0: log[due]})
+            until(lambda: committed(one, follows, copy), "the group has followed", PATIENCE_SECONDS)
+            assert first_read(one, copy, follows) == due
+            mirror.stop_in_time()
+        commit(cluster_a, moved, name, {0: log[later]})
+        over = sparkmirror("failover", file, "--from", "a", "--to", "o", "--force", "--yes", "--report", tmp_path)
+        assert over.returncode == 0, over.stdout + over.stderr
+        assert first_read(one, copy, moved) == later
+        (report,) = tmp_path.glob("failover-*.json")
+        assert '"exact": true' in report.read_text()
+        assert '"exact": false' not in report.read_text()

@@ -58,7 +58,8 @@ def test_what_is_done_or_stopped_does_not_go_on(outcome: Outcome):
     assert onward_from(plan(), replace(RECEIPT, outcome=outcome), {}) is None
 
 
-def test_a_new_epoch_has_sent_nothing():
+def test_a_new_epoch_has_sent_nothing_and_comes_after_the_last_record_of_the_one_before():
     renewed = plan(position=140, sequence=30, opened=True, last=LAST).with_writer(Writer(producer_id=9, epoch=0))
-    assert renewed == plan(position=140, writer=Writer(producer_id=9, epoch=0))
-    assert renewed.last == NO_RECORD
+    assert renewed == plan(position=140, writer=Writer(producer_id=9, epoch=0), last=renewed.last)
+    assert renewed.last == NO_RECORD._replace(before_sequence=29, before_source=139, before_target=239)
+    assert renewed.with_writer(Writer(producer_id=10, epoch=0)).last == renewed.last

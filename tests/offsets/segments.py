@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.map import OffsetMap, Part
+from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.parts import Part
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.segments import Segments, Targets
 

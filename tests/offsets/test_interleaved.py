@@ -12,7 +12,8 @@ from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.group_records import UpstreamOffset
 from sparkmirror.offsets.holes import pack
 from sparkmirror.offsets.interleaved import FlowBack, left_out, meet, meet_at_the_end, upstream_of
-from sparkmirror.offsets.map import OffsetMap, Part
+from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.parts import Part
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.segments import Segments, Targets
 from sparkmirror.offsets.translation import NotYet, Place, Reason, Translated, Translation, translate

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from sparkmirror.model import NO_OFFSET, UNKNOWN, Reached, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NO_RECORD, UNKNOWN, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.offsets.bounds import Starts, bound
 from sparkmirror.offsets.condensing import condense
 from sparkmirror.offsets.records import Progress, SourceEpoch, part_of
-from sparkmirror.offsets.segments import SEQUENCES, Opening, Segments, Targets, segments_of, targets_of
+from sparkmirror.offsets.segments import SEQUENCES, Bounded, Opening, Segments, Targets, segments_of, targets_of
 from sparkmirror.offsets.source_history import UNDEFINED, EpochEnd
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.tail import Tail, TailBatch
-from sparkmirror.offsets.takeover import Begin, Decision, Observed, ReadFrom, Resume, Stuck, decide
+from sparkmirror.offsets.takeover import Begin, Decision, Observed, ReadFrom, Resume, Stuck, decide, last_before
 
 PLACE = TopicPartition("orders", 3)
 FOREIGN = 4_000
@@ -77,6 +77,8 @@ class World:
     anew: bool = False
     continues_at: int = NO_OFFSET
     last: tuple[int, int, int] = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
+    first: tuple[int, int] = NO_RECORD.first
+    behind: LastRecord = NO_RECORD
     leader_epoch: int = 1
     reached: int = NO_OFFSET
     reached_in: int = UNKNOWN.leader_epoch
@@ -116,8 +118,9 @@ class World:
 
     # ------------------------------------------------------------------------------------------------- the writer
 
-    def begin(self, position: int, *, anew: bool = False) -> None:
-        """A new writer epoch begins at a source offset."""
+    def begin(self, position: int, *, anew: bool = False, behind: LastRecord = NO_RECORD) -> None:
+        """A new writer epoch begins at a source offset, behind a record of an older one where that is known."""
+        self.first, self.behind = NO_RECORD.first, behind
         self.position, self.sequence, self.continues_at = position, self.first_sequence, NO_OFFSET
         self.anew = anew
         self.last = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
@@ -158,7 +161,8 @@ class World:
     def restart_cleanly(self) -> None:
         """Another run goes on where the one before ended in order: with the next epoch, and without a fence."""
         self.writer = replace(self.writer, epoch=self.writer.epoch + 1)
-        self.begin(self.position, anew=self.anew and self.last[0] == NO_OFFSET)
+        behind = LastRecord(*self.last, *self.first, *self.behind.before).only_before()
+        self.begin(self.position, anew=self.anew and self.last[0] == NO_OFFSET, behind=behind)
 
     def move(self) -> None:
         """Another lane goes on under the epoch, has sent nothing yet, and does not know which record was the last."""
@@ -177,7 +181,8 @@ class World:
         openings = []
         for number, source in enumerate(sources):
             if source != self.continues_at:
-                openings.append(Opening((self.sequence + number) % SEQUENCES, source))
+                after = self.behind.before_source if self.continues_at == NO_OFFSET else self.continues_at - 1
+                openings.append(Opening((self.sequence + number) % SEQUENCES, source, after))
             self.continues_at = source + 1
         for begun in self.begun_up_to(stop):
             self._put(begun)
@@ -247,7 +252,10 @@ class World:
             raise Crash  # a lane gives the partition back, and nothing of the answer goes on record
         self.reached, self.reached_in = base + len(sources), self.leader_epoch
         if base != self.last[2] + 1 or self.last[2] == NO_OFFSET:
-            self.settled.append(Opening(sequence % SEQUENCES, base))
+            after = self.behind.before_target if self.last[2] == NO_OFFSET else self.last[2]
+            self.settled.append(Opening(sequence % SEQUENCES, base, after))
+        if sequence == 0 and self.last[2] == NO_OFFSET:
+            self.first = sources[0], base
         self.last = ((sequence + len(sources) - 1) % SEQUENCES, sources[-1], base + len(sources) - 1)
         self.position = sources[-1] + 1
         if self.chance.random() < 0.3:
@@ -272,6 +280,8 @@ class World:
                 sequence=sequence,
                 source=source,
                 target=target,
+                first=self.first,
+                before=self.behind.before,
                 anew=self.anew,
                 reached=UNKNOWN if self.reached == NO_OFFSET else Reached(self.reached_in, self.reached),
                 cut=cut,
@@ -374,7 +384,7 @@ class World:
                 assert part_of(key) is not None
                 self.state.forget(key)
         if isinstance(decision, Resume | Begin):
-            self.begin(decision.position, anew=decision.anew)
+            self.begin(decision.position, anew=decision.anew, behind=last_before(decision))
             (self.reached_in, self.reached), self.torn, self.cut = tail.reached, False, NO_OFFSET
             self.told += [str(decision.event)] if decision.event else []
         return decision
@@ -393,7 +403,10 @@ class World:
 
     def bound_map(self) -> None:
         """What nobody needs leaves the offset map; the rest is joined by a driver that may die over it."""
-        for key in bound(self.state, {PLACE: Starts(self.source_start, self.start)}, self.ids):
+        keys = bound(self.state, {PLACE: Starts(self.source_start, self.start)}, self.ids)
+        if keys:
+            self.state.take(Bounded(partition=PLACE, source=self.source_start, target=self.start))
+        for key in keys:
             self.state.forget(key)
         joined = condense(self.state, self.ids, 1 << 20, neighbours=2)
         for record in joined.records:
@@ -411,6 +424,8 @@ class World:
             sequence=NO_OFFSET,
             source=NO_OFFSET,
             target=NO_OFFSET,
+            first=NO_RECORD.first,
+            before=last_before(decision).before,
             anew=decision.anew,
             reached=tail.reached,
             cut=NO_OFFSET,

@@ -13,7 +13,7 @@ from sparkmirror.copy.orders import Orders
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.events import Event, Kind
-from sparkmirror.model import Copied, LastRecord, Reached, TopicPartition, Writer
+from sparkmirror.model import Copied, CopiedBefore, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
 
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -21,7 +21,7 @@ _longs = st.integers(-1, 2**63 - 1)
 _counts = st.integers(0, 2**63 - 1)
 _floats = st.floats(-1, 1e9)
 _partitions = st.builds(TopicPartition, _texts, st.integers(0, 2**31 - 1))
-_lasts = st.builds(LastRecord, _longs, _longs, _longs)
+_lasts = st.builds(LastRecord, *[_longs] * 8)
 _reached = st.builds(Reached, st.integers(-1, 2**31 - 1), st.integers(-1, 2**62))
 _writers = st.builds(Writer, producer_id=_counts, epoch=st.integers(0, 32_767))
 _sequences = st.integers(0, 2**31 - 1)
@@ -55,6 +55,7 @@ _plans = st.builds(
             reached=_reached,
             recovery_ms=_longs,
             copies_end=_longs,
+            inherited=st.builds(CopiedBefore, _longs, _longs, _longs),
             carried=st.lists(_texts, max_size=3).map(tuple),
             homeward=st.booleans(),
         ),

@@ -110,20 +110,21 @@ class SegmentsAhead:
                 shortened.append(self._record(Ahead(reached, ahead.unguarded)))
         return Unreached(tuple(shortened), tuple(void))
 
-    def place(self, batch: Outgoing, offset: int, expected: int | None) -> None:
+    def place(self, batch: Outgoing, offset: int, expected: int | None, before: int = NO_OFFSET) -> None:
         """The target has ``batch`` at ``offset``.
 
         Args:
             batch: with the next records.
             offset: of its first record on the target.
             expected: the offset after the record before it, or None if there is none.
+            before: the offset of the last record of an older epoch, where the batch is the first of its own.
         """
         end = batch.sequence + batch.count
         self._reached = end % SEQUENCES
         while self._waiting and _is_before(self._waiting[0].openings[-1], self._reached):
             self._waiting.popleft()
         if offset != expected or batch.sequence // STRIDE != end // STRIDE:
-            self.settled.append(Opening(batch.sequence, offset, NO_OFFSET if expected is None else expected - 1))
+            self.settled.append(Opening(batch.sequence, offset, before if expected is None else expected - 1))
 
     def _record(self, ahead: Ahead) -> Segments:
         plan = self.plan

@@ -159,6 +159,7 @@ class Place:
         old_ms: batches whose newest timestamp is below this are, or will soon be, unguarded; see ``copy.guard``.
         partition: of the source.
         writer: producer id and epoch.
+        before: the source offset of the last record of an older epoch, where that epoch has none yet.
         anew: whether that epoch is, for its segments.
         left_out: source offsets of records that are too large and have been seen to elsewhere.
         batch_bytes: how large a batch may become that is made of several.
@@ -172,6 +173,7 @@ class Place:
     next_sequence: int
     continues_at: int
     writer: Writer
+    before: int = NO_OFFSET
     anew: bool = False
     flagged: bool = False
     old_ms: int = FORGOTTEN
@@ -385,5 +387,7 @@ class _Making:
         made = self.arrival
         if source != made.continues_at or (self._old and not made.flagged):
             made.flagged = self._old
-            after = NO_OFFSET if made.continues_at == NO_OFFSET else made.continues_at - 1
+            after = made.continues_at - 1
+            if made.continues_at == NO_OFFSET:
+                after = self._place.before if sequence == 0 else NO_OFFSET
             made.openings.append(Opening(sequence, source, after))

@@ -258,6 +258,7 @@ class PartitionCopy:
             flagged=self._flagged,
             old_ms=self.guard.old_ms,
             writer=self.plan.writer,
+            before=NO_OFFSET if self.opened else self.last.before_source,
             anew=self.plan.anew,
             left_out=self.left_out,
             batch_bytes=self.batch_bytes,
@@ -543,12 +544,15 @@ class PartitionCopy:
 
     def _count(self, batch: Outgoing) -> None:
         offset = batch.base_offset
-        self.ahead.place(batch, offset, None if self.last.target == NO_OFFSET else self.last.target + 1)
+        before = NO_OFFSET if self.opened else self.last.before_target
+        self.ahead.place(batch, offset, None if self.last.target == NO_OFFSET else self.last.target + 1, before)
         self._notice_others(offset)
         self._hold(-batch.held)
         self.position = batch.end
         self.sequence = (batch.sequence + batch.count) % SEQUENCES
-        self.last = LastRecord((self.sequence - 1) % SEQUENCES, batch.last_source, offset + batch.count - 1)
+        first = self.last.first if self.opened else (batch.source, offset)
+        last = (self.sequence - 1) % SEQUENCES, batch.last_source, offset + batch.count - 1
+        self.last = LastRecord(*last, *first, *self.last.before)
         self.footing.acknowledged(batch.leader_epoch, offset + batch.count, batch.sent_at)
         self.opened = True
         self.remembered_ms = self.guard.state_ms(batch.newest_ms)

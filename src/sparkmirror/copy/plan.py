@@ -20,8 +20,10 @@ from sparkmirror.model import (
     NO_OFFSET,
     NO_RECORD,
     NOTHING,
+    NOTHING_BEFORE,
     UNKNOWN,
     Copied,
+    CopiedBefore,
     LastRecord,
     Reached,
     TopicPartition,
@@ -46,7 +48,8 @@ class PartitionPlan:
         writer: producer id and epoch to write with.
         sequence: the next sequence number of that epoch.
         opened: whether the segment that opens the epoch is on record.
-        last: the last record of that epoch that was acknowledged.
+        last: the last record of that epoch that was acknowledged, and what it came after.
+        inherited: what MirrorMaker 2 had copied when the flow took over.
         after: the shift that hands the partition over, or "".
         max_message_bytes: the target topic's limit for a batch.
         log_append_time: whether the target topic sets its own timestamps.
@@ -81,6 +84,7 @@ class PartitionPlan:
     anew: bool = False
     reached: Reached = UNKNOWN
     last: LastRecord = NO_RECORD
+    inherited: CopiedBefore = NOTHING_BEFORE
     recovery_ms: int = UNKNOWN_MS
     copies_end: int = NO_OFFSET
     carried: tuple[str, ...] = ()
@@ -100,7 +104,7 @@ class PartitionPlan:
 
     def with_writer(self, writer: Writer) -> PartitionPlan:
         """The same partition, under an epoch that nobody has written it with."""
-        return replace(self, writer=writer, sequence=0, opened=False, last=NO_RECORD)
+        return replace(self, writer=writer, sequence=0, opened=False, last=self.last.only_before())
 
     def with_facts(self, facts: TargetFacts) -> PartitionPlan:
         """The same partition, for a target topic that asks for something else by now."""

@@ -144,17 +144,19 @@ class Publisher:
         self.recovery = recovery or self.recovery
 
     def _progress(self, partition: PartitionCopy, before: _Mark | None, *, release: bool) -> Progress:
-        sequence, source, target = partition.last
-        copied = partition.copied
+        last, copied = partition.last, partition.copied
         return Progress(
             partition=partition.source,
             writer=partition.plan.writer,
             generation=self._plan.generation,
             position=partition.position,
             next_sequence=partition.sequence,
-            sequence=sequence,
-            source=source,
-            target=target,
+            sequence=last.sequence,
+            source=last.source,
+            target=last.target,
+            first=last.first,
+            before=last.before,
+            inherited=partition.plan.inherited,
             end=partition.end,
             copies_end=partition.copies_end,
             leader_epoch=partition.leader_epoch,

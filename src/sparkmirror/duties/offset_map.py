@@ -17,7 +17,7 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.bounds import Starts, bound
 from sparkmirror.offsets.condensing import condense, size_of
-from sparkmirror.offsets.segments import MapRecord
+from sparkmirror.offsets.segments import Bounded, MapRecord
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.track import FAR
 
@@ -36,7 +36,7 @@ def bound_offset_map(
     ids: Sequence[int],
     source: Cluster,
     target: Cluster,
-    remove: Callable[[Sequence[str]], None],
+    write: Callable[[Sequence[MapRecord], Sequence[str]], None],
     timeout_ms: int,
 ) -> int:
     """Does one round.
@@ -48,7 +48,7 @@ def bound_offset_map(
         ids: the flow's producer ids in the order in which they were registered.
         source: asked where its logs start.
         target: asked the same, of copies whose source has lost something that is on the map.
-        remove: writes tombstones for keys to the internal topic.
+        write: writes records, and then tombstones for keys, to the internal topic.
         timeout_ms: for each question.
 
     Returns:
@@ -72,8 +72,13 @@ def bound_offset_map(
         copies = admin.find_offsets(target, asked, OffsetSpec.EARLIEST, timeout_ms=min(COPIES_MS, timeout_ms)).found
         starts = {place: Starts(start, copies.get(partitions[place])) for place, start in lost.items()}
         keys = bound(state, starts, ids)
+        bounded = [
+            Bounded(partition=place, source=start.source, target=start.copy)
+            for place, start in starts.items()
+            if start.copy is not None
+        ]
         for at in range(0, len(keys), CHUNK):
-            remove(keys[at : at + CHUNK])
+            write(bounded if at == 0 else (), keys[at : at + CHUNK])
         removed += len(keys)
     return removed
 

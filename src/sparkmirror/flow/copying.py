@@ -44,10 +44,14 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import control_topic
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import FLOW, Life
+from sparkmirror.offsets.restoring import lacking
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
+RESTORE_SECONDS = 30.0
+"""So long something lost is waited for that is not acknowledged yet; what a stopped partition has sent never may be."""
+
 LIFE_SECONDS = 3.0
 PROBE_MS = 3_000
 """How long the source may take to answer at all, before it is asked for more: orders and the sign of life must not wait
@@ -98,7 +102,7 @@ class Copying:
         self._rate = (0.0, 0.0)
         now = time.monotonic()
         self._recovery = Recovery(config.rpo_limit_ms, opened.store.state)
-        self._looked = self._lived = 0.0
+        self._looked = self._lived = self._lacks_since = 0.0
         self._began = self._refreshed = self._compared = now
         self.superseded = ""
         self.begins_anew = False
@@ -190,6 +194,7 @@ class Copying:
     def _end(self, seconds: float) -> None:
         clean = self._drain(seconds) and self._resting.all_settled
         self._opened.store.follow()
+        self._attempt(lambda: self._restore(time.monotonic()))
         self._judge_recovery()
         self._attempt(self._speak)
         self._rate = (0.0, 0.0)
@@ -238,6 +243,7 @@ class Copying:
             if self.superseded:
                 return
             self._tell_of_others()
+            self._attempt(lambda: self._restore(now))
             self._attempt(self._discovery.condense_offset_map)
             self._follow_orders()
             self._watch_homecoming()
@@ -252,10 +258,21 @@ class Copying:
         self._telling.tell(FLOW, of_others(store.state, store.place, signs.foreign))
         if store.torn:
             text = (
-                f"{store.torn}; the flow goes on by what it has read. Entries of the offset map may be gone with "
-                "it, and groups be led too far: sparkmirror rehearse compares where they stand"
+                f"{store.torn}; the flow goes on by what it has read, and puts what it had read of the offset map "
+                "there again. Where lanes had written more, source offsets are not called exact: sparkmirror "
+                "rehearse compares where groups stand"
             )
             self._telling.tell(FLOW, [Event(kind=Kind.NOTE, text=text)])
+
+    def _restore(self, now: float) -> None:
+        """Puts on record again what the internal topic has lost of the offset map and this run has read."""
+        store = self._opened.store
+        if not store.lacks:
+            self._lacks_since = now
+            return
+        found = lacking(store.state, store.left(), self._opened.writers.ids)
+        store.write(found.records, found.keys)
+        store.lacks = found.waits and now - self._lacks_since < RESTORE_SECONDS
 
     def _start_what_is_due(self, now: float) -> None:
         """Successors, retries, new topics, packing anew; for some of these the source has to answer."""

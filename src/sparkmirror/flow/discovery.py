@@ -133,7 +133,7 @@ class Discovery:
             self._opened.writers.ids,
             self._source,
             self._target,
-            lambda keys: store.write([], tombstones=keys),
+            store.write,
             self._config.admin_timeout_ms,
         )
 

@@ -315,6 +315,7 @@ def _progress(one: Arrived, opened: Opened, inherited: Inherited) -> Progress:
         settled=True,
         anew=True,
         reached=Reached(leader_epoch=inherited.leader_epoch, end=inherited.end),
+        inherited=inherited.bounds,
         time_ms=now_ms(),
     )
 

@@ -14,7 +14,7 @@ from sparkmirror.copy.tally import EVENTS_KEPT
 from sparkmirror.events import now_ms
 from sparkmirror.flow.positions import Resumed, Start, is_dead
 from sparkmirror.model import NO_OFFSET, NOTHING, TopicPartition
-from sparkmirror.offsets.inherited import Inherited
+from sparkmirror.offsets.inherited import Inherited, bounds_of
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Happened, Progress, SourceEpoch, closing
 from sparkmirror.offsets.recovery import UNKNOWN_MS
@@ -71,8 +71,9 @@ def taken_over(
         found: what was decided of those of which the target has something.
     """
     happened = [Happened(partition=here, event=where.event) for here, where in resumed.items() if where.event]
+    cut = {decision.inherited.partition: decision.inherited.bounds for decision in found if decision.inherited}
     back = [
-        progress_at(here, where, state, run)
+        replace(fresh := progress_at(here, where, state, run), inherited=cut.get(here, fresh.inherited))
         for here, where in resumed.items()
         if where.position != NO_OFFSET and here in state.progress and where.position < state.progress[here].position
     ]
@@ -99,6 +100,8 @@ def progress_at(partition: TopicPartition, where: Resumed, state: JournalState, 
         settled=True,
         anew=where.anew,
         reached=where.reached,
+        before=where.last.before,
+        inherited=bounds_of(state.inherited.get(partition)),
         events=() if where.event is None else (where.event,),
         time_ms=now_ms(),
     )
@@ -159,7 +162,7 @@ def going_on(
     for start in starts:
         here = start.plan.source
         if start.anew and _is_of_another_topic(state, start) and here in state.maps:
-            dead += state.maps[here].idle_orders(here, run.ids)
+            dead += (*state.maps[here].idle_orders(here, run.ids), *state.maps[here].bounds_keys(here))
     if not begun and not dead and not any(start.anew or start.parted != NO_OFFSET for start in starts):
         return NOTHING_CHANGES
     records: list[Inherited | MapRecord | Progress | SourceEpoch] = [one for some in passed.values() for one in some]
@@ -248,6 +251,8 @@ def _begins(plan: PartitionPlan, run: Run) -> Progress:
         topic_id=plan.topic_id,
         target_id=plan.target_id,
         copies_end=plan.copies_end,
+        before=plan.last.before,
+        inherited=plan.inherited,
         settled=True,
         **plan.copied._asdict(),
         time_ms=now_ms(),

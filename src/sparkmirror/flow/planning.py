@@ -31,6 +31,7 @@ from sparkmirror.flow.resuming import Resuming
 from sparkmirror.flow.takeover import Takeover
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import Copied, TopicPartition, Writer
+from sparkmirror.offsets.inherited import bounds_of
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Happened, SourceEpoch
@@ -166,7 +167,7 @@ class Planning:
         self._record_firsts(starts, plans)
         self._obey(orders, starts, plans, resumption.resumed.keys() - settled.keys(), passed)
         return Planned(
-            plans=plans,
+            plans=self._with_inherited(plans),
             events=events,
             waiting=waiting,
             to_take_over=to_take_over,
@@ -225,6 +226,14 @@ class Planning:
             else start.plan
             for start in starts
         )
+
+    def _with_inherited(self, plans: tuple[PartitionPlan, ...]) -> tuple[PartitionPlan, ...]:
+        """The same plans with what is on record of MirrorMaker 2's copies by now."""
+        store = self._opened.store
+        if not store.state.inherited:
+            return plans
+        store.follow()
+        return tuple(replace(plan, inherited=bounds_of(store.state.inherited.get(plan.source))) for plan in plans)
 
     def _record_firsts(self, starts: Sequence[Start], plans: Sequence[PartitionPlan]) -> None:
         records = first_begins(self._opened.run, starts, plans)

@@ -220,7 +220,9 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         )
     elif progress is not None and not place.anew:
         # An epoch that sent nothing left no segment to say that it began anew: the next one says so.
-        plan = replace(plan, anew=progress.anew and progress.sequence == NO_OFFSET)
+        plan = replace(plan, anew=progress.anew and progress.sequence == NO_OFFSET, last=_before(plan, progress))
+    if place.parted != NO_OFFSET and not plan.opened:
+        plan = replace(plan, last=NO_RECORD)  # the source may have lost that record
     end = known.answers[source].end if source in known.answers else NO_OFFSET
     return Start(
         plan=plan,
@@ -233,6 +235,14 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         end=end,
         parted=place.parted,
     )
+
+
+def _before(plan: PartitionPlan, progress: Progress) -> LastRecord:
+    """The record that a new epoch comes after which goes on where the one on record has ended in order."""
+    if progress.target_id and plan.target_id and progress.target_id != plan.target_id:
+        return NO_RECORD
+    before = progress.last.only_before()
+    return before if before.before_source < plan.position else NO_RECORD
 
 
 def _reached(plan: PartitionPlan, resumed: Resumed | None, progress: Progress | None) -> Reached:

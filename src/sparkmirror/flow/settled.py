@@ -8,7 +8,7 @@ from __future__ import annotations
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.flow.positions import Resumed
-from sparkmirror.model import NO_OFFSET, LastRecord
+from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.records import Progress
 
 
@@ -24,7 +24,7 @@ def settled_in(progress: Progress) -> Resumed | None:
         opened=progress.next_sequence > 0,
         anew=progress.anew,
         reached=progress.reached,
-        last=LastRecord(progress.sequence, progress.source, progress.target),
+        last=progress.last,
     )
 
 

@@ -31,10 +31,20 @@ from sparkmirror.kafka.epochs import believed_ends
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.tails import Mark, last_batches, read_headers
 from sparkmirror.kafka.topic_ids import ids_of_topics
-from sparkmirror.model import NO_OFFSET, UNKNOWN, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NO_RECORD, UNKNOWN, TopicPartition, Writer
 from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail
-from sparkmirror.offsets.takeover import Begin, Last, Observed, ReadFrom, Resume, Stuck, behind_the_record, decide
+from sparkmirror.offsets.takeover import (
+    Begin,
+    Last,
+    Observed,
+    ReadFrom,
+    Resume,
+    Stuck,
+    behind_the_record,
+    decide,
+    last_before,
+)
 from sparkmirror.offsets.writers import Unfenceable
 
 LEASE_SECONDS = 9.0
@@ -154,6 +164,7 @@ class Takeover:
                         event=event,
                         anew=decision.anew,
                         reached=tail.reached,
+                        last=last_before(decision),
                     )
             tails = self._read_further(further, taking, there)
         self._hold_against_the_source(found, resumed, observed, there, taking)
@@ -195,7 +206,9 @@ class Takeover:
             taking.waiting[here] = Waiting(str(failure))
         for here in [here for here, same in compared.found.items() if not same]:
             found[here] = decision = behind_the_record(observed[here], doubtful[here])
-            resumed[here] = replace(resumed[here], position=decision.position, event=decision.event, anew=True)
+            resumed[here] = replace(
+                resumed[here], position=decision.position, event=decision.event, anew=True, last=NO_RECORD
+            )
 
     def _compared(self, source: Cluster, places: Mapping[TopicPartition, Copy]) -> Results[TopicPartition, bool]:
         """Whether records of the source lie where they are to lie; a topic that is another one by now says nothing."""

@@ -24,7 +24,7 @@ from sparkmirror.kafka.ownership import Ownership, this_moment
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.foreign import Broken, Flaw, told_of
-from sparkmirror.offsets.records import NotOursError, Progress, Record, is_renewed, parse, partition_of
+from sparkmirror.offsets.records import Later, NotOursError, Progress, Record, is_renewed, parse, partition_of
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.writers import KEEP_ALIVE_SECONDS
 
@@ -54,6 +54,7 @@ class Store:
         lost: why this one does not own the topic any more; "" while it does, or never did.
         torn: what of it was gone when it was read last, though it had been read before; "" where nothing ever was.
         heard: when the driver's newest sign of life was written.
+        lacks: whether its owner knows what the topic has lost, and has not put it there again.
         remembers: whether it goes on over records of our own that somebody overwrites from now on: it has read them.
     """
 
@@ -69,6 +70,7 @@ class Store:
         self.lost = ""
         self.torn = ""
         self.heard = Heard()
+        self.lacks = False
         self.remembers = False
         self.state = JournalState()
 
@@ -161,7 +163,29 @@ class Store:
         if self._ownership is None:
             self.state, self._cursor, self._elected = JournalState(), Cursor(), -1
         else:
-            self._cursor, self._elected = parted, parted.offset
+            self._cursor, self._elected, self.lacks = parted, parted.offset, True
+
+    def left(self) -> JournalState:
+        """What the topic says up to where this one has read it, read again: without what only this one remembers.
+
+        Raises:
+            BrokerError: the topic cannot be read.
+            LinkError: the target does not answer.
+            SparkmirrorError: it has lost its end once more.
+        """
+        left, cursor = JournalState(), Cursor()
+        while cursor.offset < self._cursor.offset:
+            found = self._target.run(self._journal.follow, cursor, self._timeout_ms)
+            if found.parted is not None:
+                raise SparkmirrorError(f"{self.place} has lost the end of its log while it was read")
+            with _uncollected():
+                for entry in found.entries:
+                    if entry.offset < self._cursor.offset:
+                        _apply(entry, left)
+            if found.cursor.offset == cursor.offset:
+                break
+            cursor = found.cursor
+        return left
 
     def write(self, records: Sequence[Record], tombstones: Sequence[str] = ()) -> None:
         """Writes records, and tombstones for keys that are no longer needed.
@@ -198,32 +222,39 @@ class Store:
         return self._target.run(self._journal.follow, self._cursor, self._timeout_ms)
 
     def _take(self, entry: Entry) -> None:
-        state, key = self.state, entry.key
-        if entry.value is None:
-            state.forget(key)
-            return
-        try:
-            record = parse(key, entry.value)
-        except NotOursError:
-            state.foreign.note(key, entry.offset, Flaw.KEY)
-        except ValueError as failure:
-            if is_renewed(key):
-                state.foreign.note(key, entry.offset, Flaw.VALUE)
-            else:
-                state.broken[key] = Broken(entry.offset, str(failure))
-        else:
-            state.foreign.forget(key)
-            state.broken.pop(key, None)
-            if isinstance(record, Progress):
-                self._noted[record.partition] = entry.offset
-            if record is not None:
-                state.take(record)
+        record = _apply(entry, self.state)
+        if isinstance(record, Progress):
+            self._noted[record.partition] = entry.offset
 
     def _pass_over_batches(self) -> None:
         unopened = self._journal.unopened
         while unopened:
             offset, reason = unopened.popitem()
             self.state.foreign.note(f"offset {offset}: {reason}", offset, Flaw.BATCH)
+
+
+def _apply(entry: Entry, state: JournalState) -> Record | Later | None:
+    """Adds what an entry says to a state; gives its record, if it is one of ours."""
+    key = entry.key
+    if entry.value is None:
+        state.forget(key)
+        return None
+    try:
+        record = parse(key, entry.value)
+    except NotOursError:
+        state.foreign.note(key, entry.offset, Flaw.KEY)
+    except ValueError as failure:
+        if is_renewed(key):
+            state.foreign.note(key, entry.offset, Flaw.VALUE)
+        else:
+            state.broken[key] = Broken(entry.offset, str(failure))
+    else:
+        state.foreign.forget(key)
+        state.broken.pop(key, None)
+        if record is not None:
+            state.take(record)
+        return record
+    return None
 
 
 def _pairs(records: Sequence[Record], tombstones: Sequence[str]) -> list[Pair]:

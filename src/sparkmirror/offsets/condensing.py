@@ -60,7 +60,7 @@ class Condensed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Half:
+class Half:
     """One line of a writer epoch: where records lie on the source, or on the target.
 
     Attributes:
@@ -77,13 +77,16 @@ class _Half:
 
     @property
     def line(self) -> Track:
+        """Its blocks."""
         return self.pieces.sources if self.is_source else self.pieces.targets
 
     def key(self, sequence: int) -> str:
+        """The key of the record with a block."""
         kind = SegmentsKey if self.is_source else TargetsKey
         return kind(self.partition, self.writer, sequence).text
 
     def record(self, block: Block) -> Segments | Targets:
+        """The record with a block."""
         if not self.is_source:
             return Targets(
                 partition=self.partition,
@@ -128,12 +131,12 @@ def condense(
         least: bytes of holes below which a record is not thinned.
     """
     size = size_of(state)
-    halves = _halves(state, ids)
+    lines = halves(state, ids)
     if size > budget:
-        return _thinned(list(halves), size, size - int(ENOUGH * budget), least)
+        return _thinned(list(lines), size, size - int(ENOUGH * budget), least)
     records: list[Segments | Targets] = []
     void: list[str] = []
-    for half in halves:
+    for half in lines:
         if len(half.line) >= neighbours:
             for block, gone in _joined(half, neighbours):
                 records += [half.record(block)] if block is not None else []
@@ -141,7 +144,8 @@ def condense(
     return Condensed(tuple(records), tuple(void))
 
 
-def _halves(state: JournalState, ids: Sequence[int]) -> Iterator[_Half]:
+def halves(state: JournalState, ids: Sequence[int]) -> Iterator[Half]:
+    """The lines of all writer epochs that have segments."""
     floors: dict[TopicPartition, int] = {}
     for seen in state.groups.values():
         for number, (offset, *_) in seen.offsets.items():
@@ -159,10 +163,10 @@ def _halves(state: JournalState, ids: Sequence[int]) -> Iterator[_Half]:
                 last = pieces.count_at(progress.source) if mine and progress is not None else None
                 settled = -FAR if last is None else last
             for is_source in (True, False):
-                yield _Half(partition, writer, pieces, is_source, settled, floors.get(partition, FAR))
+                yield Half(partition, writer, pieces, is_source, settled, floors.get(partition, FAR))
 
 
-def _joined(half: _Half, neighbours: int) -> Iterator[tuple[Block | None, list[int]]]:
+def _joined(half: Half, neighbours: int) -> Iterator[tuple[Block | None, list[int]]]:
     """Blocks to write instead of others, with the sequences of those; None where others say it already."""
     done = half.done()
     for group in _groups(done, neighbours):
@@ -225,10 +229,10 @@ def _trailing(sizes: Sequence[int], limit: int) -> int:
     return several
 
 
-def _thinned(halves: Sequence[_Half], size: int, excess: int, least: int) -> Condensed:
+def _thinned(lines: Sequence[Half], size: int, excess: int, least: int) -> Condensed:
     """Takes from each partition as much as it has of the whole."""
-    own: dict[TopicPartition, list[_Half]] = {}
-    for half in halves:
+    own: dict[TopicPartition, list[Half]] = {}
+    for half in lines:
         own.setdefault(half.partition, []).append(half)
     records: list[Segments | Targets] = []
     for some in own.values():
@@ -243,15 +247,15 @@ def _thinned(halves: Sequence[_Half], size: int, excess: int, least: int) -> Con
     return Condensed(tuple(records))
 
 
-def _candidates(halves: Sequence[_Half], least: int) -> Iterator[tuple[_Half, Counted]]:
-    for half in halves:
+def _candidates(lines: Sequence[Half], least: int) -> Iterator[tuple[Half, Counted]]:
+    for half in lines:
         done = half.done()
         for each, following in itertools.pairwise(done):
             if len(each[1].holes.packed) >= least and following[0] <= half.settled:
                 yield half, each
 
 
-def _first_to_go(candidate: tuple[_Half, Counted]) -> tuple[bool, bool]:
+def _first_to_go(candidate: tuple[Half, Counted]) -> tuple[bool, bool]:
     """What no group needs before what one may, and what is exact before what was thinned; else in order of age."""
     half, (_, block) = candidate
     needed = half.is_source and block.last >= half.floor

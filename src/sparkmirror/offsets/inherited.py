@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_OFFSET, NOTHING_BEFORE, CopiedBefore, TopicPartition
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.json_text import INT32, flag, integer, moment, rows, signed, text
 from sparkmirror.offsets.source_history import EpochEnd
@@ -84,6 +84,11 @@ class Inherited:
         """Whether its offsets are those of these topics, as far as that is known: a topic created again has others."""
         pairs = (self.source_id, source_id), (self.target_id, target_id)
         return all("" in pair or pair[0] == pair[1] for pair in pairs)
+
+    @property
+    def bounds(self) -> CopiedBefore:
+        """From where to where it goes, for records that tell whether this one is missing."""
+        return CopiedBefore(self.spans[0][0], self.until, self.end)
 
     @property
     def until(self) -> int:
@@ -154,6 +159,36 @@ class Inherited:
         ((since, _),) = self.spans
         spans = tuple(span for span in before.spans if span[1] <= since and span[0] < span[1])
         return replace(self, spans=(*spans, *self.spans), points=joined(before.points, self.points))
+
+
+def bounds_of(inherited: Inherited | None) -> CopiedBefore:
+    """The bounds of what MirrorMaker 2 copied, if it has copied something."""
+    return NOTHING_BEFORE if inherited is None else inherited.bounds
+
+
+def as_told(
+    known: Inherited | None, told: CopiedBefore, partition: TopicPartition, source_id: str, target_id: str
+) -> Inherited | None:
+    """What is known of MirrorMaker 2's copies where the newest record of them may be lost: no point is known of that.
+
+    Args:
+        known: what is on record.
+        told: the bounds that the newest progress has.
+        partition: of the source.
+        source_id: of the topic on the source.
+        target_id: of the topic on the target.
+    """
+    if told.until == NO_OFFSET or (known is not None and told.until <= known.until):
+        return known
+    since = told.since if known is None else known.until
+    lost = Inherited(
+        partition=partition,
+        spans=((since, told.until),),
+        end=told.end,
+        source_id=source_id,
+        target_id=target_id,
+    )
+    return lost if known is None else lost.after(known)
 
 
 def points_of(syncs: Iterable[Point], since: int, until: int) -> tuple[Point, ...]:

@@ -11,7 +11,8 @@ Invariants:
     * Where a newer epoch began further on than the source's log parts from what older ones knew, they hold below that.
     * In an `OffsetMap` source and target offsets grow together, and nothing that is not acknowledged is in it.
     * Where segments were thinned, an offset leads to one that is not beyond the right one, and `OffsetMap.is_exact`
-      says so: a reader reads records of that piece again, and skips none.
+      says so: a reader reads records of that piece again, and skips none. The same holds between two epochs where the
+      newer one came after a record to which the older ones do not lead: what lay there is lost (``offsets.losses``).
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.offsets.losses import Losses
+from sparkmirror.offsets.parts import Part, source_of, target_of
 from sparkmirror.offsets.passed_over import Turn, idle, passed_over, turns_of, unfinished
-from sparkmirror.offsets.pieces import Pieces
+from sparkmirror.offsets.pieces import NOT_BOUNDED, Before, Bounds, Pieces
 from sparkmirror.offsets.records import Progress, closing
 from sparkmirror.offsets.segments import (
+    Bounded,
+    BoundedKey,
     MapKey,
     MapRecord,
     Moved,
@@ -35,7 +40,7 @@ from sparkmirror.offsets.segments import (
     SegmentsKey,
     Targets,
 )
-from sparkmirror.offsets.track import FAR, Piece, Track
+from sparkmirror.offsets.track import FAR, Block, Piece, Track
 
 
 class Stretch(NamedTuple):
@@ -46,29 +51,13 @@ class Stretch(NamedTuple):
     length: int
 
 
-class Part(NamedTuple):
-    """Records of one writer epoch, one after the other.
-
-    Attributes:
-        pieces: of the epoch.
-        first, stop: from which count to before which.
-        known: whether their place on the target is.
-        writer: whose epoch it is.
-    """
-
-    pieces: Pieces
-    first: int
-    stop: int
-    known: bool
-    writer: Writer
-
-
 class PartitionMap:
     """What is on record of one partition, by writer epoch."""
 
-    __slots__ = ("_ended", "_moved", "_parted", "_pieces")
+    __slots__ = ("_bounds", "_ended", "_moved", "_parted", "_pieces")
 
     def __init__(self) -> None:
+        self._bounds = NOT_BOUNDED
         self._ended: dict[Writer, Progress] = {}
         self._pieces: dict[tuple[int, int], Pieces] = {}
         self._parted: dict[Writer, int] = {}
@@ -82,11 +71,23 @@ class PartitionMap:
         if isinstance(record, Moved):
             self._moved.add(record.writer)
             return
-        writer = record.writer.producer_id, record.writer.epoch
-        pieces = self._pieces.get(writer)
+        if isinstance(record, Bounded):
+            self._bound(Bounds(record.source, record.target))
+            return
+        self.pieces_of(record.writer).take(record)
+
+    def pieces_of(self, writer: Writer) -> Pieces:
+        """What is on record of a writer epoch, which may be nothing."""
+        key = writer.producer_id, writer.epoch
+        pieces = self._pieces.get(key)
         if pieces is None:
-            pieces = self._pieces[writer] = Pieces()
-        pieces.take(record)
+            pieces = self._pieces[key] = Pieces(self._bounds)
+        return pieces
+
+    def _bound(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        for pieces in self._pieces.values():
+            pieces.bound(bounds)
 
     def forget(self, key: MapKey) -> None:
         """Takes a tombstone."""
@@ -95,6 +96,9 @@ class PartitionMap:
             return
         if isinstance(key, MovedKey):
             self._moved.discard(key.writer)
+            return
+        if isinstance(key, BoundedKey):
+            self._bound(NOT_BOUNDED)
             return
         pieces = self._pieces.get((key.writer.producer_id, key.writer.epoch))
         if pieces is None:
@@ -110,9 +114,8 @@ class PartitionMap:
             self._ended[progress.writer] = progress
 
     def acknowledge(self, progress: Progress) -> None:
-        """Takes the last acknowledged record of an epoch: where the map does not lead there, segments are lost."""
-        writer = progress.writer.producer_id, progress.writer.epoch
-        self._pieces.setdefault(writer, Pieces()).acknowledge(progress.sequence, progress.source, progress.target)
+        """Takes the first and last acknowledged record of an epoch: where the map has them not, segments are lost."""
+        self.pieces_of(progress.writer).acknowledge(progress.last)
 
     def unrecorded(self, partition: TopicPartition, writer: Writer) -> tuple[Segments | Targets, ...]:
         """What of an epoch only its progress tells, since the topic has lost the rest; empty where nothing is lost."""
@@ -128,8 +131,10 @@ class PartitionMap:
     def ending(self, partition: TopicPartition, writer: Writer) -> tuple[Segments | Targets, ...]:
         """What is put on record in the place of the progress of an epoch that is over; empty where all of it is."""
         progress, pieces = self._ended.get(writer), self.pieces(writer)
-        end = () if progress is None or pieces is None or pieces.ends else closing(progress)
-        return (*self.unrecorded(partition, writer), *end)
+        lost = self.unrecorded(partition, writer)
+        if progress is None or pieces is None or pieces.ends or pieces.goes_behind(progress.source):
+            return lost
+        return (*lost, *closing(progress))
 
     def lost(self, ids: Sequence[int]) -> tuple[Piece, ...]:
         """Where segments are lost, so that source offsets are not exact: in order of epochs, see `writers`."""
@@ -143,6 +148,21 @@ class PartitionMap:
         """What is on record of a writer epoch, or None if it has no segments."""
         found = self._pieces.get((writer.producer_id, writer.epoch))
         return found if found is not None and len(found) else None
+
+    def half(self, writer: Writer, *, is_source: bool) -> Mapping[int, Block]:
+        """The blocks of one line of a writer epoch that are on record, by their sequences."""
+        pieces = self.pieces_of(writer)
+        return (pieces.sources if is_source else pieces.targets).taken()
+
+    def others_than(self, left: PartitionMap, partition: TopicPartition) -> Iterator[Parted | Moved | Bounded]:
+        """What is not of a writer epoch's lines, and is not in another map of the partition."""
+        for writer, source in self._parted.items():
+            if left.parted_at(writer) != source:
+                yield Parted(partition=partition, writer=writer, source=source)
+        for writer in self._moved - left._moved:
+            yield Moved(partition=partition, writer=writer)
+        if self._bounds not in (left._bounds, NOT_BOUNDED):
+            yield Bounded(partition=partition, source=self._bounds.source, target=self._bounds.target)
 
     def writers(self, ids: Sequence[int]) -> tuple[Writer, ...]:
         """Those who have segments, oldest first.
@@ -193,6 +213,10 @@ class PartitionMap:
         """
         writers = idle(self._turns(ids))
         return tuple(MovedKey(partition, writer).text for writer in writers if writer in self._moved)
+
+    def bounds_keys(self, partition: TopicPartition) -> tuple[str, ...]:
+        """The key of `Bounded`, to be removed when the partition is one of another topic."""
+        return () if self._bounds == NOT_BOUNDED else (BoundedKey(partition).text,)
 
     def _turns(self, ids: Sequence[int]) -> tuple[Turn, ...]:
         if not self._moved:
@@ -262,7 +286,17 @@ class PartitionMap:
             if len(pieces.targets):
                 target_cut = min(target_cut, pieces.targets.first.offset)
         end = NO_OFFSET if progress is None or not parted or not self._parted else progress.target
-        return OffsetMap(parts[::-1], position, points, end, goes_on)
+        losses = Losses(bounds=self._bounds, certain=not passed, behind=_comes_after(progress, goes_on))
+        told = losses.told(parts[::-1])
+        return OffsetMap(told, position, points, end, goes_on, lacking=losses.lacks_end(told))
+
+
+def _comes_after(progress: Progress | None, goes_on: Writer | None) -> Before | None:
+    """The record of an older epoch behind which the newest one goes on, where that has no record yet."""
+    if progress is None or progress.writer != goes_on or progress.sequence != NO_OFFSET:
+        return None
+    before = Before(*progress.before)
+    return before if NO_OFFSET < before.source < progress.position else None
 
 
 def _newer(writer: Writer, writers: Sequence[Writer], ids: Sequence[int]) -> bool:
@@ -328,9 +362,10 @@ class OffsetMap:
         end: the target offset of the last record that was acknowledged, where that is not in ``parts``: the source has
             lost it; else `NO_OFFSET`.
         writer: who goes on with the copy, which need not have anything on record but that it does; None if nobody has.
+        lacking: whether what was copied behind all parts is lost from the map.
     """
 
-    __slots__ = ("_end", "_known", "_parts", "_points", "_position", "_sources", "_targets", "writer")
+    __slots__ = ("_end", "_known", "_lacking", "_parts", "_points", "_position", "_sources", "_targets", "writer")
 
     def __init__(
         self,
@@ -339,13 +374,16 @@ class OffsetMap:
         points: Mapping[tuple[int, Writer], int] | None = None,
         end: int = NO_OFFSET,
         writer: Writer | None = None,
+        *,
+        lacking: bool = False,
     ) -> None:
         self.writer = writer
+        self._lacking = lacking
         self._points = points or {}
         self._parts = parts
         self._known = [part for part in parts if part.known]
-        self._sources = [_source(part, part.first) for part in parts]
-        self._targets = [_target(part, part.first) for part in self._known]
+        self._sources = [source_of(part, part.first) for part in parts]
+        self._targets = [target_of(part, part.first) for part in self._known]
         self._position = position
         self._end = end
 
@@ -366,6 +404,11 @@ class OffsetMap:
         """Of those who wrote the copies."""
         return frozenset(part.writer.producer_id for part in self._parts)
 
+    @property
+    def lacks_begin(self) -> bool:
+        """Whether something was copied before all parts, and lies in both logs, but is lost from the map."""
+        return bool(self._parts) and self._parts[0].lacking
+
     def first(self) -> Stretch | None:
         """The first stretch, if anything was mirrored."""
         return next(iter(self), None)
@@ -385,25 +428,29 @@ class OffsetMap:
             return self._told(part, max(count, part.first), offset) if part.known else None
         if place + 1 < len(self._parts):
             following = self._parts[place + 1]
-            return _target(following, following.first) if following.known else None
-        return max(_target(part, part.stop - 1), self._end) + 1 if part.known and offset <= self._position else None
+            if following.lacking:
+                return target_of(part, part.stop - 1) + 1 if part.known else None
+            return target_of(following, following.first) if following.known else None
+        return max(target_of(part, part.stop - 1), self._end) + 1 if part.known and offset <= self._position else None
 
     def _told(self, part: Part, count: int, offset: int) -> int:
         """The target offset of a count; where that was thinned, what is known of the source offset from before."""
-        target = _target(part, count)
+        target = target_of(part, count)
         if not self._is_exact(part, count, offset) and self._is_kept(part, offset):
             return self._points[offset, part.writer]
         return target
 
     def going_on_at(self, position: int) -> OffsetMap:
         """The map as it is once the copy goes on at a source offset further on."""
-        return OffsetMap(self._parts, position, self._points, self._end, self.writer)
+        return OffsetMap(self._parts, position, self._points, self._end, self.writer, lacking=self._lacking)
 
     def below(self, offset: int) -> OffsetMap:
         """The map as it would be if nothing from that source offset on had been mirrored."""
         cut = (part._replace(stop=min(part.stop, _cut(part.pieces.sources, offset))) for part in self._parts)
         parts = [part for part in cut if part.first < part.stop]
-        return OffsetMap(parts, min(self._position, offset), self._points, writer=self.writer)
+        last = len(parts) - 1
+        lacking = last >= 0 and parts[last] == self._parts[last] and self._lacks_behind(self._parts, last)
+        return OffsetMap(parts, min(self._position, offset), self._points, writer=self.writer, lacking=lacking)
 
     def before_target(self, offset: int) -> OffsetMap:
         """The map as it would be if nothing had been put at that target offset or behind it."""
@@ -426,7 +473,7 @@ class OffsetMap:
         here, point = part.pieces.sources.piece_at(offset), self._points.get((offset, part.writer))
         if point is None or here is None:
             return False
-        least = _target(part, max(part.first, here.count_at(offset)))
+        least = target_of(part, max(part.first, here.count_at(offset)))
         return least <= point <= _target_at_most(part, min(here.end, part.stop - 1))
 
     def target_to_source(self, offset: int) -> int | None:
@@ -441,9 +488,13 @@ class OffsetMap:
         part = self._known[place]
         count = max(_count(part.pieces.targets, offset), part.first)
         if count < part.stop:
-            return _source(part, count)
+            return source_of(part, count)
+        if place + 1 < len(self._known) and self._known[place + 1].lacking:
+            return source_of(part, part.stop - 1) + 1
         if place + 1 < len(self._known):
-            return _source(self._known[place + 1], self._known[place + 1].first)
+            return source_of(self._known[place + 1], self._known[place + 1].first)
+        if self._lacking:
+            return source_of(part, part.stop - 1) + 1
         return self._position if self._position != NO_OFFSET else None
 
     def has(self, first: int, last: int) -> bool:
@@ -453,7 +504,7 @@ class OffsetMap:
             return False
         part = self._known[place]
         count = max(_count(part.pieces.targets, first), part.first)
-        return count < part.stop and _target(part, count) <= last
+        return count < part.stop and target_of(part, count) <= last
 
     def first_without_copy(self, offset: int) -> int:
         """The first target offset from ``offset`` on at which the flow has put no record, as far as the map tells."""
@@ -473,8 +524,10 @@ class OffsetMap:
         place = bisect_right(self._sources, source) - 1
         if place < 0:
             return True
-        part = self._parts[place]
-        exact = self._is_exact(part, _count(part.pieces.sources, source), source)
+        part, count = self._parts[place], _count(self._parts[place].pieces.sources, source)
+        if count >= part.stop:
+            return not self._lacks_behind(self._parts, place)
+        exact = self._is_exact(part, count, source)
         return exact or (part.known and self._is_kept(part, source))
 
     def is_exact_back(self, target: int) -> bool:
@@ -485,9 +538,15 @@ class OffsetMap:
         part = self._known[place]
         count = max(_count(part.pieces.targets, target), part.first)
         here, there = part.pieces.sources.piece_of(count), part.pieces.targets.piece_at(target)
-        if count >= part.stop or here is None or there is None:
+        if count >= part.stop:
+            return not self._lacks_behind(self._known, place)
+        if here is None or there is None:
             return True
         return (here.exact or count == here.begin) and (there.exact or target == there.offset)
+
+    def _lacks_behind(self, parts: Sequence[Part], place: int) -> bool:
+        """Whether the map has lost what lies between a part and the one behind it, or the position."""
+        return parts[place + 1].lacking if place + 1 < len(parts) else self._lacking
 
     def _is_exact(self, part: Part, count: int, source: int) -> bool:
         here, there = part.pieces.sources.piece_at(source), part.pieces.targets.piece_of(max(count, part.first))
@@ -522,7 +581,7 @@ class OffsetMap:
         if not self._known:
             return None
         part = self._known[-1]
-        return Stretch(_source(part, part.stop - 1), _target(part, part.stop - 1), 1)
+        return Stretch(source_of(part, part.stop - 1), target_of(part, part.stop - 1), 1)
 
     def count(self, start: int, stop: int) -> int:
         """How many records from source offset ``start`` to before ``stop`` were mirrored."""
@@ -539,18 +598,6 @@ def _count(line: Track, offset: int) -> int:
     """The count of the record at an offset of a line, or of the next one."""
     count = line.count_at(offset)
     return line.first.count if count is None else count
-
-
-def _source(part: Part, count: int) -> int:
-    offset = part.pieces.sources.offset_of(count)
-    assert offset is not None  # a part begins at a segment
-    return offset
-
-
-def _target(part: Part, count: int) -> int:
-    offset = part.pieces.targets.offset_of(count)
-    assert offset is not None  # a known part begins at a point
-    return offset
 
 
 def _target_at_most(part: Part, count: int) -> int:

@@ -15,12 +15,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, LastRecord, TopicPartition, Writer
 from sparkmirror.offsets.segments import Opening, Segments, Targets, segments_of, targets_of
-from sparkmirror.offsets.track import FAR, Block, Point, Track
+from sparkmirror.offsets.track import FAR, NO_ENDS, Block, Ends, Point, Track
 
 STRIDE = 1 << 28
 """Records after which a copy opens a new segment though there is no hole, so that counts can be told from sequences."""
+
+
+class Bounds(NamedTuple):
+    """Below which offsets both logs have nothing of what the map has lost, since it was removed."""
+
+    source: int = NO_OFFSET
+    target: int = NO_OFFSET
+
+
+NOT_BOUNDED = Bounds()
 
 
 class Range(NamedTuple):
@@ -28,6 +38,19 @@ class Range(NamedTuple):
 
     first: int
     stop: int
+
+
+class Before(NamedTuple):
+    """The last record that an older epoch had put on the target when another one began behind it.
+
+    Attributes:
+        sequence: its number in its own epoch; `NO_OFFSET` where it is not known.
+        source, target: its offsets; the one on the target is `NO_OFFSET` where it is not known.
+    """
+
+    sequence: int
+    source: int
+    target: int
 
 
 class Pieces:
@@ -38,12 +61,13 @@ class Pieces:
         anew: whether the epoch is, see `Segments`.
     """
 
-    __slots__ = ("_aligned", "_ends", "_targets", "anew", "sources")
+    __slots__ = ("_aligned", "_before", "_ends", "_targets", "anew", "sources")
 
-    def __init__(self) -> None:
-        self.sources = Track()
+    def __init__(self, bounded: Bounds = NOT_BOUNDED) -> None:
+        self.sources = Track(bounded.source)
         self.anew = False
-        self._targets = Track()
+        self._before: Before | None = None
+        self._targets = Track(bounded.target)
         self._ends: tuple[int, ...] = ()
         self._aligned = True
 
@@ -64,25 +88,44 @@ class Pieces:
                 Block(record.sequence, record.target, record.holes, after=record.after, torn=record.torn)
             )
 
-    def acknowledge(self, sequence: int, source: int, target: int) -> None:
-        """Takes where the record lies that was acknowledged last, as its progress has it."""
+    def acknowledge(self, last: LastRecord) -> None:
+        """Takes what a progress tells of the record that was acknowledged last, and of what lies before it."""
         self._aligned = False
-        self.sources.acknowledge(Opening(sequence, source))
-        self._targets.acknowledge(Opening(sequence, target))
+        first_source, first_target = None, None
+        if last.first_source != NO_OFFSET:
+            first_source = Opening(0, last.first_source, last.before_source)
+            first_target = Opening(0, last.first_target, last.before_target)
+        self.sources.acknowledge(Ends(first_source, Opening(last.sequence, last.source)))
+        self._targets.acknowledge(Ends(first_target, Opening(last.sequence, last.target)))
+        if last.before_source != NO_OFFSET:
+            self._before = Before(last.before_sequence, last.before_source, last.before_target)
 
     def outdate(self) -> None:
-        """The progress is not the newest any more: where its last record lay on the target may hold no more."""
+        """The progress is not the newest any more: where its records lay on the target may hold no more."""
         self._aligned = False
-        self._targets.acknowledge(None)
+        self._targets.acknowledge(NO_ENDS)
+
+    def bound(self, bounds: Bounds) -> None:
+        """Takes the offsets below which records were removed from the map, as far as they were not needed."""
+        self._aligned = False
+        self.sources.bound(bounds.source)
+        self._targets.bound(bounds.target)
 
     def unrecorded(self, partition: TopicPartition, writer: Writer) -> Iterator[Segments | Targets]:
         """What only the progress of the epoch tells: it is put on record before that goes."""
-        source, target = self.sources.told_by_last(), self.targets.told_by_last()
-        if source is not None:
-            opening = Opening(source.sequence, source.offset, source.after)
+        for block in self.sources.told_by_ends():
+            opening = Opening(block.sequence, block.offset, block.after)
             yield segments_of(partition, writer, [opening], unguarded=False, anew=self.anew)
-        if target is not None:
-            yield targets_of(partition, writer, [Opening(target.sequence, target.offset, target.after)])
+        for block in self.targets.told_by_ends():
+            yield targets_of(partition, writer, [Opening(block.sequence, block.offset, block.after)])
+
+    @property
+    def before(self) -> Before | None:
+        """The record of an older epoch that the first one here comes after; None where that is not on record."""
+        if self._before is not None:
+            return self._before
+        source, target = self.sources.comes_after, self._targets.comes_after
+        return None if NO_OFFSET in (source, target) else Before(NO_OFFSET, source, target)
 
     def forget_segments(self, sequence: int) -> None:
         """Takes the tombstone of `Segments`."""
@@ -130,6 +173,11 @@ class Pieces:
     def supersedes(self) -> bool:
         """Whether older epochs end where this one begins: not if all that it had was lost, or never arrived."""
         return self.anew or len(self._targets) > 0
+
+    def goes_behind(self, source: int) -> bool:
+        """Whether a record behind that of a source offset is known to be acknowledged."""
+        count = self.count_at(source)
+        return count is not None and len(self._targets) > 0 and self.targets.last.count > count
 
     def source_of(self, count: int) -> int | None:
         """The source offset of the record with that count, if its segment is on record; see `is_exact`."""

@@ -8,6 +8,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["targets", topic, partition, producer id, epoch, sequence]    the offset map's half of the target
     ["parted", topic, partition, producer id, epoch]               where the source's log parts from older epochs'
     ["moved", topic, partition, producer id, epoch]                that an epoch began by an order alone
+    ["bounded", topic, partition]                                   up to where the map has been removed with both logs
     ["progress", topic, partition, producer id, epoch]             how far the copy of a partition got
     ["source-epoch", topic, partition, epoch]                       where a leader epoch of the source begins
     ["event", topic, partition, kind]                               what its operator must know of a partition
@@ -33,17 +34,30 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from sparkmirror.events import Event, Kind, event_of
-from sparkmirror.model import NO_OFFSET, UNKNOWN, Copied, Reached, TopicPartition, Writer
+from sparkmirror.model import (
+    NO_OFFSET,
+    NO_RECORD,
+    NOTHING_BEFORE,
+    UNKNOWN,
+    Copied,
+    CopiedBefore,
+    LastRecord,
+    Reached,
+    TopicPartition,
+    Writer,
+)
 from sparkmirror.offsets import group_records, inherited, json_text, ledger, orders, segments
 from sparkmirror.offsets.duty_records import ACL_WORDS, READERS, DutyRecord
 from sparkmirror.offsets.json_text import count, flag, integer, moment, number, rows, signed, text, texts
 from sparkmirror.offsets.recovery import UNKNOWN_MS
-from sparkmirror.offsets.segments import MapKey, MovedKey, PartedKey, SegmentsKey, Targets, TargetsKey
+from sparkmirror.offsets.segments import BoundedKey, MapKey, MovedKey, PartedKey, SegmentsKey, Targets, TargetsKey
 
 VERSION = json_text.VERSION
+
+OffsetsT = TypeVar("OffsetsT", bound=tuple[int, ...])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +122,10 @@ class Progress:
         position: the next source offset to copy; all below it is on the target or was dropped on purpose.
         next_sequence: the sequence number of the next record in this writer epoch.
         sequence, source, target: of the last acknowledged record, or `NO_OFFSET`.
+        first: the source and target offset of the first record of the epoch, or `NO_OFFSET`.
+        before: the sequence number, the source and the target offset of the last record that an older epoch had put on
+            the target when this one began; `NO_OFFSET` where that is not known, or nothing was.
+        inherited: what MirrorMaker 2 had copied when the partition was handed out.
         end: the source's end as the lane saw it last (the last stable offset under read_committed).
         copies_end: the source offset behind the last copy of the flow the other way that the lane has met, or
             `NO_OFFSET` where it has met none yet.
@@ -137,6 +155,9 @@ class Progress:
     sequence: int = NO_OFFSET
     source: int = NO_OFFSET
     target: int = NO_OFFSET
+    first: tuple[int, int] = NO_RECORD.first
+    before: tuple[int, int, int] = NO_RECORD.before
+    inherited: CopiedBefore = NOTHING_BEFORE
     end: int = NO_OFFSET
     copies_end: int = NO_OFFSET
     leader_epoch: int = -1
@@ -160,6 +181,11 @@ class Progress:
     events: tuple[Event, ...] = ()
 
     @property
+    def last(self) -> LastRecord:
+        """The last acknowledged record, and what is known before it."""
+        return LastRecord(self.sequence, self.source, self.target, *self.first, *self.before)
+
+    @property
     def copied(self) -> Copied:
         """What the run did with the partition so far."""
         return Copied(self.records, self.bytes, self.dead_letters, self.loop_filtered)
@@ -171,6 +197,7 @@ class Progress:
 
     def value(self) -> str:
         """The record's value."""
+        rows = {"first": self.first, "before": self.before, "inherited": self.inherited}
         return json_text.write(
             {
                 "v": VERSION,
@@ -178,6 +205,7 @@ class Progress:
                 "position": self.position,
                 "next": self.next_sequence,
                 "last": [self.sequence, self.source, self.target],
+                **{name: list(row) for name, row in rows.items() if max(row) > NO_OFFSET},
                 "end": self.end,
                 "copies_end": self.copies_end,
                 "leader_epoch": self.leader_epoch,
@@ -406,6 +434,7 @@ _KEYS: dict[str, tuple[type | int, ...]] = {
     "targets": (*_EPOCH, INT32),
     "parted": _EPOCH,
     "moved": _EPOCH,
+    "bounded": _PLACE,
     "progress": _EPOCH,
     "source-epoch": (*_PLACE, INT32),
     "event": (*_PLACE, str),
@@ -456,6 +485,8 @@ def part_of(key: str) -> MapKey | ProgressKey | SourceEpochKey | None:
                 return PartedKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
             case ["moved", str(topic), int(partition), int(producer_id), int(epoch)]:
                 return MovedKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
+            case ["bounded", str(topic), int(partition)]:
+                return BoundedKey(TopicPartition(topic, partition))
             case ["progress", str(topic), int(partition), int(producer_id), int(epoch)]:
                 return ProgressKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
             case ["source-epoch", str(topic), int(partition), int(epoch)]:
@@ -573,6 +604,9 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         sequence=integer(sequence),
         source=integer(source),
         target=integer(target),
+        first=_offsets(data, "first", NO_RECORD.first),
+        before=_offsets(data, "before", NO_RECORD.before),
+        inherited=CopiedBefore(*_offsets(data, "inherited", NOTHING_BEFORE)),
         end=integer(data["end"]),
         copies_end=integer(data.get("copies_end", NO_OFFSET)),
         leader_epoch=integer(data["leader_epoch"], INT32),
@@ -595,6 +629,14 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         error=text(data["error"]),
         events=tuple(map(_event, rows(data["events"]))),
     )
+
+
+def _offsets(data: dict[str, Any], name: str, unknown: OffsetsT) -> OffsetsT:
+    """As many offsets as are in ``unknown``, which stands for those of older releases."""
+    row = tuple(map(integer, rows(data[name]))) if name in data else unknown
+    if len(row) != len(unknown):
+        raise ValueError(f"{len(row)} offsets for {name}, and not {len(unknown)}")
+    return cast("OffsetsT", row)
 
 
 def _reached(row: Any) -> Reached:

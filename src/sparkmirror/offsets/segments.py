@@ -41,8 +41,9 @@ class Segments:
         holes: up to the first record of the last piece.
         unguarded: batches in them may be too old for the broker's memory of the producer, see ``copy.retries``.
         anew: the epoch began where the source, or the target topic, is another one than older epochs knew.
-        after: the source offset of the record before the first one, in this epoch; `NO_OFFSET` where it is not known.
-            Where the map leads to another one, this topic has lost segments that lay between.
+        after: the source offset of the record before the first one, in this epoch or, where that is the first of all,
+            in the one before; `NO_OFFSET` where it is not known. Where the map leads to another one, this topic has
+            lost segments that lay between.
     """
 
     partition: TopicPartition
@@ -142,6 +143,29 @@ class Moved:
     def value(self) -> str:
         """The record's value."""
         return json_text.write({"v": VERSION})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounded:
+    """Up to where records of the map were removed since neither log has what they told of: nothing is lost there.
+
+    Attributes:
+        partition: of the source.
+        source, target: where the logs of the partition and of its copy started then.
+    """
+
+    partition: TopicPartition
+    source: int
+    target: int
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return BoundedKey(self.partition).text
+
+    def value(self) -> str:
+        """The record's value."""
+        return json_text.write({"v": VERSION, "source": self.source, "target": self.target})
 
 
 class Opening(NamedTuple):
@@ -266,6 +290,17 @@ class MovedKey(NamedTuple):
         return json_text.write(["moved", *self.partition, self.writer.producer_id, self.writer.epoch])
 
 
+class BoundedKey(NamedTuple):
+    """What the key of `Bounded` names."""
+
+    partition: TopicPartition
+
+    @property
+    def text(self) -> str:
+        """The key."""
+        return json_text.write(["bounded", *self.partition])
+
+
 def _segments(name: list[Any], data: dict[str, Any]) -> Segments:
     _, topic, partition, producer_id, epoch, sequence = name
     return Segments(
@@ -307,13 +342,21 @@ def _moved(name: list[Any], _data: dict[str, Any]) -> Moved:
     return Moved(partition=json_text.place(topic, partition), writer=json_text.writer(producer_id, epoch))
 
 
-MapRecord = Segments | Targets | Parted | Moved
-MapKey = SegmentsKey | TargetsKey | PartedKey | MovedKey
+def _bounded(name: list[Any], data: dict[str, Any]) -> Bounded:
+    _, topic, partition = name
+    return Bounded(
+        partition=json_text.place(topic, partition), source=integer(data["source"]), target=integer(data["target"])
+    )
+
+
+MapRecord = Segments | Targets | Parted | Moved | Bounded
+MapKey = SegmentsKey | TargetsKey | PartedKey | MovedKey | BoundedKey
 
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], MapRecord]] = {
     "segments": _segments,
     "targets": _targets,
     "parted": _parted,
     "moved": _moved,
+    "bounded": _bounded,
 }
 """The readers of these kinds, for ``records.parse``."""

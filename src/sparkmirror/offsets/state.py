@@ -10,7 +10,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.duty_records import AclRecord, DutyRound
 from sparkmirror.offsets.foreign import Broken, Foreign
 from sparkmirror.offsets.group_records import GroupCommitted, GroupLeft, GroupSeen, GroupsSeen
-from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited
+from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited, as_told
 from sparkmirror.offsets.ledger import Claim, Ledger, Operation
 from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.orders import (
@@ -37,7 +37,7 @@ from sparkmirror.offsets.records import (
     Stopped,
     part_of,
 )
-from sparkmirror.offsets.segments import MapKey, Moved, Parted, Segments, Targets
+from sparkmirror.offsets.segments import Bounded, MapKey, Moved, Parted, Segments, Targets
 from sparkmirror.offsets.source_history import Begun
 
 _ONE: Mapping[type, str] = {
@@ -90,6 +90,7 @@ class JournalState:
         paused: the topics that are not to be copied now, by the key of the order.
         moves: partitions that are to go on elsewhere, by the key of the order.
         inherited: what MirrorMaker 2 copied of partitions before the flow took over, while the topics are the same.
+        taken_over: the same as it is on record, whatever the topics are.
         elsewhere: whether the positions were handed over to MirrorMaker 2.
         rate: how fast the flow may copy, where somebody has ordered it.
         held: the order that the flow copies nothing, where there is one.
@@ -133,7 +134,7 @@ class JournalState:
     later: dict[str, int] = field(default_factory=dict)
     foreign: Foreign = field(default_factory=Foreign)
     broken: dict[str, Broken] = field(default_factory=dict)
-    _taken_over: dict[TopicPartition, Inherited] = field(default_factory=dict)
+    taken_over: dict[TopicPartition, Inherited] = field(default_factory=dict)
 
     @property
     def ended_cleanly(self) -> bool:
@@ -172,7 +173,7 @@ class JournalState:
         match record:
             case Later():
                 self.later[record.key] = record.version
-            case Segments() | Targets() | Parted() | Moved():
+            case Segments() | Targets() | Parted() | Moved() | Bounded():
                 self.map_of(record.partition).take(record)
             case Progress():
                 self._take_progress(record)
@@ -182,7 +183,7 @@ class JournalState:
             case SourceEpoch():
                 self.source_epochs.setdefault(record.partition, {})[record.epoch] = record
             case Inherited():
-                self._taken_over[record.partition] = record
+                self.taken_over[record.partition] = record
                 self._settle_inherited(record.partition)
             case FlowRecord() | Stopped() | Life() | Elsewhere() | GroupsSeen():
                 setattr(self, _ONE[type(record)], record)
@@ -260,12 +261,17 @@ class JournalState:
         return newest if newest is not None and newest.sequence != NO_OFFSET else self.acknowledged.get(partition)
 
     def _settle_inherited(self, partition: TopicPartition) -> None:
-        """What was taken over counts while progress is of the same topics, in whatever order the two are read."""
-        inherited, progress = self._taken_over.get(partition), self.progress.get(partition)
-        if inherited is None:
-            return
-        if progress is None or inherited.is_of(progress.topic_id, progress.target_id):
-            self.inherited[partition] = inherited
+        """What was taken over counts while progress is of the same topics, in whatever order the two are read.
+
+        Where progress tells of more than is on record, the record of that is lost.
+        """
+        known, progress = self.taken_over.get(partition), self.progress.get(partition)
+        if progress is not None:
+            ids = progress.topic_id, progress.target_id
+            known = known if known is None or known.is_of(*ids) else None
+            known = as_told(known, progress.inherited, partition, *ids)
+        if known is not None:
+            self.inherited[partition] = known
         else:
             self.inherited.pop(partition, None)
 

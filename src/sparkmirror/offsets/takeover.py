@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sparkmirror.events import Event, Kind
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NO_RECORD, LastRecord, TopicPartition, Writer
 from sparkmirror.offsets import thinned
 from sparkmirror.offsets.gaps import Gap, find_gap
 from sparkmirror.offsets.holes import cut
@@ -210,6 +210,14 @@ def behind_the_record(observed: Observed, found: Last) -> Resume:
         f"from source offset {position} on is copied again, and what the target has of it will be there twice"
     )
     return _copied_again(observed, position, Event(kind=Kind.MAY_REPEAT, text=text, first=position), sound)
+
+
+def last_before(decision: Resume | Begin) -> LastRecord:
+    """The record that the epoch comes after which goes on by a decision, where nothing has become another one there."""
+    last = decision.last if isinstance(decision, Resume) else None
+    if last is None or decision.anew or last.source >= decision.position:
+        return NO_RECORD
+    return LastRecord(last.sequence, last.source, last.target).only_before()
 
 
 def _with_inherited(observed: Observed, decision: Decision) -> Decision:

@@ -9,7 +9,8 @@ Invariants:
     * Of two blocks with one sequence the one that was taken last counts, as with keys of a compacted topic.
     * Blocks that overlap say the same where they do: one that lies wholly in another adds nothing but its flags.
     * Where the line does not lead to the record that a block says it comes after, points between are lost: what lies
-      there is not exact. Nor is it where the record that was acknowledged last lies further on than the line leads.
+      there is not exact. Nor is it where the record that was acknowledged last lies further on than the line leads, or
+      where the line begins behind the first record, and not because both logs have lost what lies before.
     * A block costs its packed bytes and a fixed part, and is decoded when an offset in it is looked up.
     * Blocks are put in order when something is looked up first; taking one behind the last one leaves that order.
 """
@@ -17,7 +18,7 @@ Invariants:
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -90,26 +91,58 @@ class Block:
         return self.offset + self.holes.offsets
 
 
+class Ends(NamedTuple):
+    """Records of a line that are on record beside its blocks.
+
+    Attributes:
+        first: of all, which may come after one of another line; None where that is not on record.
+        last: that was acknowledged; None where that is not on record, or holds no more.
+    """
+
+    first: Opening | None = None
+    last: Opening | None = None
+
+
+NO_ENDS = Ends()
+
+
+def _lacks_begin(blocks: Sequence[Block], first: Opening, bounded: int) -> bool:
+    """Whether blocks, in order, begin behind the first record of their line, and nothing has outlived what is before.
+
+    Args:
+        blocks: that are on record.
+        first: the first record.
+        bounded: the offset below which blocks were removed, as far as they were not needed; or `NO_OFFSET`.
+    """
+    return not blocks or (blocks[0].offset > first.offset and blocks[0].offset > bounded)
+
+
 class _Line:
     """The blocks that say something, in order, each with the count of its first record.
 
     Attributes:
+        begin_lost: whether the first block is none that was taken, but the first record of all.
         lost: whether the last block is none that was taken, but the record that was acknowledged last.
     """
 
-    __slots__ = ("counts", "flags", "lost", "offsets", "order")
+    __slots__ = ("begin_lost", "counts", "flags", "lost", "offsets", "order")
 
-    def __init__(self, blocks: Iterable[Block], last: Opening | None) -> None:
-        self.lost = False
+    def __init__(self, blocks: Iterable[Block], ends: Ends, bounded: int) -> None:
+        self.begin_lost = self.lost = False
         self.order: list[Block] = []
         self.counts: list[int] = []
         self.offsets: list[int] = []
         self.flags: list[bool] = []
-        for block in sorted(blocks, key=lambda block: (block.offset, -block.holes.offsets)):
+        known, first = sorted(blocks, key=lambda block: (block.offset, -block.holes.offsets)), ends.first
+        if first is not None and _lacks_begin(known, first, bounded):
+            self.append(Block(first.sequence, first.offset, after=first.after))
+            self.begin_lost = True
+        for block in known:
             if self.order and block.last <= self.order[-1].last:
                 self.flags[-1] = self.flags[-1] or block.flagged  # it lies wholly in the one before
             else:
                 self.append(block)
+        last = ends.last
         if last is not None and self.falls_short_of(last):
             self.append(Block(last.sequence, last.offset, after=last.offset - 1))
             self.lost = True
@@ -139,16 +172,17 @@ class Track:
         size: bytes of their packed holes.
     """
 
-    __slots__ = ("_blocks", "_known_line", "_last", "size")
+    __slots__ = ("_blocks", "_bounded", "_ends", "_known_line", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, bounded: int = NO_OFFSET) -> None:
         self._blocks: dict[int, Block] = {}
-        self._last: Opening | None = None
+        self._bounded = bounded
+        self._ends = NO_ENDS
         self._known_line: _Line | None = None
         self.size = 0
 
     def __len__(self) -> int:
-        return len(self._blocks)
+        return len(self._blocks) or int(self._ends.first is not None)
 
     def take(self, block: Block) -> None:
         """Adds a block, or replaces the one with the same sequence."""
@@ -162,11 +196,19 @@ class Track:
         else:
             self._known_line = None
 
-    def acknowledge(self, last: Opening | None) -> None:
-        """Takes the place of the record that was acknowledged last, by what is on record beside the blocks."""
-        self._last, line = last, self._known_line
-        if line is not None and (line.lost or (last is not None and line.falls_short_of(last))):
+    def acknowledge(self, ends: Ends) -> None:
+        """Takes the places of the first record and of that which was acknowledged last, as they are on record."""
+        before, line = self._ends, self._known_line
+        self._ends = ends
+        if line is None:
+            return
+        last = ends.last
+        if before.first != ends.first or line.lost or (last is not None and line.falls_short_of(last)):
             self._known_line = None
+
+    def bound(self, offset: int) -> None:
+        """Takes the offset below which blocks were removed, as far as they were not needed."""
+        self._bounded, self._known_line = offset, None
 
     def lost(self) -> Iterator[Piece]:
         """The pieces in which points are lost, in order."""
@@ -177,9 +219,15 @@ class Track:
                 if not piece.exact:
                     yield piece
 
-    def told_by_last(self) -> Block | None:
-        """The block that is on record only as the record that was acknowledged last; None where nothing is lost."""
-        return self._line.order[-1] if self._line.lost else None
+    def told_by_ends(self) -> tuple[Block, ...]:
+        """The blocks that were never taken: the first record, or the one that was acknowledged last."""
+        line = self._line
+        return (*line.order[: line.begin_lost], *line.order[len(line.order) - line.lost :])
+
+    @property
+    def has_last(self) -> bool:
+        """Whether the record that was acknowledged last is on record."""
+        return self._ends.last is not None
 
     def forget(self, sequence: int) -> None:
         """Removes the block with that sequence."""
@@ -187,11 +235,17 @@ class Track:
         if known is not None:
             self.size -= len(known.holes.packed)
             self._known_line = None
+        if self._ends.first is not None and sequence == self._ends.first.sequence:
+            self.acknowledge(Ends(None, self._ends.last))  # what is removed is not lost
 
     def blocks(self) -> list[tuple[int, Block]]:
         """Those that say something, in order, each with the count of its first record."""
         line = self._line
         return list(zip(line.counts, line.order, strict=True))
+
+    def taken(self) -> Mapping[int, Block]:
+        """All that are on record, by their sequences."""
+        return self._blocks
 
     def stored(self) -> Iterator[tuple[int, Block]]:
         """All that are on record, those too that others hold, each with a count of its first record."""
@@ -205,6 +259,12 @@ class Track:
         """Where it begins; it must not be empty."""
         line = self._line
         return Point(line.counts[0], line.offsets[0])
+
+    @property
+    def comes_after(self) -> int:
+        """The offset of the record of another line that its first record comes after; `NO_OFFSET` where not known."""
+        first = self._line.order[0] if len(self) else None
+        return NO_OFFSET if first is None or first.sequence != 0 or first.offset <= self._bounded else first.after
 
     @property
     def last(self) -> Point:
@@ -242,7 +302,7 @@ class Track:
 
     def pieces(self, count: int) -> Iterator[Piece]:
         """All pieces from that which holds a count on, or from the first one."""
-        piece = self.piece_of(max(count, self._line.counts[0])) if self._blocks else None
+        piece = self.piece_of(max(count, self._line.counts[0])) if len(self) else None
         while piece is not None:
             yield piece
             piece = self.piece_of(piece.end) if piece.end < FAR else None
@@ -301,5 +361,5 @@ class Track:
     @property
     def _line(self) -> _Line:
         if self._known_line is None:
-            self._known_line = _Line(self._blocks.values(), self._last)
+            self._known_line = _Line(self._blocks.values(), self._ends, self._bounded)
         return self._known_line

@@ -66,7 +66,7 @@ class Reason(Enum):
     NOTHING_MIRRORED = "nothing of the partition is mirrored yet"
     AHEAD = "the group is ahead of the mirror"
     UNSETTLED = "the target has not acknowledged the record yet"
-    BEFORE_SYNCS = "MirrorMaker 2 copied it, and its offset syncs do not reach back so far"
+    BEFORE_SYNCS = "MirrorMaker 2 copied it, and no offset sync of it that is on record reaches back so far"
     PLACED = "the flow the other way has put the group there, and nobody has used it there since"
     PLACING = "an operation that has not ended is placing the groups"
     CHANGING = "the flow the other way has committed for the group meanwhile: the next round tells whose offset this is"
@@ -123,7 +123,7 @@ def translate(offsets: OffsetMap, committed: int, inherited: Inherited | None = 
     if first is None:  # what lies before the position is no record, or came by the flow the other way
         return NotYet(Reason.NOTHING_MIRRORED if committed <= max(offsets.position, 0) else Reason.AHEAD)
     if committed < first.source:
-        return _at(first.target, Place.FIRST)
+        return Translated(0, Place.THINNED) if offsets.lacks_begin else _at(first.target, Place.FIRST)
     found = offsets.source_to_target(committed)
     if found is None:
         level = committed <= offsets.position or offsets.mirrored(committed)
@@ -207,7 +207,7 @@ def translate_back(offsets: OffsetMap, committed: int, inherited: Inherited | No
     if first is None:
         return NotYet(Reason.UNSETTLED if len(offsets) else Reason.NOTHING_MIRRORED)
     if committed < first.target:
-        return Translated(first.source, Place.FIRST)
+        return Translated(0, Place.THINNED) if offsets.lacks_begin else Translated(first.source, Place.FIRST)
     found = offsets.target_to_source(committed)
     if found is None:
         return NotYet(Reason.UNSETTLED)

@@ -19,7 +19,7 @@ from sparkmirror.copy import orders
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.events import event_of
-from sparkmirror.model import Copied, LastRecord, Reached, TopicPartition, Writer
+from sparkmirror.model import Copied, CopiedBefore, LastRecord, Reached, TopicPartition, Writer
 
 PLAN = pa.schema(
     [
@@ -49,6 +49,7 @@ PLAN = pa.schema(
         ("reached_epoch", pa.int32()),
         ("reached_end", pa.int64()),
         ("last", pa.list_(pa.int64())),
+        ("inherited", pa.list_(pa.int64())),
         ("recovery_ms", pa.int64()),
         ("copies_end", pa.int64()),
         ("carried", pa.list_(pa.string())),
@@ -158,6 +159,7 @@ def _plan_row(shift: str, plan: PartitionPlan) -> dict[str, Any]:
         "carried": list(plan.carried),
         "homeward": plan.homeward,
         "last": list(plan.last),
+        "inherited": list(plan.inherited),
         **_reached(plan.reached),
     }
 
@@ -169,6 +171,7 @@ def _partition(row: dict[str, Any]) -> PartitionPlan:
         copied=Copied(*(row[f"copied_{name}"] for name in Copied._fields)),
         reached=Reached(row["reached_epoch"], row["reached_end"]),
         last=LastRecord(*row["last"]),
+        inherited=CopiedBefore(*row["inherited"]),
         carried=tuple(row["carried"]),
         homeward=row["homeward"],
         **{

@@ -1,0 +1,98 @@
+"""Where the map has lost what lay between two writer epochs: pure.
+
+Within an epoch the blocks of its lines tell (``offsets.track``). Between two, the newer one says which record of an
+older one it came after: by its first records on the map, or by its progress, which comes every second.
+
+Invariants:
+    * What was on record, and is not lost, leads to that record: it was acknowledged, or a takeover has found it.
+    * An epoch of which nothing tells where it ended holds no further than its last point where it does not lead there.
+    * What was removed since neither log has it is not lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparkmirror.model import NO_OFFSET
+from sparkmirror.offsets.parts import Part, source_of, target_of
+from sparkmirror.offsets.pieces import Before, Bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losses:
+    """What is known of a partition beside its parts.
+
+    Attributes:
+        bounds: up to where the map was removed with both logs.
+        certain: whether no epoch was left out that a newer one may have come after.
+        behind: the record behind which an epoch goes on that has none yet; None where none is known.
+    """
+
+    bounds: Bounds
+    certain: bool
+    behind: Before | None = None
+
+    def told(self, parts: Sequence[Part]) -> tuple[Part, ...]:
+        """The same parts, in order, of which each says whether something before it is lost; or less of them."""
+        found: list[Part] = []
+        for part in parts:
+            begins = not found or found[-1].pieces is not part.pieces
+            lacking = part.known and begins and self._lacks(part, found)
+            if lacking and found:
+                found[-1] = _as_far_as_known(found[-1])
+            found.append(part._replace(lacking=lacking))
+        if self.lacks_end(found):
+            found[-1] = _as_far_as_known(found[-1])
+        return tuple(found)
+
+    def lacks_end(self, parts: Sequence[Part]) -> bool:
+        """Whether what was copied behind all ``parts`` is lost."""
+        return self.certain and bool(parts) and self.behind is not None and not _leads_to(parts, self.behind)
+
+    def _lacks(self, part: Part, older: Sequence[Part]) -> bool:
+        """Whether something is lost between the first known part of an epoch and what is older."""
+        pieces, before = part.pieces, part.pieces.before
+        source, target = source_of(part, part.first), target_of(part, part.first)
+        if before is None or (source <= self.bounds.source and target <= self.bounds.target):
+            return False
+        if part.first > pieces.first.count:
+            return True
+        return self.certain and before.source < source and not _leads_to(older, before)
+
+
+def _leads_to(parts: Sequence[Part], record: Before) -> bool:
+    """Whether one of the parts has the record, or may have it where the map is thinned."""
+    near = (part for part in reversed(parts) if part.known and source_of(part, part.first) <= record.source)
+    part = next(near, None)
+    if part is None:
+        return False
+    sources, targets = part.pieces.sources, part.pieces.targets
+    count = sources.count_at(record.source)
+    assert count is not None  # the part begins at or before it
+    if record.sequence != NO_OFFSET:
+        count = part.pieces.count_of(record.sequence, count)
+    if not part.first <= count < part.stop:
+        return False
+    here, there = sources.piece_of(count), targets.piece_of(count)
+    assert here is not None  # as for the first of a known part
+    assert there is not None
+    if not here.exact or not there.exact:
+        return True
+    # A record may lie elsewhere since another leader has come back: then a takeover has ended the epoch.
+    on_target = record.target == NO_OFFSET or _has_end(part) or there.offset_of(count) == record.target
+    return on_target and here.offset_of(count) == record.source
+
+
+def _has_end(part: Part) -> bool:
+    """Whether something tells where its epoch has ended."""
+    return bool(part.pieces.ends) or part.pieces.sources.has_last
+
+
+def _as_far_as_known(part: Part) -> Part:
+    """The same part up to its last point, where nothing tells where its epoch has ended."""
+    pieces = part.pieces
+    if not part.known or _has_end(part):
+        return part
+    certain = min(pieces.sources.last.count, pieces.targets.last.count)
+    return part._replace(stop=min(part.stop, max(part.first, certain) + 1))

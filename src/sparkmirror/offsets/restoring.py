@@ -1,0 +1,91 @@
+"""What an internal topic that has lost its end lacks of the offset map, by what its owner has read before: pure.
+
+Invariants:
+    * Only what a lane does not write again is written: its last segment is acknowledged (``offsets.condensing``).
+    * What was removed before the loss, and is there again, is removed again.
+    * Progress stays as it is: a lane writes newer progress meanwhile. What only that of an older epoch told of the map
+      is written in its place, as a start does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.condensing import Half, halves
+from sparkmirror.offsets.inherited import Inherited
+from sparkmirror.offsets.map import PartitionMap
+from sparkmirror.offsets.segments import MapRecord, Segments, Targets, TargetsKey
+from sparkmirror.offsets.state import JournalState
+
+
+class Lacking(NamedTuple):
+    """What to write, what to remove, and whether something waits until it is acknowledged."""
+
+    records: tuple[MapRecord | Inherited, ...] = ()
+    keys: tuple[str, ...] = ()
+    waits: bool = False
+
+
+def lacking(known: JournalState, left: JournalState, ids: Sequence[int]) -> Lacking:
+    """What the topic lacks.
+
+    Args:
+        known: what its owner knows.
+        left: what the topic says, read to the same end.
+        ids: the flow's producer ids in the order in which they were registered.
+    """
+    records, keys, waits = list[MapRecord | Inherited](), list[str](), False
+    for half in halves(known, ids):
+        there = left.map_of(half.partition).half(half.writer, is_source=half.is_source)
+        for count, block in half.line.stored():
+            if there.get(block.sequence) == block:
+                continue
+            if count + block.holes.records <= half.settled:
+                records.append(half.record(block))
+            else:
+                waits = True
+        if not half.is_source:
+            records += _ends(half, left)
+    records += (one for one in known.endings() if not _has(left, one))
+    keys += _removed(known, left, ids)
+    for partition in known.maps:
+        records += known.maps[partition].others_than(left.map_of(partition), partition)
+    records += [one for here, one in known.taken_over.items() if left.taken_over.get(here) != one]
+    return Lacking(tuple(records), tuple(keys), waits)
+
+
+def _ends(half: Half, left: JournalState) -> Iterator[Targets]:
+    """Ends of an epoch that are gone."""
+    there = left.map_of(half.partition).pieces_of(half.writer).end_sequences
+    for sequence in half.pieces.end_sequences:
+        if sequence not in there:
+            yield Targets(partition=half.partition, writer=half.writer, sequence=sequence, target=NO_OFFSET)
+
+
+def _has(state: JournalState, record: Segments | Targets) -> bool:
+    pieces = state.map_of(record.partition).pieces_of(record.writer)
+    if isinstance(record, Targets) and record.target == NO_OFFSET:
+        return record.sequence in pieces.end_sequences
+    line = pieces.targets if isinstance(record, Targets) else pieces.sources
+    return record.sequence in line.taken()
+
+
+def _removed(known: JournalState, left: JournalState, ids: Sequence[int]) -> Iterator[str]:
+    """The keys of what is there again."""
+    for half in halves(left, ids):
+        here = _known_map(known, half.partition)
+        there = here.half(half.writer, is_source=half.is_source)
+        ends = () if half.is_source else here.pieces_of(half.writer).end_sequences
+        for _, block in half.line.stored():
+            if block.sequence not in there and block.sequence not in ends:
+                yield half.key(block.sequence)
+        if not half.is_source:
+            for sequence in half.pieces.end_sequences:
+                if sequence not in there and sequence not in ends:
+                    yield TargetsKey(half.partition, half.writer, sequence).text
+
+
+def _known_map(state: JournalState, partition: TopicPartition) -> PartitionMap:
+    return state.maps.get(partition, PartitionMap())

@@ -1,0 +1,95 @@
+"""What the owner of an internal topic puts there again, once that has lost its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkmirror.model import Writer
+from sparkmirror.offsets.condensing import condense
+from sparkmirror.offsets.records import Record
+from sparkmirror.offsets.restoring import Lacking, lacking
+from sparkmirror.offsets.segments import Bounded, Moved, Parted, Targets
+from sparkmirror.offsets.state import JournalState
+from tests.offsets.test_lost_between_epochs import IDS, INHERITED, PLACE, Flow, check, read
+
+OLDER = Writer(producer_id=7, epoch=1)
+
+
+def restored(flow: Flow, known: JournalState) -> Lacking:
+    """Puts on record again what the topic lacks, by what its owner knows."""
+    found = lacking(known, read(flow.journal), IDS)
+    flow.journal += [*found.records, *found.keys]
+    for record in found.records:
+        known.take(record)  # as an owner reads what it has written
+    return found
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 4), st.booleans())
+def test_what_the_owner_has_read_is_there_again_and_the_map_is_exact(chance: Random, epochs: int, joined: bool):
+    flow = Flow(chance)
+    for _ in range(epochs):
+        flow.run(chance.randint(1, 5))
+    kept = chance.randint(0, len(flow.journal) - 1)
+    if joined:
+        condensed = condense(read(flow.journal), IDS, 1 << 20, neighbours=2)
+        flow.journal += [*condensed.records, *condensed.void]
+    known = read(flow.journal)
+    del flow.journal[kept:]
+    later = len(flow.journal)
+    flow.publish()
+    for record in flow.journal[later:]:
+        assert not isinstance(record, str)
+        known.take(record)
+    assert not restored(flow, known).waits
+    assert check(flow) == 0
+    assert lacking(known, read(flow.journal), IDS) == Lacking()
+
+
+def test_what_a_lane_may_still_write_again_waits_until_it_is_acknowledged():
+    flow = Flow(Random(3))
+    flow.run(2)
+    kept = len(flow.journal)
+    flow.answer()
+    flow.journal = [*flow.journal[:kept], *(one for one in flow.journal[kept:] if not hasattr(one, "settled"))]
+    known = read(flow.journal)
+    del flow.journal[kept:]
+    found = lacking(known, read(flow.journal), IDS)
+    assert found == Lacking(waits=True)
+    flow.publish()
+    known.take(flow.journal[-1])  # type: ignore[arg-type]  # a record
+    assert not restored(flow, known).waits
+    assert check(flow) == 0
+
+
+def test_what_was_removed_before_the_loss_is_removed_again():
+    flow = Flow(Random(4))
+    flow.run(3)
+    gone = next(one for one in flow.journal if isinstance(one, Targets))
+    kept = len(flow.journal)
+    flow.journal.append(gone.key)
+    known = read(flow.journal)
+    del flow.journal[kept:]
+    found = restored(flow, known)
+    assert found.keys == (gone.key,)
+
+
+def test_what_is_not_of_a_line_is_there_again():
+    flow = Flow(Random(5))
+    flow.run(1)
+    kept = len(flow.journal)
+    others: list[Record] = [
+        Parted(partition=PLACE, writer=OLDER, source=4),
+        Moved(partition=PLACE, writer=OLDER),
+        Bounded(partition=PLACE, source=1, target=2),
+        replace(INHERITED, spans=((0, 3),)),
+    ]
+    flow.journal += others
+    known = read(flow.journal)
+    del flow.journal[kept:]
+    assert set(restored(flow, known).records) == set(others)
+    assert lacking(known, read(flow.journal), IDS) == Lacking()
