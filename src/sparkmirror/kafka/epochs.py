@@ -23,7 +23,7 @@ from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka.admin import list_topics
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import LEADER_NOT_AVAILABLE, UNAUTHORIZED, UNKNOWN_TOPIC_OR_PARTITION
-from sparkmirror.kafka.leaders import LEADER_MS, Leader, failed, together
+from sparkmirror.kafka.leaders import LEADER_MS, Leader, of_asked, together
 from sparkmirror.kafka.metadata import TOPICS_PER_REQUEST, TopicView, metadata_request, views
 from sparkmirror.kafka.reading import Span
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, explained, repeat
@@ -322,7 +322,7 @@ async def ask_leaders_of_epochs(
     return [
         told
         for node, answer in answers.items()
-        for told in (failed(answer, by_node[node]) if isinstance(answer, LinkError) else _read(answer))
+        for told in of_asked(cluster, node, frozenset(by_node[node]), answer, _read)
     ]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
@@ -20,6 +20,8 @@ from sparkmirror.errors import LinkError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.rounds import Answer
 from sparkmirror.model import TopicPartition
+
+V = TypeVar("V")
 
 LEADER_MS = 10_000
 """For one request: a leader that says nothing for so long is looked up anew."""
@@ -70,17 +72,29 @@ async def ask_each_leader(
     return [
         told
         for node, answer in answers.items()
-        for told in _told(cluster, node, frozenset(_partitions(by_node[node])), answer)
+        for told in of_asked(cluster, node, frozenset(_partitions(by_node[node])), answer, _read)
     ]
 
 
-def _told(
-    cluster: Cluster, node: int, asked: frozenset[TopicPartition], answer: Any
-) -> Iterable[Answer[TopicPartition, int]]:
-    """What a leader said of each partition that it was asked about, and of no other."""
+def of_asked(
+    cluster: Cluster,
+    node: int,
+    asked: frozenset[TopicPartition],
+    answer: Any,
+    read: Callable[[Any], Iterable[Answer[TopicPartition, V]]],
+) -> Iterable[Answer[TopicPartition, V]]:
+    """What a leader said of each partition that it was asked about, and of no other.
+
+    Args:
+        cluster: whose leader.
+        node: which.
+        asked: the partitions.
+        answer: the response, or the `LinkError` in its place.
+        read: what a response says.
+    """
     if isinstance(answer, LinkError):
         return failed(answer, asked)
-    found = {one.key: one for one in _read(answer) if one.key in asked}
+    found = {one.key: one for one in read(answer) if one.key in asked}
     reason = f"broker {node} answered without them"
     return (*found.values(), *failed(cluster.link_error(ConnectionError(reason)), sorted(asked - found.keys())))
 
