@@ -30,7 +30,7 @@ def test_a_leader_that_does_not_answer_fails_all_of_its_partitions():
     failure = LinkError(cluster="A", address="localhost:1", reason="gone")
     cluster = Unreachable()
     try:
-        told = list(of_asked(cluster, 1, ASKED, failure, lambda _: ()))
+        told: list[Answer[TopicPartition, int]] = list(of_asked(cluster, 1, ASKED, failure, lambda _: ()))
     finally:
         cluster.close()
     assert {(one.key, one.link) for one in told} == {(place, failure) for place in ASKED}
