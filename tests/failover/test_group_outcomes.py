@@ -9,7 +9,7 @@ import pytest
 
 from sparkmirror.config import DeadLetters, GroupSettings, Tolerance
 from sparkmirror.duties.groups import Observed, Standing
-from sparkmirror.failover.group_outcomes import GroupOutcome, moves_yet, names_of, outcomes, questions
+from sparkmirror.failover.group_outcomes import SEEN_BEFORE, GroupOutcome, moves_yet, names_of, outcomes, questions
 from sparkmirror.failover.verifying import Finding, Question, Verdict
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import TopicPartition
@@ -41,6 +41,11 @@ def outcome(
     [
         pytest.param(synced(with_target(30)), (), id="level"),
         pytest.param(synced(with_target(25)), (), id="it would read some again"),
+        pytest.param(
+            replace(synced(with_target(30)), lost=frozenset({("readers", HERE)})),
+            (f"orders-0: {SEEN_BEFORE}",),
+            id="lost",
+        ),
         pytest.param(READERS, (), id="not committed on the target, and not to be"),
         pytest.param(synced(READERS), ("orders-0: would not go on: nothing is committed for it on the target yet",)),
         pytest.param(synced(with_target(32)), ("orders-0: would skip 2 records",), id="further there"),

@@ -19,7 +19,7 @@ from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
 from sparkmirror.duties.flow_back import NO_OPERATION, FlowBackRecord, LastOperation
 from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.lost_groups import with_lost
+from sparkmirror.duties.lost_groups import Merged, with_lost
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic, wanted
 from sparkmirror.duties.under_way import NOTHING_ON_RECORD, Level, OnRecord, is_level, on_record, under_way
@@ -91,7 +91,8 @@ class GroupLook:
         listed = self._groups()
         chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
         fetched = fetch_offsets(sides.source, chosen, timeout_ms)
-        offsets = self._with_lost(fetched.found)
+        merged = self._with_lost(fetched.found)
+        offsets = merged.offsets
         topics = {place.topic for own in offsets.values() for place in own}
         renamed = {topic: remote_topic(sides.flow, topic) for topic in wanted(sides.flow, topics)}
         places = {place for own in offsets.values() for place in own if place.topic in renamed}
@@ -102,6 +103,7 @@ class GroupLook:
             flow=sides.flow,
             source=listed,
             offsets=offsets,
+            lost=merged.lost,
             unreadable={name: str(failure) for name, failure in fetched.failed.items()},
             renamed=renamed,
             maps=maps,
@@ -158,13 +160,13 @@ class GroupLook:
         except SparkmirrorError as failure:
             return LastOperation(unreadable=str(failure)), {}
 
-    def _with_lost(self, found: Mapping[str, Offsets]) -> Mapping[str, Offsets]:
+    def _with_lost(self, found: Mapping[str, Offsets]) -> Merged:
         """What groups have committed, as it was seen before where the source has lost that."""
         store = self._sides.store
         if store is None:
-            return found
+            return Merged(offsets=found)
         store.follow()
-        return with_lost((one for one in store.state.groups.values() if one.group in found), found).offsets
+        return with_lost((one for one in store.state.groups.values() if one.group in found), found)
 
     def _committed(self) -> Mapping[str, GroupCommitted]:
         """What the flow back has committed until now; that it cannot be read is found again where it is needed."""

@@ -62,6 +62,7 @@ class Observed:
         flow: the flow.
         source: the groups of the source.
         offsets: what those have committed that the flow translates.
+        lost: groups and partitions of which the source has lost that, and `offsets` has what was seen before.
         unreadable: why that is not known, for some of them.
         renamed: the names on the target of the source topics that the flow copies.
         maps: of the source partitions of which something is mirrored.
@@ -91,6 +92,7 @@ class Observed:
     source: Mapping[str, GroupListing]
     offsets: Mapping[str, Offsets]
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    lost: frozenset[tuple[str, TopicPartition]] = frozenset()
     renamed: Mapping[str, str] = field(default_factory=dict)
     maps: Mapping[TopicPartition, OffsetMap] = field(default_factory=dict)
     unchecked: frozenset[TopicPartition] = frozenset()

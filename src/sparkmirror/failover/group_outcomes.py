@@ -15,9 +15,14 @@ from dataclasses import dataclass, replace
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.groups import GroupLine, Observed, Standing, explain_group, refusal, translations
 from sparkmirror.failover.verifying import Finding, Question, Verdict
+from sparkmirror.kafka.groups import OFFSETS_TOPIC
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import Place
+
+SEEN_BEFORE = (
+    f"would go on by what was seen of it before {OFFSETS_TOPIC} of the source lost its end: later commits are lost"
+)
 
 _HARMLESS = frozenset(
     {Standing.NO_CONSUMERS, Standing.NO_OFFSETS, Standing.NOT_COPIED, Standing.ACTIVE_THERE, Standing.PLACED}
@@ -38,6 +43,7 @@ class Offset:
         skips: records that it would miss: the target has a later offset, or has them no more, or they were never
             copied; of the latter offsets, so at most so many.
         ahead: records that it has read and the mirror has not copied: it would have to wait for them, or they are lost.
+        lost: whether the source has lost it with the end of ``__consumer_offsets``: it is what was seen before.
     """
 
     line: GroupLine
@@ -46,6 +52,7 @@ class Offset:
     repeats: int = 0
     skips: int = 0
     ahead: int = 0
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +149,8 @@ def outcomes(
         for line in explain_group(observed, group):
             question = None if line.partition is None else asked.get((group, line.partition))
             finding = None if question is None else findings.get(question)
-            one = _offset(observed, line, finding, ranges)
+            lost = (group, line.partition) in observed.lost
+            one = replace(_offset(observed, line, finding, ranges), lost=lost)
             offsets.append(one if question is None else replace(one, line=_by_the_maps(line, question)))
         found.append(GroupOutcome(group=group, offsets=tuple(offsets)))
     return tuple(found)
@@ -242,6 +250,8 @@ def _reasons(one: Offset) -> Iterator[str]:
         yield f"its translation is {one.finding.text}"
     if one.skips:
         yield f"would skip {one.skips} records"
+    if one.lost:
+        yield SEEN_BEFORE
 
 
 def _where(some: list[Offset]) -> str:
