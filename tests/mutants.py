@@ -131,6 +131,19 @@ MUTANTS = (
         "        self._let_go()\n        self.abandon()\n        self.load.on_stop(self)\n",
         "        self._let_go()\n        self.load.on_stop(self)\n",
     ),
+    _in_copy(
+        "the first record of an epoch opens no piece where it lies right behind another",
+        "partition.py",
+        "if self.opened and self.last.target != NO_OFFSET else None",
+        "if self.last.target != NO_OFFSET else None",
+    ),
+    # What the map has lost between two epochs.
+    _in_offsets(
+        "nothing is lost between two epochs",
+        "losses.py",
+        "lacking = part.known and begins and self._lacks(part, found)",
+        "lacking = False",
+    ),
     # Batches without an answer, and brokers that forget writers.
     _in_copy(
         "a batch that may be appended is forgotten to be",

@@ -66,6 +66,15 @@ def test_the_first_record_of_an_epoch_is_remembered_and_what_it_came_after():
     assert copy.last.only_before().before == copy.last[:3]
 
 
+def test_the_first_record_of_an_epoch_is_put_on_record_also_right_behind_what_is_taken_for_the_last_one():
+    copy = partition(opened=False)
+    copy.begin(9, 0, LastRecord(source=8, target=49), opened=False)
+    take(copy, batch(9), batch(10))
+    (first,) = send_all(copy)
+    copy.acknowledged(first, 50)
+    assert [each[:2] for each in copy.ahead.settled] == [(0, 50)]
+
+
 def test_position_and_sequence_follow_acknowledgements_only():
     copy = taken(3)
     first, second, third = send_all(copy)

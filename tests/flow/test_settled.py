@@ -10,13 +10,13 @@ from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.settled import settled_at, settled_by, settled_in
-from sparkmirror.model import NO_OFFSET, LastRecord, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NO_RECORD, LastRecord, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress
 
 HERE, WRITER = TopicPartition("orders", 3), Writer(producer_id=1, epoch=2)
 LAST = LastRecord(76, 499, 620)
 WHERE = Resumed(position=500, writer=WRITER, sequence=77, opened=True, last=LAST)
-UNOPENED = replace(WHERE, sequence=0, opened=False, last=LastRecord(NO_OFFSET, 499, 620))
+UNOPENED = replace(WHERE, sequence=0, opened=False, last=NO_RECORD)
 PROGRESS = Progress(
     partition=HERE,
     writer=WRITER,

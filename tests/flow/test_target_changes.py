@@ -13,6 +13,8 @@ from tests.flow.logs import difference, raw, read
 from tests.flow.running import (
     ANSWER_SECONDS,
     Running,
+    commit,
+    committed,
     create_topic,
     reaches,
     set_limit,
@@ -63,6 +65,41 @@ def test_a_flow_copies_as_its_target_is_set_now(cluster_a, cluster_b, lab_cluste
     cut = [batch.records for batch in raw(lab_cluster("B"), f"a.{sizes}", 0)[3:]]
     assert max(cut[:-1]) <= 9, "as the limit was"
     assert cut[-1] == 20, "and as it is"
+
+
+def test_groups_stand_in_what_an_epoch_has_copied_that_was_planned_again_before_its_first_record(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    """Each start begins an epoch; a setting of the copy is changed while it has nothing to copy yet."""
+    names, group = [topic("planned") for _ in range(3)], topic("g")
+    name, count = names[0], 20
+    for each in names:
+        create_topic(cluster_a, each, 1)
+    settings = {"tasks.max": "1", "groups": group, "sync.group.offsets.enabled": "true"}
+    settings |= {"sync.group.offsets.interval.seconds": "1", "refresh.groups.interval.seconds": "1"}
+    file = write_file(
+        tmp_path / "mm2.properties", {"a": cluster_a, "b": cluster_b}, {"a->b": ",".join(names)}, settings
+    )
+    with Running(file, log=tmp_path / "first.log") as mirror:
+        produce(cluster_a, name, count)
+        reaches(cluster_b, f"a.{name}", count)
+        mirror.stop_in_time()
+    with Running(file, log=tmp_path / "second.log") as mirror:
+        until(lambda: "running" in mirror.output, "the lanes copy")
+        set_limit(cluster_b, f"a.{name}", 2_000_000)
+        told(mirror, name, "max.message.bytes from 1048588 to 2000000")
+        produce(cluster_a, name, count)
+        reaches(cluster_b, f"a.{name}", 2 * count)
+        mirror.stop_in_time()
+    with Running(file, log=tmp_path / "third.log") as mirror:
+        produce(cluster_a, name, count)
+        reaches(cluster_b, f"a.{name}", 3 * count)
+        source, copy = (read(cluster, each)[0] for cluster, each in ((cluster_a, name), (cluster_b, f"a.{name}")))
+        next_one = source[count + count // 2]
+        commit(cluster_a, group, name, {0: next_one.offset})
+        found = until(lambda: committed(cluster_b, group, f"a.{name}"), "the group is there", ANSWER_SECONDS)
+        assert found == {0: copy[count + count // 2].offset}
+        mirror.stop_in_time()
 
 
 def told(mirror, topic, change):

@@ -544,8 +544,9 @@ class PartitionCopy:
 
     def _count(self, batch: Outgoing) -> None:
         offset = batch.base_offset
-        before = NO_OFFSET if self.opened else self.last.before_target
-        self.ahead.place(batch, offset, None if self.last.target == NO_OFFSET else self.last.target + 1, before)
+        # The first record of an epoch opens a piece wherever it lies: nothing else says where the epoch begins.
+        expected = self.last.target + 1 if self.opened and self.last.target != NO_OFFSET else None
+        self.ahead.place(batch, offset, expected, NO_OFFSET if self.opened else self.last.before_target)
         self._notice_others(offset)
         self._hold(-batch.held)
         self.position = batch.end

@@ -182,7 +182,9 @@ class Progress:
 
     @property
     def last(self) -> LastRecord:
-        """The last acknowledged record, and what is known before it."""
+        """The last acknowledged record, and what is known before it; `source` and `target` may be of an older epoch."""
+        if self.sequence == NO_OFFSET:
+            return LastRecord(NO_OFFSET, NO_OFFSET, NO_OFFSET, *self.first, *self.before)
         return LastRecord(self.sequence, self.source, self.target, *self.first, *self.before)
 
     @property
