@@ -68,6 +68,10 @@ ANEW = frozenset(
 writer's epoch is raised first, and both clusters are looked at anew."""
 
 
+DEPARTED = frozenset({Kind.SOURCE_DELETED, Kind.SOURCE_SHRANK})
+"""A partition that the source does not have any more leaves the flow, and stands still no longer."""
+
+
 def kind_of_stop(events: Sequence[Event], error: str) -> Kind:
     """What a partition stopped for, given what its lane told."""
     return next((event.kind for event in reversed(events) if event.text == error), Kind.STOPPED)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
+    AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
@@ -114,6 +115,21 @@ def denials(cluster: LabCluster) -> list[str]:
         AclPermissionType.DENY,
     )
     return [rule.name for rule in admin_of(cluster).describe_acls(some).result(60)]
+
+
+def deny(cluster: LabCluster, topic: str) -> None:
+    """Denies everybody to write to a topic, as an operation does."""
+    rule = AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        "User:*",
+        "*",
+        AclOperation.WRITE,
+        AclPermissionType.DENY,
+    )
+    for done in admin_of(cluster).create_acls([rule]).values():
+        done.result(60)
 
 
 def test_producers_are_kept_out_until_they_are_let_in_and_so_is_the_flow_back(guarded, topic, tmp_path):
@@ -238,8 +254,17 @@ def test_who_was_kept_out_is_let_in_by_a_failback_though_one_before_was_taken_ba
         until(lambda: denials(a) == [], "the broker has applied it")
         old.write(10)
         reaches(b, f"u.{name}", 20)
+        deny(a, name)  # as a broker does that has stood still with a request of the switchover
+        until(lambda: denials(a) == [name], "the rule has come late")
+        planned = sparkmirror("switchover", file, "--from", "u", "--to", "v", "--dry-run")
+        assert f"everybody is denied again to write to topics {name} on u" in planned.stdout, planned
+        opened = sparkmirror("release", file, "--flow", "u->v", "--fence-only", "--yes")
+        assert opened.returncode == 0, opened.stdout + opened.stderr
+        until(lambda: denials(a) == [], "the broker has applied it")
+        old.write(10)
+        reaches(b, f"u.{name}", 30)
         mirror.stop_in_time()
-    assert (old.written, old.refusals) == (20, [])
+    assert (old.written, old.refusals) == (30, [])
 
 
 class Left:

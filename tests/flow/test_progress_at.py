@@ -1,4 +1,4 @@
-"""What goes on record of a partition that was taken over."""
+"""What goes on record of a partition that was taken over, or that the source does not have any more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sparkmirror.events import Event, Kind
-from sparkmirror.flow.on_record import Run, progress_at
+from sparkmirror.flow.on_record import Run, departed, progress_at
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition, Writer
 from sparkmirror.offsets.records import Progress, SourceEpoch
@@ -98,3 +98,18 @@ def test_the_newest_is_the_one_that_goes_back():
     assert state_of([BEFORE, at(400)]).progress[HERE].position == 400
     late = replace(BEFORE, position=510)
     assert state_of([BEFORE, at(400), late]).progress[HERE].position == 400, "a former lane's last word comes late"
+
+
+@pytest.mark.parametrize("error", ["given back", ""])
+@pytest.mark.parametrize(
+    ("kind", "leaves"), [(Kind.SOURCE_DELETED, True), (Kind.SOURCE_SHRANK, True), (Kind.UNAUTHORIZED, False)]
+)
+def test_a_partition_whose_source_was_deleted_stands_still_no_longer(kind: Kind, leaves: bool, error: str):
+    before, event = replace(BEFORE, error=error), Event(kind=kind, text="what became of it")
+    state = state_of([before])
+    written = departed(state, {HERE: event, TopicPartition("never copied", 0): event})
+    assert written == ((replace(before, error="", events=(event,)),) if leaves and error else ())
+    for record in written:
+        state.take(record)
+        assert state.progress[HERE].error == ""
+        assert departed(state, {HERE: event}) == ()

@@ -28,7 +28,7 @@ from sparkmirror.duties.lost_groups import Merged, ask_with_lost, parted_in, wit
 from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import brought, comparison, divergence, doubt, fence, homeward, look, moves, plan, unbrought
+from sparkmirror.failover import brought, comparison, divergence, doubt, homeward, lifted, look, moves, plan, unbrought
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.earlier import earlier_in, told_of_again
@@ -441,12 +441,8 @@ class Failback:
 
     def _let_in(self, operation: Operation) -> None:
         """Takes away what an operation before has denied on the cluster that came back."""
-        rows = operation.facts.get(HOME_FENCE, [])
-        if rows:
-            flow = self._forth.flow
-            done = fence.lift(self._forth.source, rows, flow.admin_timeout_ms)
-            self._operator.note(**{HOME_FENCE: []})
-            self._tell(done)
+        rows, timeout_ms = operation.facts.get(HOME_FENCE, []), self._forth.flow.admin_timeout_ms
+        lifted.let_in(self._operator, self._forth.source, rows, HOME_FENCE, timeout_ms, self._tell)
 
 
 def decided(

@@ -11,7 +11,7 @@ where they do not, nobody but super users may write there, and those no rule sto
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.acls import (
@@ -74,13 +74,36 @@ def _is_open(cluster: Cluster, timeout_ms: int) -> bool:
     return any(settings is None or _OPEN in settings for settings in told.values())
 
 
-def put_up(source: Cluster, rules: Sequence[AclBinding], timeout_ms: int) -> None:
-    """Makes the rules.
+def denied(source: Cluster, topics: Collection[str], timeout_ms: int) -> frozenset[str]:
+    """The topics that a rule of the very form that is made here denies to everybody, whoever has made it.
 
     Raises:
-        SparkmirrorError: the cluster refuses one.
+        SparkmirrorError: the cluster does not tell this user.
     """
-    create_acls(source, rules, timeout_ms).complete()
+    known = describe_acls(source, [ResourceType.TOPIC], timeout_ms)
+    return frozenset(rule.name for rule in rules_for(topics) if rule in (known or ()))
+
+
+def rules_for(topics: Iterable[str]) -> tuple[AclBinding, ...]:
+    """The rules that deny writing to topics; none for what would mean all of them."""
+    return tuple(_denial(name) for name in sorted(set(topics)) if name != EVERYTHING)
+
+
+def put_up(
+    source: Cluster, rules: Sequence[AclBinding], timeout_ms: int, prove: Callable[[], None] = lambda: None
+) -> None:
+    """Makes the rules.
+
+    Args:
+        source: where.
+        rules: which.
+        timeout_ms: milliseconds until a request without an answer counts as failed.
+        prove: sees right before each request that nobody has taken the operation over; raises where somebody has.
+
+    Raises:
+        SparkmirrorError: the cluster refuses one, or somebody has the operation.
+    """
+    create_acls(source, rules, timeout_ms, prove).complete()
 
 
 def take_down(source: Cluster, rules: Sequence[AclBinding], timeout_ms: int) -> None:

@@ -26,7 +26,7 @@ from sparkmirror.duties.lost_groups import NOT_PLACED
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, fence, look, moves
+from sparkmirror.failover import comparison, fence, lifted, look, moves
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.earlier import added, earlier_in, told_of_again, with_before
@@ -209,7 +209,7 @@ class Procedure:
             rules = fence.missing(self._sides.source, topics, self._timeout_ms)
             rows = [*operation.facts.get(FENCE, []), *fence.rows_of(rules)]
             self._operator.note(**{FENCE: rows})  # before they are made: whoever takes this back knows them
-            fence.put_up(self._sides.source, rules, self._timeout_ms)
+            fence.put_up(self._sides.source, rules, self._timeout_ms, self._operator.prove)
             self._tell(f"writing to {len(rows)} topics is denied to everybody on {self._sides.source.alias}")
         deadline = time.monotonic() + options.timeout_s
         ends = self._ends(committed=False)
@@ -806,10 +806,9 @@ class Procedure:
             SparkmirrorError: the source cannot be asked, or refuses.
         """
         rows = operation.facts.get(fact, [])
-        if rows:
-            done = fence.lift(self._sides.source, rows, self._timeout_ms)
-            self._operator.note(**{fact: []})  # from now on the same rule is somebody else's
-            self._tell(done)
+        lifted.let_in(self._operator, self._sides.source, rows, fact, self._timeout_ms, self._tell)
+        if rows and lifted.may_come_late(operation):
+            self._tell(lifted.said_of_late(operation, self._sides.source.alias, self._file))
 
 
 def carry_out(operator: Operator, do: Callable[[Step, Operation], None], tell: Callable[[str], None]) -> Operation:

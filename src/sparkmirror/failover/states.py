@@ -149,6 +149,10 @@ FENCE, HOME_FENCE = "fence", "home_fence"
 """The facts that have what is denied to producers: on the source of the operation, and, of a failback, on the cluster
 that came back, by operations before."""
 
+LIFTED = "lifted"
+"""The fact that has the topics that this operation, or one before, has denied to producers and allowed again, by the
+cluster's alias: a request to deny them may come late, see ``lifted``."""
+
 HELD_BEFORE = "held_before"
 """The fact that has the order by which an earlier operation held the flow: it counts again if this is taken back."""
 

@@ -22,7 +22,7 @@ from sparkmirror.duties.flow_back import placed_in
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, with_lost
 from sparkmirror.errors import BrokerError, ConfigError, LinkError, SparkmirrorError
-from sparkmirror.failover import comparison, doubt, failback, fence, look, moves, plan, unbrought
+from sparkmirror.failover import comparison, doubt, failback, fence, lifted, look, moves, plan, unbrought
 from sparkmirror.failover.changes import changes
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.failback import Failback
@@ -40,6 +40,7 @@ from sparkmirror.failover.states import (
     HELD_BEFORE,
     HOME_FENCE,
     LEFT_BEFORE,
+    LIFTED,
     MOVED_BEFORE,
     Kind,
     Step,
@@ -192,6 +193,7 @@ class Desk:
             ),
             notes=(
                 *_changed(self._sides, source),
+                *(_denied(self._sides, source, state, self._file) if kind is Kind.SWITCHOVER else ()),
                 *_shut_out(flow, options, self._file),
                 *plan.without(flow.name, topics.left_out(flow, state.progress)),
                 *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
@@ -292,10 +294,7 @@ class Desk:
         """
         operator.resume()
         rows = unfinished.facts.get(FENCE, []) if unfinished.kind == Kind.FAILBACK.value else []
-        if rows:
-            done = fence.lift(self._sides.target, rows, self._sides.flow.admin_timeout_ms)
-            operator.note(**{FENCE: []})
-            tell(done)
+        lifted.let_in(operator, self._sides.target, rows, FENCE, self._sides.flow.admin_timeout_ms, tell)
         operator.go_to(Step.ABANDONED)
         tell(said_of_given_up(unfinished))
         before = {HELD_BEFORE: unfinished.facts[HELD_BEFORE]} if HELD_BEFORE in unfinished.facts else {}
@@ -382,7 +381,8 @@ class Desk:
 
         Args:
             tell: is given what is being done.
-            fence_only: the flow stays held. Where names are kept the flow back can write to the source again.
+            fence_only: the flow stays as it is. Where names are kept the flow back can write to the source again. What
+                was denied before and allowed again is allowed once more, on both clusters.
 
         Raises:
             SparkmirrorError: an operation has not ended, nothing is to be released, or the source cannot be asked.
@@ -393,13 +393,14 @@ class Desk:
                 raise SparkmirrorError(self._told_of(unfinished))
             newest = state.ledger.operation
             fenced = newest is not None and bool(newest.facts.get(at_home(newest)))
-            if fence_only and not fenced:
+            if fence_only and not fenced and not (newest is not None and newest.facts.get(LIFTED)):
                 raise SparkmirrorError(f"{flow.name}: nobody is denied to write to its topics on {flow.source.alias}")
-            if state.held is None and not fenced:
+            if not fence_only and state.held is None and not fenced:
                 raise SparkmirrorError(f"{flow.name} is not held")
             if newest is not None:
                 Procedure(self._sides, self._file, operator, tell).allow(newest, at_home(newest))
             if fence_only:
+                lifted.let_in_again(operator, self._sides, newest, tell)
                 return
             left, gone = self._left_behind(state)
             self._store.write(list(left.values()), tombstones=[HOLD_KEY, *gone])
@@ -474,10 +475,13 @@ class Desk:
         return Procedure(self._sides, self._file, operator, tell).do
 
     def _inherited_fence(self, kind: Kind) -> dict[str, Any]:
-        """What an operation before has denied on the flow's source, and nobody has allowed again."""
+        """What an operation before has denied on the flow's source, and nobody has allowed again; and what was."""
         newest = self._store.state.ledger.operation
-        rows = [] if newest is None else newest.facts.get(at_home(newest), [])
-        return {HOME_FENCE if kind is Kind.FAILBACK else FENCE: rows} if rows else {}
+        if newest is None:
+            return {}
+        rows, topics_before = newest.facts.get(at_home(newest)), newest.facts.get(LIFTED)
+        facts = {HOME_FENCE if kind is Kind.FAILBACK else FENCE: rows, LIFTED: topics_before}
+        return {name: fact for name, fact in facts.items() if fact}
 
 
 class BackDesk(Desk):
@@ -546,6 +550,7 @@ class BackDesk(Desk):
                 *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if seen.found else ()),
                 *((failback.open_in(still[0], forth.source.alias),) if still else ()),
                 *((_left_behind(forth, back, [str(place) for place in sorted(others)]),) if others else ()),
+                *_denied(self._back, source, self._store.state, self._file),
                 *_shut_out_still(forth, self._store.state, self._file),
             ),
         )
@@ -649,6 +654,22 @@ def _unfenceable(sides: Sides, source: look.SourceState, options: Options) -> tu
     except SparkmirrorError as failure:
         return (str(failure),)
     return ()
+
+
+def _denied(sides: Sides, source: look.SourceState, state: JournalState, file: str) -> tuple[str, ...]:
+    """Which topics are denied to producers on a flow's source, though no operation on record denies them now.
+
+    Who may not see ACLs is told of it only where an operation has made some: nothing else needs that right.
+    """
+    operation, alias = state.ledger.operation, str(sides.flow.source.alias)
+    if not source.answers:
+        return ()
+    try:
+        denied = fence.denied(sides.source, {place.topic for place in source.ends}, look.ASK_MS)
+    except SparkmirrorError as failure:
+        known = operation is not None and lifted.topics_of(operation, alias)
+        return (f"whether producers are still denied to write to {alias} is not known: {failure}",) if known else ()
+    return lifted.said_of_denied(denied, operation, alias, file)
 
 
 def _changed(sides: Sides, source: look.SourceState) -> tuple[str, ...]:

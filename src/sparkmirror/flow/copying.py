@@ -19,10 +19,11 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, lane_count, pack
 from sparkmirror.copy.receipt import Outcome
 from sparkmirror.errors import FencedError, SparkmirrorError
-from sparkmirror.events import ANEW, Event, Kind, kind_of_stop, now_ms
+from sparkmirror.events import ANEW, DEPARTED, Event, Kind, kind_of_stop, now_ms
 from sparkmirror.flow.desk import Desk
 from sparkmirror.flow.discovery import Discovery
 from sparkmirror.flow.lanes import Ended, Lanes
+from sparkmirror.flow.on_record import departed
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.ordering import Ordering
 from sparkmirror.flow.planner import Pairs
@@ -43,7 +44,7 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import control_topic
 from sparkmirror.offsets.orders import MoveOrder
-from sparkmirror.offsets.records import FLOW, Life
+from sparkmirror.offsets.records import FLOW, Life, event_key
 from sparkmirror.offsets.restoring import lacking
 
 log = logging.getLogger(__name__)
@@ -144,13 +145,20 @@ class Copying:
         try:
             self._opened.store.prove()  # also while the source is away for days, so that the id of the driver lives
             plans = self._plan(self._discovery.find())
-            for partition, event in self._discovery.untold().items():
-                self._telling.tell(partition, [event])
+            self._part_with_absent()
             self._judge_recovery()
             self._live("running")
             self._pack(plans)
         finally:
             self._notice_loss()
+
+    def _part_with_absent(self) -> None:
+        """Tells of partitions that were deleted while the flow did not run; they stand still no longer."""
+        state, absent = self._opened.store.state, self._discovery.departed()
+        for partition, event in absent.items():
+            if event_key(partition, event.kind) not in state.events:
+                self._telling.tell(partition, [event])
+        self._opened.store.write(departed(state, absent))
 
     def tick(self) -> None:
         """One look at everything; cheap when nothing happened. A cluster that cannot be asked now is asked later."""
@@ -330,7 +338,7 @@ class Copying:
             if p.released and lane is not None and p.partition in lane.partitions and not self._desk.once:
                 self._lanes.give_away(p.partition)
                 self._rest(p.partition, p.error, now, kind_of_stop(p.events, p.error), settled=settled_in(p))
-            elif not p.error and lane is not None:
+            elif not p.error and lane is not None and p.partition in lane.partitions:
                 self._telling.flows(p.partition, p.position, p.time_ms)
             self._telling.tell(p.partition, p.events, p.error)
         self._speak()
@@ -460,9 +468,11 @@ class Copying:
                 self._opened.declare(self._config, self._source)
                 self._relayed = False
             self._changed.difference_update(due)
-        for partition, event in self._discovery.absent(due).items():
+        absent = self._discovery.absent(due)
+        self._opened.store.write(departed(self._opened.store.state, absent))
+        for partition, event in absent.items():
             self._telling.tell(partition, [event])
-            if event.kind not in (Kind.SOURCE_DELETED, Kind.SOURCE_SHRANK):
+            if event.kind not in DEPARTED:
                 self._rest(partition, event.text, now, event.kind)
         return [p for p in due if p in self._discovery.pairs]
 

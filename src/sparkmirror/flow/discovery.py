@@ -19,7 +19,6 @@ from sparkmirror.flow.telling import Note
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.orders import DiscoverOrder
-from sparkmirror.offsets.records import event_key
 
 CONDENSE_SECONDS = 15.0
 """In which lanes may write some ten thousand records of the offset map."""
@@ -109,16 +108,15 @@ class Discovery:
         """
         return absent(self._config, self._source, [p for p in partitions if p not in self.pairs])
 
-    def untold(self) -> Mapping[TopicPartition, Event]:
-        """What became of partitions that were deleted while the flow did not run, where nobody was told of it yet.
+    def departed(self) -> Mapping[TopicPartition, Event]:
+        """What became of partitions on record that are not among the pairs, when the flow did not run or before.
 
         Raises:
             LinkError: the source cannot be asked.
         """
         state = self._opened.store.state
         topics = set(wanted(self._config, {p.topic for p in state.progress}))
-        found = self.absent(p for p in state.progress if p.topic in topics)
-        return {p: event for p, event in found.items() if event_key(p, event.kind) not in state.events}
+        return self.absent(p for p in state.progress if p.topic in topics)
 
     def bound_offset_map(self) -> None:
         """Takes from the offset map what lies below the logs of source and target.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.tally import EVENTS_KEPT
-from sparkmirror.events import now_ms
+from sparkmirror.events import DEPARTED, Event, now_ms
 from sparkmirror.flow.positions import Resumed, Start, is_dead
 from sparkmirror.model import NO_OFFSET, NOTHING, TopicPartition
 from sparkmirror.offsets.inherited import Inherited, bounds_of
@@ -57,6 +57,20 @@ class Written:
 
 
 NOTHING_CHANGES = Written()
+
+
+def departed(state: JournalState, absent: Mapping[TopicPartition, Event]) -> tuple[Progress, ...]:
+    """What goes on record of partitions that leave the flow: they stand still no longer.
+
+    Args:
+        state: before.
+        absent: what became of partitions that cannot be found at the source.
+    """
+    return tuple(
+        replace(known, error="", events=(*known.events, event)[-EVENTS_KEPT:])
+        for here, event in absent.items()
+        if event.kind in DEPARTED and (known := state.progress.get(here)) is not None and known.error
+    )
 
 
 def taken_over(

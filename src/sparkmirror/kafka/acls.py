@@ -150,9 +150,19 @@ def describe_acls(
 
 
 def create_acls(
-    cluster: Cluster, bindings: Sequence[AclBinding], timeout_ms: int = ADMIN_MS
+    cluster: Cluster,
+    bindings: Sequence[AclBinding],
+    timeout_ms: int = ADMIN_MS,
+    prove: Callable[[], None] = lambda: None,
 ) -> Results[AclBinding, None]:
-    """Creates bindings; one that is there already is fine."""
+    """Creates bindings; one that is there already is fine.
+
+    Args:
+        cluster: where.
+        bindings: which.
+        timeout_ms: milliseconds until those without an answer count as failed.
+        prove: sees right before each request, also one that is repeated, that it may be sent; raises where it may not.
+    """
 
     def request(some: Sequence[AclBinding]) -> Any:
         creation = CreateAclsRequest.AclCreation
@@ -170,7 +180,7 @@ def create_acls(
         ]
         return CreateAclsRequest(creations=wanted)
 
-    return _change(cluster, bindings, request, lambda response: response.results, timeout_ms)
+    return _change(cluster, bindings, request, lambda response: response.results, timeout_ms, prove)
 
 
 def delete_acls(
@@ -222,11 +232,13 @@ def _change(
     request: Callable[[Sequence[AclBinding]], Any],
     results: Callable[[Any], Sequence[Any]],
     timeout_ms: int,
+    prove: Callable[[], None] = lambda: None,
 ) -> Results[AclBinding, None]:
     """Sends a change in pieces, to any broker (it forwards them); results come in the order of the request."""
 
     def ask(wanted: Sequence[AclBinding], deadline: Deadline) -> Iterable[Answer[AclBinding, None]]:
         for piece in chunks(wanted, CHANGED_BINDINGS):
+            prove()
             attempt_ms = deadline.attempt_ms
             try:
                 response = cluster.call(request(piece), None, attempt_ms, attempt_ms)

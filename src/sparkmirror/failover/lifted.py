@@ -1,0 +1,133 @@
+"""What operations have denied to producers and allowed again: it stays on record, since a request may come late.
+
+A broker that stands still has the request of a command in its socket, also when that command was killed, or when it
+went on with another broker: it carries the request out when it goes on, after the rule was taken away. Kafka has
+nothing by which such a request could be refused. So it is seen by plans, and `release --fence-only` takes the rule away
+again, as often as it is given.
+
+Invariant: whatever the record says, only rules are taken away that `fence` makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from sparkmirror.duties.duty import Sides
+from sparkmirror.failover import fence
+from sparkmirror.failover.operator import INTERRUPTIONS, Operator
+from sparkmirror.failover.plan import some
+from sparkmirror.failover.states import FENCE, LIFTED, Kind, Step, at_home
+from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.offsets.ledger import Operation
+
+Tell = Callable[[str], None]
+
+
+def let_in(operator: Operator, cluster: Cluster, rows: fence.Rows, fact: str, timeout_ms: int, tell: Tell) -> None:
+    """Takes away what an operation denies on a cluster, if it denies anything; from now on that was lifted.
+
+    Args:
+        operator: who has the operation.
+        cluster: where.
+        rows: the rules, as they are on record.
+        fact: where they are on record.
+        timeout_ms: of the request.
+        tell: is given what was done.
+
+    Raises:
+        SparkmirrorError: the cluster cannot be asked or refuses, or somebody else has the operation.
+    """
+    if not rows:
+        return
+    operator.prove()
+    done = fence.lift(cluster, rows, timeout_ms)
+    before = operator.operation
+    facts: Mapping[str, Any] = {} if before is None else before.facts
+    operator.note(**{fact: [], LIFTED: with_more(facts.get(LIFTED, {}), cluster.alias, rows)})
+    tell(done)
+
+
+def let_in_again(operator: Operator, sides: Sides, operation: Operation | None, tell: Tell) -> None:
+    """Takes away once more what was denied before on both clusters of a flow: it may have come late.
+
+    Raises:
+        SparkmirrorError: a cluster cannot be asked or refuses, or somebody else has the operation.
+    """
+    for cluster in (sides.source, sides.target):
+        names = () if operation is None else topics_of(operation, cluster.alias)
+        if names:
+            operator.prove()
+            fence.take_down(cluster, fence.rules_for(names), sides.flow.admin_timeout_ms)
+            tell(f"rules that may have come late are taken away on {cluster.alias}, of {len(names)} topics")
+
+
+def with_more(known: Mapping[str, Sequence[str]], alias: str, rows: fence.Rows) -> dict[str, list[str]]:
+    """The topics that were denied and are not any more, by alias, with those of some rules more."""
+    names = {rule.name for rule in fence.rules_of(rows)}
+    return {**{each: list(topics) for each, topics in known.items()}, alias: sorted({*known.get(alias, ()), *names})}
+
+
+def topics_of(operation: Operation, alias: str) -> tuple[str, ...]:
+    """The topics of a cluster that were denied to producers and are not any more."""
+    return tuple(operation.facts.get(LIFTED, {}).get(alias, ()))
+
+
+def may_come_late(operation: Operation) -> bool:
+    """Whether a command was broken off while it denied something: what it sent may still be on its way."""
+    return any(row[0] == Step.FENCING.name for row in operation.facts.get(INTERRUPTIONS, []))
+
+
+def said_of_late(operation: Operation, alias: str, file: str) -> str:
+    """What is told of requests of a command that was broken off."""
+    return (
+        f"a request of the command that was broken off may still come to {alias}: where producers are refused there "
+        f"later, {_release(operation, file)} takes the rule away again"
+    )
+
+
+def said_of_denied(denied: Collection[str], operation: Operation | None, alias: str, file: str) -> tuple[str, ...]:
+    """What is told of topics that everybody is denied to write to, and that the newest operation does not deny.
+
+    Args:
+        denied: the topics.
+        operation: the newest of the flow, if there is one.
+        alias: the cluster.
+        file: the configuration file.
+    """
+    known, late = set(denied), set[str]()
+    if operation is not None:
+        known -= _denied_by(operation, alias)
+        late = known.intersection(topics_of(operation, alias))
+    found = []
+    if operation is not None and late:
+        found.append(
+            f"everybody is denied again to write to {_topics(late)} on {alias}, by a request of an operation that came "
+            f"after its rules were taken away: {_release(operation, file)} takes them away again"
+        )
+    if others := known - late:
+        found.append(
+            f"everybody is denied to write to {_topics(others)} on {alias}, by rules that no operation has on record: "
+            "they stay. Where nobody else wants them, delete them: kafka-acls --remove --deny-principal 'User:*' "
+            f"--operation Write --topic {min(others)}"
+        )
+    return tuple(found)
+
+
+def _denied_by(operation: Operation, alias: str) -> set[str]:
+    """The topics of a cluster that the operation denies still."""
+    if alias == operation.source:
+        fact = at_home(operation)
+    elif operation.kind == Kind.FAILBACK.value:
+        fact = FENCE
+    else:
+        return set()
+    return {rule.name for rule in fence.rules_of(operation.facts.get(fact, []))}
+
+
+def _topics(names: Collection[str]) -> str:
+    return f"topics {some(sorted(names))}"
+
+
+def _release(operation: Operation, file: str) -> str:
+    return f"sparkmirror release {file} --flow '{operation.source}->{operation.target}' --fence-only"
