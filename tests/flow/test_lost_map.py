@@ -51,6 +51,11 @@ def last_on_record(cluster: LabCluster, name: str) -> int:
     return max((value["last"][1] for value in progress), default=-1)
 
 
+def lives_since(cluster: LabCluster, offset: int) -> int:
+    """How often the driver has given a sign of life since; it reads the topic between any two."""
+    return sum(each.offset >= offset and each.key == b'["life"]' for each in read(cluster, INTERNAL)[0])
+
+
 def copied(cluster: LabCluster, copy: str) -> list[tuple[int, bytes | None]]:
     """Offsets and values; nothing while a client does not know of the broker's restart."""
     try:
@@ -151,6 +156,8 @@ def test_groups_read_on_at_their_records_after_the_map_has_lost_the_begin_of_a_w
             write_transactions(cluster_a, name, 5, 8)
             until(lambda: last_on_record(one, name) >= 33, "all is on record", PATIENCE_SECONDS)
             log = {record.value: record.offset for record in read(cluster_a, name)[0]}
+            written = ends(one, INTERNAL)[0]
+            until(lambda: lives_since(one, written) > 1, "the driver has read it", PATIENCE_SECONDS)
             broker.kill()
             cut_log(broker, INTERNAL, kept)
             broker.start()
