@@ -360,3 +360,31 @@ def test_a_group_that_was_taken_here_and_has_no_offset_any_more_stays_there_and_
     ]
     (text,) = lost_their_offsets((some, none, nowhere), "b", "a")
     assert text == f"group nowhere at a.orders-0 on b: {GONE}; on a it has no offset either"
+
+
+@pytest.mark.parametrize(("oldest", "offset", "skipped"), [(0, 15, 0), (15, 15, 0), (18, 18, 2)])
+def test_a_group_whose_record_is_lost_there_since_it_was_moved_is_moved_again(oldest, offset, skipped):
+    """The flow that goes there has passed markers since, which alone moves nobody."""
+    moved = sight(
+        {COPY: 106},
+        commits={"g": {ORDERS: FlowCommit(15, 106)}},
+        moved=frozenset({"g"}),
+        there=Standing(offsets={"g": {ORDERS: Committed(15)}}),
+        oldest={ORDERS: oldest},
+        settled=True,
+    )
+    (move,) = decide(moved)
+    (place,) = move.places
+    assert (place.offset, place.skipped) == (offset, skipped)
+    assert bool(move.missing) == (offset != 15)
+
+
+@pytest.mark.parametrize("more", [{"moved": frozenset({"g"})}, {"apart": frozenset({"g"})}])
+def test_a_group_that_others_have_put_before_the_first_record_that_is_left_there_stays_and_is_told(more):
+    commits = {"g": {ORDERS: FlowCommit(15, 105)}}
+    there = Standing(offsets={"g": {ORDERS: Committed(12)}})
+    (move,) = decide(sight({COPY: 105}, commits=commits, there=there, oldest={ORDERS: 14}, **more))
+    (place,) = move.places
+    assert (place.offset, place.skipped, place.used, move.missing) == (12, 2, True, {})
+    assert place.text.endswith(", before the first record that is left, 14")
+    assert (move.apart == (place,)) == ("apart" in more)
