@@ -16,6 +16,7 @@ from sparkmirror.failover.moves import (
     count,
     decide,
     forgotten,
+    have_members,
     landed,
     seen_before_a_loss,
     told_of_passed,
@@ -136,6 +137,11 @@ def test_a_group_beyond_a_torn_log_goes_back_to_its_end_though_the_source_is_gon
 def test_a_group_with_members_on_the_target_is_not_told_as_left_there():
     (move,) = decide(sight(15, there=112, state="Stable"))
     assert (move.further, move.wanted) == ((), {})
+
+
+def test_a_group_that_has_members_where_it_was_is_told():
+    listed = {"z": GroupListing(name="z", state="Empty"), "g": GroupListing(name="g", state="Stable")}
+    assert have_members(listed, "a") == ("group g has members on a: stop them, what they read there is read again",)
 
 
 def test_an_offset_whose_record_is_gone_becomes_the_oldest_that_is_left():

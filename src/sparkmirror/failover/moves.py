@@ -513,6 +513,17 @@ def lost_their_offsets(decided: Iterable[GroupMove], here: str, there: str) -> t
     )
 
 
+def have_members(listed: Mapping[str, GroupListing], left: str) -> tuple[str, ...]:
+    """What is told at the end of groups that are in use on the cluster that they have left.
+
+    Args:
+        listed: the groups there that the operation deals with.
+        left: its name.
+    """
+    then = "stop them, what they read there is read again"
+    return tuple(f"group {name} has members on {left}: {then}" for name, each in sorted(listed.items()) if each.active)
+
+
 def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
     """What is told of groups that keep what they have on the cluster that they go to, whatever they skip there."""
     return tuple(

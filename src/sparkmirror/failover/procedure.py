@@ -684,12 +684,15 @@ class Procedure:
             look.check_source(self._sides)  # one that is gone is not asked at length
             late = records_behind(self._sides, state, self._ends(committed=False))
             now = lost_groups.with_lost(state.groups.values(), look.offsets_now(self._sides, look.ASK_MS)).offsets
+            groups = look.chosen_groups(self._sides, look.ASK_MS, complete=True)
         except SparkmirrorError as failure:
-            return (f"whether records or commits came to {source} after the flow was stopped is not known: {failure}",)
+            what = f"whether records or commits came to {source} after the flow was stopped is not known"
+            return (f"{what}, nor whether groups have members there: {failure}",)
         known, _ = look.on_record(state)
         changed = sorted(name for name, own in now.items() if own != known.get(name, {}))
         found = [_late_records(late, source)] if late else []
-        return (*found, *(_late_commit(name, source, self._sides.target.alias) for name in changed))
+        commits = (_late_commit(name, source, self._sides.target.alias) for name in changed)
+        return (*found, *commits, *moves.have_members(groups, str(source)))
 
     def look_after(self, decided: Sequence[moves.GroupMove], more: Sequence[str] = ()) -> None:
         """Writes checkpoints for groups that were moved, and notes what is wrong with them, and what else is.
