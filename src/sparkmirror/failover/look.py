@@ -518,6 +518,12 @@ def not_taken(operation: Operation | None) -> dict[str, str]:
     return {} if operation is None else dict(operation.facts.get(NOT_TAKEN, ()))
 
 
+def not_moved(operation: Operation) -> frozenset[str]:
+    """The groups that an operation has left where they were, since others use them or they are not taken."""
+    facts = operation.facts
+    return frozenset([*facts.get("active", ()), *facts.get("changing", ()), *not_taken(operation)])
+
+
 def torn_in(operation: Operation | None) -> dict[TopicPartition, int]:
     """From which target offset on copies were lost since the flow was stopped, by partition of the source."""
     rows = () if operation is None else operation.facts.get(TORN, ())

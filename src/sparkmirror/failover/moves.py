@@ -152,6 +152,8 @@ class MovedPlace:
         gone: whether an operation had taken the group to the cluster that it leaves, and it has no offset there.
         passed: whether an operation had moved the group there, nobody has used it since, and the log there has lost the
             record at which it stood: it goes on at the first one that is left.
+        late: where what it has on the cluster that it has left leads to after the end of the operation, if that is not
+            what it has where it went; else `NO_OFFSET`.
         text: what lies at the offset, or why there is none.
     """
 
@@ -170,6 +172,7 @@ class MovedPlace:
     lost: bool = False
     gone: bool = False
     passed: bool = False
+    late: int = NO_OFFSET
     text: str = ""
 
 
@@ -511,6 +514,28 @@ def lost_their_offsets(decided: Iterable[GroupMove], here: str, there: str) -> t
         for place in move.places
         if place.gone and place.before == NO_OFFSET
     )
+
+
+def as_they_stand(decided: Iterable[GroupMove], apart: Collection[str]) -> tuple[GroupMove, ...]:
+    """The same when the operation has ended and commits nothing any more: groups go on at what they have there.
+
+    Args:
+        decided: where groups would go on by what they have now on the cluster that they have left.
+        apart: the groups that were not moved, of which that is told.
+    """
+    return tuple(
+        move
+        if move.is_there or move.group in apart
+        else replace(move, places=tuple(_as_it_stands_late(place, move.missing) for place in move.places))
+        for move in decided
+    )
+
+
+def _as_it_stands_late(place: MovedPlace, missing: Collection[TopicPartition | None]) -> MovedPlace:
+    if place.target not in missing:
+        return place
+    text = f"where it stands there; what it has where it was leads to {place.offset} by now"
+    return replace(place, offset=place.before, exact=False, late=place.offset, text=text)
 
 
 def have_members(listed: Mapping[str, GroupListing], left: str) -> tuple[str, ...]:
