@@ -12,7 +12,8 @@ from sparkmirror.duties.groups import Observed, Standing
 from sparkmirror.failover.group_outcomes import SEEN_BEFORE, GroupOutcome, moves_yet, names_of, outcomes, questions
 from sparkmirror.failover.verifying import Finding, Question, Verdict
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.left_offsets import Left
 from sparkmirror.offsets.translation import Place
 from tests.duties.groups import FLOW, HERE, READERS, THERE, at, with_target
 from tests.offsets.segments import offset_map
@@ -175,6 +176,14 @@ def test_what_the_copy_has_lost_to_retention_is_counted_once():
     assert outcome(observed, Finding(Verdict.GONE, skipped=10)).skips == 10
     (found,) = outcome(observed, Finding(Verdict.GONE, skipped=10)).offsets
     assert found.line.translated == 30, "as it was verified"
+
+
+@pytest.mark.parametrize(("there", "skips"), [(25, 3), (28, 0), (NO_OFFSET, 0)])
+def test_a_group_that_an_operation_has_taken_to_the_target_skips_what_is_gone_where_it_stands_there(there, skips):
+    """What it has left behind on the source leads it nowhere."""
+    left = Left(offsets={"readers": {HERE: 120}})
+    seen = replace(synced(READERS if there == NO_OFFSET else with_target(there)), left=left, log_starts={THERE: 28})
+    assert outcome(seen, Finding(Verdict.VERIFIED)).skips == skips
 
 
 def test_what_the_copy_has_lost_to_retention_nobody_reads_again():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sparkmirror.failover.group_status import GroupStatus, status_of
 from sparkmirror.failover.moves import decide
-from tests.failover.test_moves import HERE, sight
+from tests.failover.test_moves import HERE, LEFT, sight, with_commit
 
 
 def status(committed: int, **more) -> GroupStatus:
@@ -36,6 +36,12 @@ def test_a_group_whose_offsets_the_source_has_lost_goes_by_what_was_seen_and_tha
     assert (found.repeats, found.lost) == (0, 1)
     assert found.remark == "the source has lost its offsets in 1 partitions: it goes by what was seen before"
     assert status(15, there=105).remark == ""
+
+
+def test_a_group_that_was_moved_and_that_retention_has_passed_there_skips_that_and_reads_none_of_it_again():
+    (move,) = decide(with_commit(103, 15, replace(sight(15, there=103, oldest=107), left=LEFT)))
+    found = status_of(move)
+    assert (found.repeats, found.skipped) == (0, 4)
 
 
 def test_a_group_that_lives_on_the_target_is_told_as_such():

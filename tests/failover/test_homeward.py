@@ -8,7 +8,7 @@ import pytest
 
 from sparkmirror.failover.earlier import Earlier
 from sparkmirror.failover.homeward import HomewardSight, Way, decide
-from sparkmirror.failover.moves import GONE, Standing, count, lost_their_offsets
+from sparkmirror.failover.moves import GONE, Standing, as_they_stand, count, lost_their_offsets
 from sparkmirror.failover.tried import Unsure
 from sparkmirror.kafka.groups import Committed, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -360,3 +360,57 @@ def test_a_group_that_was_taken_here_and_has_no_offset_any_more_stays_there_and_
     ]
     (text,) = lost_their_offsets((some, none, nowhere), "b", "a")
     assert text == f"group nowhere at a.orders-0 on b: {GONE}; on a it has no offset either"
+
+
+@pytest.mark.parametrize(("oldest", "offset", "skipped"), [(0, 15, 0), (15, 15, 0), (18, 18, 2)])
+def test_a_group_whose_record_is_lost_there_since_it_was_moved_is_moved_again(oldest, offset, skipped):
+    """The flow that goes there has passed markers since, which alone moves nobody."""
+    moved = sight(
+        {COPY: 106},
+        commits={"g": {ORDERS: FlowCommit(15, 106)}},
+        moved=frozenset({"g"}),
+        there=Standing(offsets={"g": {ORDERS: Committed(15)}}),
+        oldest={ORDERS: oldest},
+        settled=True,
+    )
+    (move,) = decide(moved)
+    (place,) = move.places
+    assert (place.offset, place.skipped) == (offset, skipped)
+    assert bool(move.missing) == (offset != 15)
+
+
+@pytest.mark.parametrize(
+    ("committed", "there", "offset", "late"),
+    [
+        pytest.param(105, 15, 15, NO_OFFSET, id="it is where it was put"),
+        pytest.param(107, 15, 15, 17, id="its consumers have gone on where it was"),
+        pytest.param(103, 15, 15, 13, id="they have set it back there"),
+        pytest.param(105, NO_OFFSET, NO_OFFSET, 15, id="the cluster that it went to has lost its offset"),
+        pytest.param(107, 18, 18, NO_OFFSET, id="its consumers have gone on where it is now"),
+    ],
+)
+def test_when_a_failback_has_ended_a_group_goes_on_at_what_it_has_there(committed, there, offset, late):
+    """What it has where it was may be another offset than the one by which it was moved."""
+    ended = sight(
+        {COPY: committed},
+        commits={"g": {ORDERS: FlowCommit(15, 105)}},
+        moved=frozenset({"g"}),
+        there=Standing(offsets={} if there == NO_OFFSET else {"g": {ORDERS: Committed(there)}}),
+        settled=True,
+    )
+    (move,) = as_they_stand(decide(ended), ())
+    (place,) = move.places
+    assert (place.offset, place.late, place.exact) == (offset, late, late == NO_OFFSET)
+    assert move.is_there
+    assert as_they_stand(decide(ended), {"g"}) == decide(ended), "that it was not moved is told"
+
+
+@pytest.mark.parametrize("more", [{"moved": frozenset({"g"})}, {"apart": frozenset({"g"})}])
+def test_a_group_that_others_have_put_before_the_first_record_that_is_left_there_stays_and_is_told(more):
+    commits = {"g": {ORDERS: FlowCommit(15, 105)}}
+    there = Standing(offsets={"g": {ORDERS: Committed(12)}})
+    (move,) = decide(sight({COPY: 105}, commits=commits, there=there, oldest={ORDERS: 14}, **more))
+    (place,) = move.places
+    assert (place.offset, place.skipped, place.used, move.missing) == (12, 2, True, {})
+    assert place.text.endswith(", before the first record that is left, 14")
+    assert (move.apart == (place,)) == ("apart" in more)

@@ -15,8 +15,9 @@ from sparkmirror.lab.members import Members
 from tests.failover.clients import next_records
 from tests.failover.halting import halted
 from tests.flow.logs import read
-from tests.flow.running import Running, commit, create_topic, until, write_file
+from tests.flow.running import Running, client_of, commit, create_topic, until, write_file
 from tests.flow.test_events import records
+from tests.flow.test_groups_below_log_start import delete_records
 from tests.flow.test_torn_while_idle import mirrored, write
 from tests.invoking import sparkmirror
 
@@ -95,10 +96,21 @@ def test_what_applications_did_at_the_source_after_groups_were_moved_is_reported
         command = over.halted(Step.VERIFYING)
         commit(cluster_a, over.on, over.name, {0: 60})
         write(cluster_a, over.name, records(LATE, DONE))
-        command.send_signal(signal.SIGCONT)
-        command.wait(timeout=240)
-        records_late, commit_late = over.report["troubles"]
+        delete_records(cluster_b, over.copy, 40)
+        member = f"{over.name}-member"
+        with client_of(cluster_a, member) as reader:
+            reader.subscribe([over.name])
+            until(lambda: reader.poll(0.1) is not None or bool(reader.assignment()), "it is a member")
+            command.send_signal(signal.SIGCONT)
+            assert command.wait(timeout=240) == 1
+        report = over.report
+        passed, records_late, commit_late, members = report["troubles"]
+        assert passed.startswith("b has lost the records at which groups stood since they were moved"), passed
+        assert f"{over.back} at {over.name}-0 (10 offsets), {over.on} at {over.name}-0 (10 offsets)" in passed
+        places = [each for group in report["groups"] for each in group["partitions"] if each["committed"] == 30]
+        assert [(each["offset"], each["skipped"], each["exact"]) for each in places] == [(40, 10, False)] * 2
+        assert f"group {member} has members on {over.name}" in members
         assert f"{LATE} records of 1 partitions came to {over.name} after the flow was stopped" in records_late
         assert f"group {over.on} committed on {over.name} after its offsets were read" in commit_late
-        assert (over.first(over.on), over.first(over.back)) == (records(1, 30)[0], records(1, 30)[0])
+        assert (over.first(over.on), over.first(over.back)) == (records(1, 40)[0], records(1, 40)[0])
         mirror.stop_in_time()

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.config import FlowConfig, load
-from sparkmirror.failover.look import SourceState, partitions
+from sparkmirror.failover.look import SourceState, partitions, untranslated
+from sparkmirror.kafka.groups import GroupKind, GroupListing
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.group_records import GroupSeen
 from sparkmirror.offsets.records import Life, Progress
@@ -73,3 +74,14 @@ def test_a_group_beyond_the_end_tells_of_records_only_where_the_end_was_not_seen
     state.groups[seen.key] = seen
     (found,) = partitions(flow_of(tmp_path), state, SourceState(failure="away"), by_groups=by_groups)
     assert found.missing == missing
+
+
+def test_groups_that_a_flow_chooses_and_whose_kind_nobody_translates_are_known(tmp_path):
+    kinds = {
+        "b": GroupKind.SHARE,
+        "a": GroupKind.STREAMS,
+        "c": GroupKind.CONSUMER,
+        "console-consumer-1": GroupKind.SHARE,
+    }
+    listed = {name: GroupListing(name=name, kind=kind) for name, kind in kinds.items()}
+    assert [each.name for each in untranslated(flow_of(tmp_path), listed)] == ["a", "b"]

@@ -16,8 +16,10 @@ from sparkmirror.failover.moves import (
     count,
     decide,
     forgotten,
+    have_members,
     landed,
     seen_before_a_loss,
+    told_of_passed,
 )
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -135,6 +137,11 @@ def test_a_group_beyond_a_torn_log_goes_back_to_its_end_though_the_source_is_gon
 def test_a_group_with_members_on_the_target_is_not_told_as_left_there():
     (move,) = decide(sight(15, there=112, state="Stable"))
     assert (move.further, move.wanted) == ((), {})
+
+
+def test_a_group_that_has_members_where_it_was_is_told():
+    listed = {"z": GroupListing(name="z", state="Empty"), "g": GroupListing(name="g", state="Stable")}
+    assert have_members(listed, "a") == ("group g has members on a: stop them, what they read there is read again",)
 
 
 def test_an_offset_whose_record_is_gone_becomes_the_oldest_that_is_left():
@@ -286,9 +293,18 @@ def test_what_the_target_does_not_have_is_told_as_skipped(committed, oldest, ski
     ],
 )
 def test_what_is_wrong_with_a_group_that_was_moved_is_told(now, ends, said):
-    found = landed(decide(sight(15)), now, ends)
+    found = landed(decide(sight(15)), now, {THERE: 105}, ends)
     assert len(found) == len(said)
     assert all(words in line for words, line in zip(said, found, strict=True))
+
+
+def test_a_group_that_stands_before_the_first_record_that_is_left_is_told():
+    (line,) = landed(decide(sight(15)), {"g": {THERE: Committed(105)}}, {THERE: 106}, {THERE: 120})
+    assert line == (
+        "group g, a.orders-0: 105 lies before the first record that is left, 106: its consumers begin by "
+        "auto.offset.reset; kafka-consumer-groups.sh --reset-offsets --to-offset 106 sets it there"
+    )
+    assert landed(decide(sight(15)), {"g": {THERE: Committed(105)}}, {}, {THERE: 120}) == [], "no leader has answered"
 
 
 @pytest.mark.parametrize(("there", "used"), [(101, True), (105, False), (112, True)])
@@ -461,6 +477,59 @@ def test_a_group_that_an_earlier_operation_has_taken_there_stays_where_it_stands
     assert move.places[0].offset == 107, "it has committed on the source since"
     (move,) = decide(replace(sight(17), left=left))
     assert move.places[0].offset == 107, "it has nothing there"
+
+
+LEFT = Left(offsets={"g": {HERE: 15}})
+PLACED = {"g": {HERE: UpstreamOffset(15, "RECORD", placed=True)}}
+
+
+def taken_there(seen: Sight, **more: Any) -> Sight:
+    """The same where the flow has put the group at 103, and nobody knows the record any more by now."""
+    return with_commit(103, 15, replace(seen, **more))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"left": LEFT}, id="an operation has taken it there"),
+        pytest.param({"left": LEFT, "moved": frozenset({"g"})}, id="this one, which was broken off"),
+        pytest.param({"left": Left(open=frozenset({"g"}))}, id="whatever it has on the source"),
+        pytest.param({"upstream": PLACED}, id="it lives there without an operation"),
+    ],
+)
+def test_a_group_that_nobody_has_used_since_it_was_moved_goes_to_the_first_record_that_is_left(more):
+    """Retention has passed it there: its consumers would begin by auto.offset.reset."""
+    (move,) = decide(taken_there(sight(15, there=103, oldest=107), **more))
+    (place,) = move.places
+    assert (place.offset, place.skipped, place.passed, place.used) == (107, 4, True, False)
+    assert place.text == (
+        "the first record that is left: what lay before it is gone, and up to 4 offsets before it are not there: what "
+        "lay at them is skipped"
+    )
+    assert (move.missing, move.commits) == ({THERE: Committed(107, "note")}, {THERE: FlowCommit(107, 15)})
+    (line,) = told_of_passed([move], "b")
+    assert line == (
+        "b has lost the records at which groups stood since they were moved, and they go on at the first that is left: "
+        "g at orders-0 (4 offsets)"
+    )
+    (after,) = decide(with_commit(107, 15, replace(sight(15, there=107, oldest=107), **more)))
+    assert (after.missing, after.places[0].passed, told_of_passed([after], "b")) == ({}, False, ())
+
+
+@pytest.mark.parametrize("more", [{"left": LEFT}, {"moved": frozenset({"g"})}, {"upstream": PLACED}])
+def test_a_group_that_others_have_put_before_the_first_record_that_is_left_stays_and_is_told(more):
+    (move,) = decide(taken_there(sight(15, there=102, oldest=107), **more))
+    (place,) = move.places
+    assert (place.offset, place.skipped, place.passed, place.used, move.missing) == (102, 5, False, True, {})
+    assert place.text.endswith(", before the first record that is left, 107")
+    (line,) = landed([move], {"g": {THERE: Committed(102)}}, {THERE: 107}, {THERE: 120})
+    assert "102 lies before the first record that is left" in line
+
+
+def test_a_group_before_the_first_record_that_may_have_been_moved_is_told_as_such_too():
+    unsure = {"moved": frozenset({"g"}), "unsure": frozenset({("g", THERE)})}
+    (move,) = decide(taken_there(sight(15, there=102, oldest=107), **unsure))
+    assert (len(move.kept), len(move.doubtful), move.places[0].skipped) == (1, 1, 5)
 
 
 def test_a_group_leaves_behind_what_it_had_committed_where_it_is_moved_and_nowhere_else():

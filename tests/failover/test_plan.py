@@ -10,7 +10,7 @@ from sparkmirror.failover.look import PartitionState, SourceState
 from sparkmirror.failover.moves import GroupMove, MovedPlace
 from sparkmirror.failover.plan import Plan, decide, held_before, without
 from sparkmirror.failover.states import Kind
-from sparkmirror.kafka.groups import Committed, GroupListing
+from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, Alias, FlowName, TopicPartition
 from sparkmirror.offsets.orders import HoldOrder
 
@@ -145,3 +145,11 @@ def test_topics_that_an_outdated_file_leaves_out_are_named():
     (said,) = without(flow, ["payments"])
     assert said.startswith("this file leaves out topics that a->b has copied")
     assert said.endswith(": payments")
+
+
+def test_groups_of_a_kind_that_nobody_translates_are_named():
+    kinds = (GroupListing(name="s", kind=GroupKind.SHARE), GroupListing(name="t", kind=GroupKind.STREAMS))
+    (note,) = plan(Kind.SWITCHOVER, replace(IDLE, untranslated=kinds)).warnings
+    said = "groups of the source are of a kind whose offsets nobody translates, and stay"
+    assert note == f"{said}: s ({GroupKind.SHARE.value}), t ({GroupKind.STREAMS.value})"
+    assert plan(Kind.SWITCHOVER, IDLE).warnings == ()

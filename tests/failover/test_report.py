@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sparkmirror.config import load
-from sparkmirror.failover.look import PartitionState
-from sparkmirror.failover.moves import GroupMove, MovedPlace
+from sparkmirror.failover.look import PartitionState, not_moved
+from sparkmirror.failover.moves import GroupMove, MovedPlace, as_they_stand
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.report import Report, as_dict, as_markdown
 from sparkmirror.failover.states import COMMITTING, FORGOTTEN, NOT_TAKEN, Kind, Step
@@ -200,3 +200,27 @@ def test_only_groups_that_have_their_offsets_are_called_moved(tmp_path):
     assert said["moved"]["groups"] == 1
     assert [group["moved"] for group in said["groups"]] == [True, False]
     assert "group later was not moved: too large" in said["troubles"]
+
+
+@pytest.mark.parametrize(("has", "told"), [(6, "6"), (NO_OFFSET, "none")])
+def test_a_group_that_has_committed_where_it_was_after_it_was_moved_is_told_with_what_it_has(tmp_path, has, told):
+    move = moved("a.orders", "orders")
+    move = replace(move, places=tuple(replace(place, before=has) for place in move.places))
+    found = report(tmp_path, operation(Kind.FAILBACK), moves=as_they_stand([move], ()))
+    (trouble,) = found.troubles
+    assert trouble.startswith(
+        f"group billing at a.orders-0: its offset on b leads to 7 by now, and on a it has {told}: "
+    )
+    (place,) = as_dict(found)["groups"][0]["partitions"]
+    assert (place["offset"], place["exact"]) == (None if has == NO_OFFSET else has, False)
+    assert as_dict(found)["repeated_records"] is None
+    assert (
+        report(tmp_path, operation(Kind.FAILBACK), moves=as_they_stand([moved("orders", "b.orders")], ())).troubles
+        == ()
+    )
+
+
+def test_groups_that_were_not_moved_are_known_by_the_operation():
+    facts = {"active": ["in use"], "changing": ["changing"], NOT_TAKEN: [["large", "too large"]]}
+    assert not_moved(operation(facts=facts)) == {"in use", "changing", "large"}
+    assert not_moved(operation()) == frozenset()

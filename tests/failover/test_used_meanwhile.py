@@ -13,10 +13,11 @@ from confluent_kafka import Producer
 
 from sparkmirror.config import load
 from sparkmirror.failover import procedure
+from sparkmirror.failover.failback import Failback
 from sparkmirror.failover.moves import MOVED_OR_NOT
 from sparkmirror.failover.procedure import Options
-from sparkmirror.failover.states import Kind
-from sparkmirror.failover.switching import prepared
+from sparkmirror.failover.states import Kind, Step
+from sparkmirror.failover.switching import flows_back, prepared, prepared_back
 from sparkmirror.kafka.groups import commit_offsets
 from tests.failover.dying import BETWEEN
 from tests.failover.halting import COMMITTING, halted
@@ -144,5 +145,36 @@ def test_a_group_that_got_members_right_before_it_was_moved_stays_where_it_is_in
         assert ended.returncode == 1, ended.stdout + ended.stderr
         (trouble,) = newest(tmp_path, "failback")["troubles"]
         assert f"group {group} at {name}-0: a group of that name stands there and was not moved" in trouble
+        assert committed(cluster_a, group, name) == {0: 10}
+        mirror.stop_in_time()
+
+
+def test_a_group_that_commits_where_it_was_when_a_failback_has_looked_at_it_is_told_with_what_it_has(
+    cluster_a, cluster_b, topic, tmp_path, monkeypatch
+):
+    """Its consumers are no members, so nobody sees them."""
+    name = topic("still")
+    group, file = f"{name}-g", both_ways(cluster_a, cluster_b, name, tmp_path)
+    file.write_text(file.read_text() + "\nsync.group.offsets.enabled=false\n")
+    told = ("--wait-for-idle", "1", "--yes", "--report", str(tmp_path))
+    do = Failback.do
+
+    def goes_on(self: Failback, step: Step, operation: Any) -> None:
+        do(self, step, operation)
+        if step is Step.RELEASING:
+            commit(cluster_b, group, name, {0: 15})
+
+    monkeypatch.setattr(Failback, Failback.do.__name__, goes_on)
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        written(cluster_a, name, "old", 20)
+        has(cluster_b, name, 20)
+        commit(cluster_a, group, name, {0: 10})
+        ended = sparkmirror("switchover", file, "--from", name, "--to", "b", *told)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        with prepared_back(*flows_back(load([str(file)]), name, None), str(file)) as desk:
+            report = desk.carry_out(Kind.FAILBACK, Options(idle_s=1), print, answers=True)
+        (trouble,) = report.troubles
+        assert f"group {group} at {name}-0: its offset on b leads to 15 by now, and on {name} it has 10" in trouble
+        assert [(each.offset, each.exact) for move in report.moves for each in move.places] == [(10, False)]
         assert committed(cluster_a, group, name) == {0: 10}
         mirror.stop_in_time()

@@ -301,7 +301,6 @@ class Failback:
         again = tuple(self._again_where_that_has_changed(operation))
         operation, self._looked = self._newest, time.monotonic()
         groups = look.chosen_groups(self._back, complete=True)
-        active = sorted(name for name, each in groups.items() if each.active)
         decided = self._decided(operation, settled=True)
         # Should the cluster go again before its flow has looked: what is on record of groups is older than all this.
         self._outward.remember_groups()
@@ -321,10 +320,7 @@ class Failback:
                 *moves.seen_before_a_loss(decided),
                 *unchosen(self._forth, self._back),
                 *doubt.said_of(doubt.in_doubt(self._back), str(self._back.flow.name)),
-                *(
-                    f"group {name} has members on {here}: stop them, what they read there is read again"
-                    for name in active
-                ),
+                *moves.have_members(groups, here),
             ),
         )
 

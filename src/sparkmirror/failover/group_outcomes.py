@@ -169,8 +169,10 @@ def _offset(
     now = observed.offsets[line.group][here].offset
     known = flow.groups.sync_enabled and NO_OFFSET not in (line.there, line.translated)
     usable = known and line.standing not in (Standing.ACTIVE_THERE, Standing.LEFT_BEHIND)
-    missed = 0 if finding is None else finding.skipped + (0 if leaves_out(flow) else _left_out(offsets, finding))
     back = _back(observed, here)
+    missed = 0 if finding is None else finding.skipped + (0 if leaves_out(flow) else _left_out(offsets, finding))
+    if line.standing is Standing.LEFT_BEHIND and line.there != NO_OFFSET:  # it goes by what it has on the target
+        missed = _between(offsets, back, line.there, _log_start(observed, line))
     return Offset(
         line=line,
         finding=finding,

@@ -74,7 +74,7 @@ def status_of(move: GroupMove) -> GroupStatus:
         group=move.group,
         seen_ms=move.seen_ms,
         partitions=len(places),
-        repeats=sum(max(0, place.offset - place.before) for place in placed) if known else None,
+        repeats=sum(max(0, p.offset - p.before) for p in placed if not p.passed) if known else None,
         ahead=sum(place.ahead for place in places),
         further=sum(place.further for place in places),
         skipped=sum(place.skipped for place in places),

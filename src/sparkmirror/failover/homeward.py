@@ -25,6 +25,7 @@ from sparkmirror.failover.moves import (
     GroupMove,
     MovedPlace,
     Standing,
+    as_it_stands,
     in_doubt,
     is_open,
     left_out_as_absent,
@@ -252,7 +253,8 @@ def _stood(sight: HomewardSight, group: str, here: TopicPartition, committed: in
 
 def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Translated, left: int) -> MovedPlace:
     assert found.target is not None
-    there = still_there(result, sight.oldest.get(found.target))
+    oldest = sight.oldest.get(found.target)
+    there = still_there(result, oldest)
     skipped = left + there.offset - result.offset
     placed = replace(
         found,
@@ -263,15 +265,16 @@ def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Transla
     )
     commit = sight.commits.get(group, {}).get(found.target)
     if group in sight.apart and found.before not in (NO_OFFSET, None if commit is None else commit.downstream):
-        return replace(found, offset=found.before, used=True, text=APART)
+        return as_it_stands(replace(found, text=APART), oldest)
     moved = not is_open(found, group, sight.tried)
     if moved and sight.earlier.is_back(group, found.target, found.before, placed.offset, commit):
         return replace(placed, again=True)
     if moved and group in sight.moved and used_since(found.before, placed.offset, commit):
-        return used(found, sure=not in_doubt(found, group, sight.unsure, sight.tried))
+        return used(found, sure=not in_doubt(found, group, sight.unsure, sight.tried), oldest=oldest)
     if sight.settled and commit is not None and found.before < placed.offset:
         by_operation = (commit.downstream, commit.upstream) == (found.before, found.committed.offset)
-        return replace(placed, offset=found.before) if by_operation else placed
+        is_left = oldest is None or found.before >= oldest
+        return replace(placed, offset=found.before) if by_operation and is_left else placed
     if placed.before > placed.offset:
         return replace(placed, text=f"{placed.text} (back from {placed.before}, where it stood before it left)")
     return placed

@@ -33,6 +33,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import (
     Committed,
+    GroupKind,
     GroupList,
     GroupListing,
     Offsets,
@@ -113,6 +114,7 @@ class SourceState:
         starts: of the same, the oldest offset.
         produced: records that it took between two looks.
         listed: the groups that the flow translates.
+        untranslated: those that it chooses, and whose kind has no offsets to translate.
         leaderless: partitions of ``__consumer_offsets`` without a leader, whose groups are not listed.
         silent: of the partitions that the flow copies those whose leader does not answer, or that have none, and why.
         unlisted: why its groups are not known, or "".
@@ -123,6 +125,7 @@ class SourceState:
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     produced: int = 0
     listed: tuple[GroupListing, ...] = ()
+    untranslated: tuple[GroupListing, ...] = ()
     leaderless: int = 0
     silent: Mapping[TopicPartition, str] = field(default_factory=dict)
     unlisted: str = ""
@@ -256,9 +259,10 @@ def _source(sides: Sides, *, homeward: bool) -> SourceState:
         return SourceState(failure=str(next(iter(asked.failed.values()))))
     high = ends(asked.found, Isolation.READ_UNCOMMITTED).found
     starts = admin.find_offsets(sides.source, list(high), OffsetSpec.EARLIEST, timeout_ms=timeout_ms).found
-    listed, unlisted = GroupList({}), ""
+    listed, others, unlisted = GroupList({}), tuple[GroupListing, ...](), ""
     try:
-        listed = chosen_groups(sides, REACH_MS if asked.failed else timeout_ms)
+        groups = list_groups(sides.source, REACH_MS if asked.failed else timeout_ms)
+        listed, others = _chosen(sides.flow, groups), untranslated(sides.flow, groups)
     except SparkmirrorError as failure:
         unlisted = str(failure)
     time.sleep(PRODUCING_SECONDS)
@@ -268,6 +272,7 @@ def _source(sides: Sides, *, homeward: bool) -> SourceState:
         starts=starts,
         produced=sum(max(0, later[place] - high[place]) for place in later),
         listed=tuple(listed.values()),
+        untranslated=others,
         leaderless=len(listed.leaderless),
         silent={place: str(why) for place, why in asked.failed.items()},
         unlisted=unlisted,
@@ -358,9 +363,19 @@ def chosen_groups(sides: Sides, timeout_ms: int | None = None, *, complete: bool
         SparkmirrorError: the source cannot be asked, or the list is not complete.
     """
     timeout_ms = sides.flow.admin_timeout_ms if timeout_ms is None else timeout_ms
-    listed = list_groups(sides.source, timeout_ms, complete=complete)
-    chosen = {name: listing for name, listing in listed.items() if refusal(sides.flow, listing) is None}
+    return _chosen(sides.flow, list_groups(sides.source, timeout_ms, complete=complete))
+
+
+def _chosen(flow: FlowConfig, listed: GroupList) -> GroupList:
+    chosen = {name: listing for name, listing in listed.items() if refusal(flow, listing) is None}
     return GroupList(chosen, listed.leaderless)
+
+
+def untranslated(flow: FlowConfig, listed: Mapping[str, GroupListing]) -> tuple[GroupListing, ...]:
+    """The groups that the flow chooses by their names, and whose kind has no offsets to translate."""
+    kinds = (GroupKind.SHARE, GroupKind.STREAMS)
+    named = group_filter(flow)
+    return tuple(each for name, each in sorted(listed.items()) if each.kind in kinds and named.matches(name))
 
 
 def offsets_now(
@@ -516,6 +531,12 @@ def moved_by(operation: Operation | None) -> frozenset[str]:
 def not_taken(operation: Operation | None) -> dict[str, str]:
     """The groups whose offsets the cluster that they are moved to does not take, and why."""
     return {} if operation is None else dict(operation.facts.get(NOT_TAKEN, ()))
+
+
+def not_moved(operation: Operation) -> frozenset[str]:
+    """The groups that an operation has left where they were, since others use them or they are not taken."""
+    facts = operation.facts
+    return frozenset([*facts.get("active", ()), *facts.get("changing", ()), *not_taken(operation)])
 
 
 def torn_in(operation: Operation | None) -> dict[TopicPartition, int]:

@@ -5,7 +5,8 @@ the target is not touched; an offset on the target goes back only if the flow it
 (`offsets.group_commits`). One that is further by another's commit stays, since a consumer may have read there, and is
 never told as exact; where others have set a group back or gone on since it was moved, it stays too, unless it has the
 very offset that it had before (`earlier`). So does a group that an earlier operation has taken to the target and that
-has not been used on the source since (`offsets.left_offsets`).
+has not been used on the source since (`offsets.left_offsets`), unless the target's log has lost the record at which the
+flow has put it. Whatever stays before the first record that is left is told.
 """
 
 from __future__ import annotations
@@ -149,6 +150,10 @@ class MovedPlace:
         lost: whether the cluster that the group leaves has lost what it had committed there: it goes by what was seen
             before.
         gone: whether an operation had taken the group to the cluster that it leaves, and it has no offset there.
+        passed: whether an operation had moved the group there, nobody has used it since, and the log there has lost the
+            record at which it stood: it goes on at the first one that is left.
+        late: where what it has on the cluster that it has left leads to after the end of the operation, if that is not
+            what it has where it went; else `NO_OFFSET`.
         text: what lies at the offset, or why there is none.
     """
 
@@ -166,6 +171,8 @@ class MovedPlace:
     again: bool = False
     lost: bool = False
     gone: bool = False
+    passed: bool = False
+    late: int = NO_OFFSET
     text: str = ""
 
 
@@ -273,13 +280,13 @@ class GroupMove:
         return tuple(
             f"{self.group} at {place.partition} ({place.text}; it stays at offset {place.before})"
             for place in self.places
-            if place.before != NO_OFFSET and (place in self.left_out or place.text == MOVED_OR_NOT)
+            if place.before != NO_OFFSET and (place in self.left_out or place.text.startswith(MOVED_OR_NOT))
         )
 
     @property
     def doubtful(self) -> tuple[MovedPlace, ...]:
         """The partitions in which others have committed, and nobody knows whether it had been moved by then."""
-        return () if self.hindrance else tuple(place for place in self.places if place.text == MOVED_OR_NOT)
+        return () if self.hindrance else tuple(p for p in self.places if p.text.startswith(MOVED_OR_NOT))
 
     @property
     def absent(self) -> tuple[MovedPlace, ...]:
@@ -299,7 +306,7 @@ class GroupMove:
     @property
     def apart(self) -> tuple[MovedPlace, ...]:
         """The partitions in which a group of its name stands there that is another one: both stay where they are."""
-        return () if self.hindrance else tuple(place for place in self.places if place.text == APART)
+        return () if self.hindrance else tuple(p for p in self.places if p.text.startswith(APART))
 
     @property
     def skipping(self) -> tuple[MovedPlace, ...]:
@@ -383,12 +390,18 @@ def forgotten(
     return found
 
 
-def landed(moves: Sequence[GroupMove], now: Mapping[str, Offsets], ends: Mapping[TopicPartition, int]) -> list[str]:
+def landed(
+    moves: Sequence[GroupMove],
+    now: Mapping[str, Offsets],
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> list[str]:
     """What is wrong with the groups on the target, a line for each; empty where all can start.
 
     Args:
         moves: what was to be done.
         now: what the groups have committed there.
+        starts: the first offset that target partitions have, as far as they answer.
         ends: of the target partitions.
     """
     wrong = []
@@ -403,6 +416,12 @@ def landed(moves: Sequence[GroupMove], now: Mapping[str, Offsets], ends: Mapping
                 wrong.append(f"group {move.group}, {place}: the partition does not answer, so nobody can read it now")
             elif has > ends[place]:
                 wrong.append(f"group {move.group}, {place}: {has} is beyond the end of the log, {ends[place]}")
+            elif has < starts.get(place, has):
+                wrong.append(
+                    f"group {move.group}, {place}: {has} lies before the first record that is left, {starts[place]}: "
+                    "its consumers begin by auto.offset.reset; kafka-consumer-groups.sh --reset-offsets --to-offset "
+                    f"{starts[place]} sets it there"
+                )
     return wrong
 
 
@@ -461,11 +480,12 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
         return replace(found, exact=False, text=result.reason.value)
     if found.target in sight.absent:
         return left_out_as_absent(replace(found, exact=True, ahead=0, skipped=0), found.target)
-    there = still_there(result, sight.oldest.get(found.target))
+    oldest = sight.oldest.get(found.target)
+    there = still_there(result, oldest)
     commit = sight.commits.get(group, {}).get(found.target)
     here = sight.upstream.get(group, {}).get(found.partition)
     if here is not None and here.placed and found.before != NO_OFFSET:
-        return replace(found, offset=found.before, ahead=0, exact=True, skipped=0, used=True, text=LIVES_THERE)
+        return _lives_there(replace(found, ahead=0, exact=True, text=LIVES_THERE), oldest, commit)
     skipped = found.skipped + there.offset - result.offset
     placed_there = replace(found, offset=there.offset, skipped=skipped, text=there.place.value + not_there(skipped))
     moved = not is_open(found, group, sight.tried)
@@ -474,11 +494,11 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     known = commit is not None or (group, found.target) in sight.tried
     placed = found.before < there.offset or known  # what was left further has no commit of the flow's
     if moved and group in sight.moved and placed and used_since(found.before, there.offset, commit):
-        return used(replace(found, skipped=0), sure=not in_doubt(found, group, sight.unsure, sight.tried))
+        return used(found, sure=not in_doubt(found, group, sight.unsure, sight.tried), oldest=oldest)
     left = found.before != NO_OFFSET and sight.left.has(group, found.partition, found.committed.offset)
     verdict = judge(found.before, FlowCommit(there.offset, found.committed.offset), commit, left=left)
     if verdict is Verdict.LEFT_BEHIND:
-        return replace(found, offset=found.before, skipped=0, used=True, text=verdict.value)
+        return _lives_there(replace(found, text=verdict.value), oldest, commit)
     if verdict is Verdict.LEFT:
         return _left(replace(found, skipped=0), found.before - there.offset)
     back = f" (back from {found.before}: {verdict.value})" if verdict.goes_back else ""
@@ -496,6 +516,39 @@ def lost_their_offsets(decided: Iterable[GroupMove], here: str, there: str) -> t
     )
 
 
+def as_they_stand(decided: Iterable[GroupMove], apart: Collection[str]) -> tuple[GroupMove, ...]:
+    """The same when the operation has ended and commits nothing any more: groups go on at what they have there.
+
+    Args:
+        decided: where groups would go on by what they have now on the cluster that they have left.
+        apart: the groups that were not moved, of which that is told.
+    """
+    return tuple(
+        move
+        if move.is_there or move.group in apart
+        else replace(move, places=tuple(_as_it_stands_late(place, move.missing) for place in move.places))
+        for move in decided
+    )
+
+
+def _as_it_stands_late(place: MovedPlace, missing: Collection[TopicPartition | None]) -> MovedPlace:
+    if place.target not in missing:
+        return place
+    text = f"where it stands there; what it has where it was leads to {place.offset} by now"
+    return replace(place, offset=place.before, exact=False, late=place.offset, text=text)
+
+
+def have_members(listed: Mapping[str, GroupListing], left: str) -> tuple[str, ...]:
+    """What is told at the end of groups that are in use on the cluster that they have left.
+
+    Args:
+        listed: the groups there that the operation deals with.
+        left: its name.
+    """
+    then = "stop them, what they read there is read again"
+    return tuple(f"group {name} has members on {left}: {then}" for name, each in sorted(listed.items()) if each.active)
+
+
 def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
     """What is told of groups that keep what they have on the cluster that they go to, whatever they skip there."""
     return tuple(
@@ -504,6 +557,8 @@ def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
 
 
 LIVES_THERE = "it stands there, and its offset on the source is where the flow back has put it"
+_SHOWN = 3
+
 APART = "a group of that name stands there and was not moved: its offset stays"
 GONE = (
     "an operation had taken it there, and its offset is gone: deleted, expired, or lost with the end of "
@@ -519,10 +574,34 @@ MOVED_AGAIN = "once more: it had what it had before it was moved, or nothing"
 MOVED_OR_NOT = "others have committed there, and whether the group had been moved by then is not known"
 
 
-def used(found: MovedPlace, *, sure: bool) -> MovedPlace:
+def used(found: MovedPlace, *, sure: bool, oldest: int | None) -> MovedPlace:
     """The place where a group stands since others have committed there, whether it was moved by then or not."""
-    stays = replace(found, offset=found.before, used=True, text=USED)
-    return stays if sure else replace(stays, exact=False, text=MOVED_OR_NOT)
+    stays = replace(found, text=USED) if sure else replace(found, exact=False, text=MOVED_OR_NOT)
+    return as_it_stands(stays, oldest)
+
+
+def as_it_stands(found: MovedPlace, oldest: int | None) -> MovedPlace:
+    """The same where the group keeps what it has there; told where the log has lost that record.
+
+    Args:
+        found: the place, with the reason for which it stays.
+        oldest: the first offset that the log there still has; None where that is not known.
+    """
+    gone = 0 if oldest is None else max(0, oldest - found.before)
+    behind = f", before the first record that is left, {oldest}" if gone else ""
+    return replace(found, offset=found.before, skipped=gone, used=True, text=found.text + behind)
+
+
+def _lives_there(found: MovedPlace, oldest: int | None, commit: FlowCommit | None) -> MovedPlace:
+    """Where a group goes on that an operation has taken there: where it stands, if that is left or not the flow's.
+
+    What it has left behind on the source leads it nowhere, so it goes no further than to the first record that is left.
+    """
+    is_flows = commit is not None and commit.at(found.before) is not None
+    if oldest is None or found.before >= oldest or not is_flows:
+        return as_it_stands(found, oldest)
+    gone = oldest - found.before
+    return replace(found, offset=oldest, skipped=gone, passed=True, text=Place.OLDEST.value + not_there(gone))
 
 
 def is_open(found: MovedPlace, group: str, tried: Open) -> bool:
@@ -563,7 +642,7 @@ def with_again(place: MovedPlace, group: str, earlier: Earlier) -> MovedPlace:
 
 def with_lost(place: MovedPlace, group: str, lost: Collection[tuple[str, TopicPartition]]) -> MovedPlace:
     """The same; not exact where the cluster that the group leaves has lost what it had committed there."""
-    if (group, place.partition) not in lost or place.target is None or place.used:
+    if (group, place.partition) not in lost or place.target is None or place.used or place.passed:
         return place
     return replace(place, exact=False, lost=True, text=f"{place.text}, {SEEN_BEFORE}")
 
@@ -577,6 +656,25 @@ def seen_before_a_loss(decided: Iterable[GroupMove]) -> tuple[str, ...]:
         for place in move.places
         if place.lost
     )
+
+
+def told_of_passed(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
+    """What is told of groups that were moved, and whose records the log there has lost since; a line for all.
+
+    Args:
+        decided: where groups went on, as it was decided when that was found.
+        there: the cluster that they were moved to.
+    """
+    names = [
+        f"{move.group} at {place.partition} ({place.skipped} offsets)"
+        for move in decided
+        if not move.hindrance
+        for place in move.places
+        if place.passed
+    ]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    what = f"{there} has lost the records at which groups stood since they were moved"
+    return (f"{what}, and they go on at the first that is left: {', '.join(names[:_SHOWN])}{more}",) if names else ()
 
 
 def said_of_again(decided: Sequence[GroupMove]) -> str:

@@ -214,6 +214,8 @@ def _unlisted(source: SourceState) -> list[str]:
 def _unplaced(moves: Sequence[GroupMove], source: SourceState) -> list[str]:
     """The groups that have no translation, with and without an offset on the target already."""
     found = []
+    if kinds := [f"{each.name} ({each.kind.value})" for each in source.untranslated]:
+        found.append(f"groups of the source are of a kind whose offsets nobody translates, and stay: {some(kinds)}")
     without = [
         f"{move.group} at {place.partition} ({place.text})"
         for move in moves

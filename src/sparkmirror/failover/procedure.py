@@ -635,19 +635,25 @@ class Procedure:
         torn = [*self._again_before_what_was_lost(operation)]
         late = self._late_at_the_source() if operation.kind == Kind.SWITCHOVER.value else ()
         seen = Changes.of(operation.facts).troubles(operation.source, operation.target)
-        decided = self._again_where_offsets_are_gone()
+        passed, decided = self._again_where_something_is_gone()
         again = told_of_again(earlier_in(self._operator.operation), operation.target)
         told = (*moves.kept(decided, operation.target), *moves.seen_before_a_loss(decided))
-        self.look_after(decided, (*seen, *self._copies_recreated(), *told, *torn, *again, *late))
+        self.look_after(decided, (*seen, *self._copies_recreated(), *told, *torn, *again, *passed, *late))
 
-    def _again_where_offsets_are_gone(self) -> tuple[moves.GroupMove, ...]:
-        """Moves groups once more that have what they had before they were moved, or nothing; gives where all go on."""
+    def _again_where_something_is_gone(self) -> tuple[tuple[str, ...], tuple[moves.GroupMove, ...]]:
+        """Moves groups once more that have what they had before they were moved, or nothing, or stand at no record.
+
+        Gives what is said of the latter, and where all go on.
+        """
         decided = self._decided()
-        if gone := [move for move in decided if move.again and move.missing]:
-            self._tell(moves.said_of_again(gone))
+        passed = moves.told_of_passed(decided, self._aliases[1])
+        gone = [move for move in decided if move.again and move.missing]
+        if gone or passed:
+            for text in (*([moves.said_of_again(gone)] if gone else ()), *passed):
+                self._tell(text)
             self.commit(self._decided)
             decided = self._decided()
-        return decided
+        return passed, decided
 
     def _again_before_what_was_lost(self, operation: Operation) -> Iterator[str]:
         """Moves groups back that stand in what the target has lost since they were moved; gives what to say of it."""
@@ -678,12 +684,15 @@ class Procedure:
             look.check_source(self._sides)  # one that is gone is not asked at length
             late = records_behind(self._sides, state, self._ends(committed=False))
             now = lost_groups.with_lost(state.groups.values(), look.offsets_now(self._sides, look.ASK_MS)).offsets
+            groups = look.chosen_groups(self._sides, look.ASK_MS, complete=True)
         except SparkmirrorError as failure:
-            return (f"whether records or commits came to {source} after the flow was stopped is not known: {failure}",)
+            what = f"whether records or commits came to {source} after the flow was stopped is not known"
+            return (f"{what}, nor whether groups have members there: {failure}",)
         known, _ = look.on_record(state)
         changed = sorted(name for name, own in now.items() if own != known.get(name, {}))
         found = [_late_records(late, source)] if late else []
-        return (*found, *(_late_commit(name, source, self._sides.target.alias) for name in changed))
+        commits = (_late_commit(name, source, self._sides.target.alias) for name in changed)
+        return (*found, *commits, *moves.have_members(groups, str(source)))
 
     def look_after(self, decided: Sequence[moves.GroupMove], more: Sequence[str] = ()) -> None:
         """Writes checkpoints for groups that were moved, and notes what is wrong with them, and what else is.
@@ -695,14 +704,15 @@ class Procedure:
         chosen = [move for move in decided if not move.hindrance and move.group not in not_taken]
         now = fetch_offsets(self._sides.target, [move.group for move in chosen], self._timeout_ms).complete()
         places = sorted({place for move in chosen for place in move.wanted})
-        ends = admin.find_offsets(
-            self._sides.target, places, OffsetSpec.LATEST, timeout_ms=min(self._timeout_ms, look.OLDEST_MS)
+        starts, ends = (
+            admin.find_offsets(self._sides.target, places, spec, timeout_ms=min(self._timeout_ms, look.OLDEST_MS)).found
+            for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
         )
         self._operator.check()
         if unwritten := write_last(self._sides, chosen):  # groups go on without, so it is no trouble
             self._tell(unwritten)
         forgotten = self._forgotten(decided)
-        self._operator.note(problems=[*more, *moves.landed(chosen, now, ends.found)], **{FORGOTTEN: forgotten})
+        self._operator.note(problems=[*more, *moves.landed(chosen, now, starts, ends)], **{FORGOTTEN: forgotten})
 
     def _forgotten(self, decided: Sequence[moves.GroupMove]) -> list[list[Any]]:
         """Groups and partitions that are not on record any more, and still have the flow's offset on the target."""

@@ -106,6 +106,7 @@ class Report:
         found += [f"group {group}: {hindrance}" for group, hindrance in hindered.items()]
         found += [f"group {group} was not moved: {why}" for group, why in facts.get(NOT_TAKEN, [])]
         found += _absent(self.moves, self.taken)
+        found += _late(self.moves, self.left, self.taken)
         return (*found, *facts.get("problems", []))
 
     @property
@@ -325,6 +326,18 @@ def _absent(moves: Sequence[GroupMove], taken: str) -> list[str]:
     left_out = [f"{move.group} at {place.target}" for move in moves for place in move.absent]
     why = f"which do not exist on {taken}, cannot be committed, and are left out: {some(left_out)}"
     return [f"the offsets of groups in {len(left_out)} partitions, {why}"] if left_out else []
+
+
+def _late(moves: Sequence[GroupMove], left: str, taken: str) -> list[str]:
+    """The places in which a group has another offset where it was than the one by which it was moved, each a line."""
+    return [
+        f"group {move.group} at {place.partition}: its offset on {left} leads to {place.late} by now, and on {taken} "
+        f"it has {'none' if place.offset == NO_OFFSET else place.offset}: it has committed on {left} after its offsets "
+        f"were read (stop its consumers there), or {taken} has lost what it had since"
+        for move in moves
+        for place in move.places
+        if place.late != NO_OFFSET
+    ]
 
 
 def _applications(report: Report) -> list[str]:

@@ -568,11 +568,14 @@ class BackDesk(Desk):
         assert self._back.store is not None
         self._back.store.follow()
         known = look.partitions(self._back.flow, self._back.store.state, NOT_ASKED, by_groups=not _caught_up(operation))
+        decided = failback.decided(self._sides, self._back, Comparison.of(operation.facts), operation, settled=True)
+        if Step[operation.step] is Step.DONE:
+            decided = moves.as_they_stand(decided, look.not_moved(operation))
         return Report(
             flow=self._back.flow,
             operation=operation,
             partitions=look.with_doubt(known, doubt.in_doubt(self._back)),
-            moves=failback.decided(self._sides, self._back, Comparison.of(operation.facts), operation, settled=True),
+            moves=decided,
         )
 
     def _check_clusters(self) -> None:
