@@ -547,8 +547,8 @@ MUTANTS = (
     Mutant(
         "a group that may have been moved before others used it is called exact",
         "failover/moves.py",
-        "    return stays if sure else replace(",
-        "    return stays if True else replace(",
+        "replace(found, text=USED) if sure else",
+        "replace(found, text=USED) if True else",
         ("tests/failover",),
     ),
     Mutant(

@@ -13,11 +13,10 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from sparkmirror.config import load
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.failover import comparison
+from sparkmirror.failover import comparison, switching
 from sparkmirror.failover.procedure import Options
 from sparkmirror.failover.states import Kind, Step
 from sparkmirror.failover.switching import flows_back, prepared_back
-from sparkmirror.flow import status
 from sparkmirror.lab.cluster import LabCluster
 from tests.failover.clients import next_records
 from tests.failover.dying import COMMITTED
@@ -219,7 +218,7 @@ def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluste
         assert reads(cluster_b, group, name, 10) == [f"old-{number}" for number in range(10, 20)]
         with prepared_back(*flows_back(load([str(file)]), name, None), str(file)) as late:
             with monkeypatch.context() as slow:  # a source that takes long makes no driver silent
-                slow.setattr(status, "SILENT_MS", 6_000)
+                slow.setattr(switching, "SILENT_SECONDS", 6.0)
                 slow.setattr(comparison, "compare", slowly(comparison.compare))
                 assert late.plan(Kind.FAILBACK, Options()).state == "running"
             done("failback", file, "--to", name, *idle)
