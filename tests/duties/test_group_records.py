@@ -123,6 +123,8 @@ def test_what_a_group_has_left_behind_is_looked_at_in_each_round_and_written_onl
     assert left_behind({one.key: one}, same, {"g": 9}) == ()
     moved = Merged(offsets={"g": {**OFFSETS, TopicPartition("orders", 0): Committed(6)}})
     assert left_behind({one.key: one}, moved, {}) == (LeftBehind(known={one.key: one}, found=moved.known, back={}),)
+    lost = replace(moved, lost=frozenset({("g", TopicPartition("orders", 0))}))
+    assert left_behind({one.key: one}, lost, {}) == ()
     back = {"g": 10}  # the group has been moved here later
     assert left_behind({one.key: one}, same, back) == (LeftBehind(known={one.key: one}, found=same.known, back=back),)
 

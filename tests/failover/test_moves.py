@@ -328,6 +328,14 @@ def test_a_group_that_may_have_been_moved_before_others_used_it_is_told(there: i
     (told,) = move.kept
     assert f"it stays at offset {there}" in told
     assert "whether the group had been moved by then is not known" in told
+    assert move.left == {}
+
+
+def test_a_group_that_may_have_been_moved_is_told_also_when_its_commit_is_not_on_record():
+    seen = replace(sight(15, there=112), moved=frozenset({"g"}), unsure=frozenset({("g", THERE)}))
+    for each in (seen, replace(seen, left=Left(offsets={"g": {HERE: 15}}))):
+        (place,) = decide(each)[0].places
+        assert (place.offset, place.exact) == (112, False)
 
 
 @pytest.mark.parametrize(

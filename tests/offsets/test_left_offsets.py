@@ -7,6 +7,7 @@ import pytest
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit, GroupLeft
 from sparkmirror.offsets.left_offsets import (
+    NOTHING_LOST,
     KnownOffsets,
     Left,
     at_release,
@@ -53,16 +54,28 @@ def test_a_record_is_read_as_it_was_written_and_leaves_with_its_tombstone(record
 @pytest.mark.parametrize(("on_record", "committed", "counts"), [(15, 15, True), (15, 16, False)])
 def test_only_the_very_offset_is_left_behind(on_record, committed, counts):
     known = left_of(left(p0=on_record), {})
-    assert known.has("g", ZERO, committed) is counts
-    assert not known.has("g", ONE, committed)
-    assert not known.has("h", ZERO, committed)
+    assert known.has("g", ZERO, committed, NOTHING_LOST) is counts
+    assert not known.has("g", ONE, committed, NOTHING_LOST)
+    assert not known.has("h", ZERO, committed, NOTHING_LOST)
 
 
 def test_all_is_left_behind_by_a_group_that_has_not_been_asked():
     known = left_of(left(p0=15) | is_open(), {})
-    assert known.has("g", ZERO, 16)
-    assert known.has("g", ONE, 3)
-    assert not known.has("h", ZERO, 16)
+    assert known.has("g", ZERO, 16, NOTHING_LOST)
+    assert known.has("g", ONE, 3, NOTHING_LOST)
+    assert not known.has("h", ZERO, 16, NOTHING_LOST)
+
+
+def test_what_is_left_behind_stays_so_where_the_source_has_lost_it_whatever_is_known_of_that():
+    """What was seen before counts only up to where the log of the source parts, so that it is another offset."""
+    lost = frozenset({("g", ZERO)})
+    known, found = left_of(left(p0=15, p1=3), {}), KnownOffsets({"g": {ZERO: (12, ""), ONE: (4, "")}})
+    assert known.has("g", ZERO, 12, lost)
+    assert not known.has("g", ONE, 4, lost)
+    assert not known.has("h", ZERO, 12, frozenset({("h", ZERO)}))
+    assert renewed(left(p0=15, p1=3), found, lost) == (tuple(left(p0=15).values()), ())
+    assert at_release(left(p0=15, p1=3), ["g"], found, 900, lost) == left(p0=15, p1=4)
+    assert at_release({}, ["g"], found, 900, lost) == left(900, p0=12, p1=4)
 
 
 def test_an_operation_adds_what_it_moves_to_what_is_on_record():

@@ -81,11 +81,13 @@ class LeftBehind:
         known: what is on record, by key.
         found: what groups have committed on the source.
         back: when operations of the flow back have moved groups to the source.
+        lost: the groups and partitions of which the source has lost that.
     """
 
     known: Mapping[str, GroupLeft]
     found: KnownOffsets
     back: Moved
+    lost: frozenset[tuple[str, TopicPartition]] = frozenset()
 
     @property
     def change(self) -> None:
@@ -223,7 +225,8 @@ class GroupRecords:
         now = self._sides.store.state.left
         still = {key: one for key, one in behind.known.items() if now.get(key) == one}
         gone = came_back(still, behind.back)
-        written, settled = renewed({key: one for key, one in still.items() if key not in gone}, behind.found)
+        stays = {key: one for key, one in still.items() if key not in gone}
+        written, settled = renewed(stays, behind.found, behind.lost)
         self._sides.store.write(written, tombstones=[*gone, *settled])
 
 
@@ -235,8 +238,8 @@ def left_behind(known: Mapping[str, GroupLeft], merged: Merged, back: Moved) -> 
         merged: what groups have committed on the source.
         back: when operations of the flow back have moved groups to the source.
     """
-    changed = any((*renewed(known, merged.known), came_back(known, back)))
-    return (LeftBehind(known=known, found=merged.known, back=back),) if changed else ()
+    changed = any((*renewed(known, merged.known, merged.lost), came_back(known, back)))
+    return (LeftBehind(known=known, found=merged.known, back=back, lost=merged.lost),) if changed else ()
 
 
 def _answered(known: Mapping[str, GroupSeen], found: Container[str]) -> Iterator[GroupSeen]:

@@ -487,7 +487,7 @@ def verdict_on(observed: Observed, known: Known) -> Verdict:
     """What becomes of the offset that a group without members has on the target."""
     (group, place), target = known.place, known.target.partition
     there = observed.there.get(group, {}).get(target, Committed(NO_OFFSET)).offset
-    left = observed.left.has(group, place, known.committed.offset)
+    left = observed.left.has(group, place, known.committed.offset, observed.lost)
     return judge(there, known.commit, observed.commits.get(group, {}).get(target), left=left)
 
 
@@ -513,7 +513,7 @@ def _by_maps(observed: Observed, place: GroupPlace) -> tuple[Committed, Translat
         return committed, NotYet(Reason.PLACED)
     if (place.group, place.partition.topic) in observed.back.changing:
         return committed, NotYet(Reason.CHANGING)
-    left = observed.left.has(place.group, place.partition, committed.offset)
+    left = observed.left.has(place.group, place.partition, committed.offset, observed.lost)
     result = _plainly(observed, place.partition, committed, placed, left=left)
     before = observed.earlier.get(place)
     if result == NotYet(Reason.AHEAD) and before is not None and before.offset <= committed.offset:

@@ -233,13 +233,13 @@ class GroupMove:
         """What it leaves behind on the source when the target has what it is to have.
 
         Not where a consumer's commit on the target was further already: the group was not moved there, and the report
-        says so again.
+        says so again. Nor where nobody knows whether it was.
         """
-        wanted = self.wanted
+        wanted, doubtful = self.wanted, {place.target for place in self.doubtful}
         return {
             place.partition: place.committed.offset
             for place in self.places
-            if place.target in wanted and not place.further
+            if place.target in wanted and not place.further and place.target not in doubtful
         }
 
     @property
@@ -491,11 +491,12 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     moved = not is_open(found, group, sight.tried)
     if moved and sight.earlier.is_back(group, found.target, found.before, there.offset, commit):
         return replace(placed_there, again=True)
-    known = commit is not None or (group, found.target) in sight.tried
+    told = (group, found.target) in sight.tried or (group, found.target) in sight.unsure
+    known = commit is not None or told
     placed = found.before < there.offset or known  # what was left further has no commit of the flow's
     if moved and group in sight.moved and placed and used_since(found.before, there.offset, commit):
         return used(found, sure=not in_doubt(found, group, sight.unsure, sight.tried), oldest=oldest)
-    left = found.before != NO_OFFSET and sight.left.has(group, found.partition, found.committed.offset)
+    left = found.before != NO_OFFSET and sight.left.has(group, found.partition, found.committed.offset, sight.lost)
     verdict = judge(found.before, FlowCommit(there.offset, found.committed.offset), commit, left=left)
     if verdict is Verdict.LEFT_BEHIND:
         return _lives_there(replace(found, text=verdict.value), oldest, commit)

@@ -606,14 +606,17 @@ class Procedure:
         return [one.row for one in with_tried(before, groups, _tried(some))]
 
     def _put_on_record(self, decided: Sequence[moves.GroupMove], failed: Mapping[str, Exception]) -> None:
-        """What the target has taken, which groups that concerns, and what they leave behind on the source."""
+        """What the target has taken, which groups that concerns, and what they leave behind on the source.
+
+        The last comes last: of a group that is not on record as moved it would say that it lives there already.
+        """
         moved = [move for move in decided if move.wanted and move.group not in failed]
         taken = {move.group: move.commits for move in moved}
         written, gone = group_commits.records(self._store.state.committed, taken)
         operation = self._operator.operation
         assert operation is not None  # it was begun
         left = with_left(self._store.state.left, {move.group: move.left for move in moved}, operation.order)
-        self._store.write([*written, *left], tombstones=gone)
+        self._store.write(written, tombstones=gone)
         moved_so_far = {*(move.group for move in moved), *look.moved_by(operation)}
         open_ones = {name for name, why in failed.items() if not _is_in_use(why) or getattr(why, "tried", False)}
         settled_ones = {move.group for move in decided}.difference(open_ones, look.moved_by(operation))
@@ -629,6 +632,7 @@ class Procedure:
         if doubtful - (unsure := unsure_in(operation)):
             facts[UNSURE] = unsure_rows(unsure | doubtful)
         self._operator.note(**facts)
+        self._store.write(left)
 
     def _verify(self, operation: Operation) -> None:
         """Looks whether every group can start on the target, and whether the source has been left."""

@@ -430,7 +430,7 @@ class Desk:
             names = there
         gone = came_back(state.left, back)
         still = {key: one for key, one in state.left.items() if key not in gone}
-        now = at_release(still, names, found.known, held_ms)
+        now = at_release(still, names, found.known, held_ms, found.lost)
         return now, (*gone, *(key for key in still if key not in now))
 
     def _committed_at(self, names: Collection[str], state: JournalState, back: JournalState | None) -> Merged:

@@ -21,6 +21,7 @@ see their topic. Nor are those that it has lost with the end of ``__consumer_off
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import NewType
 
@@ -41,9 +42,13 @@ class Left:
     offsets: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
     open: frozenset[str] = frozenset()
 
-    def has(self, group: str, place: TopicPartition, committed: int) -> bool:
-        """Whether an offset that a group has committed on the source is the one that it has left behind there."""
-        return group in self.open or self.offsets.get(group, {}).get(place) == committed
+    def has(self, group: str, place: TopicPartition, committed: int, lost: Lost) -> bool:
+        """Whether an offset that a group has committed on the source is the one that it has left behind there.
+
+        One that the source has lost is that one still, whatever is known of it: the group has not committed since.
+        """
+        own = self.offsets.get(group, {})
+        return group in self.open or (place in own and (own[place] == committed or (group, place) in lost))
 
 
 NOTHING_LEFT = Left()
@@ -53,6 +58,11 @@ Found = Mapping[str, Mapping[TopicPartition, tuple[int, str]]]
 
 KnownOffsets = NewType("KnownOffsets", Found)
 """The same with what groups had where the source has lost it: only ``duties.lost_groups`` makes it."""
+
+Lost = AbstractSet[tuple[str, TopicPartition]]
+"""Groups and partitions where the source has lost what was committed."""
+
+NOTHING_LOST: Lost = frozenset()
 
 Moved = Mapping[str, int]
 """The order of the operations that moved groups last, by group."""
@@ -117,17 +127,20 @@ def with_left(
     return tuple(changed.values())
 
 
-def renewed(known: Mapping[str, GroupLeft], found: KnownOffsets) -> tuple[tuple[GroupLeft, ...], tuple[str, ...]]:
+def renewed(
+    known: Mapping[str, GroupLeft], found: KnownOffsets, lost: Lost = NOTHING_LOST
+) -> tuple[tuple[GroupLeft, ...], tuple[str, ...]]:
     """What the source says of them: the records that change by it, and the keys of those that say nothing any more.
 
     Args:
         known: what is on record, by key.
         found: what groups have committed on the source.
+        lost: where that is what was seen before; what was left behind there stays.
     """
     settled = {one.group: key for key, one in known.items() if one.is_open and one.group in found}
-    changed = {key: _renewed(one, found[one.group]) for key, one in known.items() if one.group in found}
+    changed = {key: _renewed(one, found[one.group], lost) for key, one in known.items() if one.group in found}
     for group, key in settled.items():
-        changed |= _all_of(known, group, found[group], known[key].time_ms)
+        changed |= _all_of(known, group, found[group], known[key].time_ms, lost)
     kept = tuple(one for key, one in changed.items() if not one.is_open and one != known.get(key))
     return kept, tuple(settled.values())
 
@@ -151,7 +164,11 @@ def used(there: Found, commits: Commits) -> frozenset[str]:
 
 
 def at_release(
-    known: Mapping[str, GroupLeft], groups: Iterable[str], found: KnownOffsets, held_ms: int
+    known: Mapping[str, GroupLeft],
+    groups: Iterable[str],
+    found: KnownOffsets,
+    held_ms: int,
+    lost: Lost = NOTHING_LOST,
 ) -> dict[str, GroupLeft]:
     """What is on record when the flow is released: what groups have on the source until now is left behind too.
 
@@ -160,12 +177,13 @@ def at_release(
         groups: that live on the target.
         found: what groups have committed on the source; one that has not answered is asked later.
         held_ms: when the flow was stopped, milliseconds since 1970.
+        lost: as for `renewed`.
     """
     names = set(groups)
     all_of = {key: one for key, one in known.items() if one.group in names}
     for group in sorted(names):
         if group in found:
-            all_of |= _all_of(known, group, found[group], held_ms)
+            all_of |= _all_of(known, group, found[group], held_ms, lost)
         else:
             one = GroupLeft(group=group, topic="", offsets={}, time_ms=held_ms)
             all_of[one.key] = one
@@ -173,22 +191,29 @@ def at_release(
 
 
 def _all_of(
-    known: Mapping[str, GroupLeft], group: str, now: Mapping[TopicPartition, tuple[int, str]], time_ms: int
+    known: Mapping[str, GroupLeft],
+    group: str,
+    now: Mapping[TopicPartition, tuple[int, str]],
+    time_ms: int,
+    lost: Lost,
 ) -> dict[str, GroupLeft]:
     """All that a group has committed, as what it has left behind."""
-    offsets: dict[str, dict[int, int]] = {one.topic: {} for one in known.values() if one.group == group and one.topic}
+    before = {one.topic: one.offsets for one in known.values() if one.group == group and one.topic}
+    offsets: dict[str, dict[int, int]] = {topic: {} for topic in before}
     for place, (offset, _) in now.items():
-        offsets.setdefault(place.topic, {})[place.partition] = offset
+        left = before.get(place.topic, {}).get(place.partition, offset)
+        offsets.setdefault(place.topic, {})[place.partition] = left if (group, place) in lost else offset
     records = [
         GroupLeft(group=group, topic=topic, offsets=own, time_ms=time_ms) for topic, own in sorted(offsets.items())
     ]
     return {one.key: replace(one, time_ms=known[one.key].time_ms if one.key in known else time_ms) for one in records}
 
 
-def _renewed(left: GroupLeft, now: Mapping[TopicPartition, tuple[int, str]]) -> GroupLeft:
+def _renewed(left: GroupLeft, now: Mapping[TopicPartition, tuple[int, str]], lost: Lost) -> GroupLeft:
+    places = {number: TopicPartition(left.topic, number) for number in left.offsets}
     offsets = {
         number: offset
         for number, offset in left.offsets.items()
-        if now.get(TopicPartition(left.topic, number), (offset, ""))[0] == offset
+        if (left.group, places[number]) in lost or now.get(places[number], (offset, ""))[0] == offset
     }
     return replace(left, offsets=offsets)
