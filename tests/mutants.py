@@ -450,7 +450,7 @@ MUTANTS = (
     _in_offsets(
         "at a release only what was on record counts as left behind",
         "left_offsets.py",
-        "            all_of |= _all_of(known, group, found[group], held_ms)\n",
+        "            all_of |= _all_of(known, group, found[group], held_ms, lost)\n",
         "            pass\n",
     ),
     Mutant(

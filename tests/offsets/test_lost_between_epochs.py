@@ -87,7 +87,7 @@ class Flow:
         if self.chance.random() < 0.8:
             self.publish()
 
-    def publish(self, inherited: CopiedBefore = NOTHING_BEFORE) -> None:
+    def publish(self, inherited: CopiedBefore = NOTHING_BEFORE, *, settled: bool = True) -> None:
         last = self.last
         self.journal.append(
             Progress(
@@ -102,7 +102,7 @@ class Flow:
                 first=last.first,
                 before=last.before,
                 inherited=inherited,
-                settled=True,
+                settled=settled,
                 topic_id="s",
                 target_id="t",
             )
@@ -197,6 +197,27 @@ def test_progress_that_is_older_than_the_map_does_not_end_its_epoch():
     flow.run(1)
     ends = [one for one in flow.journal if isinstance(one, Targets) and one.target < 0 and one.writer.epoch == 1]
     assert not ends
+    check(flow)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_progress_of_a_lane_that_was_at_work_is_no_end_of_its_epoch(seed: int):
+    """It is the newest of the epoch that is left; the next one goes on."""
+    flow = Flow(Random(seed))
+    flow.begin()
+    flow.answer()
+    flow.answer()
+    flow.publish(settled=False)
+    kept = len(flow.journal)
+    flow.answer()
+    flow.answer()
+    flow.publish()
+    flow.run(1)
+    del flow.journal[kept:]
+    flow.answer()
+    flow.publish()
+    check(flow)
+    flow.run(1)
     check(flow)
 
 

@@ -5,7 +5,8 @@ older one it came after: by its first records on the map, or by its progress, wh
 
 Invariants:
     * What was on record, and is not lost, leads to that record: it was acknowledged, or a takeover has found it.
-    * An epoch of which nothing tells where it ended holds no further than its last point where it does not lead there.
+    * An epoch of which no end is on record holds no further than its last point, and the record that its progress
+      names, where it does not lead there.
     * What was removed since neither log has it is not lost.
 """
 
@@ -80,19 +81,17 @@ def _leads_to(parts: Sequence[Part], record: Before) -> bool:
     if not here.exact or not there.exact:
         return True
     # A record may lie elsewhere since another leader has come back: then a takeover has ended the epoch.
-    on_target = record.target == NO_OFFSET or _has_end(part) or there.offset_of(count) == record.target
-    return on_target and here.offset_of(count) == record.source
-
-
-def _has_end(part: Part) -> bool:
-    """Whether something tells where its epoch has ended."""
-    return bool(part.pieces.ends) or part.pieces.sources.has_last
+    on_target = record.target == NO_OFFSET or part.pieces.ends or there.offset_of(count) == record.target
+    return bool(on_target) and here.offset_of(count) == record.source
 
 
 def _as_far_as_known(part: Part) -> Part:
-    """The same part up to its last point, where nothing tells where its epoch has ended."""
+    """The same part up to its last point, or what its progress tells, where nothing tells where its epoch has ended.
+
+    Progress alone tells no end: it may be older than the end that is lost.
+    """
     pieces = part.pieces
-    if not part.known or _has_end(part):
+    if not part.known or pieces.ends:
         return part
-    certain = min(pieces.sources.last.count, pieces.targets.last.count)
+    certain = max(min(pieces.sources.last.count, pieces.targets.last.count), pieces.acknowledged)
     return part._replace(stop=min(part.stop, max(part.first, certain) + 1))

@@ -187,6 +187,12 @@ class Pieces:
         """The count of the record with that source offset, or of the next one, if its segment is on record."""
         return self.sources.count_at(source)
 
+    @property
+    def acknowledged(self) -> int:
+        """The count of the record that was acknowledged last by the progress on record; `NO_OFFSET` where none is."""
+        last = self.sources.acknowledged
+        return NO_OFFSET if last is None else self.count_of(last.sequence)
+
     def count_of(self, sequence: int, near: int | None = None) -> int:
         """The count that a sequence number stands for: of all that it can be, the one nearest to ``near``.
 

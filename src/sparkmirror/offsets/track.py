@@ -225,9 +225,9 @@ class Track:
         return (*line.order[: line.begin_lost], *line.order[len(line.order) - line.lost :])
 
     @property
-    def has_last(self) -> bool:
-        """Whether the record that was acknowledged last is on record."""
-        return self._ends.last is not None
+    def acknowledged(self) -> Opening | None:
+        """The record that was acknowledged last, where its progress is on record."""
+        return self._ends.last
 
     def forget(self, sequence: int) -> None:
         """Removes the block with that sequence."""
