@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkmirror.model import NO_RECORD, NOTHING_BEFORE, CopiedBefore, LastRecord, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NO_RECORD, NOTHING_BEFORE, CopiedBefore, LastRecord, TopicPartition, Writer
 from sparkmirror.offsets.bounds import Starts, bound
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
@@ -218,6 +218,25 @@ def test_progress_of_a_lane_that_was_at_work_is_no_end_of_its_epoch(seed: int):
     flow.publish()
     check(flow)
     flow.run(1)
+    check(flow)
+
+
+def test_an_epoch_whose_lane_died_before_its_first_progress_names_what_it_came_after():
+    """Its segments, which are written ahead, say so; the takeover has put its places on record."""
+    flow = Flow(Random(5))
+    flow.run(2)
+    kept = len(flow.journal)
+    flow.answer()
+    flow.answer()
+    flow.publish()
+    flow.begin()
+    del flow.journal[kept:]
+    flow.answer()
+    written = [one for one in flow.journal[kept:] if isinstance(one, Segments | Targets)]
+    placed = [replace(one, after=NO_OFFSET) if isinstance(one, Targets) else one for one in written]
+    end = Targets(partition=PLACE, writer=flow.writer, sequence=flow.sequence, target=NO_OFFSET)
+    flow.journal = [*flow.journal[:kept], *placed, end]
+    flow.run(2)
     check(flow)
 
 

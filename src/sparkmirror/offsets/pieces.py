@@ -125,7 +125,7 @@ class Pieces:
         if self._before is not None:
             return self._before
         source, target = self.sources.comes_after, self._targets.comes_after
-        return None if NO_OFFSET in (source, target) else Before(NO_OFFSET, source, target)
+        return None if source == NO_OFFSET else Before(NO_OFFSET, source, target)
 
     def forget_segments(self, sequence: int) -> None:
         """Takes the tombstone of `Segments`."""
