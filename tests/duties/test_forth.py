@@ -90,7 +90,7 @@ def test_without_its_record_or_a_registration_nothing_goes_home():
 
 def test_lanes_that_do_not_tell_writers_yet_are_waited_for():
     early = judged(RECORD, *COPIED, seen_s=SETTLED_SECONDS - 1)
-    assert ("since a moment only" in early.doubt, early.passing, early.begins) == (True, True, {})
+    assert ("has just begun to register producers" in early.doubt, early.passing, early.begins) == (True, True, {})
     assert judged(RECORD, *COPIED).doubt == ""
     assert not judged(replace(RECORD, tells_since_ms=0)).passing
 

@@ -92,7 +92,7 @@ def judge(
     if doubt or state is None or state.flow is None:
         return Verdict(doubt=doubt)
     if seen_s < SETTLED_SECONDS and not _has_told_for_long(state):
-        said = f"{back.name.back} tells writers since a moment only: it begins within {SETTLED_SECONDS:g} s"
+        said = f"{back.name.back} has just begun to register producers: write-back starts within {SETTLED_SECONDS:g} s"
         return Verdict(doubt=said, passing=True)
     begins = {}
     for copy in copies:
@@ -107,7 +107,7 @@ def judge(
 
 
 def _has_told_for_long(state: JournalState) -> bool:
-    """Whether forth's driver has by its own clock, which is the one that said since when."""
+    """Whether the driver of the other flow has, by its own clock, by which it has put on record since when."""
     life, record = state.life, state.flow
     if life is None or record is None or life.generation != record.generation:
         return False

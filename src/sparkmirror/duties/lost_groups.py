@@ -188,7 +188,7 @@ CLOCKS_MS = 10_000
 
 
 def parted_in(state: JournalState) -> dict[TopicPartition, list[Event]]:
-    """The events that are on record of logs of the source that have lost their end, or were made anew."""
+    """The events that are on record of logs of the source that have lost their end, or were created again."""
     found: dict[TopicPartition, list[Event]] = {}
     told = [(place, event) for place, one in state.progress.items() for event in one.events]
     told += [(one.partition, one.event) for one in state.events.values()]

@@ -75,7 +75,7 @@ def _is_open(cluster: Cluster, timeout_ms: int) -> bool:
 
 
 def denied(source: Cluster, topics: Collection[str], timeout_ms: int) -> frozenset[str]:
-    """The topics that a rule of the very form that is made here denies to everybody, whoever has made it.
+    """The topics that a rule of the form that is made here denies to everybody, also one that an administrator made.
 
     Raises:
         SparkmirrorError: the cluster does not tell this user.
