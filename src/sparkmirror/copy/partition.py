@@ -62,7 +62,7 @@ class PartitionCopy:
     """One partition of a lane.
 
     Attributes:
-        plan: as the driver gave it.
+        plan: as the driver gave it; ``source`` and ``target`` are those of it.
         rules: what the flow asks of every batch.
         batch_bytes: how large a merged batch may become.
         patience_s: how long the target may refuse before the partition stops.
@@ -151,6 +151,8 @@ class PartitionCopy:
     round_trip: float = 0.0
     recovery: Recovery = field(default_factory=Recovery)
     tally: Tally = field(default_factory=Tally)
+    source: TopicPartition = field(init=False)
+    target: TopicPartition = field(init=False)
     ahead: SegmentsAhead = field(init=False)
     _noticed: bool = False
     _obstacle_kind: Kind = Kind.STOPPED
@@ -167,17 +169,8 @@ class PartitionCopy:
     _room: int = 0
 
     def __post_init__(self) -> None:
+        self.source, self.target = self.plan.source, self.plan.target
         self.ahead = SegmentsAhead(self.plan)
-
-    @property
-    def source(self) -> TopicPartition:
-        """The source topic and partition."""
-        return self.plan.source
-
-    @property
-    def target(self) -> TopicPartition:
-        """The target topic and partition."""
-        return self.plan.target
 
     @property
     def read_from(self) -> int:
@@ -298,25 +291,28 @@ class PartitionCopy:
 
     def has_more(self) -> bool:
         """Whether `next_batch` would give one."""
-        if self.error or self.must_verify:
+        if self.error:
             return False
         if self._retrying:
-            return not self.in_flight and time.monotonic() >= self._retry_at and on_record(self._unsent()[0])
-        if not self._waiting or len(self._unacknowledged) >= self._most:
-            return False
-        return on_record(self._waiting[0])
+            ready = not self.in_flight and time.monotonic() >= self._retry_at and on_record(self._unsent()[0])
+        else:
+            ready = bool(self._waiting) and len(self._unacknowledged) < self._most and on_record(self._waiting[0])
+        return ready and not self.must_verify
 
     @property
     def must_verify(self) -> bool:
         """Whether the target's leader has to be asked for its log before anything more is sent."""
-        sends_first = not self.in_flight and bool(self._waiting or self._unacknowledged)
-        return self.footing.doubted or (sends_first and self.footing.stale(now()))
+        if self.footing.doubted:
+            return True
+        return bool(self._waiting or self._unacknowledged) and self.footing.stale(now()) and not self.in_flight
 
     @property
     def _most(self) -> int:
         """How many batches may be unacknowledged."""
-        newest = self._unacknowledged[-1].newest_ms if self._unacknowledged else self.remembered_ms
-        beside = self.guard.remembers(self.remembered_ms) and self.guard.holds(newest)
+        state_ms = self.remembered_ms
+        if self._unacknowledged and not self.guard.broker_time:
+            state_ms = min(state_ms, self._unacknowledged[-1].newest_ms)
+        beside = self.guard.remembers(state_ms)
         if self.guard.broker_time:
             beside = beside and time.monotonic() - self.stamped_at < STAMPED_SECONDS
         return IN_FLIGHT_PER_PARTITION if beside else 1

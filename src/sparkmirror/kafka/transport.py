@@ -41,7 +41,6 @@ from sparkmirror.kafka.login_errors import LoginRefusedError, shortened, without
 READ_SIZE = 1 << 20
 LOGIN_LIMIT = 1 << 20
 """Bytes of an answer of a broker that has not been asked for anything but its versions and a login."""
-BODY_AT_ONCE = 16 << 20
 THROTTLE_MS = 60_000
 """The longest pause that one answer may ask for. A broker whose quota is still exceeded then asks again."""
 PIECES_PER_CALL = 512
@@ -232,21 +231,20 @@ class Protocol(KafkaProtocol):  # type: ignore[misc]  # kafka-python carries no 
 class _Incoming:
     """A frame on its way: four bytes with the length of the body, then the body.
 
-    The memory for a body grows with what has come of it. A length alone is believed up to `BODY_AT_ONCE`.
+    The memory for a body grows with what has come of it: a length alone is not believed.
     """
 
-    __slots__ = ("_filled", "_head", "_length", "body")
+    __slots__ = ("_head", "_length", "body")
 
     def __init__(self) -> None:
         self._head = bytearray()
         self._length = -1
-        self._filled = 0
         self.body = bytearray()
 
     @property
     def whole(self) -> bool:
         """Whether nothing of it is missing."""
-        return self._filled == self._length
+        return len(self.body) == self._length
 
     def take(self, view: memoryview, limit: int) -> int:
         """Takes what belongs to this frame; how many bytes that is.
@@ -260,12 +258,8 @@ class _Incoming:
             if len(self._head) == 4:
                 self._begin(int.from_bytes(self._head, signed=True), limit)
             return len(part)
-        part = view[: self._length - self._filled]
-        end = self._filled + len(part)
-        if end > len(self.body):
-            self.body += bytes(max(end, min(self._length, 2 * len(self.body))) - len(self.body))
-        self.body[self._filled : end] = part
-        self._filled = end
+        part = view[: self._length - len(self.body)]
+        self.body += part
         return len(part)
 
     def _begin(self, length: int, limit: int) -> None:
@@ -274,7 +268,6 @@ class _Incoming:
                 f"an answer of {length} bytes is announced; at most {limit} are read"
             )
         self._length = length
-        self.body = bytearray(min(length, BODY_AT_ONCE))
 
 
 class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries no types
