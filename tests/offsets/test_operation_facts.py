@@ -39,7 +39,7 @@ SOUND: dict[str, Any] = {
     "back": ["failover-1", 4, "", WHEN],
     "begun": [1, 2],
     "between": [[*PLACE, 9]],
-    "brought": [[*PLACE, 4, 9]],
+    "brought": [[*PLACE, 4, 9, 8, "c0ffee"]],
     "changing": ["h"],
     "committing": True,
     "directory": "/tmp",

@@ -131,7 +131,7 @@ FACTS: Mapping[str, Reader] = {
     "back": _or_nothing(_row(text, count, text, moment)),
     "begun": _all(count),
     "between": _all(_row(*_PLACE, signed)),
-    "brought": _all(_row(*_PLACE, _epoch, signed)),
+    "brought": _all(_row(*_PLACE, _epoch, signed, signed, text)),
     "changing": texts,
     "committing": flag,
     "directory": text,
