@@ -57,7 +57,7 @@ SOUND: dict[str, Any] = {
     "interruptions": [["MOVING", WHEN, "me", "it broke", WHEN, "you"]],
     "kept": [1],
     "left_before": ["g"],
-    "lifted": {"a": ["orders"], "b": []},
+    "lifted": {"a": {"orders": WHEN}, "b": {}},
     "lost_copies": [[*PLACE, "a.größe", 3, 5, 6, 7]],
     "moved": ["g", "h"],
     "moved_before": [],

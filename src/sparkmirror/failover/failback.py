@@ -220,6 +220,7 @@ class Failback:
         self._check_back()
         began, before = time.monotonic(), self._round_of_groups()
         if not operation.facts.get(COMMITTING):
+            self._procedure.deny_again()
             self._procedure.check_members()
         operation = self._settled(operation)
         if not operation.facts.get(COMMITTING):
@@ -298,6 +299,7 @@ class Failback:
 
     def _verify(self, operation: Operation) -> None:
         here, there = self._back.flow.source.alias, operation.source
+        denied = self._procedure.deny_again_at_the_end()
         again = tuple(self._again_where_that_has_changed(operation))
         operation, self._looked = self._newest, time.monotonic()
         groups = look.chosen_groups(self._back, complete=True)
@@ -308,6 +310,7 @@ class Failback:
             decided,
             (
                 *again,
+                *denied,
                 *told_of_again(earlier_in(operation), there),
                 *Comparison.of(operation.facts).troubles(here, there),
                 *(

@@ -22,6 +22,7 @@ from sparkmirror.duties.flow_back import placed_in
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, with_lost
 from sparkmirror.errors import BrokerError, ConfigError, LinkError, SparkmirrorError
+from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, doubt, failback, fence, lifted, look, moves, plan, unbrought
 from sparkmirror.failover.changes import changes
 from sparkmirror.failover.comparison import Comparison
@@ -393,7 +394,8 @@ class Desk:
                 raise SparkmirrorError(self._told_of(unfinished))
             newest = state.ledger.operation
             fenced = newest is not None and bool(newest.facts.get(at_home(newest)))
-            if fence_only and not fenced and not (newest is not None and newest.facts.get(LIFTED)):
+            late = newest is not None and lifted.lately(newest.facts.get(LIFTED, {}), now_ms())
+            if fence_only and not fenced and not late:
                 raise SparkmirrorError(f"{flow.name}: nobody is denied to write to its topics on {flow.source.alias}")
             if not fence_only and state.held is None and not fenced:
                 raise SparkmirrorError(f"{flow.name} is not held")
@@ -479,8 +481,8 @@ class Desk:
         newest = self._store.state.ledger.operation
         if newest is None:
             return {}
-        rows, topics_before = newest.facts.get(at_home(newest)), newest.facts.get(LIFTED)
-        facts = {HOME_FENCE if kind is Kind.FAILBACK else FENCE: rows, LIFTED: topics_before}
+        rows, late = newest.facts.get(at_home(newest)), lifted.lately(newest.facts.get(LIFTED, {}), now_ms())
+        facts = {HOME_FENCE if kind is Kind.FAILBACK else FENCE: rows, LIFTED: late}
         return {name: fact for name, fact in facts.items() if fact}
 
 
@@ -670,9 +672,9 @@ def _denied(sides: Sides, source: look.SourceState, state: JournalState, file: s
     try:
         denied = fence.denied(sides.source, {place.topic for place in source.ends}, look.ASK_MS)
     except SparkmirrorError as failure:
-        known = operation is not None and lifted.topics_of(operation, alias)
+        known = operation is not None and lifted.topics_of(operation, alias, now_ms())
         return (f"whether producers are still denied to write to {alias} is not known: {failure}",) if known else ()
-    return lifted.said_of_denied(denied, operation, alias, file)
+    return lifted.said_of_denied(denied, operation, alias, file, now_ms())
 
 
 def _changed(sides: Sides, source: look.SourceState) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ FACTS: Mapping[str, Reader] = {
     "interruptions": _all(_row(_step, moment, text, text, moment, text)),
     "kept": _all(count),
     "left_before": texts,
-    "lifted": _by_name(texts),
+    "lifted": _by_name(_by_name(moment)),
     "lost_copies": _all(_row(*_PLACE, *_PLACE, signed, signed, signed)),
     "moved": texts,
     "moved_before": texts,
