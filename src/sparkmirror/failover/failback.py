@@ -322,6 +322,7 @@ class Failback:
                 *moves.lost_their_offsets(decided, here, there),
                 *moves.seen_before_a_loss(decided),
                 *unchosen(self._forth, self._back),
+                *self._outward.left_out_since(),
                 *doubt.said_of(doubt.in_doubt(self._back), str(self._back.flow.name)),
                 *moves.have_members(groups, here),
             ),

@@ -762,7 +762,13 @@ class Procedure:
         if unwritten := write_last(self._sides, chosen):  # groups go on without, so it is no trouble
             self._tell(unwritten)
         forgotten = self._forgotten(decided)
-        self._operator.note(problems=[*more, *moves.landed(chosen, now, starts, ends)], **{FORGOTTEN: forgotten})
+        problems = [*more, *self.left_out_since(), *moves.landed(chosen, now, starts, ends)]
+        self._operator.note(problems=problems, **{FORGOTTEN: forgotten})
+
+    def left_out_since(self) -> tuple[str, ...]:
+        """What is said of topics that the flow was copying, and that the file of this command leaves out."""
+        flow, state = self._sides.flow, self._store.state
+        return plan.without_since(flow.name, topics.left_out_since(flow, state.flow, state.progress))
 
     def _forgotten(self, decided: Sequence[moves.GroupMove]) -> list[list[Any]]:
         """Groups and partitions that are not on record any more, and still have the flow's offset on the target."""

@@ -179,6 +179,7 @@ class Desk:
         state = self._store.state
         given_up = unfinished is not None and gives_up(unfinished, kind, answers=source.answers)
         own = () if unfinished is None or given_up or unfinished.kind == kind.value else (unfinished,)
+        without = plan.without_since(flow.name, topics.left_out_since(flow, state.flow, state.progress))
         return plan.decide(
             kind,
             str(flow.name),
@@ -191,8 +192,10 @@ class Desk:
                 *_not_ended(back, state),
                 *(told_of_unfinished(each, overtaken=is_overtaken(each, back)) for each in own),
                 *_unfenceable(self._sides, source, options),
+                *(without if kind is Kind.SWITCHOVER else ()),
             ),
             notes=(
+                *(without if kind is Kind.FAILOVER else ()),
                 *_changed(self._sides, source),
                 *(_denied(self._sides, source, state, self._file) if kind is Kind.SWITCHOVER else ()),
                 *_shut_out(flow, options, self._file),
@@ -201,7 +204,7 @@ class Desk:
                 *plan.unseen_losses(flow.name, state.groups_seen),
                 *((said_of_given_up(unfinished),) if unfinished is not None and given_up else ()),
             ),
-            paused=sorted(order.topic for order in state.paused.values()),
+            paused=look.paused(flow, state),
         )
 
     def carry_out(self, kind: Kind, options: Options, tell: Tell, *, answers: bool = False) -> Report:
@@ -536,14 +539,19 @@ class BackDesk(Desk):
             source,
             look.with_doubt(look.partitions(back, state, source), doubtful),
             failback.decided(self._sides, self._back, seen),
-            paused=sorted(order.topic for order in state.paused.values()),
+            paused=look.paused(back, state),
             against=(
                 *(() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",)),
                 *_elsewhere(str(forth.name), self._store.state),
                 *_stopped(str(back.name), state, self._store.state, self._file),
                 *_unfenceable(self._back, source, options),
+                *plan.without_since(back.name, topics.left_out_since(back, state.flow, state.progress)),
             ),
             notes=(
+                *plan.without_since(
+                    forth.name,
+                    topics.left_out_since(forth, self._store.state.flow, self._store.state.progress),
+                ),
                 *seen.troubles(back.source.alias, forth.source.alias),
                 *doubt.said_of(doubtful, str(back.name)),
                 *failback.unchosen(self._sides, self._back),
