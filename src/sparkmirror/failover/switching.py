@@ -532,13 +532,14 @@ class BackDesk(Desk):
         stopped = self._store.state.held is not None  # a process that has ended moved no application
         others = set(unbrought.left_here(self._sides, self._back)).difference(seen.unbrought)
         doubtful = doubt.in_doubt(self._back)
+        decided = failback.decided(self._sides, self._back, seen)
         return plan.decide(
             kind,
             str(back.name),
             state_of_flow,
             source,
             look.with_doubt(look.partitions(back, state, source), doubtful),
-            failback.decided(self._sides, self._back, seen),
+            decided,
             paused=look.paused(back, state),
             against=(
                 *(() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",)),
@@ -555,6 +556,7 @@ class BackDesk(Desk):
                 *seen.troubles(back.source.alias, forth.source.alias),
                 *doubt.said_of(doubtful, str(back.name)),
                 *failback.unchosen(self._sides, self._back),
+                *failback.said_of_strangers(self._sides, self._back, decided),
                 *plan.without(forth.name, topics.left_out(forth, self._store.state.progress)),
                 *plan.without(back.name, topics.left_out(back, state.progress)),
                 *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if seen.found else ()),
