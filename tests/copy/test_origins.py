@@ -114,14 +114,14 @@ def test_what_is_left_out_is_counted_and_a_producer_that_its_cluster_does_not_co
 
     told = {one.producer_id: one for one in origins.left_out(seen, 0, 5)}
     assert {each: one[1:4] for each, one in told.items()} == {
-        mirror: (1, 0, 0),
-        application: (2, 1, 4),
-        stranger: (1, 3, 3),
+        mirror: (((1, 1),), 0, 0),
+        application: (((2, 1), (5, 1)), 1, 4),
+        stranger: (((4, 1),), 3, 3),
     }
     assert told[mirror].doubt == ""
     assert "has another producer id there" in told[application].doubt
     assert "does not know transactional id sparkmirror.evil->B." in told[stranger].doubt
-    assert [(one.producer_id, one.records) for one in origins.left_out(seen, 1, 4)] == [(application, 1), (stranger, 1)]
+    assert [one[:2] for one in origins.left_out(seen, 1, 4)] == [(application, ((2, 1),)), (stranger, ((4, 1),))]
 
 
 @pytest.mark.kafka

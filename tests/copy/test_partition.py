@@ -233,6 +233,24 @@ def test_offsets_that_were_dropped_move_the_position_when_nothing_waits():
     assert copy.tally.dropped == 2
 
 
+def test_what_came_from_the_target_counts_once_though_a_shift_ends_before_the_position_has_passed_it():
+    copy = partition()
+    mirrored = [(3, 1), (8, 5), (9, 1)]
+    copy.leave_out(mirrored)
+    take(copy, batch(0, 2, size=LARGE), batch(2, 1, bits=CONTROL, producer=(9, 0, -1)), batch(9, 1, size=LARGE))
+    first = copy.next_batch()
+    assert first is not None
+    assert copy.tally.loop_filtered == 0
+    copy.abandon()
+    copy.acknowledged(first, 0)
+    assert (copy.position, copy.tally.loop_filtered) == (2, 0)
+    copy.leave_out(mirrored)
+    take(copy, batch(9, 1, size=LARGE))
+    (last,) = send_all(copy)
+    copy.acknowledged(last, 2)
+    assert (copy.position, copy.tally.loop_filtered) == (10, 7)
+
+
 def test_what_was_abandoned_is_not_behind_the_position():
     copy = taken(8)
     sent = send_all(copy)

@@ -9,7 +9,7 @@ import pytest
 from sparkmirror.duties.forth import AT_END, SETTLED_SECONDS, Pair, Verdict, judge
 from sparkmirror.duties.missing_topics import Observed, decide, not_home
 from sparkmirror.duties.topics import homeward, is_homeward, places, read, remote_topic, wanted
-from sparkmirror.flow.homecoming import adjusted
+from sparkmirror.flow.homecoming import Before, adjusted
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.inherited import Elsewhere, Inherited
 from sparkmirror.offsets.records import FlowRecord, Later, Life, Progress, Record
@@ -24,6 +24,7 @@ PAIR = Pair(source_id="id-a", target_id="id-b", naming="DefaultReplicationPolicy
 ORIGINAL, COPY = TopicPartition("orders", 0), TopicPartition("B.orders", 0)
 SINCE_MS = 1_700_000_000_000
 NOW_MS = SINCE_MS + int(SETTLED_SECONDS * 1000)
+UNTOLD = Before(None, 2)
 WRITER = Writer(producer_id=7, epoch=0)
 RECORD = FlowRecord(
     source_alias="B",
@@ -141,10 +142,25 @@ def test_what_mirror_maker_2_wrote_before_a_takeover_never_goes_home():
 def test_what_was_begun_before_the_record_of_forth_was_made_anew_begins_anew():
     verdict = judged(RECORD, *COPIED)
     now, then = progress(2, 9), progress(2, 9, time_ms=SINCE_MS - 1)
-    assert adjusted(verdict, {COPY: now}) == verdict
-    assert adjusted(verdict, {COPY: then}).floors == {COPY: 4}
+    assert adjusted(verdict, {COPY: now}, UNTOLD) == verdict
+    assert adjusted(verdict, {COPY: then}, UNTOLD).floors == {COPY: 4}
     at_end = judged(RECORD, progress(5, 5))
-    assert adjusted(at_end, {COPY: then}).begins == {}, "nobody knows from where"
+    assert adjusted(at_end, {COPY: then}, UNTOLD).begins == {}, "nobody knows from where"
+
+
+def test_whether_a_position_is_of_another_record_of_forth_is_told_by_starts_and_by_no_clock():
+    verdict, here = judged(RECORD, *COPIED), progress(2, 9, time_ms=SINCE_MS - 3_600_000)
+
+    def floors(record: FlowRecord) -> dict[TopicPartition, int]:
+        return dict(adjusted(verdict, {COPY: here}, Before(record, here.generation + 2)).floors)
+
+    told = replace(RECORD, home_since_ms=SINCE_MS, home_generation=here.generation)
+    assert floors(told) == {}, "the clock of the lane is an hour behind"
+    assert floors(replace(told, home_generation=0)) == {}
+    assert floors(replace(told, home_generation=here.generation + 1)) == {COPY: 4}
+    ahead = replace(here, time_ms=SINCE_MS + 3_600_000)
+    another = Before(replace(told, home_since_ms=SINCE_MS - 1), here.generation + 1)
+    assert adjusted(verdict, {COPY: ahead}, another).floors == {COPY: 4}, "the clock of the lane is an hour ahead"
 
 
 def test_only_copies_of_the_targets_own_topics_are_homeward():

@@ -425,6 +425,16 @@ def test_a_group_that_the_flow_back_has_put_there_since_has_lost_nothing(moved_m
     assert (("g", ORDERS_0) in with_lost(kept.values(), {"g": answer}, TORN, placed).lost) is lost
 
 
+@pytest.mark.parametrize(("loss_first", "offset"), [(False, 4), (True, 5)])
+def test_what_came_on_record_later_is_later_whatever_the_clock_of_its_lane_says(loss_first, offset):
+    """The lane's clock is an hour behind that of the driver that has seen the group."""
+    orders, _ = records_of("g", OFFSETS, 3_700_000, {})
+    told = Happened(partition=ORDERS_0, event=parts(Kind.SOURCE_TAIL_LOST, 4, 100_000))
+    state = state_of([told, orders] if loss_first else [orders, told])
+    merged = with_lost(state.groups.values(), {"g": BACKWARDS}, TORN, parted=parted_in(state))
+    assert merged.offsets["g"][ORDERS_0].offset == offset
+
+
 def parts(kind: Kind, first: int, time_ms: int) -> Event:
     return Event(kind=kind, text="", first=first, last=9, time_ms=time_ms)
 

@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
 from sparkmirror.failover.states import Step
 from sparkmirror.lab.cluster import LabCluster, start_all
 from tests.failover.dying import COMMITTED
+from tests.failover.halting import halted
 from tests.failover.test_switching import begun, contents, died
 from tests.flow.logs import read
 from tests.flow.rights import GUARDED, allow
@@ -130,6 +131,53 @@ def deny(cluster: LabCluster, topic: str) -> None:
     )
     for done in admin_of(cluster).create_acls([rule]).values():
         done.result(60)
+
+
+def permit(cluster: LabCluster, topic: str) -> None:
+    """Takes that away, as a broker does that has stood still with a request of an operation before."""
+    rule = AclBindingFilter(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        "User:*",
+        "*",
+        AclOperation.WRITE,
+        AclPermissionType.DENY,
+    )
+    for done in admin_of(cluster).delete_acls([rule]).values():
+        done.result(60)
+    until(lambda: denials(cluster) == [], "the broker has applied it")
+
+
+@pytest.mark.parametrize("step", [Step.MOVING, pytest.param(Step.VERIFYING, marks=pytest.mark.long)])
+def test_a_rule_that_is_taken_away_in_the_midst_of_a_switchover_is_made_again(guarded, topic, tmp_path, step):
+    """A request of an operation before has come late; at the end of the switchover that is told as trouble."""
+    a, b = guarded
+    name, alias = topic("fenced-late"), f"l{step.name.lower()}"
+    create_topic(a, name, PARTITIONS)
+    users = {alias: a.client_properties("SASL_SCRAM"), "m": b.client_properties("SASL_SCRAM")}
+    settings = {"tasks.max": "1", "groups": f"{name}-g"}
+    file = write_file(tmp_path / "mm2.properties", users, {f"{alias}->m": name}, settings)
+    words = ("--from", alias, "--to", "m", "--fence-by-acl", "--wait-for-idle", "1", "--yes", "--report", tmp_path)
+    old = Application(a, name)
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        old.write(10)
+        commit(a, f"{name}-g", name, {0: 2})
+        reaches(b, f"{alias}.{name}", 10)
+        command = halted(step, "switchover", file, *words)
+        assert denials(a) == [name]
+        permit(a, name)
+        command.send_signal(signal.SIGCONT)
+        assert command.wait(timeout=240) == (step is Step.VERIFYING)
+        assert denials(a) == [name]
+        (path,) = tmp_path.glob("switchover-*.json")
+        troubles = json.loads(path.read_text())["troubles"]
+        assert [f"producers were not kept from topics {name} on {alias}" in one for one in troubles] == [True] * (
+            step is Step.VERIFYING
+        )
+        opened = sparkmirror("release", file, "--flow", f"{alias}->m", "--yes")
+        assert (opened.returncode, denials(a)) == (0, []), opened.stdout + opened.stderr
+        mirror.stop_in_time()
 
 
 def test_producers_are_kept_out_until_they_are_let_in_and_so_is_the_flow_back(guarded, topic, tmp_path):

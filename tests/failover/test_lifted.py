@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +20,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.ledger import Operation
 from tests.failover.test_unfinished import BEGUN, ROW, begun
 
+NOW_MS = 1_700_000_000_000
 RELEASE = "sparkmirror release mm2.properties --flow 'a->b' --fence-only takes"
 
 
@@ -49,6 +50,7 @@ class Brokers:
 
     Attributes:
         sent: how many rules each request was about.
+        said: what was told meanwhile.
     """
 
     alias = "a"
@@ -56,6 +58,7 @@ class Brokers:
 
     def __init__(self) -> None:
         self.sent: list[int] = []
+        self.said: list[str] = []
 
     def call(self, request: Any, *_: Any) -> Any:
         self.sent.append(len(request.creations))
@@ -76,20 +79,45 @@ def test_no_rule_is_made_by_who_has_the_operation_no_more(proofs: int, sent: lis
     assert brokers.sent == sent
 
 
-def test_the_step_that_keeps_producers_out_proves_that_it_may_after_the_rules_are_on_record(monkeypatch):
-    brokers, said = Brokers(), list[str]()
-    operator = Operator(replace(BEGUN, facts=Options(fence=Fence.ACL, idle_s=0.0).facts), proofs=0)
-    subject = object.__new__(Procedure)
-    fields = {"_sides": SimpleNamespace(source=brokers), "_operator": operator, "_timeout_ms": 1_000}
-    for name, value in {**fields, "_tell": said.append}.items():
-        setattr(subject, name, value)
-    monkeypatch.setattr(Procedure, "_ends", lambda *_, **__: {TopicPartition("orders", 0): 1})
-    monkeypatch.setattr(fence, "missing", lambda _source, names, _timeout_ms: fence.rules_for(names))
+@pytest.fixture
+def keeping_out(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Gives a function that makes an operation of two topics, of which rules of some are not there."""
+
+    def made(operator: Operator, brokers: Brokers, lacking: Sequence[str]) -> Procedure:
+        subject = object.__new__(Procedure)
+        fields = {"_sides": SimpleNamespace(source=brokers), "_operator": operator, "_timeout_ms": 1_000}
+        for name, value in {**fields, "_tell": brokers.said.append}.items():
+            setattr(subject, name, value)
+        monkeypatch.setattr(Procedure, "_ends", lambda *_, **__: {TopicPartition("orders", 0): 1})
+        monkeypatch.setattr(fence, "missing", lambda _source, _names, _timeout_ms: fence.rules_for(lacking))
+        return subject
+
+    return made
+
+
+def by_acl(**facts: Any) -> Operation:
+    return replace(BEGUN, facts=Options(fence=Fence.ACL, idle_s=0.0).facts | facts)
+
+
+def test_the_step_that_keeps_producers_out_proves_that_it_may_after_the_rules_are_on_record(keeping_out):
+    brokers, operator = Brokers(), Operator(by_acl(), proofs=0)
     with pytest.raises(SparkmirrorError, match="somebody else"):
-        subject._fence(operator.operation)
+        keeping_out(operator, brokers, ["orders"])._fence(operator.operation)
     assert operator.did == ["noted", "proven"]
     assert operator.operation.facts[FENCE] == [ROW]
-    assert (brokers.sent, said) == ([], [])
+    assert (brokers.sent, brokers.said) == ([], [])
+
+
+def test_a_rule_that_was_taken_away_while_the_operation_needs_it_is_made_again_and_told(keeping_out):
+    brokers, operator = Brokers(), Operator(by_acl(**{FENCE: [ROW]}))
+    (told,) = keeping_out(operator, brokers, ["orders"]).deny_again()
+    assert told.startswith("producers were not kept from topics orders on a: ")
+    assert brokers.said == [told]
+    assert (brokers.sent, operator.operation.facts[FENCE]) == ([1], [ROW])
+    assert keeping_out(operator, brokers, []).deny_again() == ()
+    by_owners = Operator(replace(BEGUN, facts=Options().facts))
+    assert keeping_out(by_owners, brokers, ["orders"]).deny_again() == (), "producers are stopped by their owners"
+    assert brokers.sent == [1]
 
 
 @pytest.fixture
@@ -102,11 +130,12 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
         found.append((cluster.alias, [rule.name for rule in rules]))
 
     monkeypatch.setattr(fence, "take_down", take_down)
+    monkeypatch.setattr(lifted, "now_ms", lambda: NOW_MS)
     return found
 
 
 def test_what_was_taken_away_stays_on_record_and_is_taken_away_again_as_often_as_that_is_asked_for(taken):
-    operator: Any = Operator(begun(Kind.FAILBACK, Step.DONE, {HOME_FENCE: [ROW], LIFTED: {"b": ["bills"]}}))
+    operator: Any = Operator(begun(Kind.FAILBACK, Step.DONE, {HOME_FENCE: [ROW], LIFTED: {"b": {"bills": NOW_MS}}}))
     sides: Any = SimpleNamespace(
         source=SimpleNamespace(alias="a"),
         target=SimpleNamespace(alias="b"),
@@ -117,7 +146,7 @@ def test_what_was_taken_away_stays_on_record_and_is_taken_away_again_as_often_as
     assert (operator.did, said, taken) == ([], [], [])
     lifted.let_in(operator, sides.source, [ROW], HOME_FENCE, 1, said.append)
     assert operator.did == ["proven", "noted"]
-    assert operator.operation.facts == {HOME_FENCE: [], LIFTED: {"a": ["orders"], "b": ["bills"]}}
+    assert operator.operation.facts == {HOME_FENCE: [], LIFTED: {"a": {"orders": NOW_MS}, "b": {"bills": NOW_MS}}}
     assert said == ["writing to 1 topics is no longer denied on a"]
     for _ in range(2):
         taken.clear()
@@ -127,9 +156,28 @@ def test_what_was_taken_away_stays_on_record_and_is_taken_away_again_as_often_as
     assert len(said) == 5
 
 
+def test_a_rule_that_is_there_a_day_after_it_was_taken_away_is_taken_for_somebody_s_own(taken, monkeypatch):
+    later, sides = NOW_MS + lifted.LATE_MS, SimpleNamespace(source=SimpleNamespace(alias="a"))
+    operation = begun(Kind.SWITCHOVER, Step.ABANDONED, {LIFTED: {"a": {"orders": NOW_MS}}})
+    assert lifted.topics_of(operation, "a", later - 1) == ("orders",)
+    assert lifted.topics_of(operation, "a", later) == ()
+    (said,) = lifted.said_of_denied(["orders"], operation, "a", "mm2.properties", later)
+    assert UNKNOWN in said
+    assert lifted.lately({"a": {"orders": NOW_MS, "bills": later}, "b": {"x": NOW_MS}}, later) == {
+        "a": {"bills": later}
+    }
+    monkeypatch.setattr(lifted, "now_ms", lambda: later)
+    operator: Any = Operator(operation)
+    sides.target, sides.flow = SimpleNamespace(alias="b"), SimpleNamespace(admin_timeout_ms=1)
+    among: Any = sides
+    lifted.let_in_again(operator, among, operation, print)
+    assert taken == []
+
+
 def test_only_rules_that_an_operation_makes_are_kept_and_none_that_is_about_all_topics():
-    more = lifted.with_more({"a": ["z", "b"]}, "a", [ROW, ["TOPIC", "pay", "PREFIXED", "User:*", "*", "WRITE"]])
-    assert more == {"a": ["b", "orders", "z"]}
+    rows = [ROW, ["TOPIC", "pay", "PREFIXED", "User:*", "*", "WRITE"]]
+    more = lifted.with_more({"a": {"z": NOW_MS, "b": 1}}, "a", rows, NOW_MS + 5)
+    assert more == {"a": {"orders": NOW_MS + 5, "z": NOW_MS}}
     assert [rule.name for rule in fence.rules_for(["z", "*", "b", "z"])] == ["b", "z"]
 
 
@@ -143,9 +191,9 @@ UNKNOWN, LATE = "by rules that no operation has on record", "came after its rule
         (begun(Kind.SWITCHOVER, Step.DONE, {}), "a", [UNKNOWN]),
         (begun(Kind.SWITCHOVER, Step.DONE, {FENCE: [ROW]}), "a", []),
         (begun(Kind.SWITCHOVER, Step.DONE, {FENCE: [ROW]}), "b", [UNKNOWN]),
-        (begun(Kind.SWITCHOVER, Step.ABANDONED, {LIFTED: {"a": ["orders"]}}), "a", [LATE]),
-        (begun(Kind.SWITCHOVER, Step.ABANDONED, {LIFTED: {"a": ["orders"]}}), "b", [UNKNOWN]),
-        (begun(Kind.SWITCHOVER, Step.IDLING, {FENCE: [ROW], LIFTED: {"a": ["orders"]}}), "a", []),
+        (begun(Kind.SWITCHOVER, Step.ABANDONED, {LIFTED: {"a": {"orders": NOW_MS}}}), "a", [LATE]),
+        (begun(Kind.SWITCHOVER, Step.ABANDONED, {LIFTED: {"a": {"orders": NOW_MS}}}), "b", [UNKNOWN]),
+        (begun(Kind.SWITCHOVER, Step.IDLING, {FENCE: [ROW], LIFTED: {"a": {"orders": NOW_MS}}}), "a", []),
         (begun(Kind.FAILBACK, Step.IDLING, {FENCE: [ROW]}), "b", []),
         (begun(Kind.FAILBACK, Step.IDLING, {FENCE: [ROW]}), "a", [UNKNOWN]),
         (begun(Kind.FAILBACK, Step.DONE, {HOME_FENCE: [ROW]}), "a", []),
@@ -154,13 +202,13 @@ UNKNOWN, LATE = "by rules that no operation has on record", "came after its rule
 def test_a_plan_names_the_topics_that_are_denied_and_that_the_operation_on_record_does_not_deny(
     operation, alias, words
 ):
-    found = lifted.said_of_denied(["orders"], operation, alias, "mm2.properties")
+    found = lifted.said_of_denied(["orders"], operation, alias, "mm2.properties", NOW_MS)
     assert len(found) == len(words)
     for said, word in zip(found, words, strict=True):
         assert f"to write to topics orders on {alias}" in said
         assert word in said
         assert (RELEASE if word is LATE else "delete them: kafka-acls --remove") in said
-    assert lifted.said_of_denied([], operation, alias, "mm2.properties") == ()
+    assert lifted.said_of_denied([], operation, alias, "mm2.properties", NOW_MS) == ()
 
 
 def test_a_command_that_was_broken_off_while_it_kept_producers_out_may_have_a_request_on_its_way():

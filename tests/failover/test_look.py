@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sparkmirror.config import FlowConfig, load
-from sparkmirror.failover.look import SourceState, partitions, untranslated
+from sparkmirror.failover.look import SourceState, partitions, paused, untranslated
 from sparkmirror.kafka.groups import GroupKind, GroupListing
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.group_records import GroupSeen
+from sparkmirror.offsets.orders import TopicOrder
 from sparkmirror.offsets.records import Life, Progress
 from sparkmirror.offsets.state import JournalState
 from tests.flow.running import write_file
@@ -54,6 +56,17 @@ def test_a_record_that_was_written_while_the_source_was_away_is_no_sight_of_it(t
     assert asked.missing == 5
     assert asked.seen_ms > 9_000
     assert (unfound.partition, unfound.missing, unfound.found) == (new, 5, False)
+
+
+def test_a_topic_that_the_flow_copies_no_more_neither_stands_still_nor_is_paused(tmp_path):
+    flow, state, other = flow_of(tmp_path), JournalState(), TopicPartition("other", 0)
+    for place in (PLACE, other):
+        state.progress[place] = replace(progress(400), partition=place, error="too large")
+        order = TopicOrder(topic=place.topic, time_ms=1, by="me")
+        state.paused[order.key] = order
+    found = {one.partition: one.standing for one in partitions(flow, state, SourceState(failure="away"))}
+    assert found == {PLACE: "too large", other: ""}
+    assert paused(flow, state) == ["orders"]
 
 
 @pytest.mark.parametrize(

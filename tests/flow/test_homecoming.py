@@ -15,13 +15,14 @@ from sparkmirror.flow import homecoming
 from sparkmirror.flow.homecoming import Homecoming
 from sparkmirror.flow.planner import homeward_orders, homeward_starts
 from sparkmirror.model import TopicPartition, Writer
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.records import FlowRecord, Progress
 from tests.duties.groups import FLOW
 
 COPIES = [TopicPartition("B.orders", number) for number in range(2)]
 PAIRS = tuple((copy, TopicPartition("orders", copy.partition)) for copy in COPIES)
 ALL = Verdict(begins=dict.fromkeys(COPIES, 4), since_ms=1)
 BACK = replace(FLOW, homeward=True)
+TOLD = FlowRecord(source_alias="A", source_id="a", target_alias="B", target_id="b", naming="x", generation=5)
 
 
 class Record:
@@ -44,10 +45,14 @@ def record(monkeypatch) -> Record:
     return found
 
 
-def coming(flow=BACK, **progress: Any) -> Homecoming:
-    opened: Any = SimpleNamespace(
-        source_id="a", target_id="b", store=SimpleNamespace(state=SimpleNamespace(**progress))
-    )
+WRITTEN: list[Any] = []
+"""What the flow that `coming` made last has put on record."""
+
+
+def coming(flow=BACK, flow_record: FlowRecord | None = None, **progress: Any) -> Homecoming:
+    WRITTEN.clear()
+    store = SimpleNamespace(state=SimpleNamespace(flow=flow_record, **progress), write=WRITTEN.extend)
+    opened: Any = SimpleNamespace(source_id="a", target_id="b", generation=5, store=store)
     source: Any = None
     return Homecoming(flow, opened, source)
 
@@ -89,6 +94,18 @@ def test_a_cluster_that_is_away_changes_nothing_and_admits_nothing(record: Recor
     assert (home.admit(PAIRS), home.watch(), home.problem) == (PAIRS, (False, False), "")
     later = coming(progress={})
     assert (later.admit(PAIRS), later.problem) == ((), "away")
+
+
+@pytest.mark.parametrize(
+    ("before", "written"),
+    [((0, 0), [(1, 0)]), ((1, 3), []), pytest.param((7, 3), [(1, 5)], id="forth has another record by now")],
+)
+def test_under_which_record_something_goes_home_is_put_on_record(record: Record, before, written):
+    since_ms, generation = before
+    told = replace(TOLD, home_since_ms=since_ms, home_generation=generation)
+    home = coming(progress={}, flow_record=told)
+    home.admit(PAIRS)
+    assert [(one.home_since_ms, one.home_generation) for one in WRITTEN] == written
 
 
 def test_a_flow_without_the_key_admits_nothing(record: Record):

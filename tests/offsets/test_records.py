@@ -70,7 +70,9 @@ records: dict[str, st.SearchStrategy[Record]] = {
         topics=st.lists(_texts).map(tuple),
         topics_exclude=st.lists(_texts).map(tuple),
         homeward=st.booleans(),
-    ),
+        home_since_ms=_moments,
+        home_generation=_numbers,
+    ).map(lambda one: one if one.home_since_ms else replace(one, home_generation=0)),
     "segments": st.builds(
         Segments,
         partition=_partitions,
@@ -203,7 +205,8 @@ def test_what_a_later_release_adds_to_a_value_does_no_harm(record: Record):
 
 
 ADDED: dict[str, dict[str, Any]] = {
-    "flow": {"tells_since_ms": 0, "exact_after": 0, "topics": (), "topics_exclude": (), "homeward": False},
+    "flow": {"tells_since_ms": 0, "exact_after": 0, "topics": (), "topics_exclude": (), "homeward": False}
+    | {"home_since_ms": 0, "home_generation": 0},
     "segments": {"unguarded": False, "anew": False, "holes": NO_HOLES},
     "targets": {"holes": NO_HOLES},
     "progress": {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -154,7 +154,7 @@ class Intake:
         came = arrival(index, fetched.records, fetched.aborted, partition.place(), partition.rules, ways)
         if self._origins is not None:
             partition.copies_end = max(partition.copies_end, self._origins.copies_end(index, came.end))
-            self._count_left_out(partition, self._origins.left_out(index, partition.fetch_offset, came.end))
+            self._leave_out(partition, tuple(self._origins.left_out(index, partition.fetch_offset, came.end)))
         ticket = Ticket()
         epoch = _last_epoch(index, came.end)
         ahead: list[Segments | SourceEpoch] = [] if came.segments is None else [came.segments]
@@ -171,9 +171,9 @@ class Intake:
             self._lane.watch.write_ahead(partition, ahead, ticket)
         self._lane.appender.offer(partition)
 
-    def _count_left_out(self, partition: PartitionCopy, left_out: Iterable[LeftOut]) -> None:
+    def _leave_out(self, partition: PartitionCopy, left_out: Sequence[LeftOut]) -> None:
+        partition.leave_out(sorted(batch for one in left_out for batch in one.batches))
         for one in left_out:
-            partition.tally.loop_filtered += one.records
             if one.doubt and (partition.source, one.producer_id) not in self._told_of:
                 self._told_of.add((partition.source, one.producer_id))
                 partition.tally.note(one.doubt, Kind.UNCONFIRMED_WRITER, one.first, one.last)

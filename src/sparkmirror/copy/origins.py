@@ -55,13 +55,13 @@ class LeftOut(NamedTuple):
 
     Attributes:
         producer_id: whose.
-        records: in them.
+        batches: of each the offset behind it, and how many records it has, in order.
         first, last: source offsets.
         doubt: what is to be told of a producer that its cluster does not confirm, or "".
     """
 
     producer_id: int
-    records: int
+    batches: tuple[tuple[int, int], ...]
     first: int
     last: int
     doubt: str = ""
@@ -177,7 +177,9 @@ class Origins:
             if these.any():
                 yield LeftOut(
                     producer_id,
-                    records=int(index.count[these].sum()),
+                    batches=tuple(
+                        zip((index.last_offset[these] + 1).tolist(), index.count[these].tolist(), strict=True)
+                    ),
                     first=int(index.base_offset[these][0]),
                     last=int(index.last_offset[these][-1]),
                     doubt=self._doubts.get(producer_id, ""),

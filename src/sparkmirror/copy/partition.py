@@ -27,7 +27,7 @@ import math
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import dropwhile
@@ -167,6 +167,7 @@ class PartitionCopy:
     _refusals: int = 0
     _limited: bool = False
     _room: int = 0
+    _left_out: deque[tuple[int, int]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.source, self.target = self.plan.source, self.plan.target
@@ -273,6 +274,18 @@ class PartitionCopy:
         self.fetch_offset = arrival.end
         self.tally.dropped += arrival.dropped
         self._settle_position()
+
+    def leave_out(self, batches: Iterable[tuple[int, int]]) -> None:
+        """Batches that came from the target; each counts when the position has passed it, or it would be counted again.
+
+        Args:
+            batches: of an answer that is taken next, of each the offset behind it and its records, in order.
+        """
+        self._left_out += batches
+
+    def _count_left_out(self) -> None:
+        while self._left_out and self._left_out[0][0] <= self.position:
+            self.tally.loop_filtered += self._left_out.popleft()[1]
 
     @property
     def newest_unconfirmed(self) -> Unconfirmed | None:
@@ -518,6 +531,8 @@ class PartitionCopy:
             self._waiting.clear()
             self.unconfirmed.clear()
             self.fetch_offset = self._unacknowledged[-1].end if self._unacknowledged else self.position
+            while self._left_out and self._left_out[-1][0] > self.fetch_offset:
+                self._left_out.pop()
 
     def unreached(self) -> Unreached:
         """What takes back segments for records that the target does not have, once the partition goes on elsewhere.
@@ -535,6 +550,7 @@ class PartitionCopy:
     def _settle_position(self) -> None:
         if self.idle and not self.error:
             self.position = max(self.position, self.fetch_offset)
+            self._count_left_out()
             if self.obstacle:
                 self.stop(self.obstacle, self._obstacle_kind)
 
@@ -546,6 +562,7 @@ class PartitionCopy:
         self._notice_others(offset)
         self._hold(-batch.held)
         self.position = batch.end
+        self._count_left_out()
         self.sequence = (batch.sequence + batch.count) % SEQUENCES
         first = self.last.first if self.opened else (batch.source, offset)
         last = (self.sequence - 1) % SEQUENCES, batch.last_source, offset + batch.count - 1

@@ -21,6 +21,7 @@ from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.codes import GONE
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
 
 ASK_MS = 3_000
@@ -28,10 +29,18 @@ ASK_MS = 3_000
 
 
 class Checked(NamedTuple):
-    """Maps by partition of the source, and the partitions of which the copy's leader has not answered."""
+    """Maps of a flow, by partition of the source.
+
+    Attributes:
+        maps: without what the target has lost.
+        unchecked: the partitions of which the copy's leader has not answered.
+        lost: from which target offset on copies that the record has are lost; whoever stands behind it has not read
+            what lies there now.
+    """
 
     maps: dict[TopicPartition, OffsetMap]
     unchecked: frozenset[TopicPartition] = frozenset()
+    lost: Mapping[TopicPartition, int] = {}
 
 
 class CheckedMaps:
@@ -59,7 +68,15 @@ class CheckedMaps:
         unchecked = {
             place for place, why in lost.failed.items() if not (isinstance(why, BrokerError) and why.code in GONE)
         }
-        return Checked(without_lost(maps, lost.found), frozenset(unchecked))
+        inherited = sides.store.state.inherited
+        gone = {place: at for place, at in lost.found.items() if has_lost(maps[place], inherited.get(place), at)}
+        return Checked(without_lost(maps, gone), frozenset(unchecked), gone)
+
+
+def has_lost(offsets: OffsetMap, inherited: Inherited | None, lost: int) -> bool:
+    """Whether copies lie at or behind a target offset, of the flow or of MirrorMaker 2 before it. Pure."""
+    end = offsets.end()
+    return (end is not None and end.target >= lost) or (inherited is not None and inherited.end > lost)
 
 
 def without_lost(

@@ -25,7 +25,7 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies, lost_sources
 from sparkmirror.duties.lost_groups import NOT_PLACED, Placed, placed_since
 from sparkmirror.duties.rings import NOWHERE, Rings
-from sparkmirror.duties.topics import homeward, original_of, remote_topic, wanted
+from sparkmirror.duties.topics import as_told, homeward, original_of, remote_topic, wanted
 from sparkmirror.duties.under_way import Level, is_level, on_record, under_way
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.kafka import admin
@@ -453,7 +453,7 @@ def about_to_begin(back: FlowConfig, told: FlowRecord, places: Collection[TopicP
     """
     if not places:
         return []
-    back = replace(back, topics=told.topics, topics_exclude=told.topics_exclude, homeward=told.homeward)
+    back = as_told(back, told)
     names = {place.topic for place in places}
     chosen = {*wanted(back, names), *homeward(back, names)}
     return [place for place in places if place.topic in chosen]

@@ -98,7 +98,7 @@ class GroupLook:
         places = {place for own in offsets.values() for place in own if place.topic in renamed}
         back = self._flow_back.shared(places, committed)
         known = self._on_record()
-        maps, unchecked = self._maps_of(places)
+        checked = self._maps_of(places)
         observed = Observed(
             flow=sides.flow,
             source=listed,
@@ -106,9 +106,9 @@ class GroupLook:
             lost=merged.lost,
             unreadable={name: str(failure) for name, failure in fetched.failed.items()},
             renamed=renamed,
-            maps=maps,
-            unchecked=unchecked,
-            back=self._past_markers.of(back, maps),
+            maps=checked.maps,
+            unchecked=checked.unchecked,
+            back=self._past_markers.of(back, checked.maps),
             inherited=self._inherited(),
             earlier=self._earlier,
             commits={} if sides.store is None else commits_of(sides.store.state.committed.values()),
@@ -205,9 +205,9 @@ class GroupLook:
         deadline = time.monotonic() + self._patience_s
         while not _ahead(observed) <= self._still and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
-            behind, unchecked = self._maps_of({place.partition for place in remembered(observed)})
-            unchecked |= observed.unchecked
-            observed = replace(observed, maps={**observed.maps, **behind}, unchecked=unchecked)
+            behind = self._maps_of({place.partition for place in remembered(observed)})
+            unchecked = behind.unchecked | observed.unchecked
+            observed = replace(observed, maps={**observed.maps, **behind.maps}, unchecked=unchecked)
         return observed
 
     def _on_record(self) -> OnRecord:

@@ -173,7 +173,7 @@ class GroupRecords:
         asked = replace(lost_groups.ask(sides.source, topics_of_gone(known, fetched), timeout_ms), log=log)
         translate = self._translate(fetched.found)
         ids = {} if sides.store is None else copied_ids(sides.store.state.progress, fetched.found)
-        parted = {} if sides.store is None else lost_groups.parted_in(sides.store.state)
+        parted = NOT_PARTED if sides.store is None else lost_groups.parted_in(sides.store.state)
         seen = Seen(found=fetched.found, unreadable=unreadable, at_ms=at, asked=asked, ids=ids, parted=parted)
         try:
             seen = replace(seen, back_ms=self._upstream.order(), placed=self._upstream.placed(before.back_ms))
@@ -333,7 +333,7 @@ class Seen:
     ids: Mapping[str, str] = field(default_factory=dict)
     back_ms: int = 0
     placed: Placed = NOT_PLACED
-    parted: Parted = field(default_factory=lambda: NOT_PARTED)
+    parted: Parted = NOT_PARTED
 
 
 def topics_of_gone(known: Mapping[str, GroupSeen], fetched: Results[str, Offsets]) -> set[str]:

@@ -10,14 +10,18 @@ References: OffsetForLeaderEpoch (KIP-101, KIP-320), topic ids (KIP-516).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from sparkmirror.config import FlowConfig
+from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties.topics import remote_topic
+from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.epochs import believed_ends
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.reading import Span, read_records
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.topic_ids import ids_of_topics
-from sparkmirror.model import UNKNOWN, TopicPartition
+from sparkmirror.model import UNKNOWN, Reached, TopicPartition
 from sparkmirror.offsets.records import Progress
 
 
@@ -44,17 +48,62 @@ def lost_copies(
         for place, one in progress.items()
         if one.reached.leader_epoch != UNKNOWN.leader_epoch and place not in again
     }
-    asked = {there: known.leader_epoch for there, (_, known) in reached.items()}
-    ends = believed_ends(target, asked, timeout_ms)
+    ends = lost_ends(target, {there: known for there, (_, known) in reached.items()}, timeout_ms)
     return Results(
-        found=dict.fromkeys(again, 0)
-        | {
-            reached[there][0]: max(0, end.end)  # a log that went back as a whole tells nothing of its own
-            for there, end in ends.found.items()
-            if end.epoch != asked[there] or end.end < reached[there][1].end
-        },
+        found=dict.fromkeys(again, 0) | {reached[there][0]: end for there, end in ends.found.items()},
         failed={reached[there][0]: failure for there, failure in ends.failed.items()},
     )
+
+
+def lost_ends(
+    cluster: Cluster, reached: Mapping[TopicPartition, Reached], timeout_ms: int
+) -> Results[TopicPartition, int]:
+    """From which offset on, at the latest, logs have lost what they had; nothing where they have all of it.
+
+    A leader forgets an epoch of which it has no batch: where a replica was built after the log cleaner had taken the
+    last ones, its naming an older epoch says nothing, unless a record lies where the log ended then.
+
+    Args:
+        cluster: where.
+        reached: how far the logs went, up to a record of that leader epoch.
+        timeout_ms: until partitions whose leader has not answered count as failed.
+    """
+    ends = believed_ends(cluster, {place: known.leader_epoch for place, known in reached.items()}, timeout_ms)
+    # A log that went back as a whole tells nothing of its own.
+    shorter = {place: max(0, end.end) for place, end in ends.found.items() if end.end < reached[place].end}
+    last = {
+        place: reached[place].end - 1
+        for place, end in ends.found.items()
+        if end.epoch != reached[place].leader_epoch and place not in shorter and reached[place].end > 0
+    }
+    there = records_at(cluster, last, timeout_ms) if last else Results(found={}, failed={})
+    others = {place: last[place] for place, has_record in there.found.items() if has_record}
+    return Results(found=shorter | others, failed={**ends.failed, **there.failed})
+
+
+def records_at(
+    cluster: Cluster, offsets: Mapping[TopicPartition, int], timeout_ms: int
+) -> Results[TopicPartition, bool]:
+    """Whether a record lies at an offset of each log; nothing does below the log's start.
+
+    Args:
+        cluster: where.
+        offsets: at most behind the last record.
+        timeout_ms: until partitions whose leader has not answered count as failed.
+    """
+    starts = admin.find_offsets(cluster, list(offsets), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+    spans = {place: Span(offsets[place], offsets[place] + 1) for place, at in starts.found.items()}
+    spans = {place: span for place, span in spans.items() if starts.found[place] <= span.first}
+    read = read_records(cluster, spans, _offsets, timeout_ms, Isolation.READ_UNCOMMITTED)
+    return Results(
+        found={place: bool(read.found.get(place)) for place in starts.found if place not in read.failed},
+        failed={**starts.failed, **read.failed},
+    )
+
+
+def _offsets(table: Any) -> list[int]:
+    offsets: list[int] = table.column("offset").to_pylist()
+    return offsets
 
 
 def lost_sources(

@@ -35,6 +35,7 @@ from sparkmirror.offsets.group_commits import NO_COMMITS, Commits
 from sparkmirror.offsets.group_records import UNKNOWN_ORIGIN, GroupSeen, GroupsSeen, LogEnd, Origin, UpstreamOffset
 from sparkmirror.offsets.left_offsets import KnownOffsets, Moved
 from sparkmirror.offsets.state import JournalState
+from sparkmirror.offsets.track import FAR
 from sparkmirror.offsets.translation import Reason
 
 
@@ -178,33 +179,60 @@ def placed_since(commits: Commits, moved: Moved, since_ms: int) -> Placed:
 
 UNREADABLE = UpstreamOffset(NO_OFFSET, Reason.BACK_UNREADABLE.name, exact=False)
 
-Parted = Mapping[TopicPartition, Sequence[Event]]
-"""By partition, the events that tell where its log parts from what it was."""
-
-NOT_PARTED: Parted = {}
-
 CLOCKS_MS = 10_000
-"""Clocks of driver and lanes may differ by so much."""
+"""An event that is by so little older than what was seen of a group may have come while groups were asked."""
 
 
-def parted_in(state: JournalState) -> dict[TopicPartition, list[Event]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parted:
+    """Where logs of the source part from what they were.
+
+    Attributes:
+        events: that tell it, by partition, each with its number in the order of the record; 0 where it has none yet.
+        order: the same number of what is on record of groups, by key.
+    """
+
+    events: Mapping[TopicPartition, Sequence[tuple[Event, int]]] = field(default_factory=dict)
+    order: Mapping[str, int] = field(default_factory=dict)
+
+    def until(self, known: GroupSeen, number: int) -> int:
+        """Up to which offset of a partition that counts which was seen of a group.
+
+        An event that came on record after it counts, whatever the clocks of lanes and drivers say.
+
+        Args:
+            known: what is on record of the group and the topic.
+            number: the partition.
+        """
+        seen = self.order.get(known.key)
+        return min(
+            (
+                event.first if event.kind is Kind.SOURCE_TAIL_LOST else 0
+                for event, order in self.events.get(TopicPartition(known.topic, number), ())
+                if event.time_ms + CLOCKS_MS >= known.time_ms or (seen is not None and order > seen)
+            ),
+            default=FAR,
+        )
+
+
+NOT_PARTED = Parted()
+
+
+def parted_in(state: JournalState) -> Parted:
     """The events that are on record of logs of the source that have lost their end, or were created again."""
-    found: dict[TopicPartition, list[Event]] = {}
-    told = [(place, event) for place, one in state.progress.items() for event in one.events]
-    told += [(one.partition, one.event) for one in state.events.values()]
-    for place, event in told:
+    found: dict[TopicPartition, list[tuple[Event, int]]] = {}
+    told = [(place, event, 0) for place, one in state.progress.items() for event in one.events]
+    told += [(one.partition, one.event, state.order.get(key, 0)) for key, one in state.events.items()]
+    for place, event, order in told:
         if event.kind in (Kind.SOURCE_TAIL_LOST, Kind.SOURCE_RECREATED) and event.first != NO_OFFSET:
-            found.setdefault(place, []).append(event)
-    return found
+            found.setdefault(place, []).append((event, order))
+    return Parted(events=found, order={key: state.order[key] for key in state.groups.keys() & state.order.keys()})
 
 
 def _kept(known: GroupSeen, number: int, parted: Parted) -> tuple[int, str]:
     """What a group had, but not behind where the log has lost its end since: other records lie there."""
     offset, metadata = known.offsets[number]
-    for event in parted.get(TopicPartition(known.topic, number), ()):
-        if event.time_ms + CLOCKS_MS >= known.time_ms:
-            offset = min(offset, event.first if event.kind is Kind.SOURCE_TAIL_LOST else 0)
-    return offset, metadata
+    return min(offset, parted.until(known, number)), metadata
 
 
 def _lost_of(known: GroupSeen, answered: Mapping[int, int], *, torn: bool, placed: Placed) -> dict[int, int]:

@@ -9,11 +9,13 @@ Invariants: no cluster is asked here; a target topic belongs to one source topic
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.kafka.admin import TopicDescription
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import Decision, homeward_original, policy_for, should_replicate, topic_filter
+from sparkmirror.offsets.records import FlowRecord
 
 
 def choose(flow: FlowConfig, topics: Mapping[str, TopicDescription]) -> dict[str, TopicDescription]:
@@ -88,6 +90,27 @@ def left_out(flow: FlowConfig, begun: Iterable[TopicPartition]) -> list[str]:
     """
     known = {place.topic for place in begun}
     return sorted(known.difference(read(flow, known, begun)))
+
+
+def left_out_since(flow: FlowConfig, told: FlowRecord | None, begun: Iterable[TopicPartition]) -> list[str]:
+    """Those of `left_out` that the flow's newest run has copied: the configuration has changed since, in order.
+
+    Args:
+        flow: the flow, as it is configured.
+        told: its record, with what that run was to copy; releases before have not told it.
+        begun: partitions with a position on record.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+    """
+    begun = tuple(begun)
+    without = left_out(flow, begun)
+    return read(as_told(flow, told), without, begun) if without and told is not None and told.topics else []
+
+
+def as_told(flow: FlowConfig, told: FlowRecord) -> FlowConfig:
+    """The flow with the topics that its newest run was to copy."""
+    return replace(flow, topics=told.topics, topics_exclude=told.topics_exclude, homeward=told.homeward)
 
 
 def places(

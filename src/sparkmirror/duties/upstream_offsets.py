@@ -115,7 +115,8 @@ class UpstreamOffsets:
         self, offsets: Mapping[str, Offsets], back: Back
     ) -> tuple[dict[str, dict[TopicPartition, UpstreamOffset]], frozenset[TopicPartition]]:
         """Where offsets lead to, and where that is not certain, since the copy's leader does not answer."""
-        own, unchecked = self._maps.of(set(back.copies))
+        checked = self._maps.of(set(back.copies))
+        own = checked.maps
         back = self._past_markers.of(back, own)
         inherited = {} if self._sides.store is None else self._sides.store.state.inherited
         here = self._moved_here()
@@ -124,7 +125,7 @@ class UpstreamOffsets:
         if open_ended:
             ended = self._ended(back, open_ended)
             found = decide(offsets, replace(back, copies={**back.copies, **ended}), own, inherited, here)
-        return found, unchecked
+        return found, checked.unchecked
 
     def _moved_here(self) -> frozenset[str]:
         """The groups that an operation of the flow back has moved to the source, and none of this flow's away since."""

@@ -182,6 +182,7 @@ def compare(
     """
     assert forth.store is not None
     forth.store.follow()
+    log_ends = of_the_newest_run(forth, log_ends)
     ids = _topic_ids(forth)
     recreated = recreated_topics(forth.store.state.progress, ids)
     state, timeout_ms = forth.store.state, forth.flow.admin_timeout_ms
@@ -215,6 +216,22 @@ def compare(
         unsettled=tuple(sorted(doubt.in_doubt(forth))),
         unbrought=unbrought.wanting(forth, back),
     )
+
+
+def of_the_newest_run(forth: Sides, log_ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Without the topics that the flow forth was not to copy when it was stopped: to the flow they are new.
+
+    Args:
+        forth: the flow.
+        log_ends: of the topics that it is to copy now.
+    """
+    assert forth.store is not None
+    told, begun = forth.store.state.flow, forth.store.state.progress
+    if told is None or not told.topics:  # releases before have not told it
+        return dict(log_ends)
+    names = {place.topic for place in log_ends}
+    known = {*topics.read(topics.as_told(forth.flow, told), names, begun), *(place.topic for place in begun)}
+    return {place: end for place, end in log_ends.items() if place.topic in known}
 
 
 def lost_here(sides: Sides, timeout_ms: int | None = None) -> tuple[LostCopies, ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -44,15 +44,16 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets
 from sparkmirror.kafka.open_transactions import open_below
 from sparkmirror.kafka.store import Store
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import group_filter
 from sparkmirror.offsets.group_commits import Commits, landed, merged
-from sparkmirror.offsets.group_records import GroupSeen, GroupsSeen, commits_of, tried_of
+from sparkmirror.offsets.group_records import FlowCommit, GroupSeen, GroupsSeen, commits_of, tried_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HOLD_KEY, MoveOrder
 from sparkmirror.offsets.state import JournalState
 
 SHOWN = 10
+NOTHING_COMMITTED = FlowCommit(NO_OFFSET, NO_OFFSET)
 
 AT_ONCE_SECONDS = 5.0
 """A command that was broken off between looking at groups and letting the flow go on looks at them again."""
@@ -220,6 +221,7 @@ class Failback:
         self._check_back()
         began, before = time.monotonic(), self._round_of_groups()
         if not operation.facts.get(COMMITTING):
+            self._procedure.deny_again()
             self._procedure.check_members()
         operation = self._settled(operation)
         if not operation.facts.get(COMMITTING):
@@ -298,6 +300,7 @@ class Failback:
 
     def _verify(self, operation: Operation) -> None:
         here, there = self._back.flow.source.alias, operation.source
+        denied = self._procedure.deny_again_at_the_end()
         again = tuple(self._again_where_that_has_changed(operation))
         operation, self._looked = self._newest, time.monotonic()
         groups = look.chosen_groups(self._back, complete=True)
@@ -308,6 +311,7 @@ class Failback:
             decided,
             (
                 *again,
+                *denied,
                 *told_of_again(earlier_in(operation), there),
                 *Comparison.of(operation.facts).troubles(here, there),
                 *(
@@ -319,6 +323,7 @@ class Failback:
                 *moves.lost_their_offsets(decided, here, there),
                 *moves.seen_before_a_loss(decided),
                 *unchosen(self._forth, self._back),
+                *self._outward.left_out_since(),
                 *doubt.said_of(doubt.in_doubt(self._back), str(self._back.flow.name)),
                 *moves.have_members(groups, here),
             ),
@@ -604,6 +609,45 @@ def unchosen(forth: Sides, back: Sides) -> tuple[str, ...]:
         f"leaves them out: {plan.some(names)}"
     )
     return (text,)
+
+
+def strangers(decided: Sequence[GroupMove], known: Collection[str], commits: Commits) -> list[str]:
+    """The groups that stand where they go by a commit of their own, and that the flow from there has never seen. Pure.
+
+    What they have there need not date from before they left: it may be another group of that name.
+
+    Args:
+        decided: where groups go on.
+        known: the groups that the flow from there has on record, or has taken away.
+        commits: what the flow to there has committed there last.
+    """
+    return [
+        move.group
+        for move in decided
+        if move.group not in known
+        and any(
+            has != commits.get(move.group, {}).get(place, NOTHING_COMMITTED).downstream
+            for _, place, has in move.changed
+        )
+    ]
+
+
+def said_of_strangers(forth: Sides, back: Sides, decided: Sequence[GroupMove]) -> tuple[str, ...]:
+    """What a plan tells of them."""
+    assert forth.store is not None
+    assert back.store is not None
+    state = forth.store.state
+    seen, left = state.groups.values(), state.left.values()
+    known = {*(one.group for one in seen), *(one.group for one in left), *look.moved_by(state.ledger.operation)}
+    names = strangers(decided, known, commits_of(back.store.state.committed.values()))
+    if not names:
+        return ()
+    here, there = back.flow.source.alias, back.flow.target.alias
+    text = (
+        f"groups have offsets of their own on {there}, and {forth.flow.name} has never seen them there: they give way "
+        f"to where groups of these names stand on {here}: {plan.some(names)}"
+    )
+    return (f"{text} ({back.flow.name}.groups.exclude leaves them out)",)
 
 
 def state_of(back: Sides) -> JournalState | None:

@@ -265,7 +265,7 @@ def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Transla
     )
     commit = sight.commits.get(group, {}).get(found.target)
     if group in sight.apart and found.before not in (NO_OFFSET, None if commit is None else commit.downstream):
-        return as_it_stands(replace(found, text=APART), oldest)
+        return as_it_stands(replace(found, apart=True, text=APART), oldest)
     moved = not is_open(found, group, sight.tried)
     if moved and sight.earlier.is_back(group, found.target, found.before, placed.offset, commit):
         return replace(placed, again=True)

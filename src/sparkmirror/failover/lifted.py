@@ -5,15 +5,17 @@ went on with another broker: it carries the request out when it goes on, after t
 nothing by which such a request could be refused. So it is seen by plans, and `release --fence-only` takes the rule away
 again, as often as it is given.
 
-Invariant: whatever the record says, only rules are taken away that `fence` makes.
+Invariants: whatever the record says, only rules are taken away that `fence` makes; what was allowed again more than a
+day ago counts no more, since a rule that is there by then is most likely somebody's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from sparkmirror.duties.duty import Sides
+from sparkmirror.events import now_ms
 from sparkmirror.failover import fence
 from sparkmirror.failover.operator import INTERRUPTIONS, Operator
 from sparkmirror.failover.plan import some
@@ -22,6 +24,12 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.offsets.ledger import Operation
 
 Tell = Callable[[str], None]
+
+LATE_MS = 24 * 3_600_000
+"""For so long a request may come late. After that the rule is told as one that no operation has on record."""
+
+Lifted = Mapping[str, Mapping[str, int]]
+"""When topics that were denied were allowed again, milliseconds since 1970, by the cluster's alias and their names."""
 
 
 def let_in(operator: Operator, cluster: Cluster, rows: fence.Rows, fact: str, timeout_ms: int, tell: Tell) -> None:
@@ -44,7 +52,7 @@ def let_in(operator: Operator, cluster: Cluster, rows: fence.Rows, fact: str, ti
     done = fence.lift(cluster, rows, timeout_ms)
     before = operator.operation
     facts: Mapping[str, Any] = {} if before is None else before.facts
-    operator.note(**{fact: [], LIFTED: with_more(facts.get(LIFTED, {}), cluster.alias, rows)})
+    operator.note(**{fact: [], LIFTED: with_more(facts.get(LIFTED, {}), cluster.alias, rows, now_ms())})
     tell(done)
 
 
@@ -55,22 +63,43 @@ def let_in_again(operator: Operator, sides: Sides, operation: Operation | None, 
         SparkmirrorError: a cluster cannot be asked or refuses, or somebody else has the operation.
     """
     for cluster in (sides.source, sides.target):
-        names = () if operation is None else topics_of(operation, cluster.alias)
+        names = () if operation is None else topics_of(operation, cluster.alias, now_ms())
         if names:
             operator.prove()
             fence.take_down(cluster, fence.rules_for(names), sides.flow.admin_timeout_ms)
             tell(f"rules that may have come late are taken away on {cluster.alias}, of {len(names)} topics")
 
 
-def with_more(known: Mapping[str, Sequence[str]], alias: str, rows: fence.Rows) -> dict[str, list[str]]:
-    """The topics that were denied and are not any more, by alias, with those of some rules more."""
-    names = {rule.name for rule in fence.rules_of(rows)}
-    return {**{each: list(topics) for each, topics in known.items()}, alias: sorted({*known.get(alias, ()), *names})}
+def with_more(known: Lifted, alias: str, rows: fence.Rows, at_ms: int) -> dict[str, dict[str, int]]:
+    """What may still come late, with the topics of some rules that are taken away now. Pure.
+
+    Args:
+        known: before.
+        alias: of the cluster.
+        rows: the rules, as they are on record.
+        at_ms: the moment, milliseconds since 1970.
+    """
+    kept = lately(known, at_ms)
+    return {**kept, alias: kept.get(alias, {}) | {rule.name: at_ms for rule in fence.rules_of(rows)}}
 
 
-def topics_of(operation: Operation, alias: str) -> tuple[str, ...]:
-    """The topics of a cluster that were denied to producers and are not any more."""
-    return tuple(operation.facts.get(LIFTED, {}).get(alias, ()))
+def lately(known: Lifted, at_ms: int) -> dict[str, dict[str, int]]:
+    """What may still come late. Pure.
+
+    Args:
+        known: what was allowed again.
+        at_ms: the moment, milliseconds since 1970.
+    """
+    found = {
+        alias: {name: lifted_ms for name, lifted_ms in own.items() if lifted_ms > at_ms - LATE_MS}
+        for alias, own in known.items()
+    }
+    return {alias: own for alias, own in found.items() if own}
+
+
+def topics_of(operation: Operation, alias: str, at_ms: int) -> tuple[str, ...]:
+    """The topics of a cluster that were denied to producers lately and are not any more."""
+    return tuple(sorted(lately(operation.facts.get(LIFTED, {}), at_ms).get(alias, {})))
 
 
 def may_come_late(operation: Operation) -> bool:
@@ -86,7 +115,9 @@ def said_of_late(operation: Operation, alias: str, file: str) -> str:
     )
 
 
-def said_of_denied(denied: Collection[str], operation: Operation | None, alias: str, file: str) -> tuple[str, ...]:
+def said_of_denied(
+    denied: Collection[str], operation: Operation | None, alias: str, file: str, at_ms: int
+) -> tuple[str, ...]:
     """What is told of topics that everybody is denied to write to, and that the newest operation does not deny.
 
     Args:
@@ -94,11 +125,12 @@ def said_of_denied(denied: Collection[str], operation: Operation | None, alias: 
         operation: the newest of the flow, if there is one.
         alias: the cluster.
         file: the configuration file.
+        at_ms: the moment, milliseconds since 1970.
     """
     known, late = set(denied), set[str]()
     if operation is not None:
         known -= _denied_by(operation, alias)
-        late = known.intersection(topics_of(operation, alias))
+        late = known.intersection(topics_of(operation, alias, at_ms))
     found = []
     if operation is not None and late:
         found.append(

@@ -82,7 +82,7 @@ class PartitionState:
         position: up to this source offset everything is on the target, or was left out on purpose.
         end: the end of the source as it was seen last, or `NO_OFFSET`.
         seen_ms: what the source had taken by then is known, milliseconds since 1970; 0 where nothing is.
-        standing: why it stands still, or "".
+        standing: why it stands still, or "". One of a topic that the flow does not copy any more waits for nothing.
         found: whether the flow has found it. One that it has not is copied from `position`, its oldest record.
         absent: whether something of it was copied, and the copy does not exist any more.
         doubtful: whether more may have been copied than the position says, see ``doubt``.
@@ -151,11 +151,13 @@ def partitions(
     now, policy = now_ms(), policy_for(flow.policy, flow.source.alias)
     point_ms = UNKNOWN_MS if state.life is None else state.life.recovery_ms
     committed = _read_since(state, point_ms) if by_groups else {}
+    without = set(topics.left_out(flow, state.progress))
     known = [
         _partition(flow, progress, ends.get(place, NO_OFFSET), committed.get(place, NO_OFFSET), now, point_ms)
         for place, progress in state.progress.items()
         if not policy.is_heartbeats_topic(place.topic)
     ]
+    known = [replace(one, standing="") if one.partition.topic in without else one for one in known]
     known += [
         PartitionState(
             partition=place,
@@ -169,6 +171,11 @@ def partitions(
         if place not in state.progress
     ]
     return tuple(sorted(known, key=lambda each: each.partition))
+
+
+def paused(flow: FlowConfig, state: JournalState) -> list[str]:
+    """The topics that the flow copies and that somebody has paused, in order: nobody resumes one that it leaves out."""
+    return topics.read(flow, {order.topic for order in state.paused.values()}, state.progress)
 
 
 def with_absent(sides: Sides, known: tuple[PartitionState, ...]) -> tuple[PartitionState, ...]:

@@ -154,6 +154,8 @@ class MovedPlace:
             record at which it stood: it goes on at the first one that is left.
         late: where what it has on the cluster that it has left leads to after the end of the operation, if that is not
             what it has where it went; else `NO_OFFSET`.
+        doubtful: whether others have committed there, and nobody knows whether the group had been moved by then.
+        apart: whether a group of its name stands there that is another one: both stay where they are.
         text: what lies at the offset, or why there is none.
     """
 
@@ -173,6 +175,8 @@ class MovedPlace:
     gone: bool = False
     passed: bool = False
     late: int = NO_OFFSET
+    doubtful: bool = False
+    apart: bool = False
     text: str = ""
 
 
@@ -280,13 +284,13 @@ class GroupMove:
         return tuple(
             f"{self.group} at {place.partition} ({place.text}; it stays at offset {place.before})"
             for place in self.places
-            if place.before != NO_OFFSET and (place in self.left_out or place.text.startswith(MOVED_OR_NOT))
+            if place.before != NO_OFFSET and (place in self.left_out or place.doubtful)
         )
 
     @property
     def doubtful(self) -> tuple[MovedPlace, ...]:
         """The partitions in which others have committed, and nobody knows whether it had been moved by then."""
-        return () if self.hindrance else tuple(p for p in self.places if p.text.startswith(MOVED_OR_NOT))
+        return () if self.hindrance else tuple(place for place in self.places if place.doubtful)
 
     @property
     def absent(self) -> tuple[MovedPlace, ...]:
@@ -306,7 +310,7 @@ class GroupMove:
     @property
     def apart(self) -> tuple[MovedPlace, ...]:
         """The partitions in which a group of its name stands there that is another one: both stay where they are."""
-        return () if self.hindrance else tuple(p for p in self.places if p.text.startswith(APART))
+        return () if self.hindrance else tuple(place for place in self.places if place.apart)
 
     @property
     def skipping(self) -> tuple[MovedPlace, ...]:
@@ -577,7 +581,7 @@ MOVED_OR_NOT = "others have committed there, and whether the group had been move
 
 def used(found: MovedPlace, *, sure: bool, oldest: int | None) -> MovedPlace:
     """The place where a group stands since others have committed there, whether it was moved by then or not."""
-    stays = replace(found, text=USED) if sure else replace(found, exact=False, text=MOVED_OR_NOT)
+    stays = replace(found, text=USED) if sure else replace(found, exact=False, doubtful=True, text=MOVED_OR_NOT)
     return as_it_stands(stays, oldest)
 
 

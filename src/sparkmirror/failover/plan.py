@@ -256,6 +256,16 @@ def without(flow: FlowName, topics: Sequence[str]) -> tuple[str, ...]:
     return (f"{said}: {some(topics)}",)
 
 
+def without_since(flow: FlowName, topics: Sequence[str]) -> tuple[str, ...]:
+    """What is told of topics that the newest run of a flow has copied, and that the file leaves out since."""
+    if not topics:
+        return ()
+    said = f"this file leaves out topics that the newest run of {flow} has copied"
+    then = "nothing is waited for there, records are not compared, and groups are not moved"
+    remedy = "give the file that it runs with, or run it with this one first"
+    return (f"{said}: {then}: {some(topics)} ({remedy})",)
+
+
 def some(names: Sequence[str]) -> str:
     """The first of them, and how many more there are."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""

@@ -26,7 +26,7 @@ from sparkmirror.duties.lost_groups import NOT_PLACED
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, fence, lifted, look, moves
+from sparkmirror.failover import comparison, fence, lifted, look, moves, plan
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.earlier import added, earlier_in, told_of_again, with_before
@@ -188,6 +188,12 @@ class Procedure:
         }
 
     @property
+    def _newest(self) -> Operation:
+        operation = self._operator.operation
+        assert operation is not None  # it was begun
+        return operation
+
+    @property
     def _aliases(self) -> tuple[str, str]:
         return str(self._sides.flow.source.alias), str(self._sides.flow.target.alias)
 
@@ -205,12 +211,9 @@ class Procedure:
         """Keeps producers from the source, and waits until nothing is written any more."""
         options = Options.of(operation.facts)
         if options.fence is Fence.ACL:
-            topics = {place.topic for place in self._ends(committed=False)}
-            rules = fence.missing(self._sides.source, topics, self._timeout_ms)
-            rows = [*operation.facts.get(FENCE, []), *fence.rows_of(rules)]
-            self._operator.note(**{FENCE: rows})  # before they are made: whoever takes this back knows them
-            fence.put_up(self._sides.source, rules, self._timeout_ms, self._operator.prove)
-            self._tell(f"writing to {len(rows)} topics is denied to everybody on {self._sides.source.alias}")
+            self._deny(operation)
+            denied = len(self._newest.facts.get(FENCE, []))
+            self._tell(f"writing to {denied} topics is denied to everybody on {self._sides.source.alias}")
         deadline = time.monotonic() + options.timeout_s
         ends = self._ends(committed=False)
         still_since = time.monotonic()
@@ -227,6 +230,47 @@ class Procedure:
                         f"still written to after {options.timeout_s:g} s: stop their producers and run the command "
                         "again, or take the operation back with --abandon"
                     )
+
+    def _deny(self, operation: Operation) -> tuple[str, ...]:
+        """Makes the rules that are not there; gives their topics."""
+        topics, rows = {place.topic for place in self._ends(committed=False)}, operation.facts.get(FENCE, [])
+        rules = fence.missing(self._sides.source, topics, self._timeout_ms)
+        more = [row for row in fence.rows_of(rules) if row not in rows]
+        if more:
+            self._operator.note(**{FENCE: [*rows, *more]})  # before they are made: whoever takes this back knows them
+        fence.put_up(self._sides.source, rules, self._timeout_ms, self._operator.prove)
+        return tuple(rule.name for rule in rules)
+
+    def deny_again(self) -> tuple[str, ...]:
+        """Sees that all is still denied that the operation denies to producers; makes it so, and gives what to say.
+
+        A request of an operation before may come late, from a broker that stood still, and take a rule away. What was
+        written meanwhile is looked for after this.
+
+        Raises:
+            SparkmirrorError: the source cannot be asked or refuses, or somebody else has the operation.
+        """
+        operation = self._newest
+        if Options.of(operation.facts).fence is not Fence.ACL:
+            return ()
+        names = self._deny(operation)
+        if not names:
+            return ()
+        which, why = plan.some(names), "by a request of an operation before that came late, or by somebody"
+        text = (
+            f"producers were not kept from topics {which} on {self._sides.source.alias}: they are new, or a rule has "
+            f"been taken away since, {why}. It is denied now"
+        )
+        self._tell(text)
+        return (text,)
+
+    def deny_again_at_the_end(self) -> tuple[str, ...]:
+        """The same when groups have been moved: a source that is gone since keeps no operation from its end."""
+        try:
+            look.check_source(self._sides)
+            return self.deny_again()
+        except SparkmirrorError as failure:
+            return (f"whether producers are still kept from {self._sides.source.alias} is not known: {failure}",)
 
     def _catch_up(self, operation: Operation) -> None:
         """Waits until everything that the source has is on the target, and proves it."""
@@ -467,6 +511,7 @@ class Procedure:
         self.settle_commits()
         self._check_copies(operation)
         if operation.kind == Kind.SWITCHOVER.value and not operation.facts.get(COMMITTING):
+            self.deny_again()
             self.check_members()
             self._check_ends()
             self.remember_groups()
@@ -636,8 +681,9 @@ class Procedure:
 
     def _verify(self, operation: Operation) -> None:
         """Looks whether every group can start on the target, and whether the source has been left."""
+        is_planned = operation.kind == Kind.SWITCHOVER.value
         torn = [*self._again_before_what_was_lost(operation)]
-        late = self._late_at_the_source() if operation.kind == Kind.SWITCHOVER.value else ()
+        late = (*self.deny_again_at_the_end(), *self._late_at_the_source()) if is_planned else ()
         seen = Changes.of(operation.facts).troubles(operation.source, operation.target)
         passed, decided = self._again_where_something_is_gone()
         again = told_of_again(earlier_in(self._operator.operation), operation.target)
@@ -716,7 +762,13 @@ class Procedure:
         if unwritten := write_last(self._sides, chosen):  # groups go on without, so it is no trouble
             self._tell(unwritten)
         forgotten = self._forgotten(decided)
-        self._operator.note(problems=[*more, *moves.landed(chosen, now, starts, ends)], **{FORGOTTEN: forgotten})
+        problems = [*more, *self.left_out_since(), *moves.landed(chosen, now, starts, ends)]
+        self._operator.note(problems=problems, **{FORGOTTEN: forgotten})
+
+    def left_out_since(self) -> tuple[str, ...]:
+        """What is said of topics that the flow was copying, and that the file of this command leaves out."""
+        flow, state = self._sides.flow, self._store.state
+        return plan.without_since(flow.name, topics.left_out_since(flow, state.flow, state.progress))
 
     def _forgotten(self, decided: Sequence[moves.GroupMove]) -> list[list[Any]]:
         """Groups and partitions that are not on record any more, and still have the flow's offset on the target."""

@@ -151,7 +151,7 @@ that came back, by operations before."""
 
 LIFTED = "lifted"
 """The fact that has the topics that this operation, or one before, has denied to producers and allowed again, by the
-cluster's alias: a request to deny them may come late, see ``lifted``."""
+cluster's alias, and when: a request to deny them may come late, see ``lifted``."""
 
 HELD_BEFORE = "held_before"
 """The fact that has the order by which an earlier operation held the flow: it counts again if this is taken back."""

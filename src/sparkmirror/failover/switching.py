@@ -22,6 +22,7 @@ from sparkmirror.duties.flow_back import placed_in
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, with_lost
 from sparkmirror.errors import BrokerError, ConfigError, LinkError, SparkmirrorError
+from sparkmirror.events import now_ms
 from sparkmirror.failover import comparison, doubt, failback, fence, lifted, look, moves, plan, unbrought
 from sparkmirror.failover.changes import changes
 from sparkmirror.failover.comparison import Comparison
@@ -178,6 +179,7 @@ class Desk:
         state = self._store.state
         given_up = unfinished is not None and gives_up(unfinished, kind, answers=source.answers)
         own = () if unfinished is None or given_up or unfinished.kind == kind.value else (unfinished,)
+        without = plan.without_since(flow.name, topics.left_out_since(flow, state.flow, state.progress))
         return plan.decide(
             kind,
             str(flow.name),
@@ -190,8 +192,10 @@ class Desk:
                 *_not_ended(back, state),
                 *(told_of_unfinished(each, overtaken=is_overtaken(each, back)) for each in own),
                 *_unfenceable(self._sides, source, options),
+                *(without if kind is Kind.SWITCHOVER else ()),
             ),
             notes=(
+                *(without if kind is Kind.FAILOVER else ()),
                 *_changed(self._sides, source),
                 *(_denied(self._sides, source, state, self._file) if kind is Kind.SWITCHOVER else ()),
                 *_shut_out(flow, options, self._file),
@@ -200,7 +204,7 @@ class Desk:
                 *plan.unseen_losses(flow.name, state.groups_seen),
                 *((said_of_given_up(unfinished),) if unfinished is not None and given_up else ()),
             ),
-            paused=sorted(order.topic for order in state.paused.values()),
+            paused=look.paused(flow, state),
         )
 
     def carry_out(self, kind: Kind, options: Options, tell: Tell, *, answers: bool = False) -> Report:
@@ -393,7 +397,8 @@ class Desk:
                 raise SparkmirrorError(self._told_of(unfinished))
             newest = state.ledger.operation
             fenced = newest is not None and bool(newest.facts.get(at_home(newest)))
-            if fence_only and not fenced and not (newest is not None and newest.facts.get(LIFTED)):
+            late = newest is not None and lifted.lately(newest.facts.get(LIFTED, {}), now_ms())
+            if fence_only and not fenced and not late:
                 raise SparkmirrorError(f"{flow.name}: nobody is denied to write to its topics on {flow.source.alias}")
             if not fence_only and state.held is None and not fenced:
                 raise SparkmirrorError(f"{flow.name} is not held")
@@ -479,8 +484,8 @@ class Desk:
         newest = self._store.state.ledger.operation
         if newest is None:
             return {}
-        rows, topics_before = newest.facts.get(at_home(newest)), newest.facts.get(LIFTED)
-        facts = {HOME_FENCE if kind is Kind.FAILBACK else FENCE: rows, LIFTED: topics_before}
+        rows, late = newest.facts.get(at_home(newest)), lifted.lately(newest.facts.get(LIFTED, {}), now_ms())
+        facts = {HOME_FENCE if kind is Kind.FAILBACK else FENCE: rows, LIFTED: late}
         return {name: fact for name, fact in facts.items() if fact}
 
 
@@ -527,24 +532,31 @@ class BackDesk(Desk):
         stopped = self._store.state.held is not None  # a process that has ended moved no application
         others = set(unbrought.left_here(self._sides, self._back)).difference(seen.unbrought)
         doubtful = doubt.in_doubt(self._back)
+        decided = failback.decided(self._sides, self._back, seen)
         return plan.decide(
             kind,
             str(back.name),
             state_of_flow,
             source,
             look.with_doubt(look.partitions(back, state, source), doubtful),
-            failback.decided(self._sides, self._back, seen),
-            paused=sorted(order.topic for order in state.paused.values()),
+            decided,
+            paused=look.paused(back, state),
             against=(
                 *(() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",)),
                 *_elsewhere(str(forth.name), self._store.state),
                 *_stopped(str(back.name), state, self._store.state, self._file),
                 *_unfenceable(self._back, source, options),
+                *plan.without_since(back.name, topics.left_out_since(back, state.flow, state.progress)),
             ),
             notes=(
+                *plan.without_since(
+                    forth.name,
+                    topics.left_out_since(forth, self._store.state.flow, self._store.state.progress),
+                ),
                 *seen.troubles(back.source.alias, forth.source.alias),
                 *doubt.said_of(doubtful, str(back.name)),
                 *failback.unchosen(self._sides, self._back),
+                *failback.said_of_strangers(self._sides, self._back, decided),
                 *plan.without(forth.name, topics.left_out(forth, self._store.state.progress)),
                 *plan.without(back.name, topics.left_out(back, state.progress)),
                 *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if seen.found else ()),
@@ -670,9 +682,9 @@ def _denied(sides: Sides, source: look.SourceState, state: JournalState, file: s
     try:
         denied = fence.denied(sides.source, {place.topic for place in source.ends}, look.ASK_MS)
     except SparkmirrorError as failure:
-        known = operation is not None and lifted.topics_of(operation, alias)
+        known = operation is not None and lifted.topics_of(operation, alias, now_ms())
         return (f"whether producers are still denied to write to {alias} is not known: {failure}",) if known else ()
-    return lifted.said_of_denied(denied, operation, alias, file)
+    return lifted.said_of_denied(denied, operation, alias, file, now_ms())
 
 
 def _changed(sides: Sides, source: look.SourceState) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sparkmirror.config import FlowConfig
+from sparkmirror.duties import topics
 from sparkmirror.failover.group_outcomes import GroupOutcome, leaves_out
 from sparkmirror.failover.missing_rights import Lack
 from sparkmirror.failover.recovery_point import RecoveryPoint
@@ -119,9 +120,10 @@ def recovery_ms(look: Look) -> int:
 
 
 def standing_still(look: Look) -> dict[TopicPartition, str]:
-    """The partitions that do not go on, in order, and why."""
+    """The partitions that do not go on, in order, and why; those of topics that the flow leaves out count no more."""
     known = {} if look.known is None else look.known.progress
-    return {place: known[place].error for place in sorted(known) if known[place].error}
+    without = topics.left_out(look.flow, known)
+    return {place: known[place].error for place in sorted(known) if known[place].error and place.topic not in without}
 
 
 def _of_the_flow(look: Look) -> Iterator[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Sides
@@ -23,7 +23,7 @@ from sparkmirror.flow.planner import Pairs
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.records import FlowRecord, Progress
 
 WATCH_SECONDS, AGAIN_SECONDS = 2.0, 15.0
 ASK_MS = 3_000
@@ -45,7 +45,8 @@ class Homecoming:
     def __init__(self, config: FlowConfig, opened: Opened, source: Cluster) -> None:
         pair = Pair(source_id=opened.source_id, target_id=opened.target_id, naming=naming_of(config))
         self._wanted = config.brings_home
-        self._progress = opened.store.state.progress
+        self._store, self._progress = opened.store, opened.store.state.progress
+        self._before = Before(opened.store.state.flow, opened.generation)
         self._forth = Forth(config, source, pair, min(ASK_MS, config.admin_timeout_ms))
         self._seen = Verdict()
         self._admitted: set[TopicPartition] = set()
@@ -57,7 +58,7 @@ class Homecoming:
     @property
     def verdict(self) -> Verdict:
         """What holds for partitions that are planned now."""
-        return adjusted(self._seen, self._progress)
+        return adjusted(self._seen, self._progress, self._before)
 
     def admit(self, pairs: Pairs) -> Pairs:
         """Those of the pairs that may be copied now.
@@ -79,6 +80,7 @@ class Homecoming:
         known = self._admitted if seen is before else self.verdict.begins
         self._admitted = {here for here, _ in pairs if here in known}
         self._pending = {here for here, _ in pairs} - self._admitted
+        self._remember()
         return tuple(pair for pair in pairs if pair[0] in self._admitted)
 
     @property
@@ -102,7 +104,15 @@ class Homecoming:
             self._looked = now + AGAIN_SECONDS
             return False, False
         self._stale = self._contradicts(seen)
-        return self._stale, not self._pending.isdisjoint(adjusted(seen, self._progress).begins)
+        return self._stale, not self._pending.isdisjoint(adjusted(seen, self._progress, self._before).begins)
+
+    def _remember(self) -> None:
+        """Puts on record under which record of forth something goes home, from which generation on."""
+        known = self._store.state.flow
+        if known is None or not self._admitted or self._stale or known.home_since_ms == self._seen.since_ms:
+            return
+        told = self._before.under(self._seen.since_ms)
+        self._store.write([replace(known, home_since_ms=self._seen.since_ms, home_generation=told)])
 
     def _contradicts(self, seen: Verdict) -> bool:
         before = self._seen
@@ -143,9 +153,47 @@ def verdict_of(sides: Sides, copies: Sequence[TopicPartition]) -> Verdict:
     return Forth(flow, sides.source, pair, timeout_ms).look(copies)
 
 
-def adjusted(verdict: Verdict, progress: Mapping[TopicPartition, Progress]) -> Verdict:
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What the flow had on record of what goes home, when this run began.
+
+    Attributes:
+        record: of the flow.
+        generation: of this run.
+    """
+
+    record: FlowRecord | None
+    generation: int
+
+    def under(self, since_ms: int) -> int:
+        """The first generation whose positions are of that record of forth; 0 where a release before has not told it.
+
+        Args:
+            since_ms: what the record says of itself.
+        """
+        known = self.record
+        if known is None or not known.home_since_ms:
+            return 0
+        return known.home_generation if known.home_since_ms == since_ms else self.generation
+
+    def is_older(self, one: Progress, since_ms: int) -> bool:
+        """Whether a position is of another record of forth: by the order of starts, or by clocks where none is told.
+
+        Args:
+            one: the position.
+            since_ms: as for `under`.
+        """
+        first = self.under(since_ms)
+        return one.generation < first if first else self._is_untold and one.time_ms < since_ms
+
+    @property
+    def _is_untold(self) -> bool:
+        return self.record is None or not self.record.home_since_ms
+
+
+def adjusted(verdict: Verdict, progress: Mapping[TopicPartition, Progress], before: Before) -> Verdict:
     """What is on record from before the record of forth began is of another record of that flow: it begins anew."""
-    older = {here for here in verdict.begins if here in progress and progress[here].time_ms < verdict.since_ms}
+    older = {here for here in verdict.begins if here in progress and before.is_older(progress[here], verdict.since_ms)}
     anew = {here: verdict.begins[here] for here in older if verdict.begins[here] != AT_END}
     begins = {here: at for here, at in verdict.begins.items() if here not in older or here in anew}
     return replace(verdict, begins=begins, floors={**verdict.floors, **anew})

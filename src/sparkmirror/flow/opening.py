@@ -401,4 +401,6 @@ def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Stor
         topics=config.topics,
         topics_exclude=config.topics_exclude,
         homeward=config.homeward,
+        home_since_ms=known.home_since_ms if known is not None else 0,
+        home_generation=known.home_generation if known is not None else 0,
     )

@@ -52,6 +52,7 @@ from sparkmirror.offsets.translation import (
     Translated,
     Translation,
     back_to_what_is_left,
+    behind_what_was_lost,
     in_empty,
     in_what_is_left,
     still_there,
@@ -277,7 +278,8 @@ class Translator:
         source = look_for_partings(self._sides, copied, timeout_ms)
         self.unchecked = source.unchecked
         again = recreated_copies(self._sides.flow, self._sides.target, copied, timeout_ms)
-        maps, unchecked = self._maps.of(set(origins.values()))
+        checked = self._maps.of(set(origins.values()))
+        maps = checked.maps
         oldest = self._oldest(list(others.values()), reverse=reverse)
         back = self._flow_back.shared(set(origins.values()))
         back = back if reverse else PastMarkers(self._sides).of(back, maps)
@@ -294,7 +296,7 @@ class Translator:
                 if is_level(maps[origin], offset)
             }
             open_ones = under_way(self._sides.target, level, recorded, timeout_ms, lambda: is_alive(store))
-        way = _to_source if reverse else _to_target
+        way = to_source if reverse else to_target
         found: dict[TopicPartition, Translation] = {}
         for place, offset in wanted.items():
             origin = origins.get(place)
@@ -308,10 +310,9 @@ class Translator:
                 found[place] = NotYet(Reason.RING)
             else:
                 flow, settled = self._flow(maps[origin], origin), origin not in open_ones
-                plain = way(flow, back.copies.get(origin), offset, settled=settled)
-                parting = source.parted.get(origin)
-                plain = back_to_what_is_left(plain, parting) if reverse else in_what_is_left(plain, offset, parting)
-                unsure = origin in unchecked or (origin in back.unchecked and not reverse)
+                lost = Lost(target=checked.lost.get(origin), source=source.parted.get(origin))
+                plain = way(flow, back.copies.get(origin), offset, lost, settled=settled)
+                unsure = origin in checked.unchecked or (origin in back.unchecked and not reverse)
                 doubt = _doubt(back, unsure=unsure) if isinstance(plain, Translated) else None
                 known = plain if doubt is None else NotYet(doubt)
                 found[place] = still_there(known, oldest.get(others[place]))
@@ -374,15 +375,55 @@ def _doubt(back: Back, *, unsure: bool) -> Reason | None:
     return Reason.UNCHECKED if unsure else None
 
 
-def _to_target(flow: FlowBack, back: FlowBack | None, committed: int, *, settled: bool) -> Translation:
-    """An offset of the source on the target; whether all that the flow has put there is on record."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """From which offsets on both logs of a partition are not those any more that were copied; None where they are.
+
+    Attributes:
+        target: of the copy.
+        source: of the original.
+    """
+
+    target: int | None = None
+    source: int | None = None
+
+
+def to_target(flow: FlowBack, back: FlowBack | None, committed: int, lost: Lost, *, settled: bool) -> Translation:
+    """An offset of the source on the target. Pure.
+
+    Args:
+        flow: what it has put on the target, without what is lost there.
+        back: what the flow the other way has put on the source.
+        committed: the offset.
+        lost: where the logs have lost their ends.
+        settled: whether all that the flow has put on the target is on its record.
+    """
+    return in_what_is_left(_both(flow, back, committed, settled=settled), committed, lost.source)
+
+
+def to_source(flow: FlowBack, back: FlowBack | None, committed: int, lost: Lost, *, settled: bool) -> Translation:
+    """An offset of the target on the source: what the flow has put there came from the source. Pure.
+
+    Args:
+        flow: as for `to_target`.
+        back: as for `to_target`.
+        committed: the offset.
+        lost: where the logs have lost their ends.
+        settled: whether all that the flow the other way has put on the source is on its record.
+    """
+    at = committed if lost.target is None else min(committed, lost.target)
+    ends = [lost.source]
+    if back is None:
+        found = translate_back(flow.offsets, at, flow.inherited)
+    else:
+        found = _both(back, flow, at, settled=settled)
+        ends.append(back.lost)
+    found = found if at == committed else behind_what_was_lost(found)
+    return back_to_what_is_left(found, min((end for end in ends if end is not None), default=None))
+
+
+def _both(flow: FlowBack, back: FlowBack | None, committed: int, *, settled: bool) -> Translation:
+    """An offset on the other cluster, by the map of a flow to there and that of the flow back."""
     found = translate(flow.offsets, committed, flow.inherited)
     upstream = None if back is None else upstream_of(back, committed, flow.offsets, found)
     return meet(found, upstream, flow.offsets, committed, settled=settled)
-
-
-def _to_source(flow: FlowBack, back: FlowBack | None, committed: int, *, settled: bool) -> Translation:
-    """An offset of the target on the source: what the flow has put there came from the source."""
-    if back is None:
-        return translate_back(flow.offsets, committed, flow.inherited)
-    return _to_target(back, flow, committed, settled=settled)

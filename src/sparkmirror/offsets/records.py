@@ -72,6 +72,9 @@ class FlowRecord:
         exact_after: as in `Stopped`, when this run began; what it has put on record since is not in doubt.
         topics, topics_exclude: which topics this run copies, as it is configured.
         homeward: whether it also brings home what others wrote to copies.
+        home_since_ms: what the record of the flow the other way had as its `tells_since_ms` when this flow brought home
+            last: it tells that record from another one, and is compared with nothing else. 0: never.
+        home_generation: the first generation under that record: positions of older ones in its copies are of another.
     """
 
     source_alias: str
@@ -85,6 +88,8 @@ class FlowRecord:
     topics: tuple[str, ...] = ()
     topics_exclude: tuple[str, ...] = ()
     homeward: bool = False
+    home_since_ms: int = 0
+    home_generation: int = 0
 
     @property
     def key(self) -> str:
@@ -97,6 +102,8 @@ class FlowRecord:
         target = {"alias": self.target_alias, "cluster": self.target_id}
         tells = {"tells_since_ms": self.tells_since_ms} if self.tells_since_ms else {}
         doubt = {"exact_after": self.exact_after} if self.exact_after else {}
+        own = {"home_since_ms": self.home_since_ms, "home_generation": self.home_generation}
+        home = own if self.home_since_ms else {}
         return json_text.write(
             {
                 "v": VERSION,
@@ -109,6 +116,7 @@ class FlowRecord:
                 "homeward": self.homeward,
                 **tells,
                 **doubt,
+                **home,
             }
         )
 
@@ -590,6 +598,8 @@ def _flow(_name: list[Any], data: dict[str, Any]) -> FlowRecord:
         topics=texts(data.get("topics", [])),
         topics_exclude=texts(data.get("topics_exclude", [])),
         homeward=flag(data.get("homeward", False)),
+        home_since_ms=moment(data.get("home_since_ms", 0)),
+        home_generation=count(data.get("home_generation", 0)),
     )
 
 

@@ -97,6 +97,7 @@ class JournalState:
         discover: the newest order to look for topics at once, obeyed or not.
         groups: what groups had committed on the source when it was seen last, by key.
         groups_seen: when that was.
+        order: of events and of what was seen of groups, by key: what has the greater number came on record later.
         committed: what the flow itself has committed for groups on the target, by key.
         left: what groups have left behind on the source, since operations have moved them to the target, by key.
         ledger: who switches the clusters over, and how far that has come.
@@ -135,6 +136,8 @@ class JournalState:
     foreign: Foreign = field(default_factory=Foreign)
     broken: dict[str, Broken] = field(default_factory=dict)
     taken_over: dict[TopicPartition, Inherited] = field(default_factory=dict)
+    order: dict[str, int] = field(default_factory=dict)
+    _numbered: int = 0
 
     @property
     def ended_cleanly(self) -> bool:
@@ -193,6 +196,12 @@ class JournalState:
                 GroupSeen() | GroupCommitted() | GroupLeft()
             ):
                 getattr(self, _MANY[type(record)])[record.key] = record
+                self._number(record)
+
+    def _number(self, record: Record) -> None:
+        if isinstance(record, Happened | GroupSeen):
+            self._numbered += 1
+            self.order[record.key] = self._numbered
 
     def forget(self, key: str) -> None:
         """Takes a tombstone.
@@ -205,7 +214,7 @@ class JournalState:
         self.ledger.forget(key)
         orders: tuple[dict[str, Any], ...] = (self.paused, self.moves)
         groups: tuple[dict[str, Any], ...] = (self.groups, self.committed, self.left)
-        others: tuple[dict[str, Any], ...] = (self.events, self.acls, self.later)
+        others: tuple[dict[str, Any], ...] = (self.events, self.acls, self.later, self.order)
         for known in (*orders, *groups, *others):
             known.pop(key, None)
         if key in _SINGLE:

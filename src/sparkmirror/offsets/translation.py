@@ -165,6 +165,17 @@ def back_to_what_is_left(found: Translation, parting: int | None) -> Translation
     return Translated(parting, Place.PARTED if found.place.exact else found.place)
 
 
+def behind_what_was_lost(found: Translation) -> Translation:
+    """A translation of the offset at which a log has lost its end, for a group that stands behind that.
+
+    What lies at the group's own offset now is not what it had read there.
+
+    Args:
+        found: by the offset map.
+    """
+    return Translated(found.offset, Place.LOST) if isinstance(found, Translated) and found.place.exact else found
+
+
 def exact(offsets: OffsetMap, committed: int) -> ExactTarget | None:
     """What a committed offset is on the target, where a record that is mirrored tells, and exactly; else None."""
     found, writer = translate(offsets, committed), offsets.writer_of(committed)
