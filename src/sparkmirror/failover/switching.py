@@ -445,7 +445,7 @@ class Desk:
         found, log = ask_with_lost(
             source, lambda: fetch_offsets(source, sorted(names), look.ASK_MS).found, before, look.ASK_MS
         )
-        placed = NOT_PLACED if back is None else placed_in(back, 0 if before is None else before.back_ms)
+        placed = NOT_PLACED if back is None else placed_in(back, 0 if before is None else before.moved_ms)
         known = (one for one in state.groups.values() if one.group in found)
         return with_lost(known, found, log, placed)  # as it was committed: that is what is left behind
 

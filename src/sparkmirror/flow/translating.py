@@ -24,7 +24,7 @@ from sparkmirror.duties.empty_partitions import ends_of_empty
 from sparkmirror.duties.flow_back import Back, FlowBackRecord
 from sparkmirror.duties.groups import untranslatable
 from sparkmirror.duties.lost_copies import recreated_copies
-from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, parted_in, with_lost
+from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, not_known, parted_in, with_lost
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.duties.under_way import Level, is_level, on_record, under_way
@@ -226,9 +226,12 @@ class Translator:
         found, log = ask_with_lost(cluster, lambda: {group: self._offsets(cluster, group)}, before, timeout_ms)
         placed = NOT_PLACED
         with suppress(SparkmirrorError):
-            placed = self._flow_back.placed(0 if before is None else before.back_ms)
+            placed = self._flow_back.placed(0 if before is None else before.moved_ms)
         known = (one for one in state.groups.values() if one.group == group)
-        return with_lost(known, found, log, placed, parted_in(state))
+        merged = with_lost(known, found, log, placed, parted_in(state))
+        if group in merged.unknown:
+            raise not_known(cluster, group, log)
+        return merged
 
     def _offsets(self, cluster: Cluster, group: str) -> Mapping[TopicPartition, Committed]:
         timeout_ms = self._sides.flow.admin_timeout_ms
