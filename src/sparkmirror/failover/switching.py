@@ -146,6 +146,13 @@ class Desk:
         self._file = file
         self._planned: Standing | None = None
         self._planned_back: Standing | None = None
+        self._token = ""
+
+    @property
+    def broken_off(self) -> Operation | None:
+        """The operation that this desk has begun or resumed, and that has not ended; None once somebody else has it."""
+        found = self.unfinished
+        return found if found is not None and found.token == self._token else None
 
     @property
     def unfinished(self) -> Operation | None:
@@ -216,6 +223,7 @@ class Desk:
             SparkmirrorError: it did not come to its end; run again, it goes on where it was.
         """
         with operating(self._sides.flow, self._store, tell) as operator:
+            self._token = operator.token
             self._check_clusters()
             unfinished, given_up = self.unfinished, dict[str, Any]()
             back = self._record_of_back() if answers or self._planned_back is not None else None
