@@ -76,8 +76,10 @@ def test_what_is_silent_when_it_is_asked_again_after_a_loss_is_compared_anew_in_
 
 
 def test_of_a_group_whose_partition_is_silent_nothing_is_known():
-    merged = with_lost(known().values(), {**OLDER}, SILENT)
+    merged = with_lost(known().values(), OLDER, SILENT)
     assert merged == Merged(offsets={}, unknown=frozenset({"g"}))
+    lost = [replace(one, lost={0: 60}) for one in known().values()]
+    assert with_lost(lost, OLDER, SILENT) == merged, "it may have committed that again"
     assert with_lost(known().values(), {}, SILENT) == Merged(offsets={}), "it has not answered either"
 
 
