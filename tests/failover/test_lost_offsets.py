@@ -201,6 +201,9 @@ def test_a_failback_sees_a_loss_that_no_round_of_the_flow_back_has_seen(cluster_
         home.file.write_text(told + "sync.group.offsets.enabled = false\nemit.checkpoints.enabled = false\n")
         with Running(home.file, log=tmp_path / "silent.log") as mirror:
             loses(losing, end, group, home.copy, 3)
+            words = ("--flow", f"{name}->b", "--group", group, "--reverse", "--json")
+            (line,) = json.loads(sparkmirror("offsets", home.file, *words).stdout)["partitions"]
+            assert (line["committed"], line["offset"], line["text"].endswith(SEEN)) == (8, 8, True)
             done = sparkmirror("failback", home.file, *home.back)
             assert done.returncode == 1, done.stdout + done.stderr
             assert committed(cluster_a, group, name) == {0: 8}
