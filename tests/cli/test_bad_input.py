@@ -125,6 +125,22 @@ def test_a_time_without_an_end_is_refused(option: str):
     assert option in done.stderr
 
 
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "-1"])
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("switchover", "f", "--from", "a", "--to", "b"), "--timeout"),
+        (("failback", "f", "--to", "a"), "--wait-for-idle"),
+        (("failover", "f", "--from", "a", "--to", "b"), "--reverse-within"),
+        (("rehearse", "f"), "--timeout"),
+        (("wait", "f", "--caught-up"), "--timeout"),
+    ],
+)
+def test_a_time_that_is_no_number_of_seconds_is_refused(words: tuple[str, ...], option: str, seconds: str):
+    done = sparkmirror(*words, option, seconds)
+    assert (done.returncode, f"Invalid value for '{option}'" in done.stderr) == (2, True), done.stderr
+
+
 @pytest.mark.slow
 def test_a_file_that_cannot_be_read_and_a_flow_that_is_not_there_end_with_2(tmp_path: Path):
     loop = tmp_path / "loop.properties"

@@ -49,7 +49,7 @@ def at(offset: int, observed: Observed = READERS) -> Observed:
 
 def with_target(offset: int | None, state: str = "Empty", observed: Observed = READERS) -> Observed:
     """The same with the group on the target."""
-    there: Offsets = {} if offset is None else {THERE: Committed(offset)}
+    there: Offsets = {} if offset is None else {THERE: Committed(offset, "mine")}
     listing = GroupListing(name="readers", state=state)
     return replace(observed, target={"readers": listing}, there={"readers": there})
 

@@ -25,6 +25,31 @@ WITH_COPY = replace(FORWARD, back={THERE: Verdict.BACK_WITH_COPY})
 VOID = PutOnRecord(commits={}, void=(("readers", THERE),))
 
 
+def with_metadata(metadata: str, observed: Observed) -> Observed:
+    """The same with that beside what the group has on the target."""
+    there = observed.there["readers"][THERE]
+    return replace(observed, there={"readers": {THERE: there._replace(metadata=metadata)}})
+
+
+@pytest.mark.parametrize(
+    ("observed", "decided"),
+    [
+        pytest.param(with_commit(30, 120, with_target(30)), (FORWARD,), id="committed anew"),
+        pytest.param(with_target(30), (), id="a consumer's on the target"),
+        pytest.param(with_commit(30, 119, with_target(30)), (), id="of another offset"),
+        pytest.param(with_commit(30, 120, with_target(30, "Stable")), (), id="it has members"),
+        pytest.param(
+            replace(with_commit(30, 120, with_target(30)), left=Left(offsets={"readers": {HERE: 120}})),
+            (),
+            id="left behind",
+        ),
+    ],
+)
+def test_metadata_that_a_consumer_commits_anew_at_the_same_offset_follows_to_the_target(observed, decided):
+    assert decide(with_metadata("older", observed)) == decided
+    assert decide(observed) == ()
+
+
 @pytest.mark.parametrize(
     ("observed", "decided"),
     [

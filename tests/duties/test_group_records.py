@@ -96,12 +96,20 @@ SOME_UNREAD = GroupsSeen(time_ms=9, unread={"g": 4, "größe": 0})
         *(replace(one, lost={0: 3, 1: -1}) for one in records_of("g", OFFSETS, 9)),
         GroupsSeen(time_ms=4),
         GroupsSeen(time_ms=4, back_ms=9),
+        GroupsSeen(time_ms=4, back_ms=9, moved_ms=9),
+        GroupsSeen(time_ms=4, back_ms=9, moved_ms=7),
         GroupsSeen(time_ms=4, log={0: LogEnd(3, 17), 49: LogEnd(0, 0)}),
         SOME_UNREAD,
         COMMITTED,
     ],
 )
 def test_records_are_read_as_they_were_written(one):
+    assert parse(one.key, one.value()) == one
+
+
+def test_a_record_without_the_operation_that_has_moved_its_groups_is_taken_as_it_was_meant():
+    one = GroupsSeen(time_ms=4, back_ms=9, moved_ms=9)
+    assert "moved_ms" not in one.value()
     assert parse(one.key, one.value()) == one
 
 
@@ -370,11 +378,11 @@ def test_the_newest_operation_of_the_flow_back_that_was_seen_stays_on_record():
 
 def test_what_the_source_has_lost_counts_as_it_was_seen_only_while_the_source_answers_the_same():
     kept, _ = rounds((TORN, {"g": BACKWARDS}))
-    merged = with_lost(kept.values(), {"g": BACKWARDS, "other": {}})
+    merged = with_lost(kept.values(), {"g": BACKWARDS, "other": {}}, WHOLE)
     lost = frozenset({("g", ORDERS_0), ("g", PAYMENTS)})
     assert merged == Merged(offsets={"g": OFFSETS, "other": {}}, lost=lost)
     again = {**BACKWARDS, ORDERS_0: Committed(3), PAYMENTS: Committed(0)}
-    assert with_lost(kept.values(), {"g": again}) == Merged(offsets={"g": again})
+    assert with_lost(kept.values(), {"g": again}, WHOLE) == Merged(offsets={"g": again})
 
 
 def test_a_loss_that_no_round_has_seen_yet_is_seen_by_how_far_the_log_went_on_record():
@@ -387,9 +395,10 @@ def test_what_a_group_has_left_behind_is_so_too_when_the_source_has_lost_it():
     """It has not used the older offset that the source has again: that would lead it over what it has not read."""
     one = GroupLeft(group="g", topic="orders", offsets={0: 5, 1: 7}, time_ms=9)
     kept, _ = rounds((TORN, {"g": BACKWARDS}))
-    for lost in (with_lost(kept.values(), {"g": BACKWARDS}), with_lost(kept.values(), {"g": BACKWARDS}, TORN)):
+    for log in (WHOLE, TORN):
+        lost = with_lost(kept.values(), {"g": BACKWARDS}, log)
         assert left_behind({one.key: one}, lost, {}) == ()
-    used = with_lost(kept.values(), {"g": {**BACKWARDS, ORDERS_0: Committed(3)}})
+    used = with_lost(kept.values(), {"g": {**BACKWARDS, ORDERS_0: Committed(3)}}, WHOLE)
     (written,) = left_behind({one.key: one}, used, {})
     assert isinstance(written, LeftBehind)
 

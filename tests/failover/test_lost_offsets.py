@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
+from sparkmirror.config import load
+from sparkmirror.duties.group_offsets import CommitOffsets, GroupOffsets
 from sparkmirror.failover.moves import GONE, SEEN_BEFORE
 from sparkmirror.failover.states import Step
+from sparkmirror.flow.sides import connected
 from sparkmirror.flow.translating import SEEN_BEFORE as SEEN
 from sparkmirror.lab.cluster import LabCluster, start
+from sparkmirror.model import TopicPartition
 from tests.failover.test_changed_home import Home, marked
 from tests.failover.test_switching import begun, died
 from tests.flow import offset_map
@@ -197,12 +201,36 @@ def test_a_failback_sees_a_loss_that_no_round_of_the_flow_back_has_seen(cluster_
         home.file.write_text(told + "sync.group.offsets.enabled = false\nemit.checkpoints.enabled = false\n")
         with Running(home.file, log=tmp_path / "silent.log") as mirror:
             loses(losing, end, group, home.copy, 3)
+            words = ("--flow", f"{name}->b", "--group", group, "--reverse", "--json")
+            (line,) = json.loads(sparkmirror("offsets", home.file, *words).stdout)["partitions"]
+            assert (line["committed"], line["offset"], line["text"].endswith(SEEN)) == (8, 8, True)
             done = sparkmirror("failback", home.file, *home.back)
             assert done.returncode == 1, done.stdout + done.stderr
             assert committed(cluster_a, group, name) == {0: 8}
             (trouble,) = newest(tmp_path, "failback")["troubles"]
             assert trouble.endswith(SEEN_BEFORE)
             mirror.kill()
+
+
+def test_a_round_of_group_offsets_sees_a_loss_that_no_round_of_groups_on_record_has_seen(cluster_b, topic, tmp_path):
+    name = topic("between")
+    with start("torn") as losing:
+        home = Home(losing, cluster_b, name, tmp_path, kept=False)
+        group = f"{name}-g"
+        home.file.write_text(home.file.read_text() + "sync.group.offsets.interval.seconds = 1\n")
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            write(losing, name, marked("old", 10))
+            put(losing, group, name, 3)
+            until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+            end = ends(losing, OFFSETS)[0]
+            put(losing, group, name, 8)
+            until(lambda: on_record(cluster_b, f"sparkmirror.{name}.b.internal") == {group: {0: 8}}, "on record", 60)
+            mirror.stop_in_time()
+        loses(losing, end, group, name, 3)
+        (flow,) = load([str(home.file)], flow=f"{name}->b").flows
+        with connected(flow, role="test") as sides:
+            (found,) = (one for one in GroupOffsets(sides).look() if isinstance(one, CommitOffsets))
+        assert (found.group, dict(found.upstream)) == (group, {TopicPartition(home.copy, 0): 8})
 
 
 def test_what_a_group_has_left_behind_moves_it_nowhere_when_that_cluster_has_lost_it(cluster_b, topic, tmp_path):

@@ -151,6 +151,7 @@ def test_a_switchover_under_load_loses_nothing_and_repeats_nothing(cluster_a, cl
             until(lambda: scene.state().ledger.operation is not None, "it has begun")
             second = sparkmirror("switchover", scene.file, *scene.between, "--yes", "--report", tmp_path)
             assert "is at work on this flow now" in second.stderr, second.stderr
+            assert list(tmp_path.glob("switchover-*")) == [], "the report of the first is the first one's to write"
         said = told(command)
         assert command.returncode == -signal.SIGKILL, said
         other = sparkmirror("failover", scene.file, *scene.between, "--yes", "--force", "--report", tmp_path)

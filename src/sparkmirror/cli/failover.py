@@ -14,7 +14,7 @@ import typer
 
 from sparkmirror.cli.exits import ExitCode
 from sparkmirror.cli.logs import LogFormat
-from sparkmirror.cli.options import Files, OneFlow, one_flow
+from sparkmirror.cli.options import Files, OneFlow, finite, one_flow
 from sparkmirror.cli.output import say
 from sparkmirror.cli.run import Signals, prepare, run_flows
 from sparkmirror.errors import SparkmirrorError
@@ -44,7 +44,12 @@ Abandon = Annotated[
 Idle = Annotated[
     float,
     typer.Option(
-        "--wait-for-idle", min=0.5, max=LONGEST, metavar="SECONDS", help="Nothing must be written for so long."
+        "--wait-for-idle",
+        min=0.5,
+        max=LONGEST,
+        callback=finite,
+        metavar="SECONDS",
+        help="Nothing must be written for so long.",
     ),
 ]
 FenceByAcl = Annotated[
@@ -52,7 +57,14 @@ FenceByAcl = Annotated[
 ]
 Timeout = Annotated[
     float,
-    typer.Option("--timeout", min=1, max=LONGEST, metavar="SECONDS", help="For each step that waits for others."),
+    typer.Option(
+        "--timeout",
+        min=1,
+        max=LONGEST,
+        callback=finite,
+        metavar="SECONDS",
+        help="For each step that waits for others.",
+    ),
 ]
 ReportTo = Annotated[
     Path, typer.Option("--report", metavar="DIRECTORY", help="Where the report goes, as Markdown and as JSON.")
@@ -75,7 +87,12 @@ def failover(
     reverse_within: Annotated[
         float,
         typer.Option(
-            "--reverse-within", min=1, max=LONGEST, metavar="SECONDS", help="Wait so long for the old cluster."
+            "--reverse-within",
+            min=1,
+            max=LONGEST,
+            callback=finite,
+            metavar="SECONDS",
+            help="Wait so long for the old cluster.",
         ),
     ] = 86_400.0,
 ) -> None:
@@ -241,7 +258,7 @@ def _carried_out(desk: Desk, kind: Kind, options: Options, directory: Path, *, a
         return desk.carry_out(kind, options, _tell, answers=answers)
     except SparkmirrorError:
         with suppress(SparkmirrorError, OSError):  # why it did not end says more than that it has no report
-            interrupted = desk.unfinished
+            interrupted = desk.broken_off  # the report of another's is that command's to write
             if interrupted is not None and interrupted.kind == kind.value:
                 paths = _write(desk.report(interrupted), directory)
                 _tell(f"report of what was done so far: {paths[0]} and {paths[1]}")

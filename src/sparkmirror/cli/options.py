@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -38,6 +39,17 @@ Archive = Annotated[
     Path | None,
     typer.Option("--archive", metavar="FILE", help="A packed Python environment, shipped to the executors."),
 ]
+
+
+def finite(seconds: float) -> float:
+    """The same; ``nan`` passes a comparison with each limit, and not all releases of Typer refuse it.
+
+    Raises:
+        BadParameter: it has no end, or is no number.
+    """
+    if not math.isfinite(seconds):
+        raise typer.BadParameter(f"{seconds} is not a number of seconds")
+    return seconds
 
 
 def one_flow(files: Sequence[Path], flow: str | None) -> tuple[FlowConfig, str]:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from sparkmirror.cli import figures
 from sparkmirror.cli.exits import ExitCode
-from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.cli.options import Clusters, Files, Flow, finite
 from sparkmirror.cli.output import styled
 from sparkmirror.cli.tables import table_console
 from sparkmirror.failover.group_outcomes import GroupOutcome, Offset
@@ -35,7 +35,9 @@ def rehearse(
     group: Annotated[
         list[str] | None, typer.Option("--group", metavar="GROUP", help="Only this consumer group; may be repeated.")
     ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", min=1, metavar="SECONDS", help="For all of it.")] = 120.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, callback=finite, metavar="SECONDS", help="For all of it.")
+    ] = 120.0,
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as one JSON object.")] = False,
 ) -> None:
     """Look whether a failover to the target would work now, and change nothing.

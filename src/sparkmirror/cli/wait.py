@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparkmirror.cli.exits import ExitCode
-from sparkmirror.cli.options import Clusters, Files, Flow
+from sparkmirror.cli.options import Clusters, Files, Flow, finite
 from sparkmirror.cli.output import say
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def wait(
     topic: Annotated[
         list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated.")
     ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", min=0, metavar="SECONDS", help="0 for one look.")] = 3600.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, callback=finite, metavar="SECONDS", help="0 for one look.")
+    ] = 3600.0,
     flow: Flow = None,
     clusters: Clusters = None,
 ) -> None:

@@ -240,7 +240,7 @@ class FlowBackRecord:
         Raises:
             SparkmirrorError: the source cannot be asked, or a record there is not one of ours.
         """
-        state = self._state()
+        state = self.state()
         return NO_OPERATION if state is None else newest(state.ledger.operation)
 
     def order(self) -> int:
@@ -251,7 +251,7 @@ class FlowBackRecord:
         Raises:
             SparkmirrorError: as `operation`.
         """
-        state = self._state()
+        state = self.state()
         if state is None:
             return 0
         last = state.ledger.operation
@@ -266,7 +266,7 @@ class FlowBackRecord:
         Raises:
             SparkmirrorError: as `operation`.
         """
-        state = self._state()
+        state = self.state()
         return NOT_PLACED if state is None else placed_in(state, since_ms)
 
     def moved(self) -> Moved:
@@ -277,11 +277,15 @@ class FlowBackRecord:
         Raises:
             SparkmirrorError: as `operation`.
         """
-        state = self._state()
+        state = self.state()
         return {} if state is None else moved_by_ended(state)
 
-    def _state(self) -> JournalState | None:
-        """The record as it is now; None where the flow back has none."""
+    def state(self) -> JournalState | None:
+        """The record as it is now; None where the flow back has none.
+
+        Raises:
+            SparkmirrorError: as `operation`.
+        """
         if self._store is None or not self._is_recorded():
             return None
         if self._store.state.flow is None:
@@ -355,7 +359,7 @@ class FlowBackRecord:
         Raises:
             SparkmirrorError: as `operation`.
         """
-        state = self._state() if self.shares_topics else None
+        state = self.state() if self.shares_topics else None
         return {} if state is None else dict(state.committed)
 
     def shared(self, places: Collection[TopicPartition], before: Mapping[str, GroupCommitted] | None = None) -> Back:

@@ -10,7 +10,8 @@ so that one which begins in the midst of a look counts as later.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 
 from sparkmirror.duties.checked_maps import Checked, CheckedMaps
@@ -19,7 +20,7 @@ from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
 from sparkmirror.duties.flow_back import NO_OPERATION, FlowBackRecord, LastOperation
 from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.lost_groups import Merged, with_lost
+from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, not_known, parted_in, with_lost
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic, wanted
 from sparkmirror.duties.under_way import NOTHING_ON_RECORD, Level, OnRecord, is_level, on_record, under_way
@@ -28,10 +29,10 @@ from sparkmirror.events import now_ms
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import GONE
 from sparkmirror.kafka.groups import (
+    UNLISTED_MS,
     Committed,
     GroupList,
     GroupListing,
-    Offsets,
     fetch_known,
     fetch_offsets,
     list_groups,
@@ -85,13 +86,12 @@ class GroupLook:
         Raises:
             SparkmirrorError: a cluster cannot be asked, or an expression of the flow cannot be used.
         """
-        sides, timeout_ms = self._sides, self._sides.flow.admin_timeout_ms
+        sides = self._sides
         operation, moved = self._operation() if target else (NO_OPERATION, {})
         committed = self._committed()
         listed = self._groups()
         chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
-        fetched = fetch_offsets(sides.source, chosen, timeout_ms)
-        merged = self._with_lost(fetched.found)
+        merged, unreadable = self._ask(chosen)
         offsets = merged.offsets
         topics = {place.topic for own in offsets.values() for place in own}
         renamed = {topic: remote_topic(sides.flow, topic) for topic in wanted(sides.flow, topics)}
@@ -104,7 +104,7 @@ class GroupLook:
             source=listed,
             offsets=offsets,
             lost=merged.lost,
-            unreadable={name: str(failure) for name, failure in fetched.failed.items()},
+            unreadable=unreadable,
             renamed=renamed,
             maps=checked.maps,
             unchecked=checked.unchecked,
@@ -160,13 +160,27 @@ class GroupLook:
         except SparkmirrorError as failure:
             return LastOperation(unreadable=str(failure)), {}
 
-    def _with_lost(self, found: Mapping[str, Offsets]) -> Merged:
-        """What groups have committed, as it was seen before where the source has lost that."""
-        store = self._sides.store
+    def _ask(self, groups: Sequence[str]) -> tuple[Merged, dict[str, str]]:
+        """What groups have committed, as it was seen before where the source has lost that, and why it is not known.
+
+        Whether it has lost something is asked in each look: the round that puts groups on record may have been before.
+        """
+        source, store, timeout_ms = self._sides.source, self._sides.store, self._sides.flow.admin_timeout_ms
         if store is None:
-            return Merged(offsets=found)
+            fetched = fetch_offsets(source, groups, timeout_ms)
+            return Merged(offsets=fetched.found), {name: str(why) for name, why in fetched.failed.items()}
         store.follow()
-        return with_lost((one for one in store.state.groups.values() if one.group in found), found)
+        before = store.state.groups_seen
+        fetched, log = ask_with_lost(
+            source, lambda: fetch_offsets(source, groups, timeout_ms), before, min(timeout_ms, UNLISTED_MS)
+        )
+        known, placed = [one for one in store.state.groups.values() if one.group in fetched.found], NOT_PLACED
+        if log.torn or any(one.lost for one in known):
+            with suppress(SparkmirrorError):  # it counts as lost then, and nothing is committed
+                placed = self._flow_back.placed(0 if before is None else before.moved_ms)
+        merged = with_lost(known, fetched.found, log, placed, parted_in(store.state))
+        failed = {**fetched.failed, **{group: not_known(source, group, log) for group in merged.unknown}}
+        return merged, {name: str(why) for name, why in failed.items()}
 
     def _committed(self) -> Mapping[str, GroupCommitted]:
         """What the flow back has committed until now; that it cannot be read is found again where it is needed."""

@@ -6,8 +6,8 @@ when its record lies lower on the target now (`offsets.group_commits`). None is 
 copy. What a group has left behind on the source, since an operation has taken it to the target, takes it nowhere there
 (`offsets.left_offsets`). A commit is on record before it is made, and as made when the target has taken it; one that is
 replaced there by another's leaves the record, and so does one that the target has lost. The metadata of the commit is
-kept. Nothing is committed once a failback has begun to place groups, nor after it what was decided before
-(`flow_back`).
+kept, and follows where a consumer commits the same offset anew with other metadata. Nothing is committed once a
+failback has begun to place groups, nor after it what was decided before (`flow_back`).
 
 Reference: ``MirrorCheckpointTask.syncGroupOffset``, which never goes back (KIP-545).
 """
@@ -28,6 +28,7 @@ from sparkmirror.duties.groups import (
     Observed,
     Stalled,
     Standing,
+    has_new_metadata,
     may_lie_below,
     obstacle,
     translations,
@@ -255,7 +256,7 @@ def decide(observed: Observed) -> tuple[Action, ...]:
 
 def _commits(observed: Observed, group: str, known: Sequence[Known]) -> list[CommitOffsets]:
     verdicts = {one.target.partition: verdict_on(observed, one) for one in known}
-    wanted = [one for one in known if verdicts[one.target.partition].commits]
+    wanted = [one for one in known if verdicts[one.target.partition].commits or has_new_metadata(observed, one)]
     if not wanted:
         return []
     return [

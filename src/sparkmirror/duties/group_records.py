@@ -12,6 +12,7 @@ of ``__consumer_offsets``, until they commit again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -167,16 +168,18 @@ class GroupRecords:
             known, before = sides.store.state.groups, sides.store.state.groups_seen
             left = dict(sides.store.state.left)  # as it was before the source was asked
         before = before or GroupsSeen(time_ms=0)
-        at = now_ms()
+        at, settled = now_ms(), self._settled()
         fetched, log = committed_before(sides, known, before, timeout_ms)
         unreadable = {name: str(failure) for name, failure in fetched.failed.items()}
         asked = replace(lost_groups.ask(sides.source, topics_of_gone(known, fetched), timeout_ms), log=log)
         translate = self._translate(fetched.found)
         ids = {} if sides.store is None else copied_ids(sides.store.state.progress, fetched.found)
         parted = NOT_PARTED if sides.store is None else lost_groups.parted_in(sides.store.state)
-        seen = Seen(found=fetched.found, unreadable=unreadable, at_ms=at, asked=asked, ids=ids, parted=parted)
+        seen = Seen(
+            found=fetched.found, unreadable=unreadable, at_ms=at, asked=asked, ids=ids, settled=settled, parted=parted
+        )
         try:
-            seen = replace(seen, back_ms=self._upstream.order(), placed=self._upstream.placed(before.back_ms))
+            seen = replace(seen, back_ms=self._upstream.order(), placed=self._upstream.placed(before.moved_ms))
             merged = lost_groups.with_lost(
                 _answered(known, fetched.found), fetched.found, log, seen.placed, seen.parted
             )
@@ -186,6 +189,13 @@ class GroupRecords:
             kept = upstream_on_record(known, fetched.found)
             return (*decide(known, before, seen, kept, translate), NoUpstream(reason=str(failure)))
         return (*decide(known, before, seen, upstream, translate), *behind)
+
+    def _settled(self) -> Moved:
+        """When operations of the flow back that have ended have moved groups; that it is not known is told later."""
+        try:
+            return self._upstream.moved()
+        except SparkmirrorError:
+            return {}
 
     def _translate(self, found: Mapping[str, Offsets]) -> Translate:
         """Where committed offsets lie on the target, while the offset map is exact there; only once it grows large."""
@@ -280,7 +290,8 @@ def committed_before(
 ) -> tuple[Results[str, Offsets], OffsetsLog]:
     """What groups have committed, and how far the topic with their offsets went after that.
 
-    Where it has lost something groups are asked once more: they may have answered before the loss.
+    Where it has lost something groups are asked once more: they may have answered before the loss. One whose partition
+    does not say whether it has counts as one that has not answered.
 
     Args:
         sides: the flow and its clusters.
@@ -292,12 +303,19 @@ def committed_before(
     Raises:
         SparkmirrorError: as `committed_now`.
     """
-    fetched = committed_now(sides, known, timeout_ms, complete=complete)
-    log = lost_groups.offsets_log(sides.source, before.log, timeout_ms, before.origin.offsets_id)
-    if log.torn:
-        fetched = committed_now(sides, known, timeout_ms, complete=complete)
-        again = lost_groups.offsets_log(sides.source, log.ends, timeout_ms)
-        log = replace(again, torn=log.torn | again.torn, partitions=log.partitions)
+    fetched, log = lost_groups.ask_with_lost(
+        sides.source,
+        lambda: committed_now(sides, known, timeout_ms, complete=complete),
+        before,
+        timeout_ms if complete else min(timeout_ms, UNLISTED_MS),
+    )
+    unknown = {
+        group: lost_groups.not_known(sides.source, group, log) for group in fetched.found if log.is_silent(group)
+    }
+    found = {group: own for group, own in fetched.found.items() if group not in unknown}
+    fetched = Results(found=found, failed={**fetched.failed, **unknown})
+    if complete:
+        fetched.complete()
     return fetched, log
 
 
@@ -322,6 +340,8 @@ class Seen:
         asked: what it has said of itself.
         ids: of the topics that are copied.
         back_ms: the order of the newest operation of the flow back; 0 where that is not known.
+        settled: when operations of the flow back that had ended before groups were asked had moved groups, by their
+            order.
         placed: where operations of the flow back have put groups since they were put on record.
         parted: where logs of the source have lost their end.
     """
@@ -332,6 +352,7 @@ class Seen:
     asked: Asked = NOT_ASKED
     ids: Mapping[str, str] = field(default_factory=dict)
     back_ms: int = 0
+    settled: Moved = field(default_factory=dict)
     placed: Placed = NOT_PLACED
     parted: Parted = NOT_PARTED
 
@@ -424,8 +445,15 @@ def news(
         origin=before.origin if lost else seen.asked.origin,
         log=seen.asked.log.ends,
         back_ms=max(before.back_ms, seen.back_ms),
+        moved_ms=max(before.moved_ms, _moved_ms(seen)),
     )
     return Remember(seen=tuple(written), gone=tuple(sorted(set(gone) - kept)), at=at)
+
+
+def _moved_ms(seen: Seen) -> int:
+    """Up to which operation of the flow back all groups that were moved are on record as they stood after that."""
+    until = min((at for group, at in seen.settled.items() if group in seen.unreadable), default=math.inf)
+    return max((at for at in seen.settled.values() if at < until), default=0)
 
 
 def _groups_with_lost(present: Mapping[str, GroupSeen]) -> set[str]:

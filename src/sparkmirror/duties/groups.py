@@ -491,6 +491,16 @@ def verdict_on(observed: Observed, known: Known) -> Verdict:
     return judge(there, known.commit, observed.commits.get(group, {}).get(target), left=left)
 
 
+def has_new_metadata(observed: Observed, known: Known) -> bool:
+    """Whether a group has committed the offset anew, with other metadata, that the target has by the flow's commit."""
+    (group, place), target = known.place, known.target.partition
+    there, commit = observed.there.get(group, {}).get(target), observed.commits.get(group, {}).get(target)
+    if there is None or commit is None or observed.left.has(group, place, known.committed.offset, observed.lost):
+        return False
+    own = (there.offset, commit.downstream, commit.upstream) == (known.offset, known.offset, known.committed.offset)
+    return own and there.metadata != known.committed.metadata
+
+
 def _translated(observed: Observed, place: GroupPlace) -> tuple[Committed, Translation]:
     """What is translated, and to what: the offset that is committed now, else the one that was before."""
     committed, result = _by_maps(observed, place)

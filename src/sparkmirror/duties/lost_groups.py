@@ -10,7 +10,8 @@ before; where that topic may not be seen, the topic that the group has read has 
 in topics that this user may not see: nothing is known of these. What is kept counts until the group has committed in
 that topic again. How far each partition of the topic went is asked when the groups have answered, so what they have
 answered lies before it; an offset that is another one, or none, in the round in which its partition has lost its end is
-lost, and not set by its owner. Where the topic may not be seen, that cannot be seen either. Where an operation of the
+lost, and not set by its owner. Of a group whose partition does not say how far it goes nothing is known: there are no
+`Merged` offsets of it. Where the topic may not be seen, that cannot be seen either. Where an operation of the
 flow back has put a group since, it stands by that, and has lost nothing. What was seen of a group counts no further
 than the source's log is still the one that it was. What a group has left behind, where it goes on and what is on record
 of it is decided by `Merged` offsets, which only this module makes, and never by raw answers.
@@ -20,14 +21,16 @@ References: ``GroupMetadataManager.partitionFor``, OffsetForLeaderEpoch (KIP-101
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
+from sparkmirror.errors import LinkError
 from sparkmirror.events import Event, Kind
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.epochs import believed_ends, newest_epochs
-from sparkmirror.kafka.groups import OFFSETS_TOPIC, UNLISTED_MS, Committed, Offsets
+from sparkmirror.kafka.groups import OFFSETS_TOPIC, Committed, Offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics, in_hexadecimal
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -38,24 +41,44 @@ from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.track import FAR
 from sparkmirror.offsets.translation import Reason
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsLog:
     """How far ``__consumer_offsets`` of the source goes.
 
     Attributes:
-        ends: by partition; as before where its leader does not answer.
+        ends: by partition; as before for those that are silent.
         torn: the partitions that have lost something since.
+        silent: those that have no leader, or whose leader does not say how far they go: whether they have lost
+            something is not known.
         partitions: how many it has; 0 where this user may not see it.
     """
 
     ends: Mapping[int, LogEnd] = field(default_factory=dict)
     torn: frozenset[int] = frozenset()
+    silent: frozenset[int] = frozenset()
     partitions: int = 0
 
     def has_torn(self, group: str) -> bool:
         """Whether the partition of a group has lost something."""
         return bool(self.torn) and partition_of(group, self.partitions) in self.torn
+
+    def is_silent(self, group: str) -> bool:
+        """Whether the partition of a group does not say how far it goes."""
+        return bool(self.silent) and partition_of(group, self.partitions) in self.silent
+
+    def then(self, again: OffsetsLog, before: Mapping[int, LogEnd]) -> OffsetsLog:
+        """The same, asked once more since it has lost something. What is silent then is compared anew later.
+
+        Args:
+            again: what has become of `ends`.
+            before: how far it went before that.
+        """
+        ends = {**again.ends, **{number: before[number] for number in again.silent & before.keys()}}
+        torn = (self.torn | again.torn) - again.silent
+        return replace(again, ends=ends, torn=torn, partitions=self.partitions)
 
 
 NOT_SEEN = OffsetsLog()
@@ -128,7 +151,6 @@ def offsets_log(source: Cluster, before: Mapping[int, LogEnd], timeout_ms: int, 
     Raises:
         SparkmirrorError: it does not answer.
     """
-    timeout_ms = min(timeout_ms, UNLISTED_MS)
     topic = admin.list_topics(source, [OFFSETS_TOPIC], timeout_ms).get(OFFSETS_TOPIC)
     if topic is None:
         return OffsetsLog(ends=before)
@@ -137,12 +159,34 @@ def offsets_log(source: Cluster, before: Mapping[int, LogEnd], timeout_ms: int, 
     led = [TopicPartition(OFFSETS_TOPIC, number) for number, leader in topic.partitions.items() if leader.node >= 0]
     asked = {place: before[place.partition].epoch for place in led if place.partition in before}
     now = believed_ends(source, asked, timeout_ms).found if asked else {}
-    torn = frozenset(place.partition for place, end in now.items() if end.end < before[place.partition].end)
     ends = admin.find_offsets(source, led, OffsetSpec.LATEST, timeout_ms=timeout_ms).found
     epochs = newest_epochs(source, ends, timeout_ms)  # afterwards, so none below that of the last record
-    sure = [place for place in ends if place in epochs and (place in now or place.partition not in before)]
-    found = {place.partition: LogEnd(epochs[place], ends[place]) for place in sure}
-    return OffsetsLog(ends={**before, **found}, torn=torn, partitions=len(topic.partitions))
+    return compared(
+        before,
+        topic.partitions,
+        {place.partition: end.end for place, end in now.items()},
+        {place.partition: LogEnd(epoch, ends[place]) for place, epoch in epochs.items()},
+    )
+
+
+def compared(
+    before: Mapping[int, LogEnd], partitions: Collection[int], still: Mapping[int, int], ends: Mapping[int, LogEnd]
+) -> OffsetsLog:
+    """How far the topic goes, and what has become of what it had. Pure.
+
+    Args:
+        before: how far it went, by partition.
+        partitions: all that it has.
+        still: where the leader epochs of ``before`` end now, of those whose leader has said so.
+        ends: how far partitions go now, likewise.
+    """
+    found = {number: end for number, end in ends.items() if number in still or number not in before}
+    return OffsetsLog(
+        ends={**before, **found},
+        torn=frozenset(number for number in still.keys() & found.keys() if still[number] < before[number].end),
+        silent=frozenset(partitions) - found.keys(),
+        partitions=len(partitions),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +216,7 @@ def placed_since(commits: Commits, moved: Moved, since_ms: int) -> Placed:
     Args:
         commits: what it has committed on the source last.
         moved: when operations have moved groups there, by their order.
-        since_ms: the order of the newest operation that was seen then.
+        since_ms: the order of the newest one that had moved all its groups by then.
     """
     return Placed(groups=frozenset(group for group, at in moved.items() if at > since_ms), commits=commits)
 
@@ -292,12 +336,14 @@ class Merged:
     """What groups have committed on the source, with what they had where it has lost that.
 
     Attributes:
-        offsets: by group. One that is not named has not answered.
+        offsets: by group. One that is not named has not answered, or is unknown.
         lost: the groups and partitions of which it has lost that.
+        unknown: the groups that have answered, and whose partition does not say whether it has lost its end.
     """
 
     offsets: Mapping[str, Offsets]
     lost: frozenset[tuple[str, TopicPartition]] = frozenset()
+    unknown: frozenset[str] = frozenset()
 
     @property
     def known(self) -> KnownOffsets:
@@ -308,7 +354,7 @@ class Merged:
 def with_lost(
     groups: Iterable[GroupSeen],
     found: Mapping[str, Offsets],
-    log: OffsetsLog = NOT_SEEN,
+    log: OffsetsLog,
     placed: Placed = NOT_PLACED,
     parted: Parted = NOT_PARTED,
 ) -> Merged:
@@ -321,23 +367,26 @@ def with_lost(
         placed: where operations of the flow back have put groups since.
         parted: as for `seen_before`.
     """
-    merged, lost = {group: dict(own) for group, own in found.items()}, set()
+    unknown = frozenset(group for group in found if log.is_silent(group))
+    merged, lost = {group: dict(own) for group, own in found.items() if group not in unknown}, set()
     for seen in groups:
+        if log.is_silent(seen.group):
+            continue
         own = found.get(seen.group, {})
         answered = {place.partition: each.offset for place, each in own.items() if place.topic == seen.topic}
         for number in _lost_of(seen, answered, torn=log.has_torn(seen.group), placed=placed):
             place = TopicPartition(seen.topic, number)
             merged.setdefault(seen.group, {})[place] = Committed(*_kept(seen, number, parted))
             lost.add((seen.group, place))
-    return Merged(offsets=dict(merged), lost=frozenset(lost))
+    return Merged(offsets=dict(merged), lost=frozenset(lost), unknown=unknown)
 
 
 def ask_with_lost(
     source: Cluster,
-    fetch: Callable[[], Mapping[str, Offsets]],
+    fetch: Callable[[], T],
     before: GroupsSeen | None,
     timeout_ms: int,
-) -> tuple[Mapping[str, Offsets], OffsetsLog]:
+) -> tuple[T, OffsetsLog]:
     """What groups answer, and how far the topic with their offsets went after that.
 
     Args:
@@ -351,7 +400,21 @@ def ask_with_lost(
     """
     before, found = before or GroupsSeen(time_ms=0), fetch()
     log = offsets_log(source, before.log, timeout_ms, before.origin.offsets_id)
-    return (fetch() if log.torn else found), log
+    if not log.torn:
+        return found, log
+    found = fetch()
+    return found, log.then(offsets_log(source, log.ends, timeout_ms), before.log)
+
+
+def not_known(source: Cluster, group: str, log: OffsetsLog) -> LinkError:
+    """Why nothing is known of what a group has committed, though it has answered."""
+    return LinkError(
+        cluster=source.alias,
+        address=source.address,
+        reason=f"partition {partition_of(group, log.partitions)} of {OFFSETS_TOPIC}, which holds the offsets of group "
+        f"{group}, does not say whether it has lost its end: whether these are the newest offsets is not known",
+        hint="it says so as soon as it has a leader that answers",
+    )
 
 
 def is_another(before: Origin, now: Origin) -> bool:

@@ -24,7 +24,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
 from sparkmirror.duties.flow_back import LANDED_SECONDS, placed_in
 from sparkmirror.duties.known_maps import KnownMaps
-from sparkmirror.duties.lost_groups import Merged, ask_with_lost, parted_in, with_lost
+from sparkmirror.duties.lost_groups import Merged, ask_with_lost, not_known, parted_in, with_lost
 from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
@@ -525,6 +525,9 @@ def _committed_here(forth: Sides, back: Sides, operation: Operation | None, *, s
     """What groups have committed where applications are, with what was seen before where that cluster has lost it.
 
     Whether it has is asked now: the last round of the flow back may have been before the loss.
+
+    Raises:
+        SparkmirrorError: it cannot be asked, or it is not known of all groups.
     """
     assert forth.store is not None
     assert back.store is not None
@@ -536,8 +539,11 @@ def _committed_here(forth: Sides, back: Sides, operation: Operation | None, *, s
     )
     forth.store.follow()
     back.store.follow()
-    placed = placed_in(forth.store.state, 0 if before is None else before.back_ms)
-    return with_lost(_chosen(back), found, log, placed, parted_in(back.store.state))
+    placed = placed_in(forth.store.state, 0 if before is None else before.moved_ms)
+    merged = with_lost(_chosen(back), found, log, placed, parted_in(back.store.state))
+    for group in sorted(merged.unknown):
+        raise not_known(back.source, group, log)
+    return merged
 
 
 def _chosen(back: Sides) -> tuple[GroupSeen, ...]:

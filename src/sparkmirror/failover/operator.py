@@ -59,6 +59,11 @@ class Operator:
         """The newest one on record."""
         return self._store.state.ledger.operation
 
+    @property
+    def token(self) -> str:
+        """What it writes an operation with."""
+        return self._claim.token
+
     def check(self) -> None:
         """Sees that nobody has taken the operation over.
 

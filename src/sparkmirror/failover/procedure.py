@@ -76,7 +76,7 @@ from sparkmirror.offsets import group_commits
 from sparkmirror.offsets.foreign import OVERWRITTEN
 from sparkmirror.offsets.group_records import GroupsSeen, commits_of
 from sparkmirror.offsets.ledger import Operation
-from sparkmirror.offsets.left_offsets import with_left
+from sparkmirror.offsets.left_offsets import Moved, with_left
 from sparkmirror.offsets.orders import HOLD_KEY, HoldOrder
 
 LOOK_SECONDS = 0.5
@@ -733,16 +733,27 @@ class Procedure:
         try:
             look.check_source(self._sides)  # one that is gone is not asked at length
             late = records_behind(self._sides, state, self._ends(committed=False))
-            now = lost_groups.with_lost(state.groups.values(), look.offsets_now(self._sides, look.ASK_MS)).offsets
+            found, log = lost_groups.ask_with_lost(
+                self._sides.source,
+                lambda: look.offsets_now(self._sides, look.ASK_MS),
+                state.groups_seen,
+                look.ASK_MS,
+            )
             groups = look.chosen_groups(self._sides, look.ASK_MS, complete=True)
         except SparkmirrorError as failure:
             what = f"whether records or commits came to {source} after the flow was stopped is not known"
             return (f"{what}, nor whether groups have members there: {failure}",)
         known, _ = look.on_record(state)
-        changed = sorted(name for name, own in now.items() if own != known.get(name, {}))
-        found = [_late_records(late, source)] if late else []
+        now = lost_groups.with_lost(state.groups.values(), found, log)
+        changed = sorted(name for name, own in now.offsets.items() if own != known.get(name, {}))
+        records = [_late_records(late, source)] if late else []
         commits = (_late_commit(name, source, self._sides.target.alias) for name in changed)
-        return (*found, *commits, *moves.have_members(groups, str(source)))
+        open_ones = (
+            f"whether group {name} has committed on {source} after its offsets were read is not known: "
+            f"{lost_groups.not_known(self._sides.source, name, log)}"
+            for name in sorted(now.unknown)
+        )
+        return (*records, *commits, *open_ones, *moves.have_members(groups, str(source)))
 
     def look_after(self, decided: Sequence[moves.GroupMove], more: Sequence[str] = ()) -> None:
         """Writes checkpoints for groups that were moved, and notes what is wrong with them, and what else is.
@@ -793,12 +804,15 @@ class Procedure:
         """
         at, known = now_ms(), self._store.state.groups
         before, patience_ms = self._store.state.groups_seen or GroupsSeen(time_ms=0), timeout_ms or self._timeout_ms
+        by_back = UpstreamOffsets(self._sides, timeout_ms)
+        settled: Moved = {}
+        with suppress(SparkmirrorError):  # that it cannot be read is told below
+            settled = by_back.moved()
         asked, log = committed_before(self._sides, known, before, patience_ms, complete=timeout_ms is None)
         offsets, back_ms, placed = asked.found, 0, NOT_PLACED
         parted = lost_groups.parted_in(self._store.state)
         try:
-            by_back = UpstreamOffsets(self._sides, timeout_ms)
-            back_ms, placed = by_back.order(), by_back.placed(before.back_ms)
+            back_ms, placed = by_back.order(), by_back.placed(before.moved_ms)
             answered = (one for one in known.values() if one.group in offsets)
             merged = lost_groups.with_lost(answered, offsets, log, placed, parted)
             upstream = by_back.of(merged.offsets, known, patience_s=PATIENCE_SECONDS)
@@ -814,6 +828,7 @@ class Procedure:
             asked=replace(origin, log=log),
             ids=copied_ids(self._store.state.progress, offsets),
             back_ms=back_ms,
+            settled=settled,
             placed=placed,
             parted=parted,
         )

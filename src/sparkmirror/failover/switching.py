@@ -147,6 +147,13 @@ class Desk:
         self._file = file
         self._planned: Standing | None = None
         self._planned_back: Standing | None = None
+        self._token = ""
+
+    @property
+    def broken_off(self) -> Operation | None:
+        """The operation that this desk has begun or resumed, and that has not ended; None once somebody else has it."""
+        found = self.unfinished
+        return found if found is not None and found.token == self._token else None
 
     @property
     def unfinished(self) -> Operation | None:
@@ -220,6 +227,7 @@ class Desk:
             SparkmirrorError: it did not come to its end; run again, it goes on where it was.
         """
         with operating(self._sides.flow, self._store, tell) as operator:
+            self._token = operator.token
             self._check_clusters()
             unfinished, given_up = self.unfinished, dict[str, Any]()
             back = self._record_of_back() if answers or self._planned_back is not None else None
@@ -450,7 +458,7 @@ class Desk:
         found, log = ask_with_lost(
             source, lambda: fetch_offsets(source, sorted(names), look.ASK_MS).found, before, look.ASK_MS
         )
-        placed = NOT_PLACED if back is None else placed_in(back, 0 if before is None else before.back_ms)
+        placed = NOT_PLACED if back is None else placed_in(back, 0 if before is None else before.moved_ms)
         known = (one for one in state.groups.values() if one.group in found)
         return with_lost(known, found, log, placed)  # as it was committed: that is what is left behind
 

@@ -4,8 +4,8 @@ They are on record before the first request leaves. A group with many offsets ne
 have taken some of them; of one request a coordinator writes all offsets at once. So what has become of a request says
 nothing of the next one of the group, in whose partitions consumers may have begun before they were moved.
 
-Invariants: a place of a request of which the target has taken nothing is not moved yet, as long as it has what it had
-before; with another offset nobody knows whether it was moved. What is not moved yet stays on record as tried.
+Invariants: a place of a request of which no place has what it was to have is not moved yet, as long as it has what it
+had before; with another offset nobody knows whether it was moved. What is not moved yet stays on record as tried.
 """
 
 from __future__ import annotations
@@ -118,22 +118,30 @@ def settled(tried: Sequence[Tried], now: Mapping[str, Offsets], moved: Iterable[
         moved: groups that the operation has moved already, at least in part.
     """
     has = {(one.group, one.place): _at(now, one) for one in tried}
-    touched = {(one.group, one.request) for one in tried if has[one.group, one.place] != one.before}
     landed = {(one.group, one.request) for one in tried if has[one.group, one.place] == one.offset}
+    touched = {
+        (one.group, one.place)
+        for one in tried
+        if (one.group, one.request) in landed or has[one.group, one.place] != one.before
+    }
     in_part = {group for group, _ in touched}.union(moved)
     taken: dict[str, dict[TopicPartition, FlowCommit]] = {}
     for one in tried:
-        if (one.group, one.request) in touched:
+        if (one.group, one.place) in touched:
             taken.setdefault(one.group, {})[one.place] = FlowCommit(one.offset, one.upstream)
     return Settled(
         taken=taken,
-        unsure=frozenset((one.group, one.place) for one in tried if (one.group, one.request) in touched - landed),
+        unsure=frozenset(
+            (one.group, one.place)
+            for one in tried
+            if (one.group, one.place) in touched and (one.group, one.request) not in landed
+        ),
         had=tuple(
             (one.group, one.place, one.before)
             for one in tried
             if (one.group, one.request) in landed and one.before != NO_OFFSET
         ),
-        open=tuple(one for one in tried if one.group in in_part and (one.group, one.request) not in touched),
+        open=tuple(one for one in tried if one.group in in_part and (one.group, one.place) not in touched),
     )
 
 

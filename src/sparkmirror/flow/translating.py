@@ -21,10 +21,10 @@ from sparkmirror.config import FlowConfig, Side
 from sparkmirror.duties.checked_maps import CheckedMaps
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
-from sparkmirror.duties.flow_back import Back, FlowBackRecord
+from sparkmirror.duties.flow_back import Back, FlowBackRecord, placed_in
 from sparkmirror.duties.groups import untranslatable
 from sparkmirror.duties.lost_copies import recreated_copies
-from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, parted_in, with_lost
+from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, not_known, parted_in, with_lost
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.duties.under_way import Level, is_level, on_record, under_way
@@ -217,19 +217,26 @@ class Translator:
         return (sides.target, sides.source) if reverse else (sides.source, sides.target)
 
     def _committed(self, cluster: Cluster, group: str, *, reverse: bool) -> Merged:
-        """What a group has committed; on the source with what was seen of it before, where that has lost it."""
-        if reverse:
-            return Merged(offsets={group: self._offsets(cluster, group)})
+        """What a group has committed, with what was seen of it before where that cluster has lost it.
+
+        The flow that copies from there has that on record: of the target that is the flow back, if there is one.
+        """
         assert self._sides.store is not None
         self._sides.store.follow()
-        state, timeout_ms = self._sides.store.state, self._sides.flow.admin_timeout_ms
+        own, timeout_ms = self._sides.store.state, self._sides.flow.admin_timeout_ms
+        state = self._flow_back.state() if reverse else own
+        if state is None:
+            return Merged(offsets={group: self._offsets(cluster, group)})
         before = state.groups_seen
         found, log = ask_with_lost(cluster, lambda: {group: self._offsets(cluster, group)}, before, timeout_ms)
-        placed = NOT_PLACED
+        placed, since_ms = NOT_PLACED, 0 if before is None else before.moved_ms
         with suppress(SparkmirrorError):
-            placed = self._flow_back.placed(0 if before is None else before.back_ms)
+            placed = placed_in(own, since_ms) if reverse else self._flow_back.placed(since_ms)
         known = (one for one in state.groups.values() if one.group == group)
-        return with_lost(known, found, log, placed, parted_in(state))
+        merged = with_lost(known, found, log, placed, parted_in(state))
+        if group in merged.unknown:
+            raise not_known(cluster, group, log)
+        return merged
 
     def _offsets(self, cluster: Cluster, group: str) -> Mapping[TopicPartition, Committed]:
         timeout_ms = self._sides.flow.admin_timeout_ms

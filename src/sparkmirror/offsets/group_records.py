@@ -194,6 +194,8 @@ class GroupsSeen:
         origin: which cluster that was, and which topic it keeps the offsets of groups in.
         log: how far that topic went, by partition; none where this user may not see it.
         back_ms: the order of the newest operation of the flow back that was seen; see ``offsets.ledger``.
+        moved_ms: that of the newest one whose groups had all been moved, and are on record as they stood after that.
+            One that is seen under way may move groups later.
     """
 
     time_ms: int
@@ -201,6 +203,7 @@ class GroupsSeen:
     origin: Origin = UNKNOWN_ORIGIN
     log: Mapping[int, LogEnd] = field(default_factory=dict)
     back_ms: int = 0
+    moved_ms: int = 0
 
     @property
     def key(self) -> str:
@@ -218,6 +221,8 @@ class GroupsSeen:
             said["log"] = [[number, *self.log[number]] for number in sorted(self.log)]
         if self.back_ms:
             said["back_ms"] = self.back_ms
+        if self.moved_ms != self.back_ms:
+            said["moved_ms"] = self.moved_ms
         return json_text.write(said)
 
     def read_ms(self, group: str) -> int:
@@ -390,7 +395,14 @@ def _groups(_name: list[Any], data: dict[str, Any]) -> GroupsSeen:
         for number, epoch, end in rows(data.get("log", []))
     }
     back_ms = moment(data.get("back_ms", 0))
-    return GroupsSeen(time_ms=moment(data["time_ms"]), unread=unread, origin=origin, log=log, back_ms=back_ms)
+    return GroupsSeen(
+        time_ms=moment(data["time_ms"]),
+        unread=unread,
+        origin=origin,
+        log=log,
+        back_ms=back_ms,
+        moved_ms=moment(data.get("moved_ms", back_ms)),
+    )
 
 
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], GroupRecord]] = {
