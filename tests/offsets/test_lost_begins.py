@@ -10,10 +10,13 @@ import pytest
 
 from sparkmirror.model import NO_OFFSET, UNKNOWN_SOURCE, LastRecord
 from sparkmirror.offsets.came_after import came_after
-from sparkmirror.offsets.records import Record
+from sparkmirror.offsets.records import Later, Record
 from sparkmirror.offsets.segments import Moved, Parted, Segments
+from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.translation import NotYet, Translated, translate, translate_back
 from tests.offsets.test_lost_between_epochs import IDS, PLACE, Flow, read
+from tests.offsets.world import PLACE as COPIED
+from tests.offsets.world import Resume, World
 
 Copy = tuple[int, int]
 """A record's offset on the source and on the target."""
@@ -226,3 +229,64 @@ def test_the_begin_of_an_epoch_behind_an_order_is_lost_with_what_lies_before(see
     flow.run(2)
     flow.run(1)
     assert not wrong(flow)[1]
+
+
+@dataclass(slots=True)
+class Journal(JournalState):
+    """An internal topic that can lose its end.
+
+    Attributes:
+        entries: records and the keys of tombstones.
+    """
+
+    entries: list[Record | str] = field(default_factory=list)
+
+    def take(self, record: Record | Later) -> None:
+        assert not isinstance(record, Later)
+        self.entries.append(record)
+        JournalState.take(self, record)
+
+    def forget(self, key: str) -> None:
+        self.entries.append(key)
+        JournalState.forget(self, key)
+
+    def first_ones(self, count: int) -> Journal:
+        left = Journal()
+        for entry in self.entries[:count]:
+            if isinstance(entry, str):
+                left.forget(entry)
+            else:
+                left.take(entry)
+        return left
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_begin_of_an_epoch_behind_a_torn_target_is_lost_with_what_lies_before(seed: int):
+    chance = Random(seed)
+    kept = [*(chance.random() < 0.7 for _ in range(70)), True]
+    journal = Journal()
+    world = World(kept=kept, chance=chance, shared=True, state=journal)
+    world.begin(0)
+    world.copy_some(2)
+    begun = len(journal.entries)
+    world.copy_some(2)
+    world.lose_tail(1)
+    world.others_write(3)
+    world.copy_some(1)
+    world.ask_again()
+    world.fence()
+    assert isinstance(world.take_over(), Resume)
+    world.copy_some(1)
+    world.state = journal.first_ones(begun)
+    world.copy_some(1)
+    mapped = world.state.map_of(COPIED).offsets(world.state.progress[COPIED], world.ids)
+    lies = {
+        source: entry.header.base_offset + number
+        for entry in world.log
+        for number, source in enumerate(entry.sources)
+        if source < world.position
+    }
+    for source, target in lies.items():
+        led = translate(mapped, source)
+        assert isinstance(led, NotYet) or led.offset <= target
+        assert isinstance(led, NotYet) or led.offset == target or not led.place.exact
