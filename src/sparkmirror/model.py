@@ -61,6 +61,13 @@ class Reached(NamedTuple):
 UNKNOWN = Reached()
 
 
+UNKNOWN_SOURCE = (1 << 63) - 1
+"""Beyond all source offsets, in the place of one: something may have been copied before, and nothing says up to where.
+
+Earlier releases read it as a record that does not lie before, and go by what they know of the map.
+"""
+
+
 class LastRecord(NamedTuple):
     """The last record of a writer epoch that was acknowledged, and the records that show what a map lacks before it.
 
@@ -68,7 +75,8 @@ class LastRecord(NamedTuple):
         sequence, source, target: its sequence number, source and target offset.
         first_source, first_target: offsets of the first record of the epoch.
         before_sequence, before_source, before_target: of the last record that an older epoch had put on the target
-            when this one began, below where it began; `NO_OFFSET` where none is known.
+            when this one began, below where it began; `NO_OFFSET` where there was none, or an earlier release has not
+            named it. The source offset is `UNKNOWN_SOURCE` where there may have been one and nothing says which.
     """
 
     sequence: int = NO_OFFSET
@@ -97,6 +105,8 @@ class LastRecord(NamedTuple):
 
 
 NO_RECORD = LastRecord()
+
+UNKNOWN_RECORD = NO_RECORD._replace(before_source=UNKNOWN_SOURCE)
 
 
 class CopiedBefore(NamedTuple):

@@ -23,7 +23,7 @@ from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.left_out import LeftOut, not_on_record
-from sparkmirror.flow.on_record import Run, first_begins, going_on, taken_over
+from sparkmirror.flow.on_record import Run, behind_records, first_begins, going_on, taken_over
 from sparkmirror.flow.planner import copied_log
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start
 from sparkmirror.flow.trust import Seen, distrust
@@ -45,7 +45,7 @@ from sparkmirror.offsets.source_history import (
     Looked,
     compare,
 )
-from sparkmirror.offsets.takeover import Begin, ReadFrom, Resume, Stuck
+from sparkmirror.offsets.takeover import Begin, ReadFrom, Resume, Stuck, last_before
 from tests.offsets.world import PLACE, Entry, World
 
 _FACTS = TargetFacts(max_message_bytes=1 << 20, log_append_time=False)
@@ -426,7 +426,6 @@ class Story(World):
             return
         self._publish(settled=True)
         self.running = False
-        sequence, source, target = self.last
         self.rest = Resumed(
             position=self.position,
             writer=self.writer,
@@ -434,7 +433,7 @@ class Story(World):
             opened=self.continues_at != NO_OFFSET,
             anew=self.anew,
             reached=UNKNOWN if self.reached == NO_OFFSET else Reached(self.reached_in, self.reached),
-            last=LastRecord(sequence, source, target),
+            last=LastRecord(*self.last, *self.first, *self.behind.before),
         )
 
     def _start_if_at_rest(self) -> None:
@@ -476,6 +475,7 @@ class Story(World):
         if self.rest is not None and self.rest.opened and not plan.opened:
             self.writer = replace(self.writer, epoch=self.writer.epoch + 1)
             plan = plan.with_writer(self.writer)
+        (plan,) = behind_records(self.state, self.run, [start], [plan])
         if start.event is not None and start.event not in self.events[-1:]:
             self.events.append(start.event)
         for record in first_begins(self.run, [start], [plan]):
@@ -568,7 +568,7 @@ class Story(World):
         self.read_epoch = plan.leader_epoch
         self.epoch_met = max(plan.epoch_on_record, self.passed_epoch)
         if not goes_on:
-            self.begin(plan.position, anew=plan.anew)
+            self.begin(plan.position, anew=plan.anew, behind=plan.last)
             self.sequence = 0 if plan.anew else self.first_sequence
         self.reached_in, self.reached = plan.reached
 
@@ -581,7 +581,14 @@ class Story(World):
         position, event = decision.position, decision.event
         if isinstance(decision, Begin) and progress is not None and progress.target_id not in ("", self.target_id):
             position, event = progress.position, None
-        resumed = Resumed(position=position, writer=self.writer, event=event, anew=decision.anew, reached=tail.reached)
+        resumed = Resumed(
+            position=position,
+            writer=self.writer,
+            event=event,
+            anew=decision.anew,
+            reached=tail.reached,
+            last=last_before(decision),
+        )
         dies = self.chance.random()
         written = taken_over(self.state, self.run, {PLACE: resumed}, [decision] if isinstance(decision, Resume) else [])
         self.in_order = self.in_order and dies >= 0.15
@@ -680,7 +687,7 @@ class Story(World):
         for source in sorted(newest, reverse=True):
             least = min(least, newest[source])
             behind[source] = least
-        following = None
+        following, cleaned = None, any(entry.cleaned for entry in self.log)
         for source in range(max(len(self.kept), 1), -1, -1):
             following = behind.get(source, following)
             if source < self.source_start:
@@ -691,6 +698,8 @@ class Story(World):
             if following is not None and target > following:
                 yield f"a group at source offset {source} is put to {target} and misses what lies at {following}"
             exact = source not in self.left_out and (not self.thinned or offsets.is_exact(source))
+            if not self.thinned and not cleaned and not offsets.is_exact(source):
+                yield f"a group at source offset {source} is not put to {target} exactly"
             if exact and source in copies and target >= self.start and target not in places[source]:
                 yield f"a group at source offset {source} is put to {target}, and its record is at {copies[source]}"
         yield from self._claims(offsets)

@@ -60,6 +60,7 @@ class Log:
 
     def __init__(self) -> None:
         self.batches: list[bytes] = []
+        self.at_once = 1_000
         self.elected = 0
         self.epoch = 0
         self.store = Store(self, "t", 1_000)  # type: ignore[arg-type]  # of a cluster only this is needed
@@ -70,7 +71,9 @@ class Log:
         if newer and self.elected < cursor.offset:
             parted = Cursor(self.elected, cursor.leader_epoch)
             return Followed(entries=(), cursor=cursor, end=end, parted=parted)
-        opened = read.__self__._open(b"".join(self.batches[cursor.offset :]), cursor.offset)
+        opened = read.__self__._open(
+            b"".join(self.batches[cursor.offset : cursor.offset + self.at_once]), cursor.offset
+        )
         entries, following = [entry_of(one) for one in opened.records], Cursor(opened.following, self.epoch)
         return Followed(
             entries=entries,
@@ -231,3 +234,44 @@ def test_another_leader_after_the_newest_progress_leaves_what_followed_it_in_dou
     log.take(Stopped(generation=2, time_ms=1))
     log.store.follow()
     assert (log.store.torn, log.store.elected_since(HERE)) == ("", True)
+
+
+def test_what_a_log_has_left_is_read_once_in_parts_and_what_comes_later_is_added():
+    log = Log()
+    log.take(OLDER, Stopped(generation=2, time_ms=1), NEWER, Stopped(generation=3, time_ms=1))
+    log.store.follow()
+    log.store._ownership = MINE
+    assert log.store.left(0.0) is None
+    log.lose(2)
+    log.store.follow()
+    assert log.store.lacks
+    log.at_once = 1
+    assert log.store.left(0.0) is None
+    log.take(Stopped(generation=4, time_ms=1))
+    log.store.follow()
+    assert log.store.left(0.0) is None
+    left = log.store.left(0.0)
+    assert left is not None
+    assert (left.progress, left.stopped) == ({HERE: OLDER}, Stopped(generation=4, time_ms=1))
+    log.take(NEWER)
+    log.store.follow()
+    log.batches.clear()
+    assert log.store.left(0.0) is left, "nothing is read again"
+    assert left.progress == {HERE: NEWER}
+    log.store.restored()
+    assert not log.store.lacks
+
+
+def test_what_a_log_has_left_is_read_again_where_that_loses_its_end_too():
+    log = Log()
+    log.take(OLDER, NEWER, Stopped(generation=2, time_ms=1))
+    log.store.follow()
+    log.store._ownership = MINE
+    log.lose(2)
+    log.store.follow()
+    assert log.store.left(9.0) is not None
+    log.lose(1)
+    log.store.follow()
+    left = log.store.left(9.0)
+    assert left is not None
+    assert left.progress == {HERE: OLDER}

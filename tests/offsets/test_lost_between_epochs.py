@@ -42,6 +42,7 @@ class Flow:
 
     Attributes:
         lies: source and target offset of each copied record.
+        anew: whether the epoch began anew.
     """
 
     chance: Random
@@ -52,12 +53,14 @@ class Flow:
     source: int = 0
     target: int = 0
     sequence: int = 0
+    anew: bool = False
 
     def begin(self) -> None:
         """A run begins: what only old progress tells is put on record, and a marker is written to the copy."""
         state = read(self.journal)
         self.journal += [*state.endings(), *sorted(state.outdated)]
         self.writer = replace(self.writer, epoch=self.writer.epoch + 1)
+        self.anew = self.anew and self.last.sequence < 0
         self.last, self.sequence = self.last.only_before(), 0
         self.target += 1
         if self.chance.random() < 0.3:
@@ -67,25 +70,29 @@ class Flow:
         """Some batches with holes before them, and others' records."""
         openings, settled = list[Opening](), list[Opening]()
         for _ in range(self.chance.randint(1, 3)):
-            self.source += self.chance.choice((0, 0, 1, 2))
+            count = self.next_records()
             self.target += self.chance.choice((0, 0, 0, 1, 3))
             behind = self.last.before[1:] if self.last.sequence < 0 else (self.last.source, self.last.target)
             if self.last.sequence < 0 or self.source != behind[0] + 1:
                 openings.append(Opening(self.sequence, self.source, behind[0]))
             if self.last.sequence < 0 or self.target != behind[1] + 1:
                 settled.append(Opening(self.sequence, self.target, behind[1]))
-            count = self.chance.randint(1, 6)
             first = self.last.first if self.last.sequence >= 0 else (self.source, self.target)
             self.lies += [(self.source + number, self.target + number) for number in range(count)]
             self.source, self.target = self.source + count, self.target + count
             self.sequence += count
             self.last = LastRecord(self.sequence - 1, *self.lies[-1], *first, *self.last.before)
         if openings:
-            self.journal.append(segments_of(PLACE, self.writer, openings, unguarded=False, anew=False))
+            self.journal.append(segments_of(PLACE, self.writer, openings, unguarded=False, anew=self.anew))
         if settled:
             self.journal.append(targets_of(PLACE, self.writer, settled))
         if self.chance.random() < 0.8:
             self.publish()
+
+    def next_records(self) -> int:
+        """Goes on to the next records of the source; gives how many lie side by side there."""
+        self.source += self.chance.choice((0, 0, 1, 2))
+        return self.chance.randint(1, 6)
 
     def publish(self, inherited: CopiedBefore = NOTHING_BEFORE, *, settled: bool = True) -> None:
         last = self.last
@@ -103,6 +110,7 @@ class Flow:
                 before=last.before,
                 inherited=inherited,
                 settled=settled,
+                anew=self.anew,
                 topic_id="s",
                 target_id="t",
             )

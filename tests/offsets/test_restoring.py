@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,6 +65,37 @@ def test_what_a_lane_may_still_write_again_waits_until_it_is_acknowledged():
     known.take(flow.journal[-1])  # type: ignore[arg-type]  # a record
     assert not restored(flow, known).waits
     assert check(flow) == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_a_partition_had_copied_that_has_been_idle_since_the_start_is_there_again(seed: int):
+    flow = Flow(Random(seed))
+    flow.run(1)
+    kept = len(flow.journal)
+    flow.answer()
+    flow.publish()
+    flow.begin()
+    flow.publish()
+    known = read(flow.journal)
+    del flow.journal[kept:]
+    flow.publish()
+    known.take(flow.journal[-1])  # type: ignore[arg-type]  # a record
+    assert check(flow) > 0
+    assert not restored(flow, known).waits
+    assert check(flow) == 0
+
+
+def test_what_is_not_of_a_line_and_was_removed_before_the_loss_is_removed_again():
+    flow = Flow(Random(4))
+    flow.run(1)
+    others = Moved(partition=PLACE, writer=OLDER), Bounded(partition=PLACE, source=1, target=2)
+    flow.journal += others
+    kept = len(flow.journal)
+    flow.journal += [one.key for one in others]
+    known = read(flow.journal)
+    del flow.journal[kept:]
+    assert set(restored(flow, known).keys) == {one.key for one in others}
+    assert lacking(known, read(flow.journal), IDS) == Lacking()
 
 
 def test_what_was_removed_before_the_loss_is_removed_again():

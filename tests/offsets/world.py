@@ -11,6 +11,7 @@ from random import Random
 
 from sparkmirror.model import NO_OFFSET, NO_RECORD, UNKNOWN, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.offsets.bounds import Starts, bound
+from sparkmirror.offsets.came_after import came_after
 from sparkmirror.offsets.condensing import condense
 from sparkmirror.offsets.records import Progress, SourceEpoch, part_of
 from sparkmirror.offsets.segments import SEQUENCES, Bounded, Opening, Segments, Targets, segments_of, targets_of
@@ -384,10 +385,18 @@ class World:
                 assert part_of(key) is not None
                 self.state.forget(key)
         if isinstance(decision, Resume | Begin):
-            self.begin(decision.position, anew=decision.anew, behind=last_before(decision))
+            self.begin(decision.position, anew=decision.anew, behind=self._behind(decision))
             (self.reached_in, self.reached), self.torn, self.cut = tail.reached, False, NO_OFFSET
             self.told += [str(decision.event)] if decision.event else []
         return decision
+
+    def _behind(self, decision: Resume | Begin) -> LastRecord:
+        """The record that the epoch comes after; what the takeover has found is on record."""
+        told, progress, at = last_before(decision), self.state.progress.get(PLACE), decision.position
+        another = progress is not None and (progress.topic_id, progress.target_id) != (self.topic_id, self.target_id)
+        if told != NO_RECORD or another:
+            return told
+        return came_after(self.state.map_of(PLACE), progress, self.ids, at, at, anew=decision.anew)
 
     def decided(self) -> tuple[Decision, Tail]:
         """Decides, reading headers as often as it is asked to."""

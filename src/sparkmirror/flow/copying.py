@@ -32,6 +32,7 @@ from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.rates import Rates
 from sparkmirror.flow.recovery import Recovery
 from sparkmirror.flow.rest import Resting
+from sparkmirror.flow.restoring import Restoring
 from sparkmirror.flow.room import Packed, must_pack_anew
 from sparkmirror.flow.settled import settled_at, settled_by, settled_in
 from sparkmirror.flow.shift import LaneOfShifts, onward_from
@@ -45,14 +46,10 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import control_topic
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import FLOW, Life, event_key
-from sparkmirror.offsets.restoring import lacking
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-RESTORE_SECONDS = 30.0
-"""So long something lost is waited for that is not acknowledged yet; what a stopped partition has sent never may be."""
-
 LIFE_SECONDS = 3.0
 PROBE_MS = 3_000
 """How long the source may take to answer at all, before it is asked for more: orders and the sign of life must not wait
@@ -103,7 +100,8 @@ class Copying:
         self._rate = (0.0, 0.0)
         now = time.monotonic()
         self._recovery = Recovery(config.rpo_limit_ms, opened.store.state)
-        self._looked = self._lived = self._lacks_since = 0.0
+        self._looked = self._lived = 0.0
+        self._restoring = Restoring(opened)
         self._began = self._refreshed = self._compared = now
         self.superseded = ""
         self.begins_anew = False
@@ -202,7 +200,7 @@ class Copying:
     def _end(self, seconds: float) -> None:
         clean = self._drain(seconds) and self._resting.all_settled
         self._opened.store.follow()
-        self._attempt(lambda: self._restore(time.monotonic()))
+        self._attempt(self._restoring.end)
         self._judge_recovery()
         self._attempt(self._speak)
         self._rate = (0.0, 0.0)
@@ -251,7 +249,7 @@ class Copying:
             if self.superseded:
                 return
             self._tell_of_others()
-            self._attempt(lambda: self._restore(now))
+            self._attempt(lambda: self._restoring.go_on(now))
             self._attempt(self._discovery.condense_offset_map)
             self._follow_orders()
             self._watch_homecoming()
@@ -271,16 +269,6 @@ class Copying:
                 "rehearse compares where groups stand"
             )
             self._telling.tell(FLOW, [Event(kind=Kind.NOTE, text=text)])
-
-    def _restore(self, now: float) -> None:
-        """Puts on record again what the internal topic has lost of the offset map and this run has read."""
-        store = self._opened.store
-        if not store.lacks:
-            self._lacks_since = now
-            return
-        found = lacking(store.state, store.left(), self._opened.writers.ids)
-        store.write(found.records, found.keys)
-        store.lacks = found.waits and now - self._lacks_since < RESTORE_SECONDS
 
     def _start_what_is_due(self, now: float) -> None:
         """Successors, retries, new topics, packing anew; for some of these the source has to answer."""

@@ -13,10 +13,11 @@ from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.tally import EVENTS_KEPT
 from sparkmirror.events import DEPARTED, Event, now_ms
 from sparkmirror.flow.positions import Resumed, Start, is_dead
-from sparkmirror.model import NO_OFFSET, NOTHING, TopicPartition
+from sparkmirror.model import NO_OFFSET, NO_RECORD, NOTHING, LastRecord, TopicPartition
+from sparkmirror.offsets.came_after import came_after
 from sparkmirror.offsets.inherited import Inherited, bounds_of
 from sparkmirror.offsets.orders import MoveOrder
-from sparkmirror.offsets.records import Happened, Progress, SourceEpoch, closing
+from sparkmirror.offsets.records import Happened, Progress, SourceEpoch
 from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.segments import MapRecord, Moved, Parted, Segments
 from sparkmirror.offsets.source_history import Begun
@@ -139,6 +140,33 @@ def progress_at(partition: TopicPartition, where: Resumed, state: JournalState, 
     )
 
 
+def behind_records(
+    state: JournalState, run: Run, starts: Sequence[Start], plans: Sequence[PartitionPlan]
+) -> tuple[PartitionPlan, ...]:
+    """The same plans; those that do not say which record their epoch comes after say so, as far as that is known.
+
+    Args:
+        state: read to its end, with what takeovers have put on record.
+        run: who writes.
+        starts: as they were decided.
+        plans: of these, in the same order.
+    """
+    return tuple(
+        replace(plan, last=_came_after(state, run, start, plan)) if plan.last == NO_RECORD else plan
+        for start, plan in zip(starts, plans, strict=True)
+    )
+
+
+def _came_after(state: JournalState, run: Run, start: Start, plan: PartitionPlan) -> LastRecord:
+    """The last record that counts on below where a plan begins; none in a topic that is another one."""
+    known, here = state.maps.get(plan.source), plan.source
+    if plan.opened or known is None or _is_of_another_topic(state, start):
+        return NO_RECORD
+    parted = _parts_at(state, run, start)
+    limit = plan.position if parted == NO_OFFSET else min(parted, plan.position)
+    return came_after(known, state.progress.get(here), run.ids, plan.position, limit, anew=plan.anew)
+
+
 def first_begins(run: Run, starts: Sequence[Start], plans: Sequence[PartitionPlan]) -> tuple[Progress, ...]:
     """The first position of partitions that had none; a later driver goes on from it."""
     return tuple(
@@ -190,9 +218,17 @@ def going_on(
         if start.only_moved:
             records.append(Moved(partition=plan.source, writer=plan.writer))
         if start.anew:
-            opening = Segments(partition=plan.source, writer=plan.writer, sequence=0, source=plan.position, anew=True)
+            opening = Segments(
+                partition=plan.source,
+                writer=plan.writer,
+                sequence=0,
+                source=plan.position,
+                anew=True,
+                after=plan.last.before_source,
+            )
             last = state.last(plan.source)
-            ending = () if last is None or plan.source in took_over else closing(last)
+            taken = last is None or plan.source in took_over
+            ending = () if taken or last is None else state.map_of(plan.source).closing(last)
             records += [*ending, opening, _goes_on_elsewhere(state, run, start, plan)]
     ended = [each.key for each in begun if state.moves.get(each.key) == each]
     begun_again = {one.key for one in records}

@@ -23,7 +23,7 @@ from sparkmirror.events import Event, Kind
 from sparkmirror.flow.homecoming import Homecoming
 from sparkmirror.flow.left_out import LeftOut, epochs_of
 from sparkmirror.flow.occupied import Occupied, TargetLogs
-from sparkmirror.flow.on_record import NOTHING_CHANGES, first_begins, going_on
+from sparkmirror.flow.on_record import NOTHING_CHANGES, behind_records, first_begins, going_on
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import Pairs, patience_ms, starts_of
 from sparkmirror.flow.positions import Resumed, Start
@@ -162,6 +162,8 @@ class Planning:
             )
             for plan in self._with_new_epochs(starts, settled)
         )
+        self._opened.store.follow()  # what a takeover has just put on record counts
+        plans = behind_records(self._opened.store.state, self._opened.run, starts, plans)
         events = tuple((start.plan.source, start.event) for start in starts if start.event is not None)
         self._opened.store.write([Happened(partition=here, event=event) for here, event in events])
         self._record_firsts(starts, plans)

@@ -14,6 +14,7 @@ import gc
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
@@ -54,7 +55,6 @@ class Store:
         lost: why this one does not own the topic any more; "" while it does, or never did.
         torn: what of it was gone when it was read last, though it had been read before; "" where nothing ever was.
         heard: when the driver's newest sign of life was written.
-        lacks: whether its owner knows what the topic has lost, and has not put it there again.
         remembers: whether it goes on over records of our own that somebody overwrites from now on: it has read them.
     """
 
@@ -70,7 +70,7 @@ class Store:
         self.lost = ""
         self.torn = ""
         self.heard = Heard()
-        self.lacks = False
+        self._left: _Left | None = None
         self.remembers = False
         self.state = JournalState()
 
@@ -132,10 +132,15 @@ class Store:
                 end = self._cursor.offset + 1
                 continue
             end = found.end
+            left = self._left if self._left is not None and self._left.is_read(self._cursor) else None
             with _uncollected():
                 for entry in found.entries:
                     self._take(entry)
+                    if left is not None:
+                        _apply(entry, left.state)
             self._pass_over_batches()
+            if left is not None:
+                left.cursor = found.cursor
             self._elected = max(self._elected, found.elected)
             if found.cursor.offset == self._cursor.offset:
                 break
@@ -163,29 +168,50 @@ class Store:
         if self._ownership is None:
             self.state, self._cursor, self._elected = JournalState(), Cursor(), -1
         else:
-            self._cursor, self._elected, self.lacks = parted, parted.offset, True
+            self._cursor, self._elected, self._left = parted, parted.offset, _Left()
 
-    def left(self) -> JournalState:
+    @property
+    def lacks(self) -> bool:
+        """Whether its owner knows what the topic has lost, and has not put it there again."""
+        return self._left is not None
+
+    def restored(self) -> None:
+        """All that the topic has lost and its owner knows is there again, or stays lost."""
+        self._left = None
+
+    def left(self, seconds: float) -> JournalState | None:
         """What the topic says up to where this one has read it, read again: without what only this one remembers.
+
+        It is read once, in as many calls as that takes; what comes later is added as it is read.
+
+        Args:
+            seconds: after which the call asks for no more.
+
+        Returns:
+            that, or None where it is not read to its end yet.
 
         Raises:
             BrokerError: the topic cannot be read.
             LinkError: the target does not answer.
             SparkmirrorError: it has lost its end once more.
         """
-        left, cursor = JournalState(), Cursor()
-        while cursor.offset < self._cursor.offset:
-            found = self._target.run(self._journal.follow, cursor, self._timeout_ms)
+        left, until = self._left, self.now() + seconds
+        if left is None:
+            return None
+        while not left.is_read(self._cursor):
+            found = self._target.run(self._journal.follow, left.cursor, self._timeout_ms)
             if found.parted is not None:
+                self._left = _Left()
                 raise SparkmirrorError(f"{self.place} has lost the end of its log while it was read")
             with _uncollected():
                 for entry in found.entries:
                     if entry.offset < self._cursor.offset:
-                        _apply(entry, left)
-            if found.cursor.offset == cursor.offset:
-                break
-            cursor = found.cursor
-        return left
+                        _apply(entry, left.state)
+            stuck = found.cursor.offset == left.cursor.offset
+            left.cursor = self._cursor if stuck or found.cursor.offset > self._cursor.offset else found.cursor
+            if self.now() >= until and not left.is_read(self._cursor):
+                return None
+        return left.state
 
     def write(self, records: Sequence[Record], tombstones: Sequence[str] = ()) -> None:
         """Writes records, and tombstones for keys that are no longer needed.
@@ -231,6 +257,18 @@ class Store:
         while unopened:
             offset, reason = unopened.popitem()
             self.state.foreign.note(f"offset {offset}: {reason}", offset, Flaw.BATCH)
+
+
+@dataclass(slots=True)
+class _Left:
+    """What a topic says that has lost its end, as far as it was read again."""
+
+    state: JournalState = field(default_factory=JournalState)
+    cursor: Cursor = field(default_factory=Cursor)
+
+    def is_read(self, cursor: Cursor) -> bool:
+        """Whether that is all up to a cursor."""
+        return self.cursor.offset >= cursor.offset
 
 
 def _apply(entry: Entry, state: JournalState) -> Record | Later | None:

@@ -22,7 +22,10 @@ from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.holes import join, thin
+from sparkmirror.offsets.lineage import Lineage
+from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.pieces import Pieces
+from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import Segments, SegmentsKey, Targets, TargetsKey
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.track import FAR, Block, Track
@@ -64,7 +67,7 @@ class Half:
     """One line of a writer epoch: where records lie on the source, or on the target.
 
     Attributes:
-        settled: up to which count it may be written again.
+        settled: up to which count it may be written again; all of an epoch that is over.
         floor: an offset below which no group stands, or -1.
     """
 
@@ -158,12 +161,20 @@ def halves(state: JournalState, ids: Sequence[int]) -> Iterator[Half]:
             if pieces is None:
                 continue
             settled = FAR
-            if writer == writers[-1]:
+            if writer == writers[-1] and not _has_ended(known, progress, ids, writer):
                 mine = progress is not None and progress.writer == writer and progress.source != NO_OFFSET
                 last = pieces.count_at(progress.source) if mine and progress is not None else None
                 settled = -FAR if last is None else last
             for is_source in (True, False):
                 yield Half(partition, writer, pieces, is_source, settled, floors.get(partition, FAR))
+
+
+def _has_ended(known: PartitionMap, progress: Progress | None, ids: Sequence[int], writer: Writer) -> bool:
+    """Whether a newer epoch has the partition, though it has sent nothing yet: nobody writes this one's again."""
+    if progress is None or progress.writer == writer:
+        return False
+    lineage = Lineage(progress, known, tuple(ids))
+    return lineage.rank(progress.writer) > lineage.rank(writer)
 
 
 def _joined(half: Half, neighbours: int) -> Iterator[tuple[Block | None, list[int]]]:

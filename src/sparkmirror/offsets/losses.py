@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.parts import Part, source_of, target_of
 from sparkmirror.offsets.pieces import Before, Bounds
+from sparkmirror.offsets.track import FAR, Piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +27,13 @@ class Losses:
 
     Attributes:
         bounds: up to where the map was removed with both logs.
-        certain: whether no epoch was left out that a newer one may have come after.
         behind: the record behind which an epoch goes on that has none yet; None where none is known.
+        passed: parts of epochs that hold no more, though a newer one may have come after one of their records.
     """
 
     bounds: Bounds
-    certain: bool
     behind: Before | None = None
+    passed: Sequence[Part] = ()
 
     def told(self, parts: Sequence[Part]) -> tuple[Part, ...]:
         """The same parts, in order, of which each says whether something before it is lost; or less of them."""
@@ -49,7 +50,7 @@ class Losses:
 
     def lacks_end(self, parts: Sequence[Part]) -> bool:
         """Whether what was copied behind all ``parts`` is lost."""
-        return self.certain and bool(parts) and self.behind is not None and not _leads_to(parts, self.behind)
+        return bool(parts) and self.behind is not None and not self._lead_to(parts, self.behind)
 
     def _lacks(self, part: Part, older: Sequence[Part]) -> bool:
         """Whether something is lost between the first known part of an epoch and what is older."""
@@ -59,11 +60,16 @@ class Losses:
             return False
         if part.first > pieces.first.count:
             return True
-        return self.certain and before.source < source and not _leads_to(older, before)
+        return (before.source < source or not before.known) and not self._lead_to(older, before)
+
+    def _lead_to(self, parts: Sequence[Part], record: Before) -> bool:
+        return _leads_to(parts, record) or any(_leads_to((part,), record) for part in self.passed)
 
 
 def _leads_to(parts: Sequence[Part], record: Before) -> bool:
     """Whether one of the parts has the record, or may have it where the map is thinned."""
+    if not record.known:
+        return False
     near = (part for part in reversed(parts) if part.known and source_of(part, part.first) <= record.source)
     part = next(near, None)
     if part is None:
@@ -78,11 +84,16 @@ def _leads_to(parts: Sequence[Part], record: Before) -> bool:
     here, there = sources.piece_of(count), targets.piece_of(count)
     assert here is not None  # as for the first of a known part
     assert there is not None
-    if not here.exact or not there.exact:
-        return True
-    # A record may lie elsewhere since another leader has come back: then a takeover has ended the epoch.
-    on_target = record.target == NO_OFFSET or part.pieces.ends or there.offset_of(count) == record.target
-    return bool(on_target) and here.offset_of(count) == record.source
+    on_target = record.target == NO_OFFSET or _may_have(there, count, record.target)
+    return on_target and _may_have(here, count, record.source)
+
+
+def _may_have(piece: Piece, count: int, offset: int) -> bool:
+    """Whether the record with a count may lie at an offset, as far as a piece of its line tells."""
+    least = piece.offset_of(count)
+    if piece.exact or count == piece.begin:
+        return offset == least
+    return least <= offset and (piece.end == FAR or offset <= piece.stop - (piece.end - count))
 
 
 def _as_far_as_known(part: Part) -> Part:

@@ -25,9 +25,10 @@ from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.losses import Losses
 from sparkmirror.offsets.parts import Part, source_of, target_of
 from sparkmirror.offsets.passed_over import Turn, idle, passed_over, turns_of, unfinished
-from sparkmirror.offsets.pieces import NOT_BOUNDED, Before, Bounds, Pieces
+from sparkmirror.offsets.pieces import NOT_BOUNDED, UNKNOWN_BEFORE, Before, Bounds, Pieces
 from sparkmirror.offsets.records import Progress, closing
 from sparkmirror.offsets.segments import (
+    SEQUENCES,
     Bounded,
     BoundedKey,
     MapKey,
@@ -49,6 +50,13 @@ class Stretch(NamedTuple):
     source: int
     target: int
     length: int
+
+
+class Begins(NamedTuple):
+    """Where an epoch is to begin anew: the source offset, and the one from which on older epochs hold no more."""
+
+    position: int
+    limit: int
 
 
 class PartitionMap:
@@ -130,11 +138,13 @@ class PartitionMap:
 
     def ending(self, partition: TopicPartition, writer: Writer) -> tuple[Segments | Targets, ...]:
         """What is put on record in the place of the progress of an epoch that is over; empty where all of it is."""
-        progress, pieces = self._ended.get(writer), self.pieces(writer)
         lost = self.unrecorded(partition, writer)
-        if progress is None or pieces is None or pieces.ends or pieces.goes_behind(progress.source):
-            return lost
-        return (*lost, *closing(progress))
+        return lost if self._ended_before(writer) == FAR else (*lost, *closing(self._ended[writer]))
+
+    def closing(self, progress: Progress) -> tuple[Segments | Targets, ...]:
+        """What is put on record of an epoch where the copy goes on elsewhere: its end, and what only progress tells."""
+        pieces, lost = self.pieces(progress.writer), self.unrecorded(progress.partition, progress.writer)
+        return lost if pieces is not None and pieces.goes_behind(progress.source) else (*lost, *closing(progress))
 
     def lost(self, ids: Sequence[int]) -> tuple[Piece, ...]:
         """Where segments are lost, so that source offsets are not exact: in order of epochs, see `writers`."""
@@ -163,6 +173,13 @@ class PartitionMap:
             yield Moved(partition=partition, writer=writer)
         if self._bounds not in (left._bounds, NOT_BOUNDED):
             yield Bounded(partition=partition, source=self._bounds.source, target=self._bounds.target)
+
+    def removed_since(self, left: PartitionMap, partition: TopicPartition) -> Iterator[str]:
+        """The keys of what another map of the partition has beside lines, and this one has not."""
+        yield from (PartedKey(partition, writer).text for writer in left._parted.keys() - self._parted.keys())
+        yield from (MovedKey(partition, writer).text for writer in left._moved - self._moved)
+        if self._bounds == NOT_BOUNDED:
+            yield from left.bounds_keys(partition)
 
     def writers(self, ids: Sequence[int]) -> tuple[Writer, ...]:
         """Those who have segments, oldest first.
@@ -218,15 +235,34 @@ class PartitionMap:
         """The key of `Bounded`, to be removed when the partition is one of another topic."""
         return () if self._bounds == NOT_BOUNDED else (BoundedKey(partition).text,)
 
-    def _turns(self, ids: Sequence[int]) -> tuple[Turn, ...]:
+    def _turns(
+        self, ids: Sequence[int], begins: Begins | None = None, progress: Progress | None = None
+    ) -> tuple[Turn, ...]:
+        """By where the copy was reset; ``begins`` is where it is to be next, behind the last record of ``progress``."""
         if not self._moved:
             return ()
-        return turns_of(
+        turns = turns_of(
             self.writers(ids),
             self.pieces,
             self._moved,
             lambda writer: min(self._parted_behind(writer, ids), default=FAR),
+            self._ended_before,
         )
+        if begins is None or not turns:
+            return turns
+        last = turns[-1]
+        if last.end == FAR and progress is not None:
+            end = max(last.first, progress.source + 1)
+            last = last._replace(end=end, holds=min(last.holds, end))
+        older = (turn._replace(holds=min(turn.holds, begins.limit)) for turn in (*turns[:-1], last))
+        return (*older, Turn((), begins.position, begins.position, moved=False, holds=NO_OFFSET))
+
+    def _ended_before(self, writer: Writer) -> int:
+        """Before which source offset an epoch has ended in order, where only its progress tells; or `FAR`."""
+        progress, pieces = self._ended.get(writer), self.pieces(writer)
+        if progress is None or pieces is None or pieces.ends or pieces.goes_behind(progress.source):
+            return FAR
+        return progress.source + 1
 
     @property
     def first(self) -> int | None:
@@ -248,6 +284,7 @@ class PartitionMap:
         points: Mapping[tuple[int, Writer], int] | None = None,
         *,
         parted: bool = True,
+        begins: Begins | None = None,
     ) -> OffsetMap:
         """Everything in one line.
 
@@ -256,23 +293,27 @@ class PartitionMap:
             ids: as for `writers`.
             points: as for `OffsetMap`.
             parted: whether what the source's log has other records for by now is left out.
+            begins: where the next epoch is to begin anew, if one is.
         """
-        parts: list[Part] = []
+        parts, over = list[Part](), list[Part]()
         writers = self.writers(ids)
         closed = progress is not None and _newer(progress.writer, writers, ids)
         goes_on = progress.writer if progress is not None and closed else next(reversed(writers), None)
-        passed = passed_over(self._turns(ids)) if parted else ()
+        passed = passed_over(self._turns(ids, begins, progress)) if parted else ()
         position = NO_OFFSET if progress is None else progress.position
         if progress is not None and writers and not closed and progress.writer != writers[-1]:
             # The newest epoch has no progress yet: an older one's says nothing of what lies behind where it begins.
             position = min(position, self._pieces[writers[-1].producer_id, writers[-1].epoch].first.offset)
         source_cut = target_cut = FAR
-        if closed and progress is not None and progress.position != NO_OFFSET:
-            source_cut = progress.position  # its writer has sent nothing yet: what is mirrored lies below
+        behind = _comes_after(progress, goes_on)
+        if closed and progress is not None and progress.position != NO_OFFSET and begins is None:
+            # Its writer has sent nothing yet: what is mirrored lies below.
+            source_cut = min(progress.position, _behind(behind) if parted else FAR)
         for writer in reversed(writers):
-            if writer in passed:
-                continue
             pieces = self._pieces[writer.producer_id, writer.epoch]
+            if writer in passed:
+                over += _parts(writer, pieces, FAR, FAR, newest=False)
+                continue
             if parted:
                 source_cut = min([source_cut, *self._parted_behind(writer, ids)])
             newest = writer == writers[-1] and not closed
@@ -281,12 +322,12 @@ class PartitionMap:
             stop = min(_end(pieces, last, newest=newest), _cut(pieces.sources, source_cut))
             parts += reversed(_parts(writer, pieces, stop, target_cut, newest=newest))
             if newest or pieces.supersedes:
-                source_cut = min(source_cut, pieces.first.offset)
+                source_cut = min(source_cut, pieces.first.offset, _behind(pieces.before) if parted else FAR)
             closed = False
             if len(pieces.targets):
                 target_cut = min(target_cut, pieces.targets.first.offset)
         end = NO_OFFSET if progress is None or not parted or not self._parted else progress.target
-        losses = Losses(bounds=self._bounds, certain=not passed, behind=_comes_after(progress, goes_on))
+        losses = Losses(bounds=self._bounds, behind=behind, passed=over)
         told = losses.told(parts[::-1])
         return OffsetMap(told, position, points, end, goes_on, lacking=losses.lacks_end(told))
 
@@ -296,7 +337,12 @@ def _comes_after(progress: Progress | None, goes_on: Writer | None) -> Before | 
     if progress is None or progress.writer != goes_on or progress.sequence != NO_OFFSET:
         return None
     before = Before(*progress.before)
-    return before if NO_OFFSET < before.source < progress.position else None
+    return before if NO_OFFSET < before.source < progress.position or not before.known else None
+
+
+def _behind(before: Before | None) -> int:
+    """From which source offset on older epochs hold no more, by the last record of theirs that counts."""
+    return before.source + 1 if before is not None and before.known else FAR
 
 
 def _newer(writer: Writer, writers: Sequence[Writer], ids: Sequence[int]) -> bool:
@@ -405,6 +451,11 @@ class OffsetMap:
         return frozenset(part.writer.producer_id for part in self._parts)
 
     @property
+    def writers(self) -> frozenset[Writer]:
+        """The epochs that hold."""
+        return frozenset(part.writer for part in self._parts)
+
+    @property
     def lacks_begin(self) -> bool:
         """Whether something was copied before all parts, and lies in both logs, but is lost from the map."""
         return bool(self._parts) and self._parts[0].lacking
@@ -449,8 +500,31 @@ class OffsetMap:
         cut = (part._replace(stop=min(part.stop, _cut(part.pieces.sources, offset))) for part in self._parts)
         parts = [part for part in cut if part.first < part.stop]
         last = len(parts) - 1
-        lacking = last >= 0 and parts[last] == self._parts[last] and self._lacks_behind(self._parts, last)
+        whole = last < 0 or parts[last] == self._parts[last]
+        lacking = whole and self._lacks_behind(self._parts, last)
         return OffsetMap(parts, min(self._position, offset), self._points, writer=self.writer, lacking=lacking)
+
+    @property
+    def last_source(self) -> int:
+        """The source offset of the last mirrored record, where that is not exact one that is not beyond; or -1."""
+        return source_of(self._parts[-1], self._parts[-1].stop - 1) if self._parts else NO_OFFSET
+
+    def last_below(self, offset: int) -> Before | None:
+        """The last mirrored record below a source offset; None where nothing was mirrored there.
+
+        It is one that is not known where the map has lost what lies there, or was thinned.
+        """
+        left = self.below(offset)
+        part = left._parts[-1] if left._parts else None
+        if part is None:
+            return UNKNOWN_BEFORE if left._lacking else None
+        count, pieces = part.stop - 1, part.pieces
+        there = pieces.targets.piece_of(count) if part.known else None
+        source = source_of(part, count)
+        exact = there is not None and (there.exact or count == there.begin) and pieces.is_exact(count)
+        if there is None or not exact or (left._lacking and source < offset - 1):
+            return UNKNOWN_BEFORE
+        return Before(count % SEQUENCES, source, there.offset_of(count))
 
     def before_target(self, offset: int) -> OffsetMap:
         """The map as it would be if nothing had been put at that target offset or behind it."""

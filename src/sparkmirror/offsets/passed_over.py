@@ -73,6 +73,7 @@ def turns_of(
     pieces_of: Callable[[Writer], Pieces | None],
     moved: Collection[Writer],
     parted: Callable[[Writer], int],
+    ended: Callable[[Writer], int],
 ) -> tuple[Turn, ...]:
     """Epochs with segments, oldest first, by where the position of the copy was reset.
 
@@ -81,25 +82,33 @@ def turns_of(
         pieces_of: what is on record of an epoch.
         moved: those that began by an order alone.
         parted: from which source offset on an epoch holds no more, or `FAR`.
+        ended: before which source offset an epoch has ended in order, where no end of it is on record; or `FAR`.
     """
     turns: list[Turn] = []
     for writer in writers:
         pieces = pieces_of(writer)
         if pieces is None:
             continue
-        end = _end(pieces)
+        end = min(_end(pieces), ended(writer))
         first = pieces.first.offset
         if not turns or pieces.anew:
             idle = turns[-1].moved and turns[-1].end == turns[-1].first <= first if turns else False
             turns.append(Turn((writer,), first, end, idle or writer in moved, _holds(first, end, parted(writer))))
         else:
-            before = turns[-1]
+            before = _up_to(turns[-1], first) if pieces.supersedes else turns[-1]
             turns[-1] = before._replace(
                 writers=(*before.writers, writer),
                 end=max(before.end, end),
                 holds=max(before.holds, _holds(first, end, parted(writer))),
             )
     return tuple(turns)
+
+
+def _up_to(turn: Turn, first: int) -> Turn:
+    """The same where the next epoch went on at ``first``; the end of the one before need not be on record."""
+    if turn.end < FAR:
+        return turn
+    return turn._replace(end=first, holds=min(turn.holds, first))
 
 
 def _holds(first: int, end: int, parted: int) -> int:

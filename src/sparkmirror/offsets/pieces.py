@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sparkmirror.model import NO_OFFSET, LastRecord, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, UNKNOWN_SOURCE, LastRecord, TopicPartition, Writer
 from sparkmirror.offsets.segments import Opening, Segments, Targets, segments_of, targets_of
 from sparkmirror.offsets.track import FAR, NO_ENDS, Block, Ends, Point, Track
 
@@ -51,6 +51,14 @@ class Before(NamedTuple):
     sequence: int
     source: int
     target: int
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known which record that is, and not only that there may be one."""
+        return self.source != UNKNOWN_SOURCE
+
+
+UNKNOWN_BEFORE = Before(NO_OFFSET, UNKNOWN_SOURCE, NO_OFFSET)
 
 
 class Pieces:

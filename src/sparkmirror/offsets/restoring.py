@@ -48,7 +48,7 @@ def lacking(known: JournalState, left: JournalState, ids: Sequence[int]) -> Lack
                 waits = True
         if not half.is_source:
             records += _ends(half, left)
-    records += (one for one in known.endings() if not _has(left, one))
+    records += (one for one in (*known.endings(), *_over(known, left)) if not _has(left, one))
     keys += _removed(known, left, ids)
     for partition in known.maps:
         records += known.maps[partition].others_than(left.map_of(partition), partition)
@@ -62,6 +62,14 @@ def _ends(half: Half, left: JournalState) -> Iterator[Targets]:
     for sequence in half.pieces.end_sequences:
         if sequence not in there:
             yield Targets(partition=half.partition, writer=half.writer, sequence=sequence, target=NO_OFFSET)
+
+
+def _over(known: JournalState, left: JournalState) -> Iterator[Segments | Targets]:
+    """The ends of epochs behind which newer ones have sent nothing yet, where the progress that told them is gone."""
+    for partition, progress in known.acknowledged.items():
+        last = left.last(partition)
+        if last is None or (last.writer, last.sequence) != (progress.writer, progress.sequence):
+            yield from known.map_of(partition).closing(progress)
 
 
 def _has(state: JournalState, record: Segments | Targets) -> bool:
@@ -85,6 +93,8 @@ def _removed(known: JournalState, left: JournalState, ids: Sequence[int]) -> Ite
             for sequence in half.pieces.end_sequences:
                 if sequence not in there and sequence not in ends:
                     yield TargetsKey(half.partition, half.writer, sequence).text
+    for partition, there_again in left.maps.items():
+        yield from _known_map(known, partition).removed_since(there_again, partition)
 
 
 def _known_map(state: JournalState, partition: TopicPartition) -> PartitionMap:

@@ -117,6 +117,11 @@ def _lacks_begin(blocks: Sequence[Block], first: Opening, bounded: int) -> bool:
     return not blocks or (blocks[0].offset > first.offset and blocks[0].offset > bounded)
 
 
+def _only_opens(block: Block, first: Opening) -> bool:
+    """Whether a block says where a copy went on before its first record was met, which lies further on."""
+    return block.sequence == first.sequence and block.offset < first.offset
+
+
 class _Line:
     """The blocks that say something, in order, each with the count of its first record.
 
@@ -133,7 +138,11 @@ class _Line:
         self.counts: list[int] = []
         self.offsets: list[int] = []
         self.flags: list[bool] = []
-        known, first = sorted(blocks, key=lambda block: (block.offset, -block.holes.offsets)), ends.first
+        first = ends.first
+        known = sorted(
+            (block for block in blocks if first is None or not _only_opens(block, first)),
+            key=lambda block: (block.offset, -block.holes.offsets),
+        )
         if first is not None and _lacks_begin(known, first, bounded):
             self.append(Block(first.sequence, first.offset, after=first.after))
             self.begin_lost = True
