@@ -687,7 +687,8 @@ class Story(World):
         for source in sorted(newest, reverse=True):
             least = min(least, newest[source])
             behind[source] = least
-        following, cleaned = None, any(entry.cleaned for entry in self.log)
+        # Where places were gone from the log before anybody knew them, what lies there is not known exactly.
+        following, gone = None, self.start > 0 or any(entry.cleaned for entry in self.log)
         for source in range(max(len(self.kept), 1), -1, -1):
             following = behind.get(source, following)
             if source < self.source_start:
@@ -698,7 +699,7 @@ class Story(World):
             if following is not None and target > following:
                 yield f"a group at source offset {source} is put to {target} and misses what lies at {following}"
             exact = source not in self.left_out and (not self.thinned or offsets.is_exact(source))
-            if not self.thinned and not cleaned and not offsets.is_exact(source):
+            if not self.thinned and not gone and not offsets.is_exact(source):
                 yield f"a group at source offset {source} is not put to {target} exactly"
             if exact and source in copies and target >= self.start and target not in places[source]:
                 yield f"a group at source offset {source} is put to {target}, and its record is at {copies[source]}"
