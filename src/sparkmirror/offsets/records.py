@@ -618,7 +618,7 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         target=integer(target),
         first=_offsets(data, "first", NO_RECORD.first),
         before=_offsets(data, "before", NO_RECORD.before),
-        inherited=CopiedBefore(*_offsets(data, "inherited", NOTHING_BEFORE)),
+        inherited=CopiedBefore(*_offsets(data, "inherited", NOTHING_BEFORE)) if "inherited" in data else NOTHING_BEFORE,
         end=integer(data["end"]),
         copies_end=integer(data.get("copies_end", NO_OFFSET)),
         leader_epoch=integer(data["leader_epoch"], INT32),
