@@ -16,7 +16,7 @@ from sparkmirror.batches import Codec
 from sparkmirror.copy.arrivals import Arrival, Place, Prepared, Run, arrival
 from sparkmirror.model import NO_OFFSET, NO_RECORD
 from sparkmirror.offsets.pieces import STRIDE
-from sparkmirror.offsets.segments import SEQUENCES
+from sparkmirror.offsets.segments import SEQUENCES, Opening
 from tests.batches.building import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, Rec, Written, logs, read, sealed
 from tests.batches.old_messages import Old, old_logs, wrapper
 from tests.copy.making import LARGE, NOW_MS, SOURCE, WRITER, answer, batch, partition, place, rules, take
@@ -138,6 +138,14 @@ def test_a_compacted_batch_opens_a_segment_for_each_gap_in_it():
     assert (prepared.count, prepared.end, run.sequence) == (5, 112, 5)
 
 
+def test_a_gap_in_a_batch_behind_records_that_go_on_without_one_comes_after_the_last_of_these():
+    recs = tuple(Rec(delta, NOW_MS, b"%d" % delta) for delta in (0, 1, 4, 5, 9))
+    arrived = answer(
+        [Written(records=recs, base_offset=100, last_delta=11)], place(100, next_sequence=7, continues_at=100)
+    )
+    assert arrived.openings == [Opening(9, 104, after=101), Opening(11, 109, after=105)]
+
+
 def test_the_brokers_time_is_written_into_the_records():
     recs = (Rec(0, 5_000), Rec(1, 6_000))
     written = Written(records=recs, bits=LOG_APPEND_TIME, max_time=9_000)
@@ -196,16 +204,21 @@ def test_items_and_segments_account_for_every_record(written: Sequence[Written],
     first, last = written[0].base_offset, written[-1].last_offset
     position = data.draw(st.integers(first, last))
     until = data.draw(st.sampled_from([NO_OFFSET, NO_OFFSET, data.draw(st.integers(position, last + 1))]))
-    began = data.draw(st.sampled_from([0, SEQUENCES - 3]))
-    arrived = answer(written, place(position, until=until, next_sequence=began))
+    began = data.draw(st.sampled_from([0, 7, SEQUENCES - 3]))
+    continues_at = data.draw(st.sampled_from([NO_OFFSET, position, max(0, position - 2)]))
+    arrived = answer(written, place(position, until=until, next_sequence=began, continues_at=continues_at))
     taken = [b for b in written if b.last_offset >= position and (until == NO_OFFSET or b.base_offset < until)]
     wanted = [r.offset for b in taken for r in b.seen() if r.offset >= position]
     begun = {(opening.sequence - began) % SEQUENCES: opening.offset for opening in arrived.openings}
-    translated, source = [], NO_OFFSET
+    translated, source = [], NO_OFFSET if continues_at == NO_OFFSET else continues_at - 1
     for count in range((arrived.next_sequence - began) % SEQUENCES):
         source = begun.get(count, source + 1)
         translated.append(source)
     assert translated == wanted
+    for opening in arrived.openings:
+        behind = (opening.sequence - began) % SEQUENCES
+        known = translated[behind - 1] if behind else max(NO_OFFSET, continues_at - 1)
+        assert opening.after in {known, NO_OFFSET if opening.sequence == 0 else known}
     sequence = began
     for item in arrived.items:
         assert item.sequence == sequence

@@ -362,9 +362,11 @@ class _Making:
 
     def _prepared(self, piece: batches.Merged, stop: int, *, is_last: bool) -> None:
         """Adds a batch that was written anew from the columns up to ``stop``, the last one of these or not."""
-        made = self.arrival
-        for record, source in piece.runs.T.tolist():
+        made, runs = self.arrival, piece.runs.T.tolist()
+        stops = [record for record, _ in runs[1:]] + [piece.count]
+        for (record, source), stop_record in zip(runs, stops, strict=True):
             self._segment((made.next_sequence + record) % SEQUENCES, source)
+            made.continues_at = source + stop_record - record
         made.items.append(
             Prepared(
                 payload=piece.batch,
@@ -380,7 +382,6 @@ class _Making:
             )
         )
         made.next_sequence = (made.next_sequence + piece.count) % SEQUENCES
-        made.continues_at = piece.last_offset + 1
 
     def _segment(self, sequence: int, source: int) -> None:
         """Opens a segment, unless ``source`` continues the one before and that one says what it holds."""
