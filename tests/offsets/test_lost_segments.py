@@ -65,6 +65,29 @@ def test_lost_segments_leave_only_what_lay_there_inexact(chance: Random, before:
     check(copy, of(again, progress), len(copy.lies))
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 4), st.integers(1, 4), st.integers(1, 4))
+def test_a_progress_among_lost_segments_ends_the_copy_where_its_sequence_number_says(
+    chance: Random, before: int, lost: int, later: int
+):
+    """Segments are written ahead of progress: those of a lost part of the topic are missing, later ones are there."""
+    copy = Copy(chance)
+    kept = copied(copy, before)
+    first = len(copy.lies)
+    gone = copied(copy, lost)
+    last = len(copy.lies)
+    kept += [one for one in gone if isinstance(one, Targets)]
+    kept += [one for one in copied(copy, later) if isinstance(one, Segments)]
+    progress = copy.progress(chance.randint(first, last))
+    state = state_of([*kept, progress])
+    mapped = of(state, progress)
+    check(copy, mapped, progress.next_sequence)
+    end = mapped.source_to_target(progress.position)
+    assert end is not None
+    assert end == progress.target + 1 or not mapped.is_exact(progress.position)
+    assert end <= progress.target + 1
+
+
 def _jumps(one: Segments) -> bool:
     return one.source != one.after + 1 or bool(one.holes.packed)
 

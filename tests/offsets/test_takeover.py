@@ -313,6 +313,18 @@ def test_progress_that_lies_further_on_than_segments_lead_tells_where_the_copy_g
     assert (decision.position, decision.last, decision.event) == (113, Last(sequence=9, source=112, target=9), None)
 
 
+def test_progress_before_a_segment_that_does_not_say_where_a_hole_is_counts_by_its_sequence_number():
+    """The internal topic has lost the segment of records from source offset 110 on, and has a later one."""
+    later = Segments(partition=PLACE, writer=OLD, sequence=12, source=130, after=116)
+    known = progress(8, 113, 8)
+    state = state_of([*records_of((segment(0, 100, 0),)), later, known])
+    tail = Tail(start=0, high_watermark=15, batches=(own(0, 0, 14), marker(14)), since=0)
+    decision = decide(
+        Observed(partition=PLACE, progress=known, map=state.map_of(PLACE), tail=tail, ids=(7,), start=50, fence=NEW)
+    )
+    assert went_on(decision) == (132, Last(sequence=13, source=131, target=13), "")
+
+
 def test_a_last_record_that_is_not_the_one_of_the_map_has_all_copied_again_behind_the_record_on_record():
     tail = Tail(start=0, high_watermark=10, batches=(own(0, 0, 10),), since=0)
     found = Last(sequence=9, source=109, target=9)

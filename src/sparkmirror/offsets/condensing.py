@@ -162,8 +162,9 @@ def halves(state: JournalState, ids: Sequence[int]) -> Iterator[Half]:
                 continue
             settled = FAR
             if writer == writers[-1] and not _has_ended(known, progress, ids, writer):
-                mine = progress is not None and progress.writer == writer and progress.source != NO_OFFSET
-                last = pieces.count_at(progress.source) if mine and progress is not None else None
+                last = None
+                if progress is not None and progress.writer == writer and progress.source != NO_OFFSET:
+                    last = pieces.count_of_last(progress.sequence, progress.source)
                 settled = -FAR if last is None else last
             for is_source in (True, False):
                 yield Half(partition, writer, pieces, is_source, settled, floors.get(partition, FAR))

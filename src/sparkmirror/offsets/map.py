@@ -202,7 +202,7 @@ class PartitionMap:
         settled = pieces.last_settled()
         since = pieces.first.count if settled is None else settled.count
         if progress is not None and progress.writer == writers[-1] and progress.source != NO_OFFSET:
-            since = max(since, pieces.count_at(progress.source) or since)
+            since = max(since, pieces.count_of_last(progress.sequence, progress.source) or since)
         return pieces.unguarded(since)
 
     def _parted_behind(self, writer: Writer, ids: Sequence[int]) -> Iterator[int]:
@@ -365,7 +365,9 @@ def _end(pieces: Pieces, progress: Progress | None, *, newest: bool) -> int:
         return FAR
     point = pieces.last_settled()
     settled = 0 if point is None else point.count + 1
-    last = None if progress is None or progress.source == NO_OFFSET else pieces.count_at(progress.source)
+    last = None
+    if progress is not None and progress.source != NO_OFFSET:
+        last = pieces.count_of_last(progress.sequence, progress.source)
     if last is not None:
         return max(last + 1, settled)
     return settled if newest else FAR
@@ -600,7 +602,7 @@ class OffsetMap:
             return True
         part, count = self._parts[place], _count(self._parts[place].pieces.sources, source)
         if count >= part.stop:
-            return not self._lacks_behind(self._parts, place)
+            return not self._lacks_behind(self._parts, place) and _ends_exactly(part)
         exact = self._is_exact(part, count, source)
         return exact or (part.known and self._is_kept(part, source))
 
@@ -672,6 +674,13 @@ def _count(line: Track, offset: int) -> int:
     """The count of the record at an offset of a line, or of the next one."""
     count = line.count_at(offset)
     return line.first.count if count is None else count
+
+
+def _ends_exactly(part: Part) -> bool:
+    """Whether the target offset of the last record of a part is exact; one whose place is not known is not wrong."""
+    count = part.stop - 1
+    piece = part.pieces.targets.piece_of(count) if part.known else None
+    return piece is None or piece.exact or count == piece.begin
 
 
 def _target_at_most(part: Part, count: int) -> int:

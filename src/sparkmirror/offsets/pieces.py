@@ -195,6 +195,19 @@ class Pieces:
         """The count of the record with that source offset, or of the next one, if its segment is on record."""
         return self.sources.count_at(source)
 
+    def count_of_last(self, sequence: int, source: int) -> int | None:
+        """The count of the last record of a progress; where the map has lost what leads there, by its sequence number.
+
+        Args:
+            sequence: of the record; `NO_OFFSET` where an older epoch has sent it.
+            source: its source offset.
+        """
+        count, piece = self.count_at(source), self.sources.piece_at(source)
+        if count is None or piece is None or piece.exact or source == piece.offset or sequence == NO_OFFSET:
+            return count
+        told = self.count_of(sequence, count)
+        return told if piece.begin <= told < piece.end else count
+
     @property
     def acknowledged(self) -> int:
         """The count of the record that was acknowledged last by the progress on record; `NO_OFFSET` where none is."""

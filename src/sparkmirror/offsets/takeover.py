@@ -621,7 +621,7 @@ def _count(pieces: Pieces, writer: Writer, progress: Progress | None) -> int | N
     """The count of the progress's last record, if this writer sent it."""
     if progress is None or progress.writer != writer or progress.sequence == NO_OFFSET:
         return None
-    return pieces.count_at(progress.source)
+    return pieces.count_of_last(progress.sequence, progress.source)
 
 
 def _known(near: int | None, progress: Progress | None, count: int) -> Known | None:

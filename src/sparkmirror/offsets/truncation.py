@@ -80,7 +80,7 @@ def _last_count(pieces: Pieces, settled: Point, writer: Writer, progress: Progre
     of_another = progress is not None and progress.sequence != NO_OFFSET and progress.writer != writer
     if progress is None or progress.source == NO_OFFSET or of_another:
         return settled.count
-    last = pieces.count_at(progress.source)
+    last = pieces.count_of_last(progress.sequence, progress.source)
     return settled.count if last is None else max(settled.count, last)
 
 
