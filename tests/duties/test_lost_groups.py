@@ -141,6 +141,42 @@ def test_a_group_that_was_moved_and_did_not_answer_then_is_not_on_record_as_it_s
     assert placing(7, g=5).moved_ms == 7
 
 
+HIDDEN = OffsetsLog(ends=BEFORE.log, hidden=True)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "before", "hidden"),
+    [
+        pytest.param("one", BEFORE, True, id="not shown any more"),
+        pytest.param("other", BEFORE, False, id="a cluster that was set up anew"),
+        pytest.param("one", GroupsSeen(time_ms=60_000, origin=Origin("one", "")), False, id="never shown"),
+    ],
+)
+def test_a_topic_of_group_offsets_that_is_not_shown_any_more_is_no_whole_one(monkeypatch, cluster, before, hidden):
+    monkeypatch.setattr("sparkmirror.kafka.admin.list_topics", lambda *_args: {})
+    monkeypatch.setattr("sparkmirror.kafka.admin.cluster_id", lambda *_args: cluster)
+    found, log = ask_with_lost(SOURCE, lambda: OLDER, before, 1000)
+    assert log == OffsetsLog(ends=before.log, hidden=hidden)
+    merged = with_lost(known().values(), found, log)
+    assert merged == (Merged(offsets={}, unknown=frozenset({"g"})) if hidden else Merged(offsets=OLDER))
+
+
+def test_a_loss_behind_a_gap_in_an_answer_is_found_when_the_topic_is_shown_again(monkeypatch):
+    kept = known()
+    seen = silent_round(kept, monkeypatch, HIDDEN)
+    assert "allow DESCRIBE on Topic __consumer_offsets" in seen.unreadable["g"]
+    seen = replace(seen, asked=replace(seen.asked, origin=Origin("one", "")))
+    remember = news(kept, BEFORE, seen)
+    assert (remember.seen, remember.gone, remember.at.log) == ((), (), BEFORE.log)
+    assert remember.at.origin == HOME, "another topic of the name would count as this one"
+    (lost,) = news(kept, remember.at, silent_round(kept, monkeypatch, TORN)).seen
+    assert (lost.offsets, lost.lost) == ({0: (100, "")}, {0: 60})
+
+
+def test_a_topic_that_is_not_shown_when_it_is_asked_again_after_a_loss_is_compared_anew_in_the_next_round():
+    assert TORN.then(OffsetsLog(ends=AFTER, hidden=True), BEFORE.log) == HIDDEN
+
+
 def test_a_group_is_left_as_it_is_where_its_offset_is_left_behind_and_nothing_is_known_of_it():
     left = GroupLeft(group="g", topic="orders", offsets={0: 100}, time_ms=5)
     merged = with_lost(known().values(), OLDER, WHOLE)

@@ -9,7 +9,15 @@ import pytest
 
 from sparkmirror.config import DeadLetters, GroupSettings, Tolerance
 from sparkmirror.duties.groups import Observed, Standing
-from sparkmirror.failover.group_outcomes import SEEN_BEFORE, GroupOutcome, moves_yet, names_of, outcomes, questions
+from sparkmirror.failover.group_outcomes import (
+    SEEN_BEFORE,
+    GroupOutcome,
+    moves_yet,
+    names_of,
+    outcomes,
+    questions,
+    unlisted,
+)
 from sparkmirror.failover.verifying import Finding, Question, Verdict
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -128,7 +136,7 @@ def test_what_was_never_copied_would_be_missed_unless_it_is_left_out_on_purpose(
         (Verdict.INEXACT, ""),
         (Verdict.LATE, ""),
         (Verdict.WRONG, "its translation is WRONG (why)"),
-        (Verdict.UNREADABLE, "its translation is could not be read (why)"),
+        (Verdict.UNREADABLE, "its translation could not be read (why)"),
     ],
 )
 def test_what_the_records_say_is_told_and_counted(verdict, told):
@@ -190,3 +198,11 @@ def test_what_the_copy_has_lost_to_retention_nobody_reads_again():
     observed = replace(synced(with_target(25)), log_starts={THERE: 28})
     assert outcome(observed).repeats == 2
     assert outcome(replace(observed, log_starts={THERE: 40})).repeats == 0
+
+
+def test_groups_that_no_broker_lists_are_not_left_out_of_a_rehearsal_without_a_word():
+    hidden = replace(READERS, leaderless=(0, 2))
+    (said,) = unlisted(hidden, ())
+    assert "__consumer_offsets has no leader for partitions 0, 2: groups there are not listed" in said
+    assert unlisted(hidden, ("away",)) == (said,)
+    assert unlisted(hidden, NAMES) == unlisted(READERS, ()) == ()

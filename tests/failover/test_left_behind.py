@@ -22,7 +22,7 @@ from tests.failover.clients import next_records
 from tests.failover.dying import COMMITTED
 from tests.failover.test_switching import begun, died
 from tests.flow.logs import read
-from tests.flow.running import Running, commit, committed, create_topic, ends, until, write_file
+from tests.flow.running import Running, admin_of, commit, committed, create_topic, ends, until, write_file
 from tests.flow.test_torn_while_idle import IDENTITY, write
 from tests.invoking import sparkmirror
 
@@ -327,6 +327,29 @@ def test_a_release_after_a_failover_leaves_groups_where_they_have_read_since(clu
         assert committed(cluster_b, group, other) == {0: 3}
         done("failover", file, "--from", name, "--to", "b", *forced)  # and the next one does not either
         stays(cluster_b, group, name, 13, "away-3")
+        mirror.stop_in_time()
+
+
+def test_a_release_leaves_a_group_of_which_the_target_has_lost_all_and_names_it(cluster_a, cluster_b, topic, tmp_path):
+    """Its owner had set it back there; where it was moved from leads over what it has still to read."""
+    name = topic("lostthere")
+    group = f"{name}-g"
+    file = both_ways(cluster_a, cluster_b, name, tmp_path)
+    with Running(file, log=tmp_path / "run.log") as mirror:
+        written(cluster_a, name, "old", 10)
+        has(cluster_b, name, 10)
+        assert reads(cluster_a, group, name, 10)[-1] == "old-9"
+        until(lambda: committed(cluster_b, group, name) == {0: 10}, "the group is there", 60)
+        done("failover", file, "--from", name, "--to", "b", "--yes", "--force", "--report", tmp_path)
+        set_to(cluster_b, group, name, 4)
+        admin_of(cluster_b).delete_consumer_groups([group])[group].result(60)
+        released = sparkmirror("release", file, "--flow", f"{name}->b", "--yes")
+        assert released.returncode == 0, released.stdout + released.stderr
+        assert f"they count as living there, and stay as they are ({group})" in released.stdout
+        written(cluster_a, name, "late", 5)
+        has(cluster_b, name, 15)
+        time.sleep(ROUNDS_SECONDS)
+        assert committed(cluster_b, group, name) == {}
         mirror.stop_in_time()
 
 

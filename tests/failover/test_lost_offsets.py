@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ from confluent_kafka import KafkaException
 
 from sparkmirror.config import load
 from sparkmirror.duties.group_offsets import CommitOffsets, GroupOffsets
+from sparkmirror.duties.group_records import GroupRecords, Remember
 from sparkmirror.failover.moves import GONE, SEEN_BEFORE
 from sparkmirror.failover.states import Step
 from sparkmirror.flow.sides import connected
 from sparkmirror.flow.translating import SEEN_BEFORE as SEEN
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.model import TopicPartition
+from tests.failover.halting import halted
 from tests.failover.test_changed_home import Home, marked
 from tests.failover.test_switching import begun, died
 from tests.flow import offset_map
@@ -231,6 +234,46 @@ def test_a_round_of_group_offsets_sees_a_loss_that_no_round_of_groups_on_record_
         with connected(flow, role="test") as sides:
             (found,) = (one for one in GroupOffsets(sides).look() if isinstance(one, CommitOffsets))
         assert (found.group, dict(found.upstream)) == (group, {TopicPartition(home.copy, 0): 8})
+
+
+@pytest.mark.long
+def test_a_group_has_lost_nothing_where_an_operation_has_put_it_that_was_seen_before_it_had_moved_any(
+    cluster_b, topic, tmp_path
+):
+    """Its owner has set it back where applications were; the loss comes while the operation is under way."""
+    name = topic("underway")
+    with start("torn") as losing:
+        home = Home(losing, cluster_b, name, tmp_path, kept=False)
+        group, internal = f"{name}-g", f"sparkmirror.{name}.b.internal"
+        rounds = "sync.group.offsets.enabled = false\nsync.group.offsets.interval.seconds = 1\n"
+        home.file.write_text(home.file.read_text() + rounds)
+        words = ("--from", "b", "--to", name, "--wait-for-idle", "1", "--yes", "--report", tmp_path)
+        with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+            write(losing, name, marked("old", 10))
+            put(losing, group, name, 2)
+            until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+            put(cluster_b, group, home.copy, 4)
+            end = ends(losing, OFFSETS)[0]
+            put(losing, group, name, 8)
+            until(lambda: on_record(cluster_b, internal) == {group: {0: 8}}, "on record", 60)
+            back = f"sparkmirror.b.{name}.internal"
+            until(lambda: on_record(losing, back) == {group: {0: 4}}, "and there", 60)
+            operation = halted(Step.MOVING, "switchover", home.file, *words)
+            until(lambda: "back_ms" in groups_seen(cluster_b, internal), "a round has seen it", 60)
+            mirror.kill()
+        loses(losing, end, group, name, 2)
+        operation.send_signal(signal.SIGCONT)
+        operation.wait(120)
+        assert committed(losing, group, name) == {0: 4}
+        (flow,) = load([str(home.file)], flow=f"{name}->b").flows
+        with connected(flow, role="test") as sides:
+            (found,) = (one for one in GroupRecords(sides).look() if isinstance(one, Remember))
+        assert [(one.offsets[0][0], one.lost) for one in found.seen] == [(4, {})]
+
+
+def groups_seen(cluster: LabCluster, internal: str) -> dict[str, Any]:
+    """What is on record of the last round."""
+    return next((dict(value) for key, value in offset_map.journal(cluster, internal).items() if key[0] == "groups"), {})
 
 
 def test_what_a_group_has_left_behind_moves_it_nowhere_when_that_cluster_has_lost_it(cluster_b, topic, tmp_path):

@@ -484,7 +484,8 @@ def test_a_group_that_an_earlier_operation_has_taken_there_stays_where_it_stands
     (move,) = decide(replace(sight(17, there=103), left=Left(offsets={"g": {HERE: 16}})))
     assert move.places[0].offset == 107, "it has committed on the source since"
     (move,) = decide(replace(sight(17), left=left))
-    assert move.places[0].offset == 107, "it has nothing there"
+    (place,) = move.places
+    assert (place.offset, place.exact, move.again) == (107, False, [("g", THERE, NO_OFFSET)]), "it has nothing there"
 
 
 LEFT = Left(offsets={"g": {HERE: 15}})

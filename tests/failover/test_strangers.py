@@ -20,10 +20,10 @@ HERE, THERE = TopicPartition("a.orders", 0), TopicPartition("orders", 0)
 @pytest.mark.parametrize(
     ("before", "known", "placed", "found"),
     [
-        (50, (), None, ["g"]),
+        (50, (), None, ["g at orders-0 (50)"]),
         pytest.param(50, ("g",), None, [], id="the flow from there has seen it"),
         pytest.param(50, (), 50, [], id="the flow to there has put it there"),
-        pytest.param(50, (), 40, ["g"], id="it has gone on there since"),
+        pytest.param(50, (), 40, ["g at orders-0 (50)"], id="it has gone on there since"),
         pytest.param(NO_OFFSET, (), None, [], id="it has nothing there"),
         pytest.param(70, (), None, [], id="it stands there already"),
     ],
@@ -54,5 +54,5 @@ def test_the_plan_names_a_group_that_only_the_flow_to_there_chooses(cluster_a, c
             commit(cluster_b, group, home.copy, {0: 7})
         plan = " ".join(sparkmirror("failback", home.file, *home.back[:2], "--dry-run").stdout.split())
         assert f"{name}->b has never seen them there" in plan
-        assert f"stand on b: {other} (b->{name}.groups.exclude leaves them out)" in plan
+        assert f"stand on b: {other} at {name}-0 (3) (b->{name}.groups.exclude leaves them out)" in plan
         mirror.stop_in_time()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.flow.completion import Left, outstanding
+from sparkmirror.flow.completion import Left, asking_ms, outstanding
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.orders import TopicOrder
 from sparkmirror.offsets.records import Progress
@@ -18,6 +18,12 @@ def progress(number: int, position: int) -> Progress:
     return Progress(
         partition=PLACES[number], writer=writer, generation=1, position=position, next_sequence=0, time_ms=1
     )
+
+
+@pytest.mark.parametrize(("left_s", "asked"), [(3600.0, 60_000), (20.0, 20_000), (0.0, 10_000), (-3.0, 10_000)])
+def test_a_source_that_does_not_answer_is_asked_no_longer_than_is_waited_for(left_s, asked):
+    assert asking_ms(60_000, left_s) == asked
+    assert asking_ms(5_000, left_s) == 5_000
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from sparkmirror.duties.checked_maps import has_lost
-from sparkmirror.flow.translating import Lost, to_source
+from sparkmirror.errors import BrokerError
+from sparkmirror.flow import translating
+from sparkmirror.flow.translating import Lost, Translator, to_source
+from sparkmirror.kafka.groups import GroupList
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.inherited import Inherited
@@ -52,6 +57,23 @@ def test_no_group_goes_behind_what_the_source_has_lost_of_what_the_flow_the_othe
     back = FlowBack(offsets=offset_map([(0, 50, 30)], 30), lost=60)
     told = [to_source(FlowBack(offsets=offset_map([], 100)), back, at, Lost(), settled=True) for at in (5, 20)]
     assert told == [Translated(55, Place.RECORD), Translated(60, Place.PARTED)]
+
+
+def test_a_group_of_a_broker_that_is_away_is_not_waited_for_as_long_as_an_answer_may_take(monkeypatch) -> None:
+    asked: list[int] = []
+
+    def lists(_cluster: object, timeout_ms: int, *, complete: bool = False) -> GroupList:
+        asked.append(timeout_ms)
+        if complete:
+            raise BrokerError(code=15, name="not all groups can be listed", cluster="a")
+        return GroupList({})
+
+    monkeypatch.setattr(translating, "list_groups", lists)
+    flow: Any = SimpleNamespace(_sides=SimpleNamespace(flow=SimpleNamespace(admin_timeout_ms=60_000)))
+    cluster: Any = SimpleNamespace(alias="a")
+    with pytest.raises(BrokerError, match="not all groups can be listed"):
+        Translator._offsets(flow, cluster, "g")
+    assert asked == [60_000, 15_000]
 
 
 def test_only_copies_that_were_there_can_be_lost() -> None:

@@ -32,7 +32,6 @@ from sparkmirror.kafka.groups import (
     UNLISTED_MS,
     Committed,
     GroupList,
-    GroupListing,
     fetch_known,
     fetch_offsets,
     list_groups,
@@ -105,6 +104,7 @@ class GroupLook:
             offsets=offsets,
             lost=merged.lost,
             unreadable=unreadable,
+            leaderless=listed.leaderless,
             renamed=renamed,
             maps=checked.maps,
             unchecked=checked.unchecked,
@@ -203,7 +203,7 @@ class GroupLook:
         other = {place for place, before in told.items() if ids.get(place.topic, "") not in ("", before)}
         return {place: offsets for place, offsets in maps.items() if place not in other}
 
-    def _groups(self) -> dict[str, GroupListing]:
+    def _groups(self) -> GroupList:
         """The groups of the source, looked for anew when it is time."""
         told = self._sides.flow.groups
         old = self._listed_at is None or (

@@ -442,7 +442,7 @@ def news(
     at = GroupsSeen(
         time_ms=before.time_ms if lost else seen.at_ms,
         unread={group: before.read_ms(group) for group in (*seen.unreadable, *_groups_with_lost(present))},
-        origin=before.origin if lost else seen.asked.origin,
+        origin=before.origin if lost or lost_groups.is_hidden(before.origin, seen.asked.origin) else seen.asked.origin,
         log=seen.asked.log.ends,
         back_ms=max(before.back_ms, seen.back_ms),
         moved_ms=max(before.moved_ms, _moved_ms(seen)),

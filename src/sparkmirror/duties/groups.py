@@ -64,6 +64,7 @@ class Observed:
         offsets: what those have committed that the flow translates.
         lost: groups and partitions of which the source has lost that, and `offsets` has what was seen before.
         unreadable: why that is not known, for some of them.
+        leaderless: partitions of ``__consumer_offsets`` of the source without a leader, whose groups are not listed.
         renamed: the names on the target of the source topics that the flow copies.
         maps: of the source partitions of which something is mirrored.
         unchecked: those of them of which the copy's leader does not say whether its log has lost something.
@@ -92,6 +93,7 @@ class Observed:
     source: Mapping[str, GroupListing]
     offsets: Mapping[str, Offsets]
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    leaderless: Sequence[int] = ()
     lost: frozenset[tuple[str, TopicPartition]] = frozenset()
     renamed: Mapping[str, str] = field(default_factory=dict)
     maps: Mapping[TopicPartition, OffsetMap] = field(default_factory=dict)

@@ -11,7 +11,8 @@ in topics that this user may not see: nothing is known of these. What is kept co
 that topic again. How far each partition of the topic went is asked when the groups have answered, so what they have
 answered lies before it; an offset that is another one, or none, in the round in which its partition has lost its end is
 lost, and not set by its owner. Of a group whose partition does not say how far it goes nothing is known: there are no
-`Merged` offsets of it. Where the topic may not be seen, that cannot be seen either. Where an operation of the
+`Merged` offsets of it. Where the topic may not be seen, that cannot be seen either; where the same cluster has shown it
+before, a gap in an answer is no loss and no whole topic, and nothing is known of any group. Where an operation of the
 flow back has put a group since, it stands by that, and has lost nothing. What was seen of a group counts no further
 than the source's log is still the one that it was. What a group has left behind, where it goes on and what is on record
 of it is decided by `Merged` offsets, which only this module makes, and never by raw answers.
@@ -53,13 +54,15 @@ class OffsetsLog:
         torn: the partitions that have lost something since.
         silent: those that have no leader, or whose leader does not say how far they go: whether they have lost
             something is not known.
-        partitions: how many it has; 0 where this user may not see it.
+        partitions: how many it has; 0 where this user does not see it.
+        hidden: whether the same cluster has shown it before and does not now: nothing is known of any group.
     """
 
     ends: Mapping[int, LogEnd] = field(default_factory=dict)
     torn: frozenset[int] = frozenset()
     silent: frozenset[int] = frozenset()
     partitions: int = 0
+    hidden: bool = False
 
     def has_torn(self, group: str) -> bool:
         """Whether the partition of a group has lost something."""
@@ -67,7 +70,7 @@ class OffsetsLog:
 
     def is_silent(self, group: str) -> bool:
         """Whether the partition of a group does not say how far it goes."""
-        return bool(self.silent) and partition_of(group, self.partitions) in self.silent
+        return self.hidden or (bool(self.silent) and partition_of(group, self.partitions) in self.silent)
 
     def then(self, again: OffsetsLog, before: Mapping[int, LogEnd]) -> OffsetsLog:
         """The same, asked once more since it has lost something. What is silent then is compared anew later.
@@ -76,6 +79,8 @@ class OffsetsLog:
             again: what has become of `ends`.
             before: how far it went before that.
         """
+        if again.hidden:
+            return replace(again, ends=before)
         ends = {**again.ends, **{number: before[number] for number in again.silent & before.keys()}}
         torn = (self.torn | again.torn) - again.silent
         return replace(again, ends=ends, torn=torn, partitions=self.partitions)
@@ -139,22 +144,25 @@ def partition_of(group: str, partitions: int) -> int:
     return (0 if signed == -(1 << 31) else abs(signed)) % partitions
 
 
-def offsets_log(source: Cluster, before: Mapping[int, LogEnd], timeout_ms: int, offsets_id: str = "") -> OffsetsLog:
+def offsets_log(
+    source: Cluster, before: Mapping[int, LogEnd], timeout_ms: int, origin: Origin = UNKNOWN_ORIGIN
+) -> OffsetsLog:
     """Looks how far ``__consumer_offsets`` goes, and whether it still has what it had.
 
     Args:
         source: the cluster.
         before: how far it went, by partition.
         timeout_ms: of each question.
-        offsets_id: the id of the topic then; another one of the name has lost nothing of it.
+        origin: the cluster and the topic then; another one of the name has lost nothing of it.
 
     Raises:
         SparkmirrorError: it does not answer.
     """
     topic = admin.list_topics(source, [OFFSETS_TOPIC], timeout_ms).get(OFFSETS_TOPIC)
     if topic is None:
-        return OffsetsLog(ends=before)
-    if offsets_id not in ("", in_hexadecimal(topic.topic_id)):
+        hidden = bool(before) and origin.cluster_id == admin.cluster_id(source, timeout_ms)  # a gap is no whole topic
+        return OffsetsLog(ends=before, hidden=hidden)
+    if origin.offsets_id not in ("", in_hexadecimal(topic.topic_id)):
         before = {}
     led = [TopicPartition(OFFSETS_TOPIC, number) for number, leader in topic.partitions.items() if leader.node >= 0]
     asked = {place: before[place.partition].epoch for place in led if place.partition in before}
@@ -399,15 +407,24 @@ def ask_with_lost(
         SparkmirrorError: it does not answer.
     """
     before, found = before or GroupsSeen(time_ms=0), fetch()
-    log = offsets_log(source, before.log, timeout_ms, before.origin.offsets_id)
+    log = offsets_log(source, before.log, timeout_ms, before.origin)
     if not log.torn:
         return found, log
     found = fetch()
-    return found, log.then(offsets_log(source, log.ends, timeout_ms), before.log)
+    same = before.origin._replace(offsets_id="")
+    return found, log.then(offsets_log(source, log.ends, timeout_ms, same), before.log)
 
 
 def not_known(source: Cluster, group: str, log: OffsetsLog) -> LinkError:
     """Why nothing is known of what a group has committed, though it has answered."""
+    if log.hidden:
+        return LinkError(
+            cluster=source.alias,
+            address=source.address,
+            reason=f"topic {OFFSETS_TOPIC}, which holds the offsets of group {group}, is not shown any more, as it was "
+            "before: whether these are the newest offsets is not known",
+            hint=f"allow DESCRIBE on Topic {OFFSETS_TOPIC} to this user, if that was taken away",
+        )
     return LinkError(
         cluster=source.alias,
         address=source.address,
@@ -422,6 +439,11 @@ def is_another(before: Origin, now: Origin) -> bool:
     if before == UNKNOWN_ORIGIN:
         return False
     return before.cluster_id != now.cluster_id or before.offsets_id not in ("", now.offsets_id)
+
+
+def is_hidden(before: Origin, now: Origin) -> bool:
+    """Whether the same cluster does not show its topic of group offsets, which it has shown before."""
+    return before.cluster_id == now.cluster_id and before.offsets_id != "" == now.offsets_id
 
 
 def kept(known: Mapping[str, GroupSeen], gone: Iterable[str], before: Origin, asked: Asked) -> frozenset[str]:

@@ -620,7 +620,8 @@ def unchosen(forth: Sides, back: Sides) -> tuple[str, ...]:
 def strangers(decided: Sequence[GroupMove], known: Collection[str], commits: Commits) -> list[str]:
     """The groups that stand where they go by a commit of their own, and that the flow from there has never seen. Pure.
 
-    What they have there need not date from before they left: it may be another group of that name.
+    What they have there need not date from before they left: it may be another group of that name. So its offset is
+    given too: the failback replaces it.
 
     Args:
         decided: where groups go on.
@@ -628,13 +629,11 @@ def strangers(decided: Sequence[GroupMove], known: Collection[str], commits: Com
         commits: what the flow to there has committed there last.
     """
     return [
-        move.group
+        f"{move.group} at {place} ({has})"
         for move in decided
         if move.group not in known
-        and any(
-            has != commits.get(move.group, {}).get(place, NOTHING_COMMITTED).downstream
-            for _, place, has in move.changed
-        )
+        for _, place, has in move.changed
+        if has != commits.get(move.group, {}).get(place, NOTHING_COMMITTED).downstream
     ]
 
 

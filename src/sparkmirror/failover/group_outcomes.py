@@ -9,7 +9,7 @@ copied, not offsets, wherever the map can tell.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig
@@ -101,6 +101,15 @@ class GroupOutcome:
             for reason in _reasons(one):
                 found.setdefault(reason, []).append(one)
         return tuple(f"group {self.group}: {_where(some)}{reason}" for reason, some in found.items())
+
+
+def unlisted(observed: Observed, wanted: Collection[str]) -> tuple[str, ...]:
+    """Why not all groups of the source are rehearsed, or not all that are asked for; empty where all are listed."""
+    if not observed.leaderless or (wanted and observed.source.keys() >= set(wanted)):
+        return ()
+    numbers = ", ".join(map(str, observed.leaderless[:5]))
+    where = f"cluster {observed.flow.source.alias}: {OFFSETS_TOPIC} has no leader for partitions {numbers}"
+    return (f"{where}: groups there are not listed, and not rehearsed (start the brokers that have these partitions)",)
 
 
 def names_of(observed: Observed, wanted: tuple[str, ...]) -> tuple[str, ...]:
@@ -249,7 +258,7 @@ def _reasons(one: Offset) -> Iterator[str]:
         ahead = f", by {one.ahead}" if one.ahead and one.line.standing is Standing.AHEAD else ""
         yield f"would not go on: {one.hindrance}{ahead}"
     if one.finding is not None and one.finding.verdict in (Verdict.WRONG, Verdict.UNREADABLE):
-        yield f"its translation is {one.finding.text}"
+        yield f"its translation {'is ' if one.finding.verdict is Verdict.WRONG else ''}{one.finding.text}"
     if one.skips:
         yield f"would skip {one.skips} records"
     if one.lost:

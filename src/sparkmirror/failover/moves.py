@@ -146,7 +146,8 @@ class MovedPlace:
         skipped: offsets that the group has not read and that the target does not have, so many at most: they were never
             copied, or are gone there.
         absent: whether the target's partition does not exist, so that nothing can be committed for it.
-        again: whether the operation has moved the group, and it has what it had before that again, or nothing.
+        again: whether the operation has moved the group, and it has what it had before that again, or nothing; or an
+            earlier one has, and it has nothing.
         lost: whether the cluster that the group leaves has lost what it had committed there: it goes by what was seen
             before.
         gone: whether an operation had taken the group to the cluster that it leaves, and it has no offset there.
@@ -493,14 +494,15 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     skipped = found.skipped + there.offset - result.offset
     placed_there = replace(found, offset=there.offset, skipped=skipped, text=there.place.value + not_there(skipped))
     moved = not is_open(found, group, sight.tried)
-    if moved and sight.earlier.is_back(group, found.target, found.before, there.offset, commit):
+    is_back = moved and sight.earlier.is_back(group, found.target, found.before, there.offset, commit)
+    if is_back or has_lost_its_place(sight, group, found):
         return replace(placed_there, again=True)
     told = (group, found.target) in sight.tried or (group, found.target) in sight.unsure
     known = commit is not None or told
     placed = found.before < there.offset or known  # what was left further has no commit of the flow's
     if moved and group in sight.moved and placed and used_since(found.before, there.offset, commit):
         return used(found, sure=not in_doubt(found, group, sight.unsure, sight.tried), oldest=oldest)
-    left = found.before != NO_OFFSET and sight.left.has(group, found.partition, found.committed.offset, sight.lost)
+    left = sight.left.has(group, found.partition, found.committed.offset, sight.lost)
     verdict = judge(found.before, FlowCommit(there.offset, found.committed.offset), commit, left=left)
     if verdict is Verdict.LEFT_BEHIND:
         return _lives_there(replace(found, text=verdict.value), oldest, commit)
@@ -508,6 +510,15 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
         return _left(replace(found, skipped=0), found.before - there.offset)
     back = f" (back from {found.before}: {verdict.value})" if verdict.goes_back else ""
     return replace(placed_there, text=placed_there.text + back)
+
+
+def has_lost_its_place(sight: Sight, group: str, found: MovedPlace) -> bool:
+    """Whether an operation has taken the group to the target, and it has nothing there any more.
+
+    It goes by what it has left behind on the source: its consumers would begin wherever ``auto.offset.reset`` says.
+    """
+    left = sight.left.has(group, found.partition, found.committed.offset, sight.lost)
+    return left and found.before == NO_OFFSET
 
 
 def lost_their_offsets(decided: Iterable[GroupMove], here: str, there: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from sparkmirror.duties.rights import rights
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover.clock import LEAST_MS, STEP_MS, Clock
-from sparkmirror.failover.group_outcomes import moves_yet, names_of, outcomes, questions
+from sparkmirror.failover.group_outcomes import moves_yet, names_of, outcomes, questions, unlisted
 from sparkmirror.failover.missing_rights import lacking
 from sparkmirror.failover.readings import extents, verify
 from sparkmirror.failover.recovery_point import behind, recovery_point
@@ -168,6 +168,7 @@ class _Rehearsal:
             source_id = found.cluster_id(sides.flow.source.alias)
             findings = verify(sides, asked.values(), observed.maps, source_id, self._clock)
         found.groups = outcomes(observed, names, findings, found.ranges)
+        found.failures += unlisted(observed, self._wanted)
 
     def _observed(self, sides: Sides) -> Observed:
         """Looks at the groups, and again while a mirror that runs may come to where they are.

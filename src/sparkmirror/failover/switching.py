@@ -27,7 +27,7 @@ from sparkmirror.failover import comparison, doubt, failback, fence, lifted, loo
 from sparkmirror.failover.changes import changes
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.failback import Failback
-from sparkmirror.failover.living_there import living_there
+from sparkmirror.failover.living_there import living_there, told_of_lost
 from sparkmirror.failover.operator import Operator, operating
 from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out
 from sparkmirror.failover.report import Report
@@ -415,36 +415,45 @@ class Desk:
             if fence_only:
                 lifted.let_in_again(operator, self._sides, newest, tell)
                 return
-            left, gone = self._left_behind(state)
+            left, gone, lost = self._left_behind(state)
             self._store.write(list(left.values()), tombstones=[HOLD_KEY, *gone])
             if names := sorted({one.group for one in left.values()}):
                 tell(
                     f"{len(names)} groups live on {flow.target.alias}: what they have committed on "
                     f"{flow.source.alias} until now is left behind, and moves them no further ({plan.some(names)})"
                 )
+            if lost:
+                tell(told_of_lost(lost, str(flow.target.alias)))
             tell(f"{flow.name} is released: it goes on within seconds where it runs, else with sparkmirror run")
 
-    def _left_behind(self, state: JournalState) -> tuple[dict[str, GroupLeft], tuple[str, ...]]:
+    def _left_behind(self, state: JournalState) -> tuple[dict[str, GroupLeft], tuple[str, ...], tuple[str, ...]]:
         """What groups leave behind on the source now, by key, and the keys of what does not count any more.
 
-        A group that does not answer is asked by the flow.
+        A group that does not answer is asked by the flow. The third are the groups of which the target has lost what
+        they had there.
         """
         held_ms = 0 if state.held is None else state.held.order
-        there = living_there(self._sides, state)
+        record, answers = None, self._source_answers()
+        if answers:
+            record = _about_these(state, self._record_of_back())
+        living, back, found = living_there(self._sides, state, record), _moved_back(state, record), Merged(offsets={})
+        names = {name for name in living.groups if back.get(name, -1) <= held_ms}
         try:
-            look.check_source(self._sides)
-            record = self._record_of_back()
-            back = _moved_back(state, record)
-            names = {*_groups_of(state), *(one.group for one in state.left.values())}
-            names = {name for name in names if back.get(name, -1) <= held_ms} & there
-            found = self._committed_at(names, state, record if back else None)
+            if answers:
+                found = self._committed_at(names, state, record if back else None)
         except SparkmirrorError:
-            back, found = {}, Merged(offsets={})
-            names = there
+            back, names = {}, set(living.groups)
         gone = came_back(state.left, back)
         still = {key: one for key, one in state.left.items() if key not in gone}
         now = at_release(still, names, found.known, held_ms, found.lost)
-        return now, (*gone, *(key for key in still if key not in now))
+        return now, (*gone, *(key for key in still if key not in now)), tuple(sorted(living.lost & names))
+
+    def _source_answers(self) -> bool:
+        try:
+            look.check_source(self._sides)
+        except SparkmirrorError:
+            return False
+        return True
 
     def _committed_at(self, names: Collection[str], state: JournalState, back: JournalState | None) -> Merged:
         """What groups have committed on the source, with what was seen before where that has lost it.
@@ -725,11 +734,6 @@ def _shut_out_still(forth: FlowConfig, state: JournalState, file: str) -> tuple[
     )
 
 
-def _groups_of(state: JournalState) -> set[str]:
-    """The groups on record, which operations of the flow deal with."""
-    return {one.group for one in state.groups.values()}
-
-
 def _caught_up(operation: Operation) -> bool:
     """Whether the operation itself has asked the source for its ends, and seen that the target has all."""
     return Step.CATCHING_UP.name in operation.facts.get("times", {})
@@ -756,10 +760,16 @@ def _record_the_other_way(sides: Sides) -> JournalState | None:
 
 def _moved_back(own: JournalState, back: JournalState | None) -> Moved:
     """When operations of the flow back have moved groups to the source; a record about other clusters says nothing."""
+    same = _about_these(own, back)
+    return {} if same is None else moved_at(same.left.values())
+
+
+def _about_these(own: JournalState, back: JournalState | None) -> JournalState | None:
+    """What is on record of the flow back, if that is about these clusters."""
     if own.flow is None or back is None or back.flow is None:
-        return {}
+        return None
     same = (back.flow.source_id, back.flow.target_id) == (own.flow.target_id, own.flow.source_id)
-    return moved_at(back.left.values()) if same else {}
+    return back if same else None
 
 
 def _stopped(name: str, back: JournalState, forth: JournalState, file: str) -> tuple[str, ...]:

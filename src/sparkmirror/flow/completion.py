@@ -29,6 +29,9 @@ from sparkmirror.offsets.state import JournalState
 
 LOOK_SECONDS = 1.0
 
+ASK_MS = 10_000
+"""For one answer of the source at least, however short the wait is: a broker that has died has another by then."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
@@ -76,7 +79,7 @@ def wait(
     with ExitStack() as stack:
         looks = [_Look(stack.enter_context(connected(flow, role="wait", needs=[Side.SOURCE]))) for flow in config.flows]
         for look in looks:
-            look.begin(wanted)
+            look.begin(wanted, lambda: deadline - time.monotonic())
         _check_wanted(config, looks, wanted)
         while True:
             left = tuple(look.left() for look in looks)
@@ -104,19 +107,28 @@ class _Look:
         self._sides = sides
         self.ranges: dict[TopicPartition, tuple[int, int]] = {}
 
-    def begin(self, wanted: tuple[str, ...]) -> None:
-        """Asks the source what it has now."""
+    def begin(self, wanted: tuple[str, ...], left_s: Callable[[], float]) -> None:
+        """Asks the source what it has now.
+
+        Args:
+            wanted: only these topics; all when empty.
+            left_s: seconds until the wait is over.
+
+        Raises:
+            SparkmirrorError: it does not say so.
+        """
         flow, source = self._sides.flow, self._sides.source
-        timeout_ms = flow.admin_timeout_ms
         known = record(self._sides) if flow.brings_home else None
-        listed = admin.list_topics(source, timeout_ms=timeout_ms)
+        listed = admin.list_topics(source, timeout_ms=asking_ms(flow.admin_timeout_ms, left_s()))
         begun = known.progress if known is not None else ()
         places = [
             place
             for place in topics.places(flow, listed, begun)
             if (place.topic in wanted if wanted else not topics.is_heartbeats(flow, place.topic))
         ]
+        timeout_ms = asking_ms(flow.admin_timeout_ms, left_s())
         starts = admin.list_offsets(source, places, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+        timeout_ms = asking_ms(flow.admin_timeout_ms, left_s())
         ends = admin.list_offsets(source, places, OffsetSpec.LATEST, isolation=flow.isolation, timeout_ms=timeout_ms)
         self.ranges = {place: (starts[place], ends[place]) for place in places}
 
@@ -127,6 +139,16 @@ class _Look:
             return outstanding(str(flow.name), self.ranges, record(self._sides))
         except SparkmirrorError as failure:
             return Left(flow=str(flow.name), partitions=len(self.ranges), trouble=str(failure))
+
+
+def asking_ms(timeout_ms: int, left_s: float) -> int:
+    """How long the source is asked: no longer than is waited for all, but as long as an election may take. Pure.
+
+    Args:
+        timeout_ms: for a question, as it is configured.
+        left_s: seconds until the wait is over.
+    """
+    return min(timeout_ms, max(ASK_MS, int(1000 * left_s)))
 
 
 def outstanding(flow: str, ranges: Mapping[TopicPartition, tuple[int, int]], known: JournalState | None) -> Left:

@@ -22,6 +22,7 @@ from sparkmirror.duties.checked_maps import CheckedMaps
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
 from sparkmirror.duties.flow_back import Back, FlowBackRecord, placed_in
+from sparkmirror.duties.group_records import LISTED_MS
 from sparkmirror.duties.groups import untranslatable
 from sparkmirror.duties.lost_copies import recreated_copies
 from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, not_known, parted_in, with_lost
@@ -240,9 +241,9 @@ class Translator:
 
     def _offsets(self, cluster: Cluster, group: str) -> Mapping[TopicPartition, Committed]:
         timeout_ms = self._sides.flow.admin_timeout_ms
-        listing = list_groups(cluster, timeout_ms).get(group) or list_groups(cluster, timeout_ms, complete=True).get(
-            group
-        )
+        listing = list_groups(cluster, timeout_ms).get(group)
+        if listing is None:  # it may be that of a broker that is away
+            listing = list_groups(cluster, min(timeout_ms, LISTED_MS), complete=True).get(group)
         if listing is None:
             raise SparkmirrorError(f"cluster {cluster.alias}: there is no group {group}, or this user may not see it")
         hindrance = untranslatable(listing)
