@@ -26,8 +26,8 @@ def copied(epoch: int, source: int, stop: int, target: int, *, anew: bool = True
     return [*records_of([opening]), *ends]
 
 
-def moved(epoch: int) -> Moved:
-    return Moved(partition=PLACE, writer=writer(epoch))
+def moved(epoch: int, source: int = NO_OFFSET) -> Moved:
+    return Moved(partition=PLACE, writer=writer(epoch), source=source)
 
 
 def known(*parts: Record | list[Record], epoch: int, position: int, last: int = NO_OFFSET) -> JournalState:
@@ -116,3 +116,10 @@ def test_what_begins_for_another_reason_in_the_place_of_an_order_is_none():
     assert state.map_of(PLACE).going_back((7,)) == frozenset()
     begun = known(FIRST, copied(2, 0, 31, 100), moved(2), epoch=2, position=31, last=130)
     assert begun.map_of(PLACE).idle_orders(PLACE, (7,)) == (), "it has copied by an order"
+
+
+@pytest.mark.parametrize(("ordered", "lies_at"), [(50, 110), (52, 30), (NO_OFFSET, 30)])
+def test_an_order_to_a_hole_goes_on_where_the_one_before_has_ended(ordered: int, lies_at: int):
+    again = [*copied(2, 20, 50, 100), moved(2, 20)]
+    state = known(FIRST, again, copied(3, 52, 60, 140), moved(3, ordered), epoch=3, position=60, last=147)
+    assert lies(state, 30) == lies_at

@@ -216,7 +216,7 @@ def going_on(
             records.append(Parted(partition=plan.source, writer=plan.writer, source=min(parted, known)))
         records += _inherited_parted(state, start, parted)
         if start.only_moved:
-            records.append(Moved(partition=plan.source, writer=plan.writer))
+            records.append(Moved(partition=plan.source, writer=plan.writer, source=plan.position))
         if start.anew:
             opening = Segments(
                 partition=plan.source,
@@ -245,7 +245,7 @@ def _is_of_another_topic(state: JournalState, start: Start) -> bool:
 
 
 def _parts_at(state: JournalState, run: Run, start: Start) -> int:
-    """From where on older epochs hold no more, where that is not where the new one begins; or `NO_OFFSET`.
+    """From where on older epochs hold no more; or `NO_OFFSET` where an order alone had the copy begin elsewhere.
 
     What was lost on either side and an order leaves out is not copied again, and no epoch begins there that would hide
     it on the map. What an order had copied once more, and another one has passed over, is not lost: there the older
@@ -259,8 +259,9 @@ def _parts_at(state: JournalState, run: Run, start: Start) -> int:
         return start.parted
     if not start.only_moved and known.idle_orders(here, run.ids):
         return start.plan.position if start.instead_of == NO_OFFSET else min(start.instead_of, start.plan.position)
-    forward = NO_OFFSET < start.instead_of < start.plan.position
-    return start.instead_of if forward and not known.going_back(run.ids) else NO_OFFSET
+    if NO_OFFSET < start.instead_of < start.plan.position and not known.going_back(run.ids):
+        return start.instead_of
+    return NO_OFFSET if start.only_moved else start.plan.position
 
 
 def _inherited_parted(state: JournalState, start: Start, parted: int) -> Iterator[Inherited]:

@@ -37,5 +37,5 @@ def came_after(
     if not passed and mapped.below(limit).last_source < told.before_source < limit:
         return told  # the map has not got as far
     if found is None:
-        return UNKNOWN_RECORD if told != NO_RECORD and not len(mapped) else NO_RECORD
+        return UNKNOWN_RECORD if told != NO_RECORD and not len(known.offsets(progress, ids)) else NO_RECORD
     return NO_RECORD._replace(before_sequence=found.sequence, before_source=found.source, before_target=found.target)

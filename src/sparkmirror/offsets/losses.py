@@ -8,6 +8,8 @@ Invariants:
     * An epoch of which no end is on record holds no further than its last point, and the record that its progress
       names, where it does not lead there.
     * What was removed since neither log has it is not lost.
+    * Where an order had the copy go back, and what came next shows that copies are lost, nothing tells whether older
+      ones count on from there.
 """
 
 from __future__ import annotations
@@ -29,11 +31,13 @@ class Losses:
         bounds: up to where the map was removed with both logs.
         behind: the record behind which an epoch goes on that has none yet; None where none is known.
         passed: parts of epochs that hold no more, though a newer one may have come after one of their records.
+        back: epochs that went back, and are passed over: how many parts are newer, and from which source offset on.
     """
 
     bounds: Bounds
     behind: Before | None = None
     passed: Sequence[Part] = ()
+    back: Sequence[tuple[int, int]] = ()
 
     def told(self, parts: Sequence[Part]) -> tuple[Part, ...]:
         """The same parts, in order, of which each says whether something before it is lost; or less of them."""
@@ -46,6 +50,10 @@ class Losses:
             found.append(part._replace(lacking=lacking))
         if self.lacks_end(found):
             found[-1] = _as_far_as_known(found[-1])
+        for newer, source in self.back:
+            older = len(found) - newer
+            if found[older].lacking if newer else self.lacks_end(found):
+                found[:older] = [part._replace(certain=min(part.certain, source)) for part in found[:older]]
         return tuple(found)
 
     def lacks_end(self, parts: Sequence[Part]) -> bool:

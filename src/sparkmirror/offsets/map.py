@@ -24,7 +24,7 @@ from typing import NamedTuple
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.losses import Losses
 from sparkmirror.offsets.parts import Part, source_of, target_of
-from sparkmirror.offsets.passed_over import Turn, idle, passed_over, turns_of, unfinished
+from sparkmirror.offsets.passed_over import Turn, idle, passed_over, turns_of, unfinished, up_to
 from sparkmirror.offsets.pieces import NOT_BOUNDED, UNKNOWN_BEFORE, Before, Bounds, Pieces
 from sparkmirror.offsets.records import Progress, closing
 from sparkmirror.offsets.segments import (
@@ -69,7 +69,7 @@ class PartitionMap:
         self._ended: dict[Writer, Progress] = {}
         self._pieces: dict[tuple[int, int], Pieces] = {}
         self._parted: dict[Writer, int] = {}
-        self._moved: set[Writer] = set()
+        self._moved: dict[Writer, int] = {}
 
     def take(self, record: MapRecord) -> None:
         """Adds a record, or replaces what was known of its key."""
@@ -77,7 +77,7 @@ class PartitionMap:
             self._parted[record.writer] = record.source
             return
         if isinstance(record, Moved):
-            self._moved.add(record.writer)
+            self._moved[record.writer] = record.source
             return
         if isinstance(record, Bounded):
             self._bound(Bounds(record.source, record.target))
@@ -103,7 +103,7 @@ class PartitionMap:
             self._parted.pop(key.writer, None)
             return
         if isinstance(key, MovedKey):
-            self._moved.discard(key.writer)
+            self._moved.pop(key.writer, None)
             return
         if isinstance(key, BoundedKey):
             self._bound(NOT_BOUNDED)
@@ -123,7 +123,7 @@ class PartitionMap:
 
     def acknowledge(self, progress: Progress) -> None:
         """Takes the first and last acknowledged record of an epoch: where the map has them not, segments are lost."""
-        self.pieces_of(progress.writer).acknowledge(progress.last)
+        self.pieces_of(progress.writer).acknowledge(progress.last, anew=progress.anew)
 
     def unrecorded(self, partition: TopicPartition, writer: Writer) -> tuple[Segments | Targets, ...]:
         """What of an epoch only its progress tells, since the topic has lost the rest; empty where nothing is lost."""
@@ -169,15 +169,16 @@ class PartitionMap:
         for writer, source in self._parted.items():
             if left.parted_at(writer) != source:
                 yield Parted(partition=partition, writer=writer, source=source)
-        for writer in self._moved - left._moved:
-            yield Moved(partition=partition, writer=writer)
+        for writer, source in self._moved.items():
+            if left._moved.get(writer) != source:
+                yield Moved(partition=partition, writer=writer, source=source)
         if self._bounds not in (left._bounds, NOT_BOUNDED):
             yield Bounded(partition=partition, source=self._bounds.source, target=self._bounds.target)
 
     def removed_since(self, left: PartitionMap, partition: TopicPartition) -> Iterator[str]:
         """The keys of what another map of the partition has beside lines, and this one has not."""
         yield from (PartedKey(partition, writer).text for writer in left._parted.keys() - self._parted.keys())
-        yield from (MovedKey(partition, writer).text for writer in left._moved - self._moved)
+        yield from (MovedKey(partition, writer).text for writer in left._moved.keys() - self._moved.keys())
         if self._bounds == NOT_BOUNDED:
             yield from left.bounds_keys(partition)
 
@@ -252,10 +253,22 @@ class PartitionMap:
             return turns
         last = turns[-1]
         if last.end == FAR and progress is not None:
-            end = max(last.first, progress.source + 1)
+            end = max(last.first, progress.source + 1, self._end_told(last, progress))
             last = last._replace(end=end, holds=min(last.holds, end))
-        older = (turn._replace(holds=min(turn.holds, begins.limit)) for turn in (*turns[:-1], last))
+        older = up_to((*turns[:-1], last), begins.limit)
         return (*older, Turn((), begins.position, begins.position, moved=False, holds=NO_OFFSET))
+
+    def _end_told(self, turn: Turn, progress: Progress) -> int:
+        """Before which source offset a turn has ended, where an epoch comes after a record of its; or `NO_OFFSET`."""
+        before = Before(*progress.before)
+        for writer in turn.writers:
+            pieces = self.pieces(writer)
+            count = None if pieces is None or not before.known else pieces.count_at(before.source)
+            if pieces is not None and count is not None and pieces.source_of(count) == before.source:
+                there = pieces.target_of(count)
+                if there is not None and there == before.target:
+                    return before.source + 1
+        return NO_OFFSET
 
     def _ended_before(self, writer: Writer) -> int:
         """Before which source offset an epoch has ended in order, where only its progress tells; or `FAR`."""
@@ -295,11 +308,12 @@ class PartitionMap:
             parted: whether what the source's log has other records for by now is left out.
             begins: where the next epoch is to begin anew, if one is.
         """
-        parts, over = list[Part](), list[Part]()
+        parts, over, back = list[Part](), list[Part](), list[tuple[int, int]]()
         writers = self.writers(ids)
         closed = progress is not None and _newer(progress.writer, writers, ids)
         goes_on = progress.writer if progress is not None and closed else next(reversed(writers), None)
-        passed = passed_over(self._turns(ids, begins, progress)) if parted else ()
+        going_on = begins or (_begun_anew(progress) if closed else None)
+        passed = passed_over(self._turns(ids, going_on, progress)) if parted else ()
         position = NO_OFFSET if progress is None else progress.position
         if progress is not None and writers and not closed and progress.writer != writers[-1]:
             # The newest epoch has no progress yet: an older one's says nothing of what lies behind where it begins.
@@ -313,6 +327,7 @@ class PartitionMap:
             pieces = self._pieces[writer.producer_id, writer.epoch]
             if writer in passed:
                 over += _parts(writer, pieces, FAR, FAR, newest=False)
+                back.append((len(parts), min(pieces.first.offset, self._moved.get(writer, NO_OFFSET) % FAR)))
                 continue
             if parted:
                 source_cut = min([source_cut, *self._parted_behind(writer, ids)])
@@ -327,7 +342,7 @@ class PartitionMap:
             if len(pieces.targets):
                 target_cut = min(target_cut, pieces.targets.first.offset)
         end = NO_OFFSET if progress is None or not parted or not self._parted else progress.target
-        losses = Losses(bounds=self._bounds, behind=behind, passed=over)
+        losses = Losses(bounds=self._bounds, behind=behind, passed=over, back=back)
         told = losses.told(parts[::-1])
         return OffsetMap(told, position, points, end, goes_on, lacking=losses.lacks_end(told))
 
@@ -338,6 +353,13 @@ def _comes_after(progress: Progress | None, goes_on: Writer | None) -> Before | 
         return None
     before = Before(*progress.before)
     return before if NO_OFFSET < before.source < progress.position or not before.known else None
+
+
+def _begun_anew(progress: Progress | None) -> Begins | None:
+    """Where the newest epoch began anew, of which nothing else is on record."""
+    if progress is None or not progress.anew or progress.sequence != NO_OFFSET:
+        return None
+    return Begins(progress.position, progress.position)
 
 
 def _behind(before: Before | None) -> int:
@@ -459,8 +481,8 @@ class OffsetMap:
 
     @property
     def lacks_begin(self) -> bool:
-        """Whether something was copied before all parts, and lies in both logs, but is lost from the map."""
-        return bool(self._parts) and self._parts[0].lacking
+        """Whether something that lies in both logs may have been copied before all parts, but is lost from the map."""
+        return bool(self._parts) and (self._parts[0].lacking or self._parts[0].certain < self._sources[0])
 
     def first(self) -> Stretch | None:
         """The first stretch, if anything was mirrored."""
@@ -524,6 +546,7 @@ class OffsetMap:
         there = pieces.targets.piece_of(count) if part.known else None
         source = source_of(part, count)
         exact = there is not None and (there.exact or count == there.begin) and pieces.is_exact(count)
+        exact = exact and source < part.certain
         if there is None or not exact or (left._lacking and source < offset - 1):
             return UNKNOWN_BEFORE
         return Before(count % SEQUENCES, source, there.offset_of(count))
@@ -564,13 +587,11 @@ class OffsetMap:
         part = self._known[place]
         count = max(_count(part.pieces.targets, offset), part.first)
         if count < part.stop:
-            return source_of(part, count)
-        if place + 1 < len(self._known) and self._known[place + 1].lacking:
-            return source_of(part, part.stop - 1) + 1
+            return min(source_of(part, count), part.certain)
+        if self._lacks_behind(self._known, place):
+            return min(source_of(part, part.stop - 1) + 1, part.certain)
         if place + 1 < len(self._known):
-            return source_of(self._known[place + 1], self._known[place + 1].first)
-        if self._lacking:
-            return source_of(part, part.stop - 1) + 1
+            return min(source_of(self._known[place + 1], self._known[place + 1].first), part.certain)
         return self._position if self._position != NO_OFFSET else None
 
     def has(self, first: int, last: int) -> bool:
@@ -602,7 +623,7 @@ class OffsetMap:
             return True
         part, count = self._parts[place], _count(self._parts[place].pieces.sources, source)
         if count >= part.stop:
-            return not self._lacks_behind(self._parts, place) and _ends_exactly(part)
+            return not self._lacks_behind(self._parts, place) and source < part.certain and _ends_exactly(part)
         exact = self._is_exact(part, count, source)
         return exact or (part.known and self._is_kept(part, source))
 
@@ -615,10 +636,14 @@ class OffsetMap:
         count = max(_count(part.pieces.targets, target), part.first)
         here, there = part.pieces.sources.piece_of(count), part.pieces.targets.piece_at(target)
         if count >= part.stop:
-            return not self._lacks_behind(self._known, place)
+            return not self._lacks_behind(self._known, place) and part.certain == FAR
         if here is None or there is None:
             return True
-        return (here.exact or count == here.begin) and (there.exact or target == there.offset)
+        return (
+            source_of(part, count) < part.certain
+            and (here.exact or count == here.begin)
+            and (there.exact or target == there.offset)
+        )
 
     def _lacks_behind(self, parts: Sequence[Part], place: int) -> bool:
         """Whether the map has lost what lies between a part and the one behind it, or the position."""
@@ -628,7 +653,11 @@ class OffsetMap:
         here, there = part.pieces.sources.piece_at(source), part.pieces.targets.piece_of(max(count, part.first))
         if here is None or count >= part.stop:
             return True
-        return (here.exact or source == here.offset) and (there is None or there.exact or count == there.begin)
+        return (
+            source < part.certain
+            and (here.exact or source == here.offset)
+            and (there is None or there.exact or count == there.begin)
+        )
 
     def mirrored(self, offset: int) -> bool:
         """Whether the record at that source offset is on the target, as far as the map tells."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sparkmirror.model import Writer
 from sparkmirror.offsets.pieces import Pieces
+from sparkmirror.offsets.track import FAR
 
 
 class Part(NamedTuple):
@@ -17,6 +18,8 @@ class Part(NamedTuple):
         known: whether their place on the target is.
         writer: whose epoch it is.
         lacking: whether what was copied between the part before and this one is lost from the map.
+        certain: before which source offset it counts for sure: an order had the copy go back there, and whether it
+            copied all again is lost from the map.
     """
 
     pieces: Pieces
@@ -25,6 +28,7 @@ class Part(NamedTuple):
     known: bool
     writer: Writer
     lacking: bool = False
+    certain: int = FAR
 
 
 def source_of(part: Part, count: int) -> int:

@@ -9,7 +9,7 @@ began since a log is another one, or lost records, hides from there on what olde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET, Writer
@@ -22,7 +22,7 @@ class Turn(NamedTuple):
 
     Attributes:
         writers: of the epochs.
-        first: the source offset at which they begin.
+        first: the source offset at which they begin, as an order says, or that of the first record.
         end: before which source offset they end; `first` where nothing was acknowledged, `FAR` where that is not known.
         moved: whether they began by an order alone.
         holds: before which source offset they hold: where they end, or where the source's log parts from it;
@@ -71,7 +71,7 @@ def idle(turns: Sequence[Turn]) -> tuple[Writer, ...]:
 def turns_of(
     writers: Sequence[Writer],
     pieces_of: Callable[[Writer], Pieces | None],
-    moved: Collection[Writer],
+    moved: Mapping[Writer, int],
     parted: Callable[[Writer], int],
     ended: Callable[[Writer], int],
 ) -> tuple[Turn, ...]:
@@ -80,7 +80,7 @@ def turns_of(
     Args:
         writers: of the epochs, oldest first.
         pieces_of: what is on record of an epoch.
-        moved: those that began by an order alone.
+        moved: those that began by an order alone, and where; `NO_OFFSET` where that is not on record.
         parted: from which source offset on an epoch holds no more, or `FAR`.
         ended: before which source offset an epoch has ended in order, where no end of it is on record; or `FAR`.
     """
@@ -89,11 +89,13 @@ def turns_of(
         pieces = pieces_of(writer)
         if pieces is None:
             continue
-        end = min(_end(pieces), ended(writer))
-        first = pieces.first.offset
+        first, end = pieces.first.offset, min(_end(pieces), ended(writer))
         if not turns or pieces.anew:
-            idle = turns[-1].moved and turns[-1].end == turns[-1].first <= first if turns else False
-            turns.append(Turn((writer,), first, end, idle or writer in moved, _holds(first, end, parted(writer))))
+            turns.append(
+                _begun(turns[-1] if turns else None, writer, pieces, moved, end)._replace(
+                    holds=_holds(first, end, parted(writer))
+                )
+            )
         else:
             before = _up_to(turns[-1], first) if pieces.supersedes else turns[-1]
             turns[-1] = before._replace(
@@ -102,6 +104,27 @@ def turns_of(
                 holds=max(before.holds, _holds(first, end, parted(writer))),
             )
     return tuple(turns)
+
+
+def _begun(before: Turn | None, writer: Writer, pieces: Pieces, moved: Mapping[Writer, int], end: int) -> Turn:
+    """The turn of an epoch that began anew; before its first record there may be holes."""
+    first = pieces.first.offset
+    idle = before is not None and before.moved and before.end == before.first <= first
+    ordered = moved.get(writer, NO_OFFSET)
+    if before is not None and idle and writer not in moved and pieces.before is not None and pieces.before.known:
+        ordered = max(before.first, pieces.before.source + 1)
+    begins = first if ordered == NO_OFFSET else min(ordered, first)
+    ends = begins if end == first else end
+    return Turn(writers=(writer,), first=begins, end=ends, moved=idle or writer in moved, holds=NO_OFFSET)
+
+
+def up_to(turns: Sequence[Turn], limit: int) -> tuple[Turn, ...]:
+    """The same where they hold below a source offset only; those that had sent nothing are passed over as ever."""
+    passed = {turn for turn in unfinished(turns) if turn.end == turn.first}
+    return tuple(
+        turn._replace(first=NO_OFFSET, end=NO_OFFSET) if turn in passed else turn._replace(holds=min(turn.holds, limit))
+        for turn in turns
+    )
 
 
 def _up_to(turn: Turn, first: int) -> Turn:

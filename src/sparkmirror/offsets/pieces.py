@@ -96,9 +96,10 @@ class Pieces:
                 Block(record.sequence, record.target, record.holes, after=record.after, torn=record.torn)
             )
 
-    def acknowledge(self, last: LastRecord) -> None:
-        """Takes what a progress tells of the record that was acknowledged last, and of what lies before it."""
+    def acknowledge(self, last: LastRecord, *, anew: bool) -> None:
+        """Takes what a progress tells of the record that was acknowledged last, of what lies before it, and of anew."""
         self._aligned = False
+        self.anew = self.anew or anew
         first_source, first_target = None, None
         if last.first_source != NO_OFFSET:
             first_source = Opening(0, last.first_source, last.before_source)

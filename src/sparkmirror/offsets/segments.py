@@ -101,7 +101,9 @@ class Targets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parted:
-    """Where the source's log parts from what older epochs knew, though the epoch that came then began further on.
+    """Where the source's log parts from what older epochs knew, or the target's has lost it, when an epoch began anew.
+
+    Its segments do not tell: it may have begun further on, and the first record that it copied may lie behind holes.
 
     Attributes:
         partition: of the source.
@@ -130,10 +132,12 @@ class Moved:
     Attributes:
         partition: of the source.
         writer: the epoch.
+        source: where the order had it begin, which may be a hole; `NO_OFFSET` where an earlier release has not said it.
     """
 
     partition: TopicPartition
     writer: Writer
+    source: int = NO_OFFSET
 
     @property
     def key(self) -> str:
@@ -142,7 +146,8 @@ class Moved:
 
     def value(self) -> str:
         """The record's value."""
-        return json_text.write({"v": VERSION})
+        told = {} if self.source == NO_OFFSET else {"source": self.source}
+        return json_text.write({"v": VERSION} | told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,9 +342,13 @@ def _parted(name: list[Any], data: dict[str, Any]) -> Parted:
     )
 
 
-def _moved(name: list[Any], _data: dict[str, Any]) -> Moved:
+def _moved(name: list[Any], data: dict[str, Any]) -> Moved:
     _, topic, partition, producer_id, epoch = name
-    return Moved(partition=json_text.place(topic, partition), writer=json_text.writer(producer_id, epoch))
+    return Moved(
+        partition=json_text.place(topic, partition),
+        writer=json_text.writer(producer_id, epoch),
+        source=integer(data.get("source", NO_OFFSET)),
+    )
 
 
 def _bounded(name: list[Any], data: dict[str, Any]) -> Bounded:
