@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from kafka import errors as kafka_errors
 from sparkmirror.config.secret import HIDDEN
@@ -35,8 +36,10 @@ class LoginDelayedError(kafka_errors.KafkaConnectionError):  # type: ignore[misc
         return self.reason
 
 
-def login_failure(failure: Exception, mechanism: str, shown: Iterable[bytes], password: str | None) -> Exception:
-    """A failure of a login with what may be shown of it: whoever the broker is, it may repeat what it was shown.
+def login_failure(failure: Exception, mechanism: str, shown: Iterable[bytes], password: str | None) -> Any:
+    """A failure of a login, as an exception of kafka-python, with what may be shown of it.
+
+    Whoever the broker is, it may repeat what it was shown.
 
     Args:
         failure: as it was raised, with texts of the broker.
