@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -173,6 +174,41 @@ def test_a_store_with_another_password_is_told_with_its_key_and_without_the_pass
     assert f"sparkmirror: {file}: b.ssl.keystore.location: " in said.text
     assert "password" in said.text
     assert WRONG not in said.text
+
+
+LONG = {
+    "colons behind a begun reference": "topics=${" + ":" * 4_000,
+    "references that only begin": "topics=" + "${" * 32_767,
+    "references that only begin, and one end": "topics=" + "${" * 32_000 + "}",
+    "a word": "topics=" + "a" * 1_000_000,
+    "a word for a number": "tasks.max=" + "a" * 1_000_000,
+    "a word for a number, at the limit": "tasks.max=" + "a" * 65_536,
+    "a word for an unknown key": "foo=" + "a" * 1_000_000,
+    "words with colons": "tasks.max=" + "a:" * 32_768,
+    "a list": "topics=" + ",".join(f"t{number}" for number in range(120_000)),
+    "a list at the limit": "topics=" + ",".join(f"t{number}" for number in range(9_000)),
+    "an expression": "topics=" + ".*" * 400_000,
+    "an expression at the limit": "topics=" + ".*" * 32_768,
+    "repetitions": "topics=" + "(a|b)*" * 2_000,
+    "a class": "topics=[" + "a-z" * 200_000 + "]",
+}
+LONG_SECONDS = 5.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG)
+def test_no_value_keeps_check_and_convert_busy(name: str, tmp_path: Path):
+    file = tmp_path / "mm2.properties"
+    clusters = "clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\na->b.enabled=true\n"
+    file.write_text(f"{clusters}a->b.{LONG[name]}\n")
+    for verb in ("check", "convert"):
+        began = time.monotonic()
+        said = command(verb, file)
+        assert time.monotonic() - began < LONG_SECONDS * patience()
+        assert said.code in (0, 2)
+        if verb == "check" and len(LONG[name]) > 70_000 and "unknown" not in name:
+            assert said.code == 2
+            assert re.search(r"a->b\.(topics|tasks\.max): has a value of \d+ characters, and 65536 are read", said.text)
 
 
 # -------------------------------------------------------------------------------------------------- clusters are asked

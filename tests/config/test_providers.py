@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror.config.entries import Entry
+from sparkmirror.config.providers import Provider, Providers, replace_references
 from sparkmirror.errors import ConfigError
 
 PACKAGE = "org.apache.kafka.common.config.provider."
@@ -152,3 +158,28 @@ def test_an_error_does_not_show_what_a_provider_gave(secrets, load_flow, line):
     with pytest.raises(ConfigError) as caught:
         load_flow(*PROVIDERS, line.format("${env:SPARKMIRROR_TEST_PASSWORD}"))
     assert CANARY not in str(caught.value) + repr(caught.value)
+
+
+_AS_KAFKA = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+
+
+@given(st.text(alphabet="${}:ab\n", max_size=24))
+def test_references_are_those_of_kafkas_expression(text: str):
+    def replace(found: re.Match[str]) -> str:
+        return f"<{found[1]}|{found[2]}|{found[3]}>"
+
+    assert replace_references(text, replace) == _AS_KAFKA.sub(replace, text)
+
+
+def test_a_long_value_is_refused_by_its_key_unless_it_is_one_of_certificates(tmp_path):
+    providers = Providers(by_name={"file": Provider(name="file", lookup=lambda _path, _key: "x" * 70_000)})
+
+    def entry(key: str, raw: str) -> Entry:
+        return Entry(file="f", key=key, raw=raw)
+
+    for raw in ("y" * 65_537, "${file:/p:k}"):
+        with pytest.raises(ConfigError, match=r"f: A->B\.topics: has a value of \d+ characters, and 65536 are read"):
+            providers.resolve(entry("A->B.topics", raw))
+        for key in ("ssl.truststore.certificates", "A.ssl.keystore.certificate.chain"):
+            assert len(providers.resolve(entry(key, raw))) > 65_536
+    assert len(providers.resolve(entry("A->B.topics", "y" * 65_536))) == 65_536

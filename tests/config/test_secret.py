@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import re
 import traceback
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sparkmirror.config.secret import HIDDEN, Secret
+from sparkmirror.config.secret import HIDDEN, Secret, holds_secret
 
 CANARY = "canary-5b1f"
 
@@ -40,3 +43,13 @@ def test_a_traceback_with_local_variables_does_not_show_it():
 
 def test_equal_values_are_equal_secrets():
     assert Secret("x") == Secret("x") != Secret("y")
+
+
+_SLOWLY = re.compile(
+    r"PRIVATE KEY|(?i:password|secret)\s*=(?!\s*[\"']?\$\{)|//[^\s/?#@]*@|[^\s:/?#@,{}]+:[^\s:/?#@,{}]+@[^\s/?#@,]"
+)
+
+
+@given(st.text(alphabet="ab:/@#, {}$=\n", max_size=24))
+def test_a_login_is_found_wherever_it_stands(text: str):
+    assert holds_secret(text) == (_SLOWLY.search(text) is not None)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 from sparkmirror.config import load
 from sparkmirror.failover.look import PartitionState, not_moved
@@ -184,8 +186,27 @@ def test_names_begin_no_line_and_no_markup_of_a_report(tmp_path):
     facts = {"problems": [f"group {hostile} is in use"]}
     text = as_markdown(report(tmp_path, operation(facts=facts), moves=[replace(moved("o", "a.o"), group=hostile)]))
     assert all(line.isprintable() for line in text.split("\n"))
-    assert r"- group x\n# Failover: done\x1b[2J&lt;img src=y>| is in use" in text.splitlines()
-    assert r"| x\n# Failover: done\x1b[2J&lt;img src=y>/ |" in text
+    assert r"- group x\n# Failover: done\x1b\[2J&lt;img src=y>| is in use" in text.splitlines()
+    assert r"| x\n# Failover: done\x1b\[2J&lt;img src=y>/ |" in text
+
+
+def test_names_of_groups_and_topics_make_no_image_and_no_link_wherever_a_report_shows_them(tmp_path):
+    hostile = "![p](https://evil.example/p.png) [text](https://evil.example) `<i>`"
+    move = replace(moved(hostile, f"a.{hostile}"), group=hostile, hindrance=hostile)
+    place = replace(move.places[0], text=hostile)
+    facts = {
+        "problems": [hostile],
+        FORGOTTEN: [[hostile, hostile, 0, 15]],
+        NOT_TAKEN: [[hostile, hostile]],
+        INTERRUPTIONS: [[Step.MOVING.name, 30_000, hostile, hostile, 35_000, hostile]],
+        "names": {hostile: f"a.{hostile}"},
+    }
+    done = replace(operation(facts=facts, failure=""), by=hostile, id=hostile)
+    found = report(tmp_path, done, [(hostile, f"a.{hostile}")], moves=[replace(move, places=(place,))])
+    for each in (found, replace(found, operation=replace(done, failure=hostile))):
+        page = MarkdownIt("commonmark").enable("table").render(as_markdown(each))
+        assert "evil.example" in page
+        assert not {"<img", "<a ", "<i>"} & set(re.findall(r"<(?:img|a |i>)", page))
 
 
 def test_only_groups_that_have_their_offsets_are_called_moved(tmp_path):

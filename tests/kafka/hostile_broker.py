@@ -55,6 +55,7 @@ class Model:
 
     Attributes:
         log_in, mechanism, lifetime_ms: how logins are answered, and how long sessions last.
+        handshake: fields of the answer to a handshake that differ.
         host, port: its address.
         mute: how many partitions the answers to commits leave out.
         beyond: how much too high the high watermarks are.
@@ -69,6 +70,7 @@ class Model:
     names: dict[uuid.UUID, str] = field(default_factory=dict)
     epoch: int = 0
     lifetime_ms: int = 0
+    handshake: dict[str, Any] = field(default_factory=dict)
     host: str = "127.0.0.1"
     mute: int = 0
     beyond: int = 0
@@ -116,7 +118,7 @@ class Model:
         return response(error_code=0, api_keys=keys, throttle_time_ms=0)
 
     def _saslhandshake(self, _: Any, response: Any) -> Any:
-        return response(error_code=0, mechanisms=[self.mechanism])
+        return response(**({"error_code": 0, "mechanisms": [self.mechanism]} | self.handshake))
 
     def _saslauthenticate(self, request: Any, response: Any) -> Any:
         said = self.log_in(bytes(request.auth_bytes))

@@ -14,11 +14,13 @@ import os
 import resource
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
+from kafka import errors as kafka_errors
 from sparkmirror.config import Isolation, SaslMechanism, Secret, Security, SecurityProtocol
 from sparkmirror.errors import LinkError, SparkmirrorError
 from sparkmirror.kafka import acls, admin, configs, epochs, fencing, groups, spots, tails
@@ -26,6 +28,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.login_errors import login_failure
 from sparkmirror.kafka.ownership import Ownership
 from sparkmirror.kafka.reading import Span, read_records
 from sparkmirror.model import TopicPartition, Writer
@@ -242,6 +245,49 @@ def test_a_broker_that_does_not_know_the_password_gets_neither_a_login_nor_much_
     assert PASSWORD not in str(refused.value)
     assert len(str(refused.value)) < LONGEST
     assert METADATA not in broker.asked
+
+
+REPEATS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "as a mechanism": lambda said: {"mechanisms": [said]},
+    "as a mechanism beside others": lambda said: {"mechanisms": ["SCRAM-SHA-256", said, f"'{said}'"]},
+    "as a mechanism of an error": lambda said: {"error_code": 33, "mechanisms": [said]},
+}
+
+
+@pytest.mark.parametrize("secret", [PASSWORD, "UPPER-PASSWORD"])
+@pytest.mark.parametrize("game", REPEATS)
+def test_a_broker_that_was_shown_a_password_cannot_have_it_told_by_its_next_handshake(
+    game: str, secret: str, broker: HostileBroker, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.DEBUG)
+    broker.model.lifetime_ms = 1
+    security = replace(security_of(SaslMechanism.PLAIN), password=Secret(secret))
+    first, second = cluster_of(broker, security), cluster_of(broker, security)
+    try:
+        assert admin.cluster_id(first, 5_000) == "hostile"
+        broker.model.handshake = REPEATS[game](secret)
+        with pytest.raises(LinkError) as refused:
+            admin.cluster_id(second, 5_000)
+    finally:
+        first.close()
+        second.close()
+    assert secret not in str(refused.value)
+    assert secret not in caplog.text
+    assert refused.value.lasting
+    assert ("SCRAM-SHA-256" in str(refused.value)) == ("beside" in game)
+
+
+def test_a_login_whose_answer_cannot_be_read_is_told_as_such_and_not_with_words_of_python():
+    failure = login_failure(AttributeError("'memoryview' object has no attribute 'decode'"), "OAUTHBEARER", (), None)
+    assert str(failure) == "KafkaProtocolError: the broker's answer to a login by OAUTHBEARER is none (AttributeError)"
+
+
+def test_no_error_of_a_login_repeats_what_the_broker_was_shown():
+    shown = (b"n,,\x01auth=Bearer abc.def.ghi\x01\x01",)
+    for kind in (kafka_errors.SaslAuthenticationFailedError, kafka_errors.KafkaProtocolError):
+        text = str(login_failure(kind("no abc.def.ghi, no hunter2"), "OAUTHBEARER", shown, "hunter2"))
+        assert "abc.def.ghi" not in text
+        assert "hunter2" not in text
 
 
 @pytest.mark.parametrize("lifetime_ms", [-(1 << 63), -1, 0, 1, 1_000, 1 << 40, (1 << 63) - 1])

@@ -9,6 +9,7 @@ import pytest
 
 from sparkmirror.errors import ConfigError
 from sparkmirror.spark.settings import (
+    Executors,
     Exposure,
     SparkOptions,
     check_exposure,
@@ -169,7 +170,8 @@ def test_lanes_run_in_the_python_that_was_named_on_the_command_line_then_in_the_
     assert executors_python(SparkOptions(), {}) == sys.executable
 
 
-AWAY = {"spark.driver.host": "10.0.0.7"}
+HERE = {"spark.master": "spark://127.0.0.1:7077", "spark.driver.host": "127.0.0.1"}
+AWAY = HERE | {"spark.driver.host": "10.0.0.7"}
 SECURE = AWAY | {"spark.authenticate": "true"}
 
 
@@ -181,8 +183,51 @@ def test_settings_are_exposed_where_spark_does_not_both_authenticate_and_encrypt
     assert exposure(SECURE | {"spark.ssl.enabled": "true", "spark.io.encryption.enabled": "true"}) is Exposure.READ
     for key in ("spark.network.crypto.enabled", "spark.authenticate.enableSaslEncryption", "spark.ssl.rpc.enabled"):
         assert exposure(SECURE | {key: "true"}) is Exposure.NOTHING
-    assert exposure({"spark.driver.host": "127.0.0.1"}) is Exposure.TO_USERS
-    assert exposure({"spark.driver.host": "127.0.0.1", "spark.authenticate": "true"}) is Exposure.NOTHING
+    assert exposure(HERE) is Exposure.TO_USERS
+    assert exposure(HERE | {"spark.authenticate": "true"}) is Exposure.NOTHING
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "[::1]"])
+def test_a_cluster_is_on_this_machine_where_its_driver_and_all_its_masters_listen_here_alone(host):
+    here = {"spark.master": f"spark://{host}:7077,127.0.0.1:7078", "spark.driver.host": host}
+    assert exposure(here) is exposure(here | {"spark.driver.bindAddress": host}) is Exposure.TO_USERS
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"spark.driver.bindAddress": "0.0.0.0"},
+        {"spark.driver.bindAddress": "::"},
+        {"spark.driver.host": "10.0.0.7"},
+        {"spark.driver.host": "mirror.example.com"},
+        {"spark.master": "spark://prod-master:7077"},
+        {"spark.master": "spark://127.0.0.1:7077,prod-master:7077"},
+        {"spark.master": "spark://127.0.0.1.example.com:7077"},
+        {"spark.master": "k8s://https://127.0.0.1:6443"},
+        {"spark.master": "yarn"},
+        {"spark.master": ""},
+    ],
+)
+def test_a_cluster_of_which_anything_listens_elsewhere_has_to_authenticate(changed):
+    assert exposure(HERE | changed) is Exposure.FETCHED
+
+
+def test_the_master_is_named_by_its_own_option_alone_since_what_is_asked_of_a_cluster_goes_by_it():
+    for master in (None, "spark://127.0.0.1:7077"):
+        with pytest.raises(ConfigError, match="write --master"):
+            parse_options(master, ("spark.master=spark://prod-master:7077",), None)
+
+
+def test_executors_are_away_where_one_listens_beyond_the_loopback_interface_and_untold_until_each_has_told():
+    started = Executors(registered=frozenset("01"), hosts={"0": "127.0.0.1"})
+    assert (started.untold, started.near, started.away) == (frozenset("1"), frozenset("0"), ())
+    joined = Executors(registered=frozenset("012"), hosts={"0": "localhost", "1": "[fd00::2]", "2": "worker-2"})
+    assert (joined.untold, joined.near, joined.away) == (frozenset(), frozenset("0"), ("[fd00::2]", "worker-2"))
+
+
+def test_a_refusal_names_the_hosts_on_which_executors_listen():
+    with pytest.raises(ConfigError, match=r"listen on 10\.0\.0\.8: start their workers with --host 127\.0\.0\.1"):
+        check_exposure(parse_options("spark://127.0.0.1:7077", (), None), Exposure.FETCHED, ("10.0.0.8",))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from sparkmirror.config.entries import Entry, is_secret
 from sparkmirror.config.keys import ROLES
 from sparkmirror.config.mirror_maker import EVERYWHERE
 from sparkmirror.config.opened import Opened
-from sparkmirror.config.providers import DECLARATION, PACKAGE, REFERENCE
+from sparkmirror.config.providers import DECLARATION, PACKAGE, replace_references
 from sparkmirror.config.secret import holds_secret
 from sparkmirror.config.secrets import VARIABLE, Secrets
 from sparkmirror.model import Alias, FlowName
@@ -185,7 +185,7 @@ class _Writer:
             self._needed[self._file] = "FileConfigProvider"
             self.asked[f"{self._secrets_file}: {key} = the value of {entry.key} in {entry.file}"] = None
             return f"${{{self._file}:{self._secrets_file}:{key}}}"
-        return REFERENCE.sub(lambda match: self._reference(entry, match), entry.raw)
+        return replace_references(entry.raw, lambda match: self._reference(entry, match))
 
     def _reference(self, entry: Entry, match: re.Match[str]) -> str:
         name = match[1]

@@ -24,8 +24,13 @@ from sparkmirror.config.expressions import compile_list
 from sparkmirror.config.files import UnreadableError, read_text
 from sparkmirror.config.matching import Expression
 
-REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+_REFERENCE = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
 """Groups: provider, path or None, key."""
+
+VALUE_CHARACTERS = 2**16
+"""More are read of no value but of certificates: a list of names is compiled into one expression, for instance."""
+
+_LONG = re.compile(r"(?:certificates|certificate\.chain)$")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 PACKAGE = "org.apache.kafka.common.config.provider."
@@ -64,9 +69,13 @@ class Providers:
         """The value of an entry, with its references replaced.
 
         Raises:
-            ConfigError: a reference to a provider that is not declared, or to something that is not there.
+            ConfigError: a reference to a provider that is not declared, or to something that is not there; or the value
+                is too long.
         """
-        return REFERENCE.sub(lambda match: self._replace(entry, match), entry.raw)
+        _check_length(entry, entry.raw)
+        value = replace_references(entry.raw, lambda match: self._replace(entry, match))
+        _check_length(entry, value)
+        return value
 
     def _replace(self, entry: Entry, match: re.Match[str]) -> str:
         name, path, key = match[1], match[2] or "", match[3]
@@ -80,6 +89,30 @@ class Providers:
         except LookupError as error:
             reason = str(error.args[0])
         raise entry.wrong(f"{match[0]} cannot be resolved: {reason}")
+
+
+def _check_length(entry: Entry, value: str) -> None:
+    if len(value) > VALUE_CHARACTERS and _LONG.search(entry.key) is None:
+        raise entry.wrong(
+            f"has a value of {len(value)} characters, and {VALUE_CHARACTERS} are read",
+            "shorten it; a regular expression says in few characters what a list of names says in many",
+        )
+
+
+def replace_references(text: str, replace: Callable[[re.Match[str]], str]) -> str:
+    """A text with its references replaced, in time in proportion to its length.
+
+    Args:
+        text: a value as written.
+        replace: gives what stands in place of a match of provider, path or None, and key.
+    """
+    pieces, at = [], 0
+    while (end := text.find("}", at)) >= 0:
+        begin = text.find("${", at, end)
+        found = _REFERENCE.fullmatch(text, begin, end + 1) if begin >= 0 else None
+        pieces.append(text[at : end + 1] if found is None else text[at:begin] + replace(found))
+        at = end + 1
+    return "".join((*pieces, text[at:]))
 
 
 def declared(

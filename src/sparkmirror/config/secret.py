@@ -16,8 +16,10 @@ HIDDEN = "[hidden]"
 _KEY = re.compile(r"[A-Za-z0-9._>\-]{1,400}")
 _BASE_64 = re.compile(r"[A-Za-z0-9]{40}")
 _SECRET_TEXT = re.compile(
-    r"PRIVATE KEY|(?i:password|secret)\s*=(?!\s*[\"']?\$\{)|//[^\s/?#@]*@|[^\s:/?#@,{}]+:[^\s:/?#@,{}]+@[^\s/?#@,]"
+    r"PRIVATE KEY|(?i:password|secret)\s*=(?!\s*[\"']?\$\{)|//[^\s/?#@]*@"
+    r"|(?<![^\s:/?#@,{}])[^\s:/?#@,{}]+:[^\s:/?#@,{}]+@[^\s/?#@,]"
 )
+"""A user and a password are looked for where a word begins only: from each of its letters takes time in its square."""
 
 
 def is_key(text: str) -> bool:

@@ -15,6 +15,7 @@ from sparkmirror.failover import fence
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.divergence import kept_as
 from sparkmirror.failover.look import PartitionState
+from sparkmirror.failover.markdown import code, literal, table
 from sparkmirror.failover.moves import Count, GroupMove, MovedPlace, count
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.plan import some
@@ -196,27 +197,28 @@ def as_dict(report: Report) -> dict[str, Any]:
 
 
 def as_markdown(report: Report) -> str:
-    """For people. Names and errors of clusters are escaped, also those that would be HTML."""
+    """For people. Names and errors of clusters are escaped, also those that would be markup."""
     operation = report.operation
+    head = f"{operation.kind.capitalize()} {report.left} to {report.taken}: {_result(report)}"
     lines = [
-        f"# {operation.kind.capitalize()} {report.left} to {report.taken}: {_result(report)}",
+        f"# {literal(head)}",
         "",
         _what(report),
         "",
-        f"- groups that go on on {report.taken}: **{report.count.text}**",
+        f"- groups that go on on {literal(report.taken)}: **{report.count.text}**",
         *_losses(report),
-        *_section("What did not go as it should", [f"- {text}" for text in report.troubles]),
+        *_section("What did not go as it should", [f"- {literal(text)}" for text in report.troubles]),
         *_section("What applications have to change", _applications(report)),
         *_section(f"Topics of {report.left} that nobody may write to", _fenced(report)),
-        *_section("Interruptions", _table(_INTERRUPTION_HEAD, list(map(_interruption_row, _interruptions(operation))))),
-        *_section("Steps", _table(("step", "begun", "seconds"), [_step_row(step) for step in _steps(operation)])),
-        *_section("Topics", _table(_TOPIC_HEAD, [_topic_row(name, each) for name, each in _by_topic(report).items()])),
-        *_section("Groups", _table(_GROUP_HEAD, [_group_row(move) for move in report.moves])),
+        *_section("Interruptions", table(_INTERRUPTION_HEAD, list(map(_interruption_row, _interruptions(operation))))),
+        *_section("Steps", table(("step", "begun", "seconds"), [_step_row(step) for step in _steps(operation)])),
+        *_section("Topics", table(_TOPIC_HEAD, [_topic_row(name, each) for name, each in _by_topic(report).items()])),
+        *_section("Groups", table(_GROUP_HEAD, [_group_row(move) for move in report.moves])),
         *_section(*_divergent_section(operation)),
-        *_section("Partitions that lack records", _table(_LACKING_HEAD, _lacking(report.partitions))),
-        *_section("Offsets of groups", _table(_PLACE_HEAD, [_place_row(m, p) for m in report.moves for p in m.places])),
+        *_section("Partitions that lack records", table(_LACKING_HEAD, _lacking(report.partitions))),
+        *_section("Offsets of groups", table(_PLACE_HEAD, [_place_row(m, p) for m in report.moves for p in m.places])),
     ]
-    return "\n".join(printable(line).replace("<", "&lt;") for line in lines) + "\n"
+    return "\n".join(printable(line) for line in lines) + "\n"
 
 
 _INTERRUPTION_HEAD = ("in step", "done before", "last record", "by", "why", "resumed", "by")
@@ -246,13 +248,14 @@ def _divergent_section(operation: Operation) -> tuple[str, list[str]]:
         for one in _divergent(operation)
     ]
     head = ("partition", "from offset", "to offset", "kept in")
-    return f"What only {operation.source} has", _table(head, rows)
+    return f"What only {operation.source} has", table(head, rows)
 
 
 def _what(report: Report) -> str:
     operation = report.operation
     times = f"{_moment(operation.began_ms)} to {_moment(operation.time_ms)} ({report.seconds:.1f} s)"
-    return f"`{operation.id}`, flow `{report.flow.name}`, by {operation.by}, {times}"
+    flow = code(str(report.flow.name))
+    return f"{code(operation.id)}, flow {flow}, by {literal(operation.by)}, {times}"
 
 
 def _result(report: Report) -> str:
@@ -262,16 +265,16 @@ def _result(report: Report) -> str:
 
 
 def _losses(report: Report) -> list[str]:
+    left, taken = literal(report.left), literal(report.taken)
     unknown = sum(each.end == NO_OFFSET for each in report.partitions)
     lines = [f"- records of the source that are not on the target, as far as is known: **{report.missing}**"]
     if unknown:
         lines.append(f"- partitions whose end on the source was never seen: {unknown}")
     if doubtful := [str(each.partition) for each in report.partitions if each.doubtful]:
-        lines.append(f"- partitions of which more may have been copied than is on record: **{some(doubtful)}**")
+        lines.append(f"- partitions of which more may have been copied than is on record: **{_some(doubtful)}**")
     if absent := [str(each.target) for each in report.partitions if each.absent]:
         lines.append(
-            f"- copies that were deleted on {report.taken}, whose records only {report.left} has: **{len(absent)}** "
-            f"({some(absent)})"
+            f"- copies that were deleted on {taken}, whose records only {left} has: **{len(absent)}** ({_some(absent)})"
         )
     if report.operation.kind == Kind.FAILOVER.value and report.partitions:
         moments = [each.seen_ms for each in report.partitions if each.seen_ms]
@@ -286,34 +289,39 @@ def _losses(report: Report) -> list[str]:
         f"- records that groups read twice: **{'not known' if twice is None else twice}**{_again(report.moves)}"
     )
     if without := _without(report.moves):
-        where = f"groups begin there at what they have committed on {report.taken}, or where `auto.offset.reset` says"
-        lines.append(f"- offsets of groups that have no place on {report.taken}: **{len(without)}** ({where})")
+        where = f"groups begin there at what they have committed on {taken}, or where `auto.offset.reset` says"
+        lines.append(f"- offsets of groups that have no place on {taken}: **{len(without)}** ({where})")
     if further := [f"{move.group} at {place.partition}" for move in report.moves for place in move.further]:
         why = "others than the flow have committed them, and groups skip what they have not read there"
-        where = f"{some(further)}: {why}"
+        where = f"{_some(further)}: {why}"
         lines.append(f"- offsets of groups left further than their translation: **{len(further)}** ({where})")
     if skipping := [(f"{move.group} at {place.partition}", place) for move in report.moves for place in move.skipping]:
-        where = f"{some([name for name, _ in skipping])}: they were never copied, or are gone there"
+        where = f"{_some([name for name, _ in skipping])}: they were never copied, or are gone there"
         count = sum(place.skipped for _, place in skipping)
-        lines.append(f"- offsets that groups skip, as {report.taken} does not have them: up to **{count}** ({where})")
+        lines.append(f"- offsets that groups skip, as {taken} does not have them: up to **{count}** ({where})")
     return [*lines, *_forgotten(report)]
 
 
 def _forgotten(report: Report) -> list[str]:
     """What groups that the source has no more still have on the other cluster, a line for all."""
     names = [f"{group} at {topic}-{number}" for group, topic, number, _ in report.operation.facts.get(FORGOTTEN, [])]
-    why = f"{report.left} has them no more, and readers go on on {report.taken} where the flow had put them"
+    left, taken = literal(report.left), literal(report.taken)
+    why = f"{left} has them no more, and readers go on on {taken} where the flow had put them"
     return (
-        [f"- offsets of groups that are not on record any more: **{len(names)}** ({some(names)}: {why})"]
+        [f"- offsets of groups that are not on record any more: **{len(names)}** ({_some(names)}: {why})"]
         if names
         else []
     )
 
 
+def _some(names: Sequence[str]) -> str:
+    return literal(some(names))
+
+
 def _again(moves: Sequence[GroupMove]) -> str:
     """Where it is not known how many records groups read twice."""
     names = [f"{move.group} at {place.partition}" for move in moves for place in move.inexact]
-    return f" for {some(names)}" if names else ""
+    return f" for {_some(names)}" if names else ""
 
 
 def _without(moves: Sequence[GroupMove]) -> list[MovedPlace]:
@@ -342,27 +350,26 @@ def _late(moves: Sequence[GroupMove], left: str, taken: str) -> list[str]:
 
 def _applications(report: Report) -> list[str]:
     servers = ",".join(report.flow.target.consumer.bootstrap_servers)
+    shown = code(f"bootstrap.servers={servers}")
     if not report.uses:
-        return [f"- `bootstrap.servers={servers}`", "- topics keep their names, for producers and consumers"]
+        return [f"- {shown}", "- topics keep their names, for producers and consumers"]
     head = (f"topic on {report.left}", f"producers write to, on {report.taken}", f"consumers read, on {report.taken}")
-    rows = [
-        (f"`{each.topic}`", _names(each.producers, " or "), _names(each.consumers, " and ")) for each in report.uses
-    ]
+    rows = [(code(each.topic), _names(each.producers, " or "), _names(each.consumers, " and ")) for each in report.uses]
     create = "A topic that producers write to has to exist there, or to be made."
-    return [f"- `bootstrap.servers={servers}`", "", *_table(head, rows), "", create]
+    return [f"- {shown}", "", *table(head, rows, cell=None), "", create]
 
 
 def _names(topics: Sequence[str], between: str) -> str:
-    return between.join(f"`{name}`" for name in topics) or "nothing: it is a copy, which only the mirror writes"
+    return between.join(map(code, topics)) or "nothing: it is a copy, which only the mirror writes"
 
 
 def _fenced(report: Report) -> list[str]:
     names = _denied(report.operation)
     if not names or report.operation.step != Step.DONE.name:
         return []
-    back, release = report.flow.name.back, f"`sparkmirror release FILE --flow '{report.flow.name}' --fence-only`"
-    waits = f"`{back}` cannot write to them either, and waits. " if report.flow.policy.keeps_names else ""
-    return [f"{waits}A failback ends this, or {release}.", "", *(f"- `{name}`" for name in names)]
+    back, release = report.flow.name.back, code(f"sparkmirror release FILE --flow '{report.flow.name}' --fence-only")
+    waits = f"{code(str(back))} cannot write to them either, and waits. " if report.flow.policy.keeps_names else ""
+    return [f"{waits}A failback ends this, or {release}.", "", *(f"- {code(name)}" for name in names)]
 
 
 def _denied(operation: Operation) -> list[str]:
@@ -493,17 +500,7 @@ def _repeated(moves: Sequence[GroupMove]) -> int | None:
 
 
 def _section(title: str, lines: Sequence[str]) -> list[str]:
-    return ["", f"## {title}", "", *lines] if lines else []
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    if not rows:
-        return []
-    return [
-        f"| {' | '.join(head)} |",
-        f"| {' | '.join('---' for _ in head)} |",
-        *(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows),
-    ]
+    return ["", f"## {literal(title)}", "", *lines] if lines else []
 
 
 def _moment(time_ms: int) -> str:

@@ -27,7 +27,7 @@ from sparkmirror.flow.schedule import Schedule
 from sparkmirror.flow.shift import Receipts, not_started
 from sparkmirror.flow.states import ENDED
 from sparkmirror.flow.view import FlowView
-from sparkmirror.spark.session import Session, close_session, has_ended, open_session, slots_of
+from sparkmirror.spark.session import Session, check_executors, close_session, has_ended, open_session, slots_of
 from sparkmirror.spark.settings import SparkOptions
 
 log = logging.getLogger(__name__)
@@ -125,6 +125,7 @@ class Runner:
         """Looks after Spark.
 
         Raises:
+            ConfigError: others could get at what it sends.
             SparkmirrorError: it did not start, or has ended.
         """
         failure = self._session.exception() if self._session.done() else None
@@ -134,6 +135,8 @@ class Runner:
             raise SparkmirrorError(f"Spark did not start: {type(failure).__name__}: {failure}") from failure
         if self._session.done() and has_ended(self._session.result()):
             raise SparkmirrorError("Spark has ended: its process died, or the cluster removed the application")
+        if self._session.done():
+            check_executors(self._session.result())
 
     def close(self) -> None:
         """Stops Spark, and the heartbeats; what is still under way then ends with this process."""

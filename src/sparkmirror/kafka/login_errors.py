@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from kafka import errors as kafka_errors
 from sparkmirror.config.secret import HIDDEN
+from sparkmirror.config.security_settings import SaslMechanism
 
 MOST_CHARACTERS = 1_000
 _PARTS = re.compile(r"[\x00\x01 ]")
@@ -32,6 +34,43 @@ class LoginDelayedError(kafka_errors.KafkaConnectionError):  # type: ignore[misc
 
     def __str__(self) -> str:
         return self.reason
+
+
+def login_failure(failure: Exception, mechanism: str, shown: Iterable[bytes], password: str | None) -> Any:
+    """A failure of a login, as an exception of kafka-python, with what may be shown of it.
+
+    Whoever the broker is, it may repeat what it was shown.
+
+    Args:
+        failure: as it was raised, with texts of the broker.
+        mechanism: by which the client logs in.
+        shown: the messages of the login.
+        password: of the client.
+    """
+    if isinstance(failure, LoginDelayedError):  # nothing was sent
+        return failure
+    if isinstance(failure, kafka_errors.UnsupportedSaslMechanismError):
+        return kafka_errors.UnsupportedSaslMechanismError(_others(str(failure), mechanism))
+    if not isinstance(failure, kafka_errors.KafkaError):
+        kind = type(failure).__name__
+        return kafka_errors.KafkaProtocolError(f"the broker's answer to a login by {mechanism} is none ({kind})")
+    secrets = [*shown]
+    said = shortened(without_secrets(str(failure), secrets, password))
+    if isinstance(failure, LoginRefusedError):
+        return LoginRefusedError(said, failure.remedy)
+    if isinstance(failure, kafka_errors.SaslAuthenticationFailedError):
+        return kafka_errors.SaslAuthenticationFailedError(said)
+    failure.args = tuple(
+        shortened(without_secrets(each, secrets, password)) if isinstance(each, str) else each for each in failure.args
+    )
+    return failure
+
+
+def _others(text: str, mechanism: str) -> str:
+    """What a broker offers, as far as it has names of ours: any other name may be a password that it was shown."""
+    listed = text.partition("Enabled mechanisms:")[2]
+    offered = [each.value for each in SaslMechanism if f"'{each.value}'" in listed and each.value != mechanism]
+    return f"the broker does not offer {mechanism}" + (f", but {', '.join(offered)}" if offered else "")
 
 
 def shortened(text: str) -> str:

@@ -36,7 +36,7 @@ from sparkmirror.kafka import decoding
 from sparkmirror.kafka.causes import cause_of
 from sparkmirror.kafka.decoding import Frame
 from sparkmirror.kafka.kerberos import Opening
-from sparkmirror.kafka.login_errors import LoginRefusedError, shortened, without_secrets
+from sparkmirror.kafka.login_errors import login_failure
 
 READ_SIZE = 1 << 20
 LOGIN_LIMIT = 1 << 20
@@ -321,11 +321,10 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
             self.config["sasl_kerberos_name"], self._opening = opening, None
         try:
             await super()._sasl_authenticate(timeout_at)
-        except kafka_errors.SaslAuthenticationFailedError as failure:
-            said = shortened(without_secrets(str(failure), self._shown, self.config["sasl_plain_password"]))
-            if isinstance(failure, LoginRefusedError):
-                raise LoginRefusedError(said, failure.remedy) from None
-            raise kafka_errors.SaslAuthenticationFailedError(said) from None
+        except Exception as failure:  # noqa: BLE001 - nothing that a broker says of a login leaves here unread
+            raise login_failure(
+                failure, self.config["sasl_mechanism"], self._shown, self.config["sasl_plain_password"]
+            ) from None
         finally:
             self.config["sasl_kerberos_name"], self._shown = tickets, []
 

@@ -3,9 +3,9 @@
     with start_spark(workers=2) as spark:
         ... sparkmirror run FILE --master {spark.url} ...
 
-Everything listens on the loopback interface only, and anybody who can connect there can run programs as its user: it is
-for trying things out. It ends with the process that started it (watch.py), and unless a directory is given its logs
-go with it. Executors end with their worker, Python workers with their executor.
+Everything listens on the loopback interface only, unless a worker is told otherwise, and anybody who can connect there
+can run programs as its user: it is for trying things out. It ends with the process that started it (watch.py), and
+unless a directory is given its logs go with it. Executors end with their worker, Python workers with their executor.
 
 Reference: https://spark.apache.org/docs/latest/spark-standalone.html
 """
@@ -86,24 +86,30 @@ class SparkCluster:
         self.master.begin(self._command("org.apache.spark.deploy.master.Master", *place))
         self._wait(self.master, lambda: self._state().get("status") == "ALIVE")
 
-    def begin_worker(self, *, cores: int, memory: str = "4g") -> Owned:
-        """Starts a worker, without waiting."""
+    def begin_worker(self, *, cores: int, memory: str = "4g", host: str = HOST) -> Owned:
+        """Starts a worker, without waiting.
+
+        Args:
+            cores: how many tasks it takes at once.
+            memory: of all its executors.
+            host: on which it and its executors listen; on another interface than loopback others reach them.
+        """
         name = f"worker-{len(self.workers) + 1}"
         worker = self._program(name)
-        place = ("--host", HOST, "--cores", str(cores), "--memory", memory, "--work-dir", str(self.directory / name))
+        place = ("--host", host, "--cores", str(cores), "--memory", memory, "--work-dir", str(self.directory / name))
         page = ("--webui-port", "0")
         worker.begin(self._command("org.apache.spark.deploy.worker.Worker", *place, *page, self.url))
         self.workers.append(worker)
         return worker
 
-    def add_worker(self, *, cores: int) -> Owned:
-        """Starts a worker and waits until the master counts it in.
+    def add_worker(self, *, cores: int, host: str = HOST) -> Owned:
+        """Starts a worker, as `begin_worker` does, and waits until the master counts it in.
 
         Raises:
             LabError: it did not come up.
         """
         known = self.alive_workers
-        worker = self.begin_worker(cores=cores)
+        worker = self.begin_worker(cores=cores, host=host)
         self.wait_for(known + 1)
         return worker
 

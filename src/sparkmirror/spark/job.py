@@ -35,6 +35,10 @@ from sparkmirror.kafka.cluster import Cluster, new_loop
 from sparkmirror.printable import OneLine
 from sparkmirror.spark.failures import reason_of
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
+from sparkmirror.spark.session import check_executors
+
+EXECUTORS_SECONDS = 20.0
+"""How long an executor that has registered may take to tell where it listens."""
 
 
 def run_shift(session: SparkSession, plan: ShiftPlan, settings: bytes) -> tuple[Receipt, ...]:
@@ -49,8 +53,10 @@ def run_shift(session: SparkSession, plan: ShiftPlan, settings: bytes) -> tuple[
         one receipt for each partition.
 
     Raises:
+        ConfigError: others could get at the settings from an executor; nothing was sent.
         SparkmirrorError: the job failed: the worker or its executor died, or it was cancelled.
     """
+    check_executors(session, EXECUTORS_SECONDS)
     context = session.sparkContext
     context.setLocalProperty("spark.scheduler.pool", plan.flow)
     group = shift_group(plan.run, plan.flow, plan.shift)

@@ -25,7 +25,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, java_gateway
 
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.spark.settings import LOOPBACK
+from sparkmirror.spark.settings import is_loopback
 
 log = logging.getLogger("pyspark.jvm")
 
@@ -102,7 +102,7 @@ def _files_in(folder: Path, address: str = "") -> Iterator[None]:
     interface it stays there, unless the variable is set.
     """
     ours = {"TMPDIR": str(folder), "SPARK_LOCAL_DIRS": str(folder), "PYTHONSAFEPATH": "1"}
-    if address in LOOPBACK and not os.environ.get(PAGE_ADDRESS):
+    if is_loopback(address) and not os.environ.get(PAGE_ADDRESS):
         ours[PAGE_ADDRESS] = address
     before, known = {name: os.environ.get(name) for name in ours}, tempfile.tempdir
     os.environ.update(ours)

@@ -3,13 +3,18 @@
 Settings are decided in `settings`; the JVM is started by `launch`, and keeps its files in a `folder` of this run.
 Locally the session listens on the loopback interface only, and asks everybody for its secret there. It shows no web
 page unless it is told to. On a cluster it ends at once where others could get at what it sends, unless it was told that
-they may.
+they may. A cluster on the loopback interface need not authenticate: but where its executors listen is known only once
+they have registered, so it is looked at before each shift is sent, and while the session lasts.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
+import time
+from collections.abc import Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -23,6 +28,7 @@ from sparkmirror.spark.archive import options as archive_options
 from sparkmirror.spark.failures import reason_of
 from sparkmirror.spark.java import set_java_home
 from sparkmirror.spark.settings import (
+    Executors,
     Exposure,
     SparkOptions,
     check_exposure,
@@ -32,6 +38,9 @@ from sparkmirror.spark.settings import (
 )
 
 log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.05
+_PORT = re.compile(r":\d+$")  # an executor that has only registered has none yet
 
 Session = SparkSession
 """The type, for rooms that may not import pyspark."""
@@ -81,7 +90,71 @@ def _check_network(session: SparkSession, options: SparkOptions) -> None:
         raise
     if found is not Exposure.NOTHING:
         log.warning("%s", found.value)
+    if found is Exposure.TO_USERS:
+        _only_here[session] = _Watched(options=options)
 
+
+def check_executors(session: SparkSession, seconds: float = 0.0) -> None:
+    """Ends a session that was let through as it stays on this machine, once an executor of it listens elsewhere.
+
+    Executors keep what they are sent, and give it to whoever asks. Costs a round trip to the JVM where no executor is
+    new, and nothing in a session that authenticates.
+
+    Args:
+        session: from `open_session`.
+        seconds: to wait at most until each executor has told where it listens.
+
+    Raises:
+        ConfigError: one listens elsewhere, and nobody said that it may.
+        SparkmirrorError: one has not told it in time, or Spark has ended.
+    """
+    watched = _only_here.get(session)
+    if watched is None:
+        return
+    deadline = time.monotonic() + seconds
+    found = _executors(session, watched.near)
+    while found.untold and not found.away and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+        found = _executors(session, watched.near)
+    watched.near |= found.near
+    if found.away:
+        check_exposure(watched.options, Exposure.FETCHED, found.away)
+        log.warning("%s: executors listen on %s", Exposure.FETCHED.value, ", ".join(found.away))
+        _only_here.pop(session, None)
+    elif found.untold and seconds:
+        raise SparkmirrorError(f"executors of Spark have not told within {seconds:g} s where they listen")
+
+
+def _executors(session: SparkSession, known: Set[str]) -> Executors:
+    """The executors but for known ones, whose ids Spark gives to no others."""
+    try:
+        context: Any = session.sparkContext._jsc.sc()
+        registered = frozenset(context.getExecutorIds().mkString(" ").split()) - known
+        hosts = {}
+        if registered:
+            listed = context.statusStore().executorList(True)
+            for each in map(listed.apply, range(listed.size())):
+                if each.id() in registered and each.hostPort():
+                    hosts[each.id()] = _PORT.sub("", each.hostPort())
+        return Executors(registered=registered, hosts=hosts)
+    except (Py4JError, OSError, AttributeError) as failure:
+        raise SparkmirrorError(f"Spark does not tell its executors: {reason_of(failure)}") from failure
+
+
+@dataclass(slots=True, kw_only=True)
+class _Watched:
+    """A session that does not authenticate, and was let through as it stays on this machine.
+
+    Attributes:
+        options: what the user says.
+        near: executors that were seen to listen on the loopback interface.
+    """
+
+    options: SparkOptions
+    near: frozenset[str] = frozenset()
+
+
+_only_here: WeakKeyDictionary[SparkSession, _Watched] = WeakKeyDictionary()
 
 _places: WeakKeyDictionary[SparkSession, folder.RunFolder] = WeakKeyDictionary()
 

@@ -21,9 +21,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from ipaddress import ip_address
 from pathlib import Path
 
 from sparkmirror.errors import ConfigError
@@ -78,11 +79,11 @@ _ON_A_CLUSTER = {
     "spark.network.timeoutInterval": "5s",
 }
 
+_MASTER_KEY = "spark.master"
+_DRIVER, _BIND = "spark.driver.host", "spark.driver.bindAddress"
 _AUTHENTICATE = "spark.authenticate"
 _CRYPTO = "spark.network.crypto.enabled"
 _ENCRYPTION = (_CRYPTO, "spark.authenticate.enableSaslEncryption", "spark.ssl.rpc.enabled")
-
-LOOPBACK = ("127.0.0.1", "localhost")
 
 _ADDRESS = r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
 _MASTER = re.compile(rf"local(?:\[(?:[1-9]\d{{0,4}}|\*)\])?|spark://{_ADDRESS}(?:,{_ADDRESS})*|yarn|k8s://[!-~]+")
@@ -139,6 +140,8 @@ def parse_options(master: str | None, conf: tuple[str, ...], archive: Path | Non
     options = SparkOptions(master=master, conf=tuple(pairs), archive=archive)
     own = _OWN | (_OWN_LOCALLY if options.local else {})
     for key, value in options.conf:
+        if key == _MASTER_KEY:
+            raise _wrong(f"{_MASTER_KEY} is no setting of a run", "write --master, or leave it away to run here")
         if value != own.get(key, value):
             raise _wrong(f"{key} must stay {own[key]}", "lanes and their secrets depend on it")
     if archive is not None and options.local:
@@ -155,7 +158,7 @@ def session_settings(options: SparkOptions, slots: int, java_options: str, files
         java_options: of the driver's JVM.
         files: the folder of the run, which is open to its user only.
     """
-    settings = {**_DEFAULTS, "spark.master": options.master or f"{LOCAL}[{slots}]"}
+    settings = {**_DEFAULTS, _MASTER_KEY: options.master or f"{LOCAL}[{slots}]"}
     if options.local:
         settings |= _LOCALLY | _sockets_in(files)
     else:
@@ -204,30 +207,74 @@ class Exposure(Enum):
 
 
 def exposure(settings: Mapping[str, str]) -> Exposure:
-    """What others can do on a cluster, given all settings of its session."""
+    """What others can do on a cluster, given all settings of its session.
+
+    Where its executors listen is not among them: see `Executors`.
+    """
     authenticates = _is_on(settings, _AUTHENTICATE)
-    if settings.get("spark.driver.host", "") in LOOPBACK:
+    driver = settings.get(_DRIVER, "")
+    if all(map(is_loopback, (driver, settings.get(_BIND, driver), *_masters(settings.get(_MASTER_KEY, ""))))):
         return Exposure.NOTHING if authenticates else Exposure.TO_USERS
     if not authenticates:
         return Exposure.FETCHED
     return Exposure.NOTHING if any(_is_on(settings, key) for key in _ENCRYPTION) else Exposure.READ
 
 
-def check_exposure(options: SparkOptions, found: Exposure) -> None:
+def is_loopback(host: str) -> bool:
+    """Whether this machine alone reaches what listens there; a name other than ``localhost`` may be anywhere."""
+    try:
+        return host == "localhost" or ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executors:
+    """The executors of a session at a moment.
+
+    An executor registers, then tells where its blocks are fetched, and takes tasks only after that.
+
+    Attributes:
+        registered: their ids.
+        hosts: where each listens; some have not told it yet.
+    """
+
+    registered: frozenset[str]
+    hosts: Mapping[str, str]
+
+    @property
+    def untold(self) -> frozenset[str]:
+        """Those of which it is not known where they listen."""
+        return self.registered - self.hosts.keys()
+
+    @property
+    def near(self) -> frozenset[str]:
+        """Those that listen on the loopback interface."""
+        return frozenset(name for name, host in self.hosts.items() if is_loopback(host))
+
+    @property
+    def away(self) -> tuple[str, ...]:
+        """The hosts beyond the loopback interface on which some listen."""
+        return tuple(sorted({host for host in self.hosts.values() if not is_loopback(host)}))
+
+
+def check_exposure(options: SparkOptions, found: Exposure, hosts: Sequence[str] = ()) -> None:
     """Refuses a cluster whose network is not closed, unless the command line says that it need not be.
 
     Args:
         options: what the user says.
         found: what others can do.
+        hosts: beyond the loopback interface, on which executors listen.
 
     Raises:
         ConfigError: with what has to be set.
     """
+    where = f" (executors listen on {', '.join(hosts)}: start their workers with --host 127.0.0.1)" if hosts else ""
     given = {key: value.lower() for key, value in options.conf}
     for danger, key in ((Exposure.FETCHED, _AUTHENTICATE), (Exposure.READ, _CRYPTO)):
         if found is danger and given.get(key) != "false":
             raise _wrong(
-                found.value,
+                f"{found.value}{where}",
                 f"set spark.authenticate and {_CRYPTO} on the master, the workers and here, see docs/spark.md#secrets; "
                 f"or say that it may be so with --conf {key}=false",
             )
@@ -246,10 +293,14 @@ def _sockets_in(folder: Path) -> dict[str, str]:
 
 def _driver_address(master: str) -> dict[str, str]:
     """A master on the loopback interface has its executors there: the driver need not be seen from elsewhere."""
-    hosts = [address.rpartition(":")[0] for address in master.removeprefix("spark://").split(",")]
-    if all(host in LOOPBACK for host in hosts):
-        return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if all(map(is_loopback, _masters(master))):
+        return {_DRIVER: "127.0.0.1", _BIND: "127.0.0.1"}
     return {}
+
+
+def _masters(url: str) -> list[str]:
+    """The hosts of the masters that a URL names; of another manager than Spark's own, what is no host."""
+    return [address.rpartition(":")[0] for address in url.removeprefix("spark://").split(",")]
 
 
 def _wrong(reason: str, remedy: str) -> ConfigError:

@@ -1,0 +1,57 @@
+"""Names and errors of clusters as parts of Markdown: as text, as code, as cells of a table.
+
+Invariant: whatever they hold, a reader sees their characters, and none of them makes an image, a link, HTML, a heading,
+emphasis or a cell.
+
+References: CommonMark 0.31, section 2.4 (backslash escapes) and 6.1 (code spans); GitHub Flavored Markdown 0.29,
+sections 4.10 (tables), 6.9 (bare addresses)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+_MARKUP = re.compile(
+    r"[\\`*\[\]~&$<]"
+    r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # within a word it is no emphasis
+    r"|:(?=//)|\.(?<=www\.)|\.(?<=WWW\.)"  # an address without brackets is a link on some pages
+)
+_BEGIN = re.compile(r"(\s*)(?:([-+=#>])|(\d{1,9})([.)])(?=\s|$))")
+
+
+def literal(text: str) -> str:
+    """A text in which nothing is markup."""
+    escaped = _MARKUP.sub(lambda found: "&lt;" if found[0] == "<" else f"\\{found[0]}", text)
+    return _BEGIN.sub(_begun, escaped, count=1) if _BEGIN.match(escaped) else escaped
+
+
+def _begun(found: re.Match[str]) -> str:
+    """What would begin a heading, a quotation or a list."""
+    blank, sign, number, end = found.groups()
+    return f"{blank}\\{sign}" if sign else f"{blank}{number}\\{end}"
+
+
+def code(text: str) -> str:
+    """A text as code, between more backticks than it has in a row."""
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    blank = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{blank}{text}{blank}{fence}"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], cell: Callable[[str], str] | None = literal) -> list[str]:
+    """A table, or nothing where it has no rows.
+
+    Args:
+        head: texts.
+        rows: texts.
+        cell: makes a cell of a text; None: they are cells already.
+    """
+    if not rows:
+        return []
+    made = [list(map(cell, row)) if cell is not None else row for row in rows]
+    return [
+        f"| {' | '.join(map(literal, head))} |",
+        f"| {' | '.join('---' for _ in head)} |",
+        *(f"| {' | '.join(each.replace('|', '/') for each in row)} |" for row in made),
+    ]

@@ -1,0 +1,70 @@
+"""What a session on a real cluster looks after: where its executors listen."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from sparkmirror.lab.spark_cluster import start_spark
+from sparkmirror.spark.settings import is_loopback
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SESSION = """
+import sys, time
+from sparkmirror.errors import ConfigError
+from sparkmirror.spark.job import run_shift
+from sparkmirror.spark.session import check_executors, close_session, open_session, slots_of
+from sparkmirror.spark.settings import parse_options
+
+session = open_session(parse_options(sys.argv[1], (), None), slots=0)
+
+def wait_for(slots):
+    deadline = time.monotonic() + 180
+    while slots_of(session) < slots and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+wait_for(1)
+check_executors(session, seconds=60)
+print("all are here", flush=True)
+sys.stdin.readline()
+wait_for(2)
+for check in (lambda: run_shift(session, None, b""), lambda: check_executors(session)):
+    try:
+        check()
+    except ConfigError as refused:
+        print("refused:", refused, flush=True)
+close_session(session)
+"""
+
+
+def other_address() -> str:
+    """Of this machine, on another interface than loopback; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+def test_no_shift_is_sent_once_an_executor_of_a_cluster_on_this_machine_listens_on_the_network():
+    host = other_address()
+    if is_loopback(host):
+        pytest.skip("this machine has no other interface than loopback")
+    with (
+        start_spark(workers=1, cores=1) as spark,
+        subprocess.Popen(
+            [sys.executable, "-c", SESSION, spark.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as session,
+    ):
+        assert session.stdout is not None
+        assert session.stdout.readline() == "all are here\n"
+        spark.add_worker(cores=1, host=host)
+        answers, _ = session.communicate("\n", timeout=240)
+    refused = answers.splitlines()
+    assert len(refused) == 2
+    assert all(f"executors listen on {host}" in line and "passwords included" in line for line in refused)
