@@ -37,6 +37,7 @@ class Kind(Enum):
     RELAYED = "relayed"
     LOOP = "loop"
     UNCONFIRMED_WRITER = "unconfirmed-writer"
+    LATE_WRITER = "late-writer"
     RECORD_TOO_LARGE = "record-too-large"
     DEAD_LETTER = "dead-letter"
     UNAUTHORIZED = "unauthorized"

@@ -125,6 +125,48 @@ def test_what_is_left_out_is_counted_and_a_producer_that_its_cluster_does_not_co
 
 
 @pytest.mark.kafka
+def test_a_registration_of_a_producer_that_was_looked_up_before_holds_only_if_its_cluster_confirms_it(
+    lab_cluster: Callable[..., Cluster], cluster_b: LabCluster, topic_name: str
+):
+    """A mirror registers an id before its first batch; whoever does so later may name an application's."""
+    target = lab_cluster("B")
+    create_topic(cluster_b, topic_name)
+    registry = Journal(target, topic_name)
+    flow = f"{topic_name}->B"
+
+    def register(producer_id: int, *origin: str) -> None:
+        writer = Registration(producer_id=producer_id, flow=flow, cluster="id-b", origin=origin, group=0)
+        target.run(registry.append, [(writer.key, writer.value)])
+
+    mirror = acquire_writer(target, transactional_id(flow, ("id-a",), 0), 20_000).producer_id
+    application, another, new = mirror + 1_000_001, mirror + 1_000_002, mirror + 1_000_003
+    seen = of_producers((mirror, 0), (application, 0), (application, 0), (another, 0))
+    origins = Origins(registry, CARRIER, back=flow)
+    target.run(origins.look_up, origins.unknown(seen))
+    register(mirror, "id-a")
+    register(application, "id-a")
+    register(another, "id-c")
+    target.run(origins.look_up, {new: 0})
+
+    assert origins.loops.tolist() == [mirror]
+    assert [(one.producer_id, one.doubt) for one in origins.left_out(seen, 0, 4)] == [(mirror, "")]
+    assert [one[:4] for one in origins.late(seen, 0, 4)] == [
+        (application, ((2, 1), (3, 1)), 1, 2),
+        (another, ((4, 1),), 3, 3),
+    ]
+    assert all("the cluster does not confirm that" in one.doubt for one in origins.late(seen, 0, 4))
+    assert origins.refuses(seen, frozenset()) is None
+    assert origins.copies_end(seen, 4) == 1
+    # To a lane that meets them only now they are left out, and that is told.
+    later = Origins(registry, CARRIER)
+    target.run(later.look_up, later.unknown(seen))
+    assert {one.producer_id: bool(one.doubt) for one in later.left_out(seen, 0, 4)} == {
+        mirror: False,
+        application: True,
+    }
+
+
+@pytest.mark.kafka
 def test_a_registration_that_cannot_be_read_is_an_error_until_it_is_removed(
     lab_cluster: Callable[..., Cluster], cluster_b: LabCluster, topic_name: str
 ):

@@ -17,6 +17,7 @@ from sparkmirror.copy.registrations import (
     foreign_among,
     ids_of_flow,
     of_flow,
+    overdue,
     registration,
     unconfirmed,
 )
@@ -64,9 +65,10 @@ def test_a_writer_is_confirmed_by_the_transactional_id_of_its_flow_origin_and_gr
     for other in (replace(known, flow="C->A"), replace(known, origin=("id-c",)), replace(known, group=2)):
         assert other.transactional_id != known.transactional_id
     assert replace(known, group=None).transactional_id == ""
-    text = unconfirmed(replace(known, flow="x" * 100_000), doubt(replace(known, flow="x" * 100_000), None))
-    assert len(text) < 1_000
-    assert "producer id 7" in text
+    for told in (unconfirmed, overdue):
+        text = told(replace(known, flow="x" * 100_000), doubt(replace(known, flow="x" * 100_000), None))
+        assert len(text) < 1_000
+        assert "producer id 7" in text
 
 
 def test_what_earlier_releases_wrote_is_read():

@@ -138,55 +138,86 @@ def test_groups_that_are_chosen_keep_their_names(flow: FlowConfig, sync: AclSync
     assert wanted(flow, parsed(source), ()) == (parsed(copied) if copied else frozenset())
 
 
+FULL = AclSync(prefixed=True, groups=True, remove=True)
+
+
 @pytest.mark.parametrize(
     ("policy", "binding", "possible"),
     [
-        (PolicyChoice(), "ALLOW READ alice topic A.gone", True),
-        (PolicyChoice(), "DENY ALL alice topic A.gone", True),
-        (PolicyChoice(), "DENY READ * topic A.gone", True),
-        (PolicyChoice(), "ALLOW READ alice topic A.B.gone", True),
+        (PolicyChoice(), "ALLOW READ alice topic A.orders", True),
+        (PolicyChoice(), "DENY ALL alice topic A.payments-1", True),
+        (PolicyChoice(), "DENY READ * topic A.orders", True),
         (PolicyChoice(), "ALLOW READ alice topic A.pay*", True),
         (PolicyChoice(), "ALLOW READ alice topic A.*", True),
         (PolicyChoice(separator="_"), "ALLOW READ alice topic A_pay*", True),
         (PolicyChoice(), "ALLOW READ alice group readers", True),
         (PolicyChoice(), "DENY DESCRIBE alice group read*", True),
-        (IDENTITY, "ALLOW READ alice topic gone", True),
+        (IDENTITY, "ALLOW READ alice topic orders", True),
         (IDENTITY, "ALLOW READ alice topic pay*", True),
         (PolicyChoice(), "DENY READ alice topic payroll", False),
+        (PolicyChoice(), "DENY READ alice topic A.payroll", False),
         (PolicyChoice(), "ALLOW READ alice topic B.payroll", False),
-        (PolicyChoice(separator="_"), "ALLOW READ alice topic A.payroll", False),
-        (PolicyChoice(), "DENY WRITE * topic A.gone", False),
-        (PolicyChoice(), "ALLOW WRITE alice topic A.gone", False),
-        (PolicyChoice(), "ALLOW ALL alice topic A.gone", False),
+        (PolicyChoice(), "ALLOW READ alice topic A.B.orders", False),
+        (PolicyChoice(separator="_"), "ALLOW READ alice topic A.orders", False),
+        (PolicyChoice(), "DENY WRITE * topic A.orders", False),
+        (PolicyChoice(), "ALLOW WRITE alice topic A.orders", False),
+        (PolicyChoice(), "ALLOW ALL alice topic A.orders", False),
         (PolicyChoice(), "ALLOW READ alice topic *", False),
         (PolicyChoice(), "ALLOW READ alice topic pay*", False),
+        (PolicyChoice(), "ALLOW READ alice topic A.other*", False),
         (PolicyChoice(), "DENY READ alice group *", False),
+        (PolicyChoice(), "DENY READ alice group writers", False),
         (PolicyChoice(), "DENY DELETE alice group readers", False),
         (PolicyChoice(), "DENY ALTER alice cluster kafka-cluster", False),
+        (IDENTITY, "DENY ALTER alice cluster orders", False),
+        (IDENTITY, "DENY DESCRIBE alice transactional_id orders", False),
+        (IDENTITY, "DENY READ alice user orders", False),
+        (IDENTITY, "DENY READ alice topic payroll", False),
+        (IDENTITY, "DENY READ alice topic roll*", False),
         (IDENTITY, "DENY READ alice topic *", False),
-        (IDENTITY, "DENY WRITE * topic gone", False),
+        (IDENTITY, "DENY WRITE * topic orders", False),
     ],
 )
-def test_only_what_a_translation_gives_can_have_come_of_the_source(
+def test_only_what_the_flow_would_make_now_can_have_come_of_the_source(
     flow: FlowConfig, policy: PolicyChoice, binding: str, possible: bool
 ):
-    assert can_come_of(replace(flow, policy=policy), parse(binding)) is possible
+    flow = replace(flow, policy=policy, acls=FULL, groups=GroupSettings(include=("read.*",)))
+    assert can_come_of(flow, parse(binding), ("orders", "payments-1")) is possible
+
+
+@pytest.mark.parametrize(
+    ("sync", "binding"),
+    [
+        (replace(FULL, prefixed=False), "DENY READ alice topic A.pay*"),
+        (replace(FULL, prefixed=False), "DENY READ alice group read*"),
+        (replace(FULL, groups=False), "DENY READ alice group readers"),
+        (replace(FULL, groups=False), "DENY READ alice group read*"),
+    ],
+)
+def test_what_is_not_synchronized_cannot_have_come_of_the_source(flow: FlowConfig, sync: AclSync, binding: str):
+    assert not can_come_of(replace(flow, acls=sync), parse(binding), ("payments-1",))
 
 
 def test_what_others_have_put_on_record_is_not_removed(flow: FlowConfig, monkeypatch: pytest.MonkeyPatch):
     """Whoever writes to the internal topic names bindings there; the flow deletes only what it can have made."""
     records = [
         AclRecord(binding=_words(parse(text)), time_ms=1)
-        for text in ("ALLOW READ alice topic A.gone", "DENY READ mallory topic payroll", "DENY WRITE * topic A.orders")
+        for text in (
+            "ALLOW READ alice topic A.payments-gone",
+            "DENY READ mallory topic payroll",
+            "DENY WRITE * topic A.orders",
+            "DENY READ mallory group payroll",
+            "DENY ALTER mallory cluster kafka-cluster",
+        )
     ]
     store = SimpleNamespace(follow=lambda: None, state=SimpleNamespace(acls={str(n): r for n, r in enumerate(records)}))
     flow = replace(flow, acls=AclSync(remove=True))
     sides: Any = SimpleNamespace(flow=flow, source=None, target=None, store=store)
     monkeypatch.setattr("sparkmirror.duties.acls.acls.describe_acls", lambda *_: frozenset())
     removed, note = decide(observe(sides))
-    assert removed.change.text == "- B: ACL of topic A.gone  ALLOW READ to User:alice from any host"
+    assert removed.change.text == "- B: ACL of topic A.payments-gone  ALLOW READ to User:alice from any host"
     assert isinstance(note, Note)
-    assert note.what == "2 ACLs on record"
+    assert note.what == "4 ACLs on record"
 
 
 def test_only_what_the_target_lacks_is_created(flow: FlowConfig):

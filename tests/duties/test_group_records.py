@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from sparkmirror.duties.group_records import (
+    GroupRecords,
     LeftBehind,
+    MetadataLeftOut,
     OffsetsLost,
     Remember,
     Seen,
@@ -30,8 +34,10 @@ from sparkmirror.duties.lost_groups import (
     seen_before,
     with_lost,
 )
+from sparkmirror.duties.notes import Notes
 from sparkmirror.duties.upstream_offsets import upstream_on_record
 from sparkmirror.events import Event, Kind
+from sparkmirror.kafka.codes import MESSAGE_TOO_LARGE, broker_error
 from sparkmirror.kafka.groups import Committed, Offsets
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.group_records import (
@@ -81,6 +87,74 @@ def test_a_group_has_a_record_for_each_topic():
     orders, payments = records_of("g", OFFSETS, 9)
     assert orders == GroupSeen(group="g", topic="orders", offsets={0: (5, ""), 1: (7, "note")}, time_ms=9)
     assert payments == GroupSeen(group="g", topic="payments", offsets={0: (0, "")}, time_ms=9)
+
+
+def of_many(metadata: str, partitions: int, topic: str = "many") -> Offsets:
+    return {TopicPartition(topic, number): Committed(number, metadata) for number in range(partitions)}
+
+
+def test_much_metadata_of_a_group_and_a_topic_is_not_put_on_record_and_that_is_told():
+    """Any client of the source may commit 4,096 characters for each partition of a topic."""
+    found = {"g": {**of_many("m" * 4_096, 200), **OFFSETS}, "h": of_many("m" * 100, 200)}
+    remember, *told = decide({}, BEFORE, seen(found, 20))
+    assert isinstance(remember, Remember)
+    records = {(one.group, one.topic): one for one in remember.seen}
+    assert records["g", "many"].offsets == {number: (number, "") for number in range(200)}
+    assert records["g", "orders"].offsets[1] == (7, "note")
+    assert records["h", "many"].offsets[7] == (7, "m" * 100)
+    assert told == [MetadataLeftOut(group="g", topic="many")]
+    again, *_ = decide(known(*remember.seen), BEFORE, seen(found, 21))
+    assert isinstance(again, Remember)
+    assert again.seen == (), "what was left out is no news"
+
+
+class SmallStore:
+    """A store whose topic takes no records of more than some bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.state = JournalState()
+        self.written: list[list[str]] = []
+        self._limit = limit
+
+    def write(self, records: Sequence[GroupSeen | GroupsSeen], tombstones: Sequence[str] = ()) -> None:
+        if max(len(one.value()) for one in records) > self._limit:
+            raise broker_error(MESSAGE_TOO_LARGE, "B")
+        self.written.append([*(one.key for one in records), *tombstones])
+        for one in records:
+            self.state.take(one)
+
+
+def duty_with(store: SmallStore) -> GroupRecords:
+    duty = GroupRecords.__new__(GroupRecords)
+    duty._notes = Notes()
+    sides: Any = SimpleNamespace(store=store)
+    duty._sides = sides
+    return duty
+
+
+@pytest.mark.parametrize("limit", [20_000, 1 << 30])
+def test_a_record_that_is_too_large_keeps_no_others_from_being_written(monkeypatch: pytest.MonkeyPatch, limit: int):
+    """Whether the topic refuses it, or it is larger than what is ever written."""
+    monkeypatch.setattr("sparkmirror.duties.group_records.LARGEST_BYTES", 20_000 if limit > 20_000 else 1 << 30)
+    found = {"a": of_many("", 1), "m": of_many("", 1_500), "z": of_many("", 1)}
+    store = SmallStore(limit)
+    duty = duty_with(store)
+    results = duty.apply(decide({}, GroupsSeen(time_ms=0), seen(found, 20)))
+    assert [one.failure.startswith("group m is not on record for many: ") for one in results] == [True, False]
+    assert {one.group for one in store.state.groups.values()} == {"a", "z"}
+    assert store.state.groups_seen == GroupsSeen(time_ms=20, unread={"m": 0})
+
+
+def test_a_record_of_many_partitions_that_fits_is_written_before_the_others():
+    store = SmallStore(1 << 30)
+    (result,) = duty_with(store).apply(decide({}, BEFORE, seen({"m": of_many("", 1_500), "z": of_many("", 1)}, 20)))
+    assert result.done
+    assert store.written == [['["group","m","many"]'], ['["group","z","many"]', '["groups"]']]
+
+
+def test_metadata_that_is_left_out_is_told_once_while_it_lasts():
+    duty, left_out = duty_with(SmallStore(0)), MetadataLeftOut(group="g", topic="many")
+    assert [len(duty.apply(actions)) for actions in ([left_out], [left_out], [], [left_out])] == [1, 0, 0, 1]
 
 
 COMMITTED = GroupCommitted(group="größe", topic="a.orders", commits={0: FlowCommit(7, 5), 3: FlowCommit(9, 8)})

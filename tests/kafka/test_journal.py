@@ -60,6 +60,15 @@ def test_large_writes_are_cut_into_batches_that_topics_take():
         assert size < BATCH_BYTES + 60_000
 
 
+def test_a_large_record_has_a_batch_for_itself_and_sizes_are_those_of_utf_8():
+    """Whoever may commit offsets makes records large: one that a topic refuses takes no others with it."""
+    small, large = ("key", "v" * 100), ("large", "v" * (BATCH_BYTES + 1))
+    assert split([small, large, small, small]) == [[small], [large], [small, small]]
+    wide = ("wide", "諸" * (BATCH_BYTES // 3 - 100))
+    assert split([wide, small, wide]) == [[wide, small], [wide]]
+    assert split([]) == []
+
+
 def test_reading_begins_inside_a_batch():
     records = Written(records=tuple(Rec(n, 1, b"k%d" % n) for n in range(5)), base_offset=100).encode()
     entries, following = decode(records, 103)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ from sparkmirror import batches
 from sparkmirror.config.settings import FlowConfig, GoOn, Isolation, PolicyKind
 from sparkmirror.copy.arrivals import Ticket, Unconfirmed, arrival
 from sparkmirror.copy.dead_letters import DeadLetterTopic
-from sparkmirror.copy.origins import LeftOut, Origins
+from sparkmirror.copy.origins import Origins
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.registrations import Carrier, Refusal
 from sparkmirror.copy.tally import kind_of_batch
@@ -29,7 +29,6 @@ from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import Leader
 from sparkmirror.kafka.log_range import log_range, passes
 from sparkmirror.kafka.metadata import NO_LEADER
-from sparkmirror.model import TopicPartition
 from sparkmirror.naming import WRITERS_TOPIC
 from sparkmirror.offsets.records import SourceEpoch
 from sparkmirror.offsets.recovery import Answer
@@ -69,7 +68,6 @@ class Intake:
         if config.dead_letters.active:
             self._dead_letters = DeadLetterTopic(target, lane.plan.flow, config.dead_letters)
         self._origins: Origins | None = None
-        self._told_of: set[tuple[TopicPartition, int]] = set()
         if lane.plan.loops_by_writer:
             carrier = Carrier(
                 source_id=lane.plan.source_id, target_id=lane.plan.target_id, headers=config.provenance_header
@@ -154,7 +152,7 @@ class Intake:
         came = arrival(index, fetched.records, fetched.aborted, partition.place(), partition.rules, ways)
         if self._origins is not None:
             partition.copies_end = max(partition.copies_end, self._origins.copies_end(index, came.end))
-            self._leave_out(partition, tuple(self._origins.left_out(index, partition.fetch_offset, came.end)))
+            _tell_of_writers(self._origins, partition, index, came.end)
         ticket = Ticket()
         epoch = _last_epoch(index, came.end)
         ahead: list[Segments | SourceEpoch] = [] if came.segments is None else [came.segments]
@@ -170,13 +168,6 @@ class Intake:
         elif ahead:
             self._lane.watch.write_ahead(partition, ahead, ticket)
         self._lane.appender.offer(partition)
-
-    def _leave_out(self, partition: PartitionCopy, left_out: Sequence[LeftOut]) -> None:
-        partition.leave_out(sorted(batch for one in left_out for batch in one.batches))
-        for one in left_out:
-            if one.doubt and (partition.source, one.producer_id) not in self._told_of:
-                self._told_of.add((partition.source, one.producer_id))
-                partition.tally.note(one.doubt, Kind.UNCONFIRMED_WRITER, one.first, one.last)
 
     def confirmed(self, partition: PartitionCopy, held: Unconfirmed) -> None:
         """Takes what an answer by name has told, and lets its batches go once what lies ahead of them is on record."""
@@ -347,6 +338,17 @@ def _new_epochs(partition: PartitionCopy, index: batches.Indexed, end: int) -> I
             offset=int(index.last_offset[column - 1]) + 1 if column else partition.fetch_offset,
             topic_id=partition.plan.topic_id,
         )
+
+
+def _tell_of_writers(origins: Origins, partition: PartitionCopy, index: batches.Indexed, end: int) -> None:
+    left_out = tuple(origins.left_out(index, partition.fetch_offset, end))
+    partition.leave_out(sorted(batch for one in left_out for batch in one.batches))
+    for one in left_out:
+        if one.doubt:
+            partition.tally.doubted.add(one)
+    for one in origins.late(index, partition.fetch_offset, end):
+        partition.tally.late.add(one)
+    partition.tally.tell_of_writers()
 
 
 def _last_epoch(index: batches.Indexed, end: int) -> int:

@@ -12,12 +12,13 @@ the cluster id, so a topic copied by other means does no harm.
 Whoever may write to the registry can have anybody's batches dropped. So what is dropped is counted (`left_out`), and a
 producer that its cluster does not confirm as the registered flow's (`kafka.transactional_ids`) is told of. It is
 dropped all the same: the coordinator forgets the ids of flows that stood still, and a true copy that went back would go
-round.
+round. Not so where a producer was looked up, and was nobody's, before it was registered: a mirror registers first, and
+some of its batches were copied. Such a registration holds once the cluster confirms it; else it is told of (`late`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from sparkmirror.copy.registrations import (
     Refusal,
     Registration,
     doubt,
+    overdue,
     registration,
     registrations,
     unconfirmed,
@@ -51,7 +53,7 @@ CONFIRM_MS = 5_000
 
 
 class LeftOut(NamedTuple):
-    """Batches of one producer that are dropped, since they came from the target.
+    """Batches of one producer that are dropped, since they came from the target, or that are not, though it is named.
 
     Attributes:
         producer_id: whose.
@@ -119,6 +121,8 @@ class Origins:
         self._known: set[int] = {NO_PRODUCER}
         self._loops: dict[int, Registration] = {}
         self._doubts: dict[int, str] = {}
+        self._late: dict[int, Registration] = {}
+        self._overdue: dict[int, str] = {}
         self._relayed: dict[int, Registration] = {}
         self._looked_up: dict[int, int] = {}
         self._broken: dict[str, int] = {}
@@ -163,6 +167,7 @@ class Origins:
                 f"{key[:200]}: nothing tells whose batches these are; write what it held before, or remove it with a "
                 "record without a value under this key, see docs/internal-topics.md#records-of-others"
             )
+        await self._confirm_late()
         await self._confirm(producers)
         self._known.update(producers)
         for producer_id, epoch in producers.items():
@@ -172,26 +177,33 @@ class Origins:
 
     def left_out(self, index: batches.Indexed, first: int, end: int) -> Iterator[LeftOut]:
         """What is dropped of the batches that begin before ``end`` and do not lie below ``first``."""
-        for producer_id, columns in _producers(index, self._loops):
-            these = columns & (index.last_offset >= first) & (index.base_offset < end)
-            if these.any():
-                yield LeftOut(
-                    producer_id,
-                    batches=tuple(
-                        zip((index.last_offset[these] + 1).tolist(), index.count[these].tolist(), strict=True)
-                    ),
-                    first=int(index.base_offset[these][0]),
-                    last=int(index.last_offset[these][-1]),
-                    doubt=self._doubts.get(producer_id, ""),
-                )
+        return _parts(index, first, end, self._loops, self._doubts)
 
-    async def _confirm(self, producers: Iterable[int]) -> None:
-        """Asks the cluster whether those that will be dropped are the registered flows', once for each."""
-        for producer_id in producers:
-            known = self._loops.get(producer_id)
-            if known is not None and producer_id not in self._doubts:
+    def late(self, index: batches.Indexed, first: int, end: int) -> Iterator[LeftOut]:
+        """What is copied of them, though a registration that came too late, and is not confirmed, says otherwise."""
+        return _parts(index, first, end, self._overdue, self._overdue)
+
+    async def _confirm(self, producers: Collection[int]) -> None:
+        """Asks the cluster whether those that will be dropped are the registered flows', once for each.
+
+        Another partition's question may read on in the registry meanwhile, so it ends when none is left.
+        """
+        while unasked := [each for each in producers if each in self._loops and each not in self._doubts]:
+            for producer_id in unasked:
+                known = self._loops[producer_id]
                 reason = await _reason_to_doubt(self._journal.cluster, known)
                 self._doubts[producer_id] = unconfirmed(known, reason) if reason else ""
+
+    async def _confirm_late(self) -> None:
+        while self._late:
+            producer_id, known = self._late.popitem()
+            reason = await _reason_to_doubt(self._journal.cluster, known)
+            if reason:
+                self._overdue[producer_id] = overdue(known, reason)
+            else:
+                self._overdue.pop(producer_id, None)
+                self._doubts[producer_id] = ""
+                self._heed(known)
 
     def copies_end(self, index: batches.Indexed, end: int) -> int:
         """The offset behind the last batch of the flow the other way that begins before ``end``, or `NO_OFFSET`."""
@@ -251,6 +263,18 @@ class Origins:
             return
         if known is None or known.cluster != self.carrier.source_id:
             return
+        if self._is_late(known):
+            self._late[known.producer_id] = known
+        else:
+            self._heed(known)
+
+    def _is_late(self, known: Registration) -> bool:
+        """Whether its producer was looked up before, and no registration said then what this one does."""
+        if known.producer_id not in self._known or known.producer_id in self._loops:
+            return False
+        return self.carrier.target_id in known.origin or known.producer_id not in self._relayed
+
+    def _heed(self, known: Registration) -> None:
         if known.flow == self._back:
             self._of_back.add(known.producer_id)
         if self.carrier.target_id in known.origin:
@@ -274,6 +298,21 @@ async def _reason_to_doubt(cluster: Cluster, known: Registration) -> str:
         return f"it does not tell ({failure.name})"
     except LinkError:
         return "its transaction coordinator did not answer"
+
+
+def _parts(
+    index: batches.Indexed, first: int, end: int, among: Mapping[int, object], doubts: Mapping[int, str]
+) -> Iterator[LeftOut]:
+    for producer_id, columns in _producers(index, among):
+        these = columns & (index.last_offset >= first) & (index.base_offset < end)
+        if these.any():
+            yield LeftOut(
+                producer_id,
+                batches=tuple(zip((index.last_offset[these] + 1).tolist(), index.count[these].tolist(), strict=True)),
+                first=int(index.base_offset[these][0]),
+                last=int(index.last_offset[these][-1]),
+                doubt=doubts.get(producer_id, ""),
+            )
 
 
 def _producers(

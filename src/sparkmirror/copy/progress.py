@@ -126,6 +126,7 @@ class Publisher:
                 unreached = partition.unreached()
                 entries += [(segments.key, segments.value()) for segments in unreached.shortened]
                 entries += [(key, None) for key in unreached.void]
+                partition.tally.tell_of_writers(last=True)
             mark = _mark(partition)
             before = self._published.get(partition.source)
             if final or release or before is None or before.moves != mark.moves or before.flowing:

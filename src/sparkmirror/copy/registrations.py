@@ -17,7 +17,8 @@ above. And the flow that made these copies drops what came home so, or it would 
 
 A registration is believed, whoever wrote it: taking a true one for false would let records go round for ever. Whether
 the cluster confirms it is asked as well, of the coordinator of the transactional id that the flow has to hold; what is
-left out without that is told (`doubt`).
+left out without that is told (`doubt`). Where the producer was nobody's when a reader looked it up first, only what the
+cluster confirms is believed: a flow registers an id before it writes with it.
 
 Invariant: what is registered for an id only ever grows, since its old batches stay in the log; ``headers`` holds from
 its epoch on.
@@ -128,6 +129,15 @@ def unconfirmed(known: Registration, reason: str) -> str:
         f"records of producer id {known.producer_id} are left out: {WRITERS_TOPIC} names it as a writer of "
         f"{known.flow[:SHOWN]}, which brings them from the target; the cluster does not confirm that: {reason}. If an "
         "application has this id, its records are missing on the target: see docs/security.md#left-out-by-writer"
+    )
+
+
+def overdue(known: Registration, reason: str) -> str:
+    """What people are told of a registration that came too late, and that the cluster does not confirm."""
+    return (
+        f"records of producer id {known.producer_id} are copied as before: {WRITERS_TOPIC} names it as a writer of "
+        f"{known.flow[:SHOWN]} since some of them were copied, and a mirror is named there before its first record; "
+        f"the cluster does not confirm that: {reason}: see docs/security.md#left-out-by-writer"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from sparkmirror.copy.doubted_writers import DoubtedWriters
 from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.errors import BatchError, RecordTooLargeError
 from sparkmirror.events import Event, Kind, now_ms
@@ -65,6 +66,8 @@ class Tally:
     last_target: int = NO_OFFSET
     latency: Latency = field(default_factory=Latency)
     events: list[Event] = field(default_factory=list)
+    doubted: DoubtedWriters = field(default_factory=lambda: DoubtedWriters(Kind.UNCONFIRMED_WRITER))
+    late: DoubtedWriters = field(default_factory=lambda: DoubtedWriters(Kind.LATE_WRITER))
 
     def count(self, batch: Outgoing, now: float) -> None:
         """Counts one acknowledged batch; ``now`` is the monotonic clock."""
@@ -98,6 +101,16 @@ class Tally:
             "since): its records mix with the copy; nothing of the copy is lost"
         )
         self.note(text, Kind.FOREIGN_WRITER, first, last)
+
+    def tell_of_writers(self, *, last: bool = False) -> None:
+        """Tells of producers that their cluster does not confirm; each event tells of all of them.
+
+        Args:
+            last: whether the shift ends.
+        """
+        for each in (self.doubted, self.late):
+            if each.is_due(last=last):
+                self.note(each.tell(), each.kind, each.first, each.last)
 
     def note(self, text: str, kind: Kind = Kind.NOTE, first: int = NO_OFFSET, last: int = NO_OFFSET) -> None:
         """Keeps an event, the newest `EVENTS_KEPT` of them, and the same in a row only once.

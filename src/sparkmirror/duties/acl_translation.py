@@ -7,7 +7,8 @@ to be written; and a switchover makes just these at the source for a while.
 
 Invariants: nothing is given on the target beyond what came from the source. So a prefix is translated only where every
 topic that it means is renamed to one with the translated prefix, and ``*`` never stays ``*``: that would open all that
-the target has besides. A translation does not ask whether a topic or a group is chosen; ``wanted`` does.
+the target has besides. A translation does not ask whether a topic or a group is chosen; ``wanted`` does. Bindings of
+clusters, transactional ids, tokens and users become nothing.
 
 Reference: ``MirrorSourceConnector`` (``shouldReplicateAcl``, ``targetAclBinding``). It takes ``*`` for a topic's name:
 renamed it is ``A.*``, which no topic is called; under identity naming it would mean every topic of the target.
@@ -66,12 +67,21 @@ def translate(flow: FlowConfig, bindings: Iterable[AclBinding]) -> frozenset[Acl
     return frozenset(binding for binding in found if binding is not None)
 
 
-def can_come_of(flow: FlowConfig, binding: AclBinding) -> bool:
-    """Whether some binding of the source would become this one on the target.
+def can_come_of(flow: FlowConfig, binding: AclBinding, chosen: Collection[str]) -> bool:
+    """Whether some binding of the source would become this one on the target, with the flow as it is configured now.
 
-    What cannot, the flow has never made there, whatever its internal topic says.
+    What cannot is not the flow's, whatever its internal topic says: others may have written there. It may have made it
+    when it was configured otherwise; such a one stays.
+
+    Args:
+        flow: the flow.
+        binding: of the target.
+        chosen: as for `wanted`.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
     """
-    return binding in translate(flow, _origins(flow, binding))
+    return binding in wanted(flow, _origins(flow, binding), chosen)
 
 
 def _origins(flow: FlowConfig, binding: AclBinding) -> Iterator[AclBinding]:
@@ -99,7 +109,13 @@ def is_wide(binding: AclBinding) -> bool:
 
 
 def _translated(flow: FlowConfig, binding: AclBinding) -> AclBinding | None:
-    renamed = _group(binding) if binding.kind is ResourceType.GROUP else _topic(flow, binding)
+    match binding.kind:
+        case ResourceType.TOPIC:
+            renamed = _topic(flow, binding)
+        case ResourceType.GROUP:
+            renamed = _group(binding)
+        case _:
+            return None
     if renamed is None:
         return None
     if renamed.permission is Permission.DENY:

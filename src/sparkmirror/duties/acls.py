@@ -3,8 +3,8 @@
 Invariants: only what the target lacks is created. Nothing is removed that this flow did not create, by its record in
 the internal topic, and that only where ``sync.topic.acls.remove`` says so and the source, which was asked and did
 answer, has nothing left that the binding comes from; a topic that is no longer chosen is no reason. A binding that no
-binding of the source can become stays, whatever is on record: others may have written there. A cluster without
-an authorizer is told of once.
+binding of the source can become, with the topics and groups that the flow chooses now, stays, whatever is on record:
+others may have written there. A cluster without an authorizer is told of once.
 
 Reference: MirrorMaker 2's ``MirrorSourceConnector.syncTopicAcls``, which creates all of them anew in each round.
 """
@@ -182,14 +182,12 @@ def observe(sides: Sides) -> Observed:
     """
     flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
     on_record = _on_record(sides)
-    created = frozenset(binding for binding in on_record if acl_translation.can_come_of(flow, binding))
-    kinds = [ResourceType.TOPIC]
-    if flow.acls.groups or any(binding.kind is ResourceType.GROUP for binding in created):
-        kinds.append(ResourceType.GROUP)
+    kinds = [ResourceType.TOPIC, ResourceType.GROUP] if flow.acls.groups else [ResourceType.TOPIC]
     source = acls.describe_acls(sides.source, kinds, timeout_ms)
     chosen: tuple[str, ...] = ()
-    if source and flow.acls.prefixed and any(acl_translation.is_wide(binding) for binding in source):
+    if flow.acls.prefixed and any(acl_translation.is_wide(binding) for binding in (*(source or ()), *on_record)):
         chosen = tuple(topics.wanted(flow, admin.list_topics(sides.source, timeout_ms=timeout_ms)))
+    created = frozenset(binding for binding in on_record if acl_translation.can_come_of(flow, binding, chosen))
     seen = Observed(flow=flow, source=source, chosen=chosen, created=created, foreign=len(on_record) - len(created))
     if not seen.wanted and not (created and source is not None):
         return seen
@@ -240,8 +238,8 @@ def _notes(observed: Observed) -> Iterator[Note]:
         yield Note(
             cluster=flow.target.alias,
             what=f"{observed.foreign} ACLs on record",
-            detail="cannot have come from this flow, so they are not removed: somebody else has written to its "
-            "internal topic, or the flow had another naming",
+            detail="cannot have come from this flow as it is configured, so they are not removed: it had another "
+            "naming, or chose other topics or groups, or somebody else has written to its internal topic",
         )
     for user in observed.lacking:
         yield Note(

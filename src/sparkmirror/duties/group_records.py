@@ -8,6 +8,10 @@ has said that it has no offsets; one whose offsets cannot be read keeps what is 
 offsets of all groups, as one that was set up again under the same address has, does not say that groups are gone: what
 was seen of them before stays on record for a failover. The same holds for groups whose offsets it has lost with the end
 of ``__consumer_offsets``, until they commit again.
+
+Whoever may commit offsets on the source says how large they are: metadata is left out of the record where a group has
+too much of it for a topic, and a record that is too large all the same, or that the target refuses for its size, keeps
+nobody else's from being written; the group counts as one that could not be read.
 """
 
 from __future__ import annotations
@@ -22,11 +26,14 @@ from sparkmirror.duties.duty import Result, Sides
 from sparkmirror.duties.groups import Unreadable, refusal
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_groups import NOT_ASKED, NOT_PARTED, NOT_PLACED, Asked, Merged, OffsetsLog, Parted, Placed
+from sparkmirror.duties.notes import Notes
 from sparkmirror.duties.upstream_offsets import Upstream, UpstreamOffsets, upstream_on_record
-from sparkmirror.errors import SparkmirrorError
+from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.events import now_ms, wall_time
+from sparkmirror.kafka.codes import MESSAGE_TOO_LARGE
 from sparkmirror.kafka.groups import OFFSETS_TOPIC, UNLISTED_MS, Offsets, fetch_offsets, list_groups
 from sparkmirror.kafka.rounds import Results
+from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import TopicFilter, group_filter
 from sparkmirror.offsets import condensing
@@ -36,6 +43,15 @@ from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.translation import exact
 
 NO_UPSTREAM: Upstream = {}
+
+METADATA_CHARACTERS = 500_000
+"""Of what a group has committed for a topic: less than the internal topic takes of a record, in any script."""
+
+ALONE = 1_000
+"""A record of more partitions is written by itself, since only one of these can be too large."""
+
+LARGEST_BYTES = 8 << 20
+"""Of such a record: ``max.message.bytes`` of the internal topic, and a fourth of what is opened of a batch."""
 
 LISTED_MS = 15_000
 """So long groups without a coordinator keep others from being put on record: a dead broker's have another by then, or
@@ -72,6 +88,27 @@ class NoUpstream:
     def change(self) -> None:
         """Nothing is changed."""
         return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataLeftOut:
+    """A group has committed too much metadata for a topic: its offsets are put on record without it."""
+
+    group: str
+    topic: str
+
+    @property
+    def change(self) -> None:
+        """It changes no setting."""
+        return
+
+    @property
+    def text(self) -> str:
+        """The message for the operator."""
+        return (
+            f"group {self.group} has committed more than {METADATA_CHARACTERS} characters of metadata for "
+            f"{self.topic}: its offsets are on record without it, and a failover moves it without it"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +167,7 @@ class OffsetsLost:
         )
 
 
-Action = Remember | Unreadable | NoUpstream | LeftBehind | OffsetsLost
+Action = Remember | Unreadable | NoUpstream | MetadataLeftOut | LeftBehind | OffsetsLost
 
 Translate: TypeAlias = Callable[[TopicPartition, int], ExactTarget | None]
 """What an offset of the source is on the target, where that is known exactly."""
@@ -152,6 +189,7 @@ class GroupRecords:
         self._sides = sides
         self._upstream = UpstreamOffsets(sides)
         self._maps = KnownMaps(sides)
+        self._notes: Notes[MetadataLeftOut] = Notes()
 
     def look(self) -> Sequence[Action]:
         """Asks the source, and compares with what is on record.
@@ -212,21 +250,36 @@ class GroupRecords:
             SparkmirrorError: the target cannot be written to.
         """
         assert self._sides.store is not None  # a flow that does its duties was started
-        results = []
+        results: list[Result] = []
+        self._notes.stand(action for action in actions if isinstance(action, MetadataLeftOut))
         for action in actions:
             if isinstance(action, Remember):
-                self._sides.store.write([*action.seen, action.at], tombstones=action.gone)
-                results.append(Result(action=action))
+                results += self._remember(self._sides.store, action)
             elif isinstance(action, LeftBehind):
                 self._put_on_record(action)
             elif isinstance(action, NoUpstream):
                 failure = f"the record of {self._sides.flow.name.back} cannot be read: {action.reason}"
                 results.append(Result(action=action, failure=failure))
+            elif isinstance(action, MetadataLeftOut):
+                results += [Result(action=action, failure=action.text)] if self._notes.tell(action) else []
             elif isinstance(action, OffsetsLost):
                 results.append(Result(action=action, failure=action.text(str(self._sides.source.alias))))
             else:
                 results.append(Result(action=action, failure=f"group {action.group}: {action.reason}"))
         return results
+
+    def _remember(self, store: Store, action: Remember) -> Iterator[Result]:
+        """Writes what groups have committed; a record that is too large is left out, and told by the group's name."""
+        refused: dict[str, str] = {}
+        for one in action.seen:
+            if len(one.offsets) > ALONE and (reason := _write_alone(store, one)):
+                refused[one.group] = reason
+                yield Result(action=action, failure=f"group {one.group} is not on record for {one.topic}: {reason}")
+        small = [one for one in action.seen if len(one.offsets) <= ALONE]
+        before = store.state.groups_seen or GroupsSeen(time_ms=0)
+        unread = {group: before.read_ms(group) for group in refused} | dict(action.at.unread)
+        store.write([*small, replace(action.at, unread=unread)], tombstones=action.gone)
+        yield Result(action=action)
 
     def _put_on_record(self, behind: LeftBehind) -> None:
         """Writes what has changed, but nothing over what an operation has put there meanwhile."""
@@ -238,6 +291,20 @@ class GroupRecords:
         stays = {key: one for key, one in still.items() if key not in gone}
         written, settled = renewed(stays, behind.found, behind.lost)
         self._sides.store.write(written, tombstones=[*gone, *settled])
+
+
+def _write_alone(store: Store, one: GroupSeen) -> str:
+    """Writes a record that may be too large; gives why it could not."""
+    size = len(one.value().encode())
+    if size > LARGEST_BYTES:
+        return f"its record would have {size} bytes, and at most {LARGEST_BYTES} are written"
+    try:
+        store.write([one])
+    except BrokerError as refusal:
+        if refusal.code != MESSAGE_TOO_LARGE:
+            raise
+        return str(refusal)
+    return ""
 
 
 def left_behind(known: Mapping[str, GroupLeft], merged: Merged, back: Moved) -> tuple[LeftBehind, ...]:
@@ -381,6 +448,7 @@ def decide(
     return (
         news(known, before, seen, upstream, translate),
         *(Unreadable(group=group, reason=reason) for group, reason in sorted(seen.unreadable.items())),
+        *_with_much_metadata(seen.found),
         *lost(known, before, seen),
     )
 
@@ -456,6 +524,20 @@ def _moved_ms(seen: Seen) -> int:
     return max((at for at in seen.settled.values() if at < until), default=0)
 
 
+def _with_much_metadata(found: Mapping[str, Offsets]) -> Iterator[MetadataLeftOut]:
+    for group, offsets in sorted(found.items()):
+        for topic, size in sorted(_metadata_sizes(offsets).items()):
+            if size > METADATA_CHARACTERS:
+                yield MetadataLeftOut(group=group, topic=topic)
+
+
+def _metadata_sizes(offsets: Offsets) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for place, committed in offsets.items():
+        sizes[place.topic] = sizes.get(place.topic, 0) + len(committed.metadata)
+    return sizes
+
+
 def _groups_with_lost(present: Mapping[str, GroupSeen]) -> set[str]:
     return {one.group for one in present.values() if one.lost}
 
@@ -488,7 +570,7 @@ def with_targets(seen: GroupSeen, known: GroupSeen | None, translate: Translate)
 def records_of(
     group: str, offsets: Offsets, at_ms: int, upstream: Mapping[TopicPartition, UpstreamOffset] | None = None
 ) -> tuple[GroupSeen, ...]:
-    """What a group has committed, a record for each topic.
+    """What a group has committed, a record for each topic; without the metadata of a topic where that is too much.
 
     Args:
         group: its name.
@@ -497,8 +579,10 @@ def records_of(
         upstream: where offsets lead to by the map of the flow the other way.
     """
     topics: dict[str, dict[int, tuple[int, str]]] = {}
+    sizes = _metadata_sizes(offsets)
     for place, committed in offsets.items():
-        topics.setdefault(place.topic, {})[place.partition] = (committed.offset, committed.metadata)
+        metadata = committed.metadata if sizes[place.topic] <= METADATA_CHARACTERS else ""
+        topics.setdefault(place.topic, {})[place.partition] = (committed.offset, metadata)
     known: dict[str, dict[int, UpstreamOffset]] = {}
     for place, one in (upstream or {}).items():
         known.setdefault(place.topic, {})[place.partition] = one

@@ -330,13 +330,15 @@ def _fetch_request(topic: str, topic_id: Any, partition: int, cursor: Cursor, ma
 
 
 def split(entries: Sequence[Pair]) -> list[Sequence[Pair]]:
-    """Splits the pairs, in order, for as few batches as fit, each well below a topic's usual size limit."""
+    """Splits the pairs, in order, into batches well below a topic's usual size limit.
+
+    A pair that does not fit beside those before it begins a batch; one that is larger than a batch has one for itself.
+    """
     done: list[Sequence[Pair]] = []
     start = 0
     while start < len(entries):
-        size, stop = 0, start
-        while stop < len(entries) and (stop == start or size < BATCH_BYTES):
-            size += size_of(entries[stop])
+        size, stop = size_of(entries[start]), start + 1
+        while stop < len(entries) and (size := size + size_of(entries[stop])) <= BATCH_BYTES:
             stop += 1
         done.append(entries[start:stop])
         start = stop
@@ -346,7 +348,11 @@ def split(entries: Sequence[Pair]) -> list[Sequence[Pair]]:
 def size_of(pair: Pair) -> int:
     """About how many bytes it takes in a batch."""
     key, value = pair
-    return len(key) + (len(value) if value else 0) + 32
+    return _length(key) + (_length(value) if value else 0) + 32
+
+
+def _length(part: str | bytes) -> int:
+    return len(part) if isinstance(part, bytes) or part.isascii() else len(_bytes(part))
 
 
 def encode(entries: Sequence[Pair], writer: Writer = NOBODY, sequence: int = -1) -> bytes:
