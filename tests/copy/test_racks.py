@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.copy.lane import Lane
+from sparkmirror.events import now_ms
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster, new_loop
@@ -92,15 +93,22 @@ def stage(racks: LabCluster, cluster_b: LabCluster, topic_name: str) -> Iterator
 
 
 @pytest.fixture
-def produce(stage: Stage, racks: LabCluster) -> Callable[..., None]:
-    """Writes records that the leader alone acknowledges."""
+def produce(stage: Stage, racks: LabCluster) -> Callable[..., list[int]]:
+    """Writes records that the leader alone acknowledges; gives the times at which it has, at the latest."""
     producer = Producer({"bootstrap.servers": racks.bootstrap_servers, "acks": 1, "linger.ms": 0})
 
-    def write(count: int, size: int = 100) -> None:
+    def write(count: int, size: int = 100) -> list[int]:
+        acknowledged: list[int] = []
         for number in range(count):
-            producer.produce(stage.topic, b"%d" % number + b"x" * size, partition=0)
+            producer.produce(
+                stage.topic,
+                b"%d" % number + b"x" * size,
+                partition=0,
+                on_delivery=lambda *_: acknowledged.append(now_ms()),
+            )
             producer.poll(0)
         assert producer.flush(WAIT_SECONDS) == 0
+        return acknowledged
 
     return write
 
@@ -142,14 +150,14 @@ def throttle(racks: LabCluster, stage: Stage, replicas: str) -> None:
     configure(racks, ConfigResource(ConfigResource.Type.TOPIC, stage.topic), {THROTTLED: replicas})
 
 
-def fall_behind(racks: LabCluster, stage: Stage, produce: Callable[..., None]) -> None:
-    """Writes what the follower lacks for minutes, while it answers clients."""
+def fall_behind(racks: LabCluster, stage: Stage, produce: Callable[..., list[int]]) -> list[int]:
+    """Writes what the follower lacks for minutes, while it answers clients; gives when the leader had it."""
     throttle(racks, stage, f"0:{FOLLOWER}")
     follower = racks.brokers[FOLLOWER - 1].pid
     os.kill(follower, signal.SIGSTOP)
     try:
         wait_until(lambda: _as_the_leader_knows(racks, stage.topic) == (LEADER, [LEADER]))
-        produce(MANY, 900_000)
+        return produce(MANY, 900_000)
     finally:
         os.kill(follower, signal.SIGCONT)
 
@@ -166,7 +174,7 @@ async def follow(lane: Lane) -> None:
 
 
 def test_a_follower_that_fell_behind_is_left_after_the_lease_and_its_offsets_are_the_leaders_matter(
-    racks: LabCluster, stage: Stage, produce: Callable[..., None], threads: ThreadPoolExecutor
+    racks: LabCluster, stage: Stage, produce: Callable[..., list[int]], threads: ThreadPoolExecutor
 ):
     with copying(stage, threads, metadata_max_age_ms=1_000) as lane:
         (copy,) = lane.partitions
@@ -186,25 +194,24 @@ def test_a_follower_that_fell_behind_is_left_after_the_lease_and_its_offsets_are
 
 
 def test_lag_and_recovery_point_are_the_leaders_while_the_follower_is_behind(
-    racks: LabCluster, stage: Stage, produce: Callable[..., None], threads: ThreadPoolExecutor
+    racks: LabCluster, stage: Stage, produce: Callable[..., list[int]], threads: ThreadPoolExecutor
 ):
     with copying(stage, threads, request_timeout_ms=PATIENT_MS) as lane:
         (copy,) = lane.partitions
         produce(10)
         has(stage, 10)
-        fall_behind(racks, stage, produce)
-        times = [record.time[1] for record in read(stage.source_servers, TopicPartition(stage.topic, 0))]
+        taken = fall_behind(racks, stage, produce)
         wait_until(lambda: copy.end == 10 + MANY)
         for _ in range(3):
             asked_ms = copy.recovery._asked_ms
             wait_until(lambda asked_ms=asked_ms: copy.recovery._asked_ms > asked_ms)  # type: ignore[misc]  # bound here
             point_ms, end = copy.recovery.point_ms, copy.end
             assert (copy.read_from, end) == (FOLLOWER, 10 + MANY)
-            assert point_ms <= times[copy.position], "what is missing would be lost"
+            assert point_ms <= taken[copy.position - 10], "what is missing would be lost"
 
         throttle(racks, stage, "")
         has(stage, 10 + MANY)
-        wait_until(lambda: copy.recovery.point_ms > times[-1])
+        wait_until(lambda: copy.recovery.point_ms > taken[-1])
         assert copy.read_from == FOLLOWER
 
 
@@ -212,7 +219,7 @@ def test_lag_and_recovery_point_are_the_leaders_while_the_follower_is_behind(
 def test_a_follower_that_is_cut_off_or_silent_is_left(
     racks: LabCluster,
     stage: Stage,
-    produce: Callable[..., None],
+    produce: Callable[..., list[int]],
     threads: ThreadPoolExecutor,
     break_off: Callable[[Link], None],
 ):
