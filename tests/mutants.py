@@ -309,8 +309,8 @@ MUTANTS = (
     Mutant(
         "an order over a loss leaves what is lost on the map",
         "flow/on_record.py",
-        "    return start.instead_of if forward and not known.going_back(run.ids) else NO_OFFSET\n",
-        "    return NO_OFFSET\n",
+        "        return start.instead_of\n",
+        "        return NO_OFFSET\n",
         STORIES,
     ),
     Mutant(

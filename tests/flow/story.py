@@ -496,7 +496,8 @@ class Story(World):
         left_out = start.moved and not self.state.map_of(PLACE).going_back(self.ids)
         parted = next((one.source for one in going.records if isinstance(one, Parted)), NO_OFFSET)
         parted = start.instead_of if left_out and parted == NO_OFFSET else parted
-        self._account(plan, parted, anew=start.anew)
+        lossless = start.only_moved and not self.lost and {each.kind for each in self.events} <= {Kind.MOVED}
+        self._account(plan, NO_OFFSET if lossless else parted, anew=start.anew)
         self.position = plan.position
         if begin:
             self._begin(plan)

@@ -69,6 +69,14 @@ def test_a_group_between_an_order_back_and_its_correction_stands_at_the_first_co
     assert lies(state, 100) == before
 
 
+def test_an_order_back_that_ended_in_order_is_unfinished_before_its_end_is_on_record():
+    """A flow that was stopped in the midst of copying again: the next order comes with its progress alone."""
+    again = Segment(partition=PLACE, writer=writer(2), sequence=0, source=0, target=100, anew=True)
+    state = known(FIRST, *records_of([again]), moved(2, 0), epoch=2, position=31, last=130)
+    assert state.map_of(PLACE).going_back((7,), state.last(PLACE)) == {writer(2)}
+    assert state.map_of(PLACE).going_back((7,)) == frozenset(), "it may go on"
+
+
 def test_what_was_copied_again_up_to_its_end_counts():
     again = [*copied(2, 0, 120, 100), moved(2)]
     state = known(FIRST, again, copied(5, 150, 155, 220), moved(5), epoch=5, position=155, last=224)

@@ -259,7 +259,7 @@ def _parts_at(state: JournalState, run: Run, start: Start) -> int:
         return start.parted
     if not start.only_moved and known.idle_orders(here, run.ids):
         return start.plan.position if start.instead_of == NO_OFFSET else min(start.instead_of, start.plan.position)
-    if NO_OFFSET < start.instead_of < start.plan.position and not known.going_back(run.ids):
+    if NO_OFFSET < start.instead_of < start.plan.position and not known.going_back(run.ids, state.last(here)):
         return start.instead_of
     return NO_OFFSET if start.only_moved else start.plan.position
 

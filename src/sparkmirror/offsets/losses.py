@@ -105,12 +105,13 @@ def _may_have(piece: Piece, count: int, offset: int) -> bool:
 
 
 def _as_far_as_known(part: Part) -> Part:
-    """The same part up to its last point, or what its progress tells, where nothing tells where its epoch has ended.
+    """The same part up to its last point, or what its progress tells: what lies behind that is lost.
 
-    Progress alone tells no end: it may be older than the end that is lost.
+    Progress alone tells no end: it may be older than the end that is lost. Nor does an end on record tell of segments
+    before it.
     """
     pieces = part.pieces
-    if not part.known or pieces.ends:
+    if not part.known:
         return part
     certain = max(min(pieces.sources.last.count, pieces.targets.last.count), pieces.acknowledged)
     return part._replace(stop=min(part.stop, max(part.first, certain) + 1))

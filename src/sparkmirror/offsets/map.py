@@ -218,9 +218,16 @@ class PartitionMap:
         """From which source offset on epochs before that of ``writer`` hold no more, or `FAR`."""
         return self._parted.get(writer, FAR)
 
-    def going_back(self, ids: Sequence[int]) -> frozenset[Writer]:
-        """The epochs that went back by an order, and have not copied again all that older ones had: these count on."""
+    def going_back(self, ids: Sequence[int], progress: Progress | None = None) -> frozenset[Writer]:
+        """The epochs that went back by an order, and have not copied again all that older ones had: these count on.
+
+        Args:
+            ids: as for `writers`.
+            progress: the newest, with which the newest epoch ends where it goes on no more.
+        """
         turns = self._turns(ids)
+        if progress is not None:
+            turns = self._ended_with(turns, progress)
         return frozenset(writer for turn in unfinished(turns) for writer in turn.writers)
 
     def idle_orders(self, partition: TopicPartition, ids: Sequence[int]) -> tuple[str, ...]:
@@ -251,12 +258,18 @@ class PartitionMap:
         )
         if begins is None or not turns:
             return turns
-        last = turns[-1]
-        if last.end == FAR and progress is not None:
-            end = max(last.first, progress.source + 1, self._end_told(last, progress))
-            last = last._replace(end=end, holds=min(last.holds, end))
-        older = up_to((*turns[:-1], last), begins.limit)
+        if progress is not None:
+            turns = self._ended_with(turns, progress)
+        older = up_to(turns, begins.limit)
         return (*older, Turn((), begins.position, begins.position, moved=False, holds=NO_OFFSET))
+
+    def _ended_with(self, turns: tuple[Turn, ...], progress: Progress) -> tuple[Turn, ...]:
+        """The same; the newest ends with the progress where no end of it is on record yet."""
+        last = turns[-1] if turns else None
+        if last is None or last.end < FAR:
+            return turns
+        end = max(last.first, progress.source + 1, self._end_told(last, progress))
+        return (*turns[:-1], last._replace(end=end, holds=min(last.holds, end)))
 
     def _end_told(self, turn: Turn, progress: Progress) -> int:
         """Before which source offset a turn has ended, where an epoch comes after a record of its; or `NO_OFFSET`."""

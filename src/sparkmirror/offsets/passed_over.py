@@ -122,9 +122,16 @@ def up_to(turns: Sequence[Turn], limit: int) -> tuple[Turn, ...]:
     """The same where they hold below a source offset only; those that had sent nothing are passed over as ever."""
     passed = {turn for turn in unfinished(turns) if turn.end == turn.first}
     return tuple(
-        turn._replace(first=NO_OFFSET, end=NO_OFFSET) if turn in passed else turn._replace(holds=min(turn.holds, limit))
+        turn._replace(first=NO_OFFSET, end=NO_OFFSET)
+        if turn in passed
+        else turn._replace(holds=_below(turn.holds, limit))
         for turn in turns
     )
+
+
+def _below(holds: int, limit: int) -> int:
+    """What an epoch holds below a source offset; nothing tells that it got there where nothing tells how far it got."""
+    return holds if holds == FAR else min(holds, limit)
 
 
 def _up_to(turn: Turn, first: int) -> Turn:
