@@ -214,6 +214,7 @@ def test_what_others_have_put_on_record_is_not_removed(flow: FlowConfig, monkeyp
     flow = replace(flow, acls=AclSync(remove=True))
     sides: Any = SimpleNamespace(flow=flow, source=None, target=None, store=store)
     monkeypatch.setattr("sparkmirror.duties.acls.acls.describe_acls", lambda *_: frozenset())
+    monkeypatch.setattr("sparkmirror.duties.acls.admin.list_topics", lambda *_: {})
     removed, note = decide(observe(sides))
     assert removed.change.text == "- B: ACL of topic A.payments-gone  ALLOW READ to User:alice from any host"
     assert isinstance(note, Note)

@@ -35,7 +35,7 @@ from sparkmirror.mm2.checkpoints import Checkpoint, read_checkpoint, read_key
 from sparkmirror.mm2.offset_syncs import OffsetSync, read_offset_sync
 from sparkmirror.mm2.stored_offsets import Owner, StoredOffset, newest
 from sparkmirror.model import Alias, Copied, FlowName, LastRecord, Reached, TopicPartition, Writer
-from sparkmirror.offsets.duty_records import AclRecord, DutyRound
+from sparkmirror.offsets.duty_records import AclRecord, DutyRound, OccupiedTopic
 from sparkmirror.offsets.group_records import (
     ExactTarget,
     FlowCommit,
@@ -96,6 +96,7 @@ OURS: tuple[Record, ...] = (
     Life(generation=3, time_ms=4, state="running", lanes=2, events=("e",), recovery_ms=7, behind="orders-7", waiting=1),
     DutyRound(name="topics", time_ms=1, interval_s=2.5, problems=("p",)),
     AclRecord(binding=("TOPIC", "t", "LITERAL", "User:a", "*", "READ", "ALLOW"), time_ms=1),
+    OccupiedTopic(topic="t", topic_id="x", time_ms=1),
     TopicOrder(topic="orders", time_ms=1, by="me"),
     RateOrder(bytes_per_s=5, time_ms=1, by="me"),
     MoveOrder(partition=HERE, to=4, topic_id="x", time_ms=1, by="me", leader_epoch=2),

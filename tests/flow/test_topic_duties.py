@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from confluent_kafka import Producer
@@ -80,6 +81,39 @@ def test_properties_and_deletions_follow_the_source_while_records_are_copied(clu
     assert {event.kind for event in flow.events if event.topic == gone} >= {"source-deleted", "source-recreated"}
     problems = {duty.name: duty.problems for duty in flow.duties}
     assert problems["topic configs"] == problems["topic deletions"] == ()
+
+
+def tells(mirror: Running, text: str) -> bool:
+    return text in mirror.output
+
+
+def test_properties_do_not_follow_a_topic_whose_name_the_target_had_before(cluster_a, cluster_b, topic, tmp_path):
+    """Whoever creates a topic on the source chooses a name: retention of a second would take all that was there."""
+    before, new = topic("duty-before"), topic("duty-new")
+    create_topic(cluster_b, before)
+    write(cluster_b, before, records(20))
+    for name in (before, new):
+        create_topic(cluster_a, name, config={"retention.ms": "86400000"})
+        write(cluster_a, name, records(5, 1_000))
+    file = write_file(
+        tmp_path / "mm2.properties",
+        {"q": cluster_a, "r": cluster_b},
+        {"q->r": f"{before},{new}"},
+        {
+            "sync.topic.configs.enabled": "true",
+            "sync.topic.configs.interval.seconds": "1",
+            "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        },
+    )
+    left_alone = f"! r: topic {before}  holds records that this flow has not copied"
+    for run in ("first", "again"):
+        with Running(file, log=tmp_path / f"{run}.log") as mirror:
+            until(lambda: read_all(cluster_b, before) == {0: [*records(20), *records(5, 1_000)]}, "it is copied there")
+            until(lambda: config_of(cluster_b, new)["retention.ms"] == "86400000", "properties of the copy follow")
+            until(partial(tells, mirror, left_alone), "the other is told of", 40)
+            mirror.stop_in_time()
+        assert config_of(cluster_b, before)["retention.ms"] == "604800000"
+        assert mirror.output.count(left_alone) == 1
 
 
 def test_a_round_that_only_tells_changes_nothing_on_record(lab_flow, cluster_a, cluster_b, topic_name):

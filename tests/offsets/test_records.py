@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.events import Event, Kind
 from sparkmirror.model import NO_OFFSET, UNKNOWN, CopiedBefore, Reached, TopicPartition, Writer
-from sparkmirror.offsets.duty_records import ACL_WORDS, AclRecord, DutyRound
+from sparkmirror.offsets.duty_records import ACL_WORDS, AclRecord, DutyRound, OccupiedTopic
 from sparkmirror.offsets.holes import NO_HOLES, pack
 from sparkmirror.offsets.json_text import VERSION
 from sparkmirror.offsets.orders import DiscoverOrder, MoveOrder, RateOrder, TopicOrder
@@ -138,6 +138,7 @@ records: dict[str, st.SearchStrategy[Record]] = {
     "acl": st.builds(
         AclRecord, binding=st.lists(_texts, min_size=ACL_WORDS, max_size=ACL_WORDS).map(tuple), time_ms=_moments
     ),
+    "occupied": st.builds(OccupiedTopic, topic=_texts, topic_id=_texts, time_ms=_moments),
     "stopped": st.builds(
         Stopped,
         generation=_numbers,

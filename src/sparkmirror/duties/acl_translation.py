@@ -81,10 +81,10 @@ def can_come_of(flow: FlowConfig, binding: AclBinding, chosen: Collection[str]) 
     Raises:
         ConfigError: an expression of the flow cannot be used.
     """
-    return binding in wanted(flow, _origins(flow, binding), chosen)
+    return binding in wanted(flow, origins(flow, binding), chosen)
 
 
-def _origins(flow: FlowConfig, binding: AclBinding) -> Iterator[AclBinding]:
+def origins(flow: FlowConfig, binding: AclBinding) -> Iterator[AclBinding]:
     """The bindings of the source that could become this one; others too."""
     yield binding
     if binding.kind is not ResourceType.TOPIC:

@@ -19,6 +19,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.duties import acl_translation, topics
 from sparkmirror.duties.duty import Change, Result, Sides, Sign
 from sparkmirror.duties.notes import Notes
+from sparkmirror.duties.own_copies import NotOurs, of_others
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.kafka import acls, admin
 from sparkmirror.kafka.acls import AclBinding, Operation, PatternType, Permission, ResourceType
@@ -43,6 +44,7 @@ class Observed:
         target: the bindings of the target; None where it has no authorizer.
         created: those that this flow created, by its record; empty where nothing is ever removed.
         foreign: how many more are on record that it cannot have created.
+        others: target topics with the names of copies that are none: their bindings are left alone.
         lacking: SCRAM users of copied bindings that the source knows and the target does not, as far as they tell.
     """
 
@@ -52,12 +54,18 @@ class Observed:
     target: frozenset[AclBinding] | None = frozenset()
     created: frozenset[AclBinding] = frozenset()
     foreign: int = 0
+    others: tuple[NotOurs, ...] = ()
     lacking: tuple[str, ...] = ()
 
     @property
     def wanted(self) -> frozenset[AclBinding]:
         """What the target should have."""
-        return acl_translation.wanted(self.flow, self.source or (), self.chosen)
+        return self.without_others(acl_translation.wanted(self.flow, self.source or (), self.chosen))
+
+    def without_others(self, bindings: frozenset[AclBinding]) -> frozenset[AclBinding]:
+        """The bindings without those of topics that are not the flow's copies."""
+        left_alone = {one.topic for one in self.others}
+        return frozenset(one for one in bindings if not (_is_of_topic(one) and one.name in left_alone))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +97,7 @@ class Note:
         return Change(cluster=self.cluster, sign=Sign.NOTE, what=self.what, detail=self.detail)
 
 
-Action = ChangeBinding | Note
+Action = ChangeBinding | Note | NotOurs
 
 
 def decide(observed: Observed) -> tuple[Action, ...]:
@@ -101,11 +109,12 @@ def decide(observed: Observed) -> tuple[Action, ...]:
         return (_no_authorizer(flow.target.alias, "takes the ACLs of the source"),)
     alias = flow.target.alias
     missing = sorted(observed.wanted - observed.target)
-    gone = sorted(observed.created - acl_translation.translate(flow, observed.source))
+    gone = sorted(observed.without_others(observed.created) - acl_translation.translate(flow, observed.source))
     return (
         *(ChangeBinding(cluster=alias, sign=Sign.ADD, binding=binding) for binding in missing),
         *(ChangeBinding(cluster=alias, sign=Sign.REMOVE, binding=binding) for binding in gone),
         *_notes(observed),
+        *observed.others,
     )
 
 
@@ -120,14 +129,14 @@ class TopicAcls:
 
     def __init__(self, sides: Sides) -> None:
         self._sides = sides
-        self._notes: Notes[Note] = Notes()
+        self._notes: Notes[Note | NotOurs] = Notes()
         sync = sides.flow.acls
         self.interval_s: float | None = sync.interval_s if sync.enabled else None
 
     def look(self) -> tuple[Action, ...]:
         """Asks both clusters and says what is missing."""
         actions = decide(observe(self._sides))
-        self._notes.stand(action for action in actions if isinstance(action, Note))
+        self._notes.stand(action for action in actions if isinstance(action, Note | NotOurs))
         return actions
 
     def apply(self, actions: Sequence[Action]) -> tuple[Result, ...]:
@@ -191,9 +200,29 @@ def observe(sides: Sides) -> Observed:
     seen = Observed(flow=flow, source=source, chosen=chosen, created=created, foreign=len(on_record) - len(created))
     if not seen.wanted and not (created and source is not None):
         return seen
+    seen = replace(seen, others=_others(sides, source or frozenset(), seen.wanted | created))
     target = acls.describe_acls(sides.target, kinds, timeout_ms)
     lacking = () if target is None else _lacking_users(sides, seen.wanted)
     return replace(seen, target=target, lacking=lacking)
+
+
+def _others(sides: Sides, source: frozenset[AclBinding], bindings: frozenset[AclBinding]) -> tuple[NotOurs, ...]:
+    """The topics of bindings on the target that are not the flow's copies."""
+    flow, copies = sides.flow, {one.name for one in bindings if _is_of_topic(one)}
+    if not copies:
+        return ()
+    named = {one.name for one in source if _is_of_topic(one)}
+    named |= {
+        one.name for binding in bindings if _is_of_topic(binding) for one in acl_translation.origins(flow, binding)
+    }
+    pairs = [(here, there) for here, there, rival in topics.targets(flow, topics.wanted(flow, named)) if rival is None]
+    target = admin.list_topics(sides.target, sorted(copies), flow.admin_timeout_ms)
+    return of_others(sides, [pair for pair in pairs if pair[1] in copies], target)
+
+
+def _is_of_topic(binding: AclBinding) -> bool:
+    """Whether it is about one topic, by its name."""
+    return binding.kind is ResourceType.TOPIC and not acl_translation.is_wide(binding)
 
 
 def _on_record(sides: Sides) -> frozenset[AclBinding]:

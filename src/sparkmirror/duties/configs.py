@@ -4,7 +4,8 @@ One round: ask both clusters for the properties of every topic that is copied an
 change that and nothing else. MirrorMaker 2 sends every property in each round; the result is the same.
 
 Invariants: `decide` is pure; a property is changed by itself, the others of the topic stay as they are; one that is
-refused does not stop the others; with ``sync.topic.configs.drift=report`` nothing is changed, only told.
+refused does not stop the others; with ``sync.topic.configs.drift=report`` nothing is changed, only told; a target topic
+that is not the flow's copy (``own_copies``) is left alone.
 
 Reference: ``MirrorSourceConnector.syncTopicConfigs``; the rule for one property is in ``duties.properties``.
 """
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from sparkmirror.config import Drift, FlowConfig
 from sparkmirror.duties.duty import Change, Result, Sides, Sign
 from sparkmirror.duties.notes import Notes
+from sparkmirror.duties.own_copies import NotOurs, of_others
 from sparkmirror.duties.properties import Wish, wish
 from sparkmirror.duties.topics import choose, targets
 from sparkmirror.errors import BrokerError
@@ -43,6 +45,7 @@ class Observed:
         source: properties of the source topics.
         target: properties of the copies.
         unreadable: (cluster, topic) whose properties cannot be read, and why.
+        others: target topics with the names of copies that are none; they are no part of ``pairs``.
     """
 
     flow: FlowConfig
@@ -50,6 +53,7 @@ class Observed:
     source: Mapping[str, Mapping[str, ConfigEntry]]
     target: Mapping[str, Mapping[str, ConfigEntry]]
     unreadable: Mapping[tuple[Alias, str], str] = field(default_factory=dict)
+    others: tuple[NotOurs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +130,7 @@ class Unreadable:
         return Change(cluster=self.cluster, sign=Sign.NOTE, what=f"topic {self.topic}", detail=detail)
 
 
-Action = Alter | Differs | Unknown | Unreadable
+Action = Alter | Differs | Unknown | Unreadable | NotOurs
 
 
 class TopicConfigs:
@@ -142,7 +146,7 @@ class TopicConfigs:
         flow = sides.flow
         self.interval_s = flow.sync_topic_configs_interval_s if flow.sync_topic_configs_enabled else None
         self._sides = sides
-        self._notes: Notes[Differs | Unknown] = Notes()
+        self._notes: Notes[Differs | Unknown | NotOurs] = Notes()
 
     def look(self) -> tuple[Action, ...]:
         """Observes and decides.
@@ -150,8 +154,8 @@ class TopicConfigs:
         Raises:
             LinkError: a cluster cannot be asked.
         """
-        found = decide(observe(self._sides.flow, self._sides.source, self._sides.target))
-        self._notes.stand(action for action in found if isinstance(action, Differs | Unknown))
+        found = decide(observe(self._sides))
+        self._notes.stand(action for action in found if isinstance(action, Differs | Unknown | NotOurs))
         return found
 
     def apply(self, actions: Sequence[Action]) -> tuple[Result, ...]:
@@ -170,22 +174,27 @@ class TopicConfigs:
                 yield Result(action=action)
 
 
-def observe(flow: FlowConfig, source: Cluster, target: Cluster) -> Observed:
+def observe(sides: Sides) -> Observed:
     """Looks at both clusters.
 
     Raises:
         ConfigError: an expression of the flow cannot be used.
         LinkError: one of the clusters cannot be asked.
     """
-    timeout_ms = flow.admin_timeout_ms
+    flow, source, target, timeout_ms = sides.flow, sides.source, sides.target, sides.flow.admin_timeout_ms
     chosen = choose(flow, admin.list_topics(source, timeout_ms=timeout_ms))
     existing = admin.list_topics(target, timeout_ms=timeout_ms)
-    pairs = tuple((here, there) for here, there, rival in targets(flow, chosen) if rival is None and there in existing)
+    named = [(here, there) for here, there, rival in targets(flow, chosen) if rival is None and there in existing]
+    others = of_others(sides, named, existing)
+    left_alone = {one.topic for one in others}
+    pairs = tuple((here, there) for here, there in named if there not in left_alone)
     at_source = describe_configs(source, [here for here, _ in pairs], timeout_ms)
     at_target = describe_configs(target, [there for _, there in pairs], timeout_ms)
     unreadable = {(flow.source.alias, topic): str(failure) for topic, failure in at_source.failed.items()}
     unreadable |= {(flow.target.alias, topic): str(failure) for topic, failure in at_target.failed.items()}
-    return Observed(flow=flow, pairs=pairs, source=at_source.found, target=at_target.found, unreadable=unreadable)
+    return Observed(
+        flow=flow, pairs=pairs, source=at_source.found, target=at_target.found, unreadable=unreadable, others=others
+    )
 
 
 def decide(observed: Observed) -> tuple[Action, ...]:
@@ -208,6 +217,7 @@ def decide(observed: Observed) -> tuple[Action, ...]:
                 cluster=cluster, topic=topic, name=name, present=there.value or "", source=here.value or ""
             )
             actions.append(differs)
+    actions += observed.others
     actions += [Unknown(cluster=cluster, name=name, topics=tuple(topics)) for name, topics in unknown.items()]
     return tuple(actions)
 

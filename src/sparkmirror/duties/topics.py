@@ -14,7 +14,7 @@ from dataclasses import replace
 from sparkmirror.config import FlowConfig
 from sparkmirror.kafka.admin import TopicDescription
 from sparkmirror.model import TopicPartition
-from sparkmirror.naming import Decision, homeward_original, policy_for, should_replicate, topic_filter
+from sparkmirror.naming import Decision, append_filter, homeward_original, policy_for, should_replicate, topic_filter
 from sparkmirror.offsets.records import FlowRecord
 
 
@@ -145,6 +145,23 @@ def remote_topic(flow: FlowConfig, topic: str) -> str:
 def copy_of(flow: FlowConfig, topic: str) -> str:
     """The name on the source of the copy that the flow the other way makes of a topic of the target."""
     return policy_for(flow.policy, flow.source.alias).format_remote_topic(flow.target.alias, topic)
+
+
+def unclaimed(flow: FlowConfig, places: Iterable[TopicPartition]) -> set[TopicPartition]:
+    """Those of the partitions of which nobody has said that their copies may hold records of others when they begin.
+
+    Copies of heartbeats may, and what homeward topics lead to is the target's own.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+    """
+    appended, some = append_filter(flow), set(places)
+    free = {
+        topic
+        for topic in {here.topic for here in some}
+        if not (is_heartbeats(flow, topic) or is_homeward(flow, topic) or appended.matches(topic))
+    }
+    return {here for here in some if here.topic in free and not flow.start.chosen(*here)}
 
 
 def is_heartbeats(flow: FlowConfig, topic: str) -> bool:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from sparkmirror.config import AutoOffsetReset, FlowConfig, Isolation
 from sparkmirror.copy.origins import brought_from, read_registry
 from sparkmirror.copy.registrations import registrations
-from sparkmirror.duties.topics import is_homeward
+from sparkmirror.duties.topics import is_homeward, unclaimed
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.comparing import seen
@@ -302,6 +302,23 @@ class Occupied:
             elif there in found.failed:
                 refused[here] = _unread(there, found.failed[there])
         return refused
+
+    def held(self, pairs: Pairs) -> frozenset[str]:
+        """The target topics that hold records of others where partitions begin, though nobody has said that they may.
+
+        Args:
+            pairs: source and target partitions that begin without a position on record.
+
+        Returns:
+            their names. One that cannot be read is taken for one of them.
+
+        Raises:
+            SparkmirrorError: the registry of writers cannot be read.
+        """
+        due = unclaimed(self._config, [here for here, _ in pairs])
+        places = [there for here, there in pairs if here in due]
+        found = self._logs.of_others(places) if places else Found(records={}, failed={})
+        return frozenset(there.topic for there in (*found.records, *found.flows, *found.failed))
 
     def _of_nobody(self, there: TopicPartition, newest: Seen) -> str:
         if self._config.tells_writers:

@@ -19,7 +19,7 @@ from functools import partial
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import PartitionPlan, group_of
 from sparkmirror.duties.copied_records import CopiedRecords
-from sparkmirror.events import Event, Kind
+from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.homecoming import Homecoming
 from sparkmirror.flow.left_out import LeftOut, epochs_of
 from sparkmirror.flow.occupied import Occupied, TargetLogs
@@ -31,6 +31,7 @@ from sparkmirror.flow.resuming import Resuming
 from sparkmirror.flow.takeover import Takeover
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import Copied, TopicPartition, Writer
+from sparkmirror.offsets.duty_records import OccupiedTopic
 from sparkmirror.offsets.inherited import bounds_of
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.orders import MoveOrder
@@ -240,8 +241,18 @@ class Planning:
     def _record_firsts(self, starts: Sequence[Start], plans: Sequence[PartitionPlan]) -> None:
         records = first_begins(self._opened.run, starts, plans)
         if records:
-            self._opened.store.write(records)
+            # Before a position says that the flow copies there: duties that change topics ask for both.
+            occupied = self._held_before([plan for start, plan in zip(starts, plans, strict=True) if start.first])
+            self._opened.store.write([*occupied, *records])
             self._opened.store.follow()
+
+    def _held_before(self, plans: Sequence[PartitionPlan]) -> list[OccupiedTopic]:
+        """The target topics of partitions that begin now, where the flow has copied to none before, and others have."""
+        begun = {place.topic for place in self._opened.store.state.progress}
+        new = [plan for plan in plans if plan.source.topic not in begun]
+        held = self._occupied.held([(plan.source, plan.target) for plan in new])
+        ids = {plan.target.topic: plan.target_id for plan in new}
+        return [OccupiedTopic(topic=name, topic_id=ids[name], time_ms=now_ms()) for name in sorted(held)]
 
     def _obey(
         self,

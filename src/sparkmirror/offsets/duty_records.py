@@ -2,6 +2,7 @@
 
     ["duty", name]                                                         what a duty's newest round did
     ["acl", type, name, pattern, principal, host, operation, permission]   a binding that was created on the target
+    ["occupied", topic]                                                    a target topic that held records of others
 
 Invariant: a binding is on record only after the target has taken it, so nothing that was there before is on record.
 """
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkmirror.offsets import json_text
-from sparkmirror.offsets.json_text import count, moment, number, texts
+from sparkmirror.offsets.json_text import count, moment, number, text, texts
 
 ACL_WORDS = 7
 
@@ -76,7 +77,31 @@ class AclRecord:
         return json_text.write({"v": json_text.VERSION, "time_ms": self.time_ms})
 
 
-DutyRecord = DutyRound | AclRecord
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OccupiedTopic:
+    """A target topic that held records of others when the flow began to copy to it: it is not the flow's alone.
+
+    Attributes:
+        topic: its name.
+        topic_id: of it; "" where the brokers have none.
+        time_ms: when the flow began, milliseconds since 1970.
+    """
+
+    topic: str
+    topic_id: str
+    time_ms: int
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return json_text.write(["occupied", self.topic])
+
+    def value(self) -> str:
+        """The record's value."""
+        return json_text.write({"v": json_text.VERSION, "topic_id": self.topic_id, "time_ms": self.time_ms})
+
+
+DutyRecord = DutyRound | AclRecord | OccupiedTopic
 
 
 def acl_key(binding: tuple[str, ...]) -> str:
@@ -98,5 +123,13 @@ def _acl(name: list[Any], data: dict[str, Any]) -> AclRecord:
     return AclRecord(binding=tuple(name[1:]), time_ms=moment(data["time_ms"]))
 
 
-READERS: dict[str, Callable[[list[Any], dict[str, Any]], DutyRecord]] = {"duty": _duty, "acl": _acl}
+def _occupied(name: list[Any], data: dict[str, Any]) -> OccupiedTopic:
+    return OccupiedTopic(topic=name[1], topic_id=text(data["topic_id"]), time_ms=moment(data["time_ms"]))
+
+
+READERS: dict[str, Callable[[list[Any], dict[str, Any]], DutyRecord]] = {
+    "duty": _duty,
+    "acl": _acl,
+    "occupied": _occupied,
+}
 """The readers of these kinds, for ``records.parse``."""

@@ -14,7 +14,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["event", topic, partition, kind]                               what its operator must know of a partition
     ["life"]                                                        the driver lives, and what it does
     ["duty", name]                                                  a duty's newest round, see ``duty_records``
-    ["acl", ...]                                                    a binding that was created, see ``duty_records``
+    ["acl", ...], ["occupied", topic]                               what duties go by, see ``duty_records``
     ["paused", topic], ["rate"], ["move", ...], ["held"], ["discover"]   what an operator has ordered, see ``orders``
     ["group", name, topic], ["groups"], ["committed", name, topic]   what groups had committed, see ``group_records``
     ["operator", token], ["operation"]                              who switches clusters over, see ``ledger``
@@ -451,6 +451,7 @@ _KEYS: dict[str, tuple[type | int, ...]] = {
     "life": (),
     "duty": (str,),
     "acl": (str,) * ACL_WORDS,
+    "occupied": (str,),
     "paused": (str,),
     "rate": (),
     "move": _PLACE,

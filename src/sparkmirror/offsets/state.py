@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.duty_records import AclRecord, DutyRound
+from sparkmirror.offsets.duty_records import AclRecord, DutyRound, OccupiedTopic
 from sparkmirror.offsets.foreign import Broken, Foreign
 from sparkmirror.offsets.group_records import GroupCommitted, GroupLeft, GroupSeen, GroupsSeen
 from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere, Inherited, as_told
@@ -54,6 +54,7 @@ _MANY: Mapping[type, str] = {
     Happened: "events",
     DutyRound: "duties",
     AclRecord: "acls",
+    OccupiedTopic: "occupied",
     TopicOrder: "paused",
     MoveOrder: "moves",
     GroupSeen: "groups",
@@ -87,6 +88,7 @@ class JournalState:
         events: the newest of each kind in each partition, by key.
         duties: the newest round of each duty, by key.
         acls: the ACL bindings that the flow created on the target, by key.
+        occupied: target topics that held records of others when the flow began, by key.
         paused: the topics that are not to be copied now, by the key of the order.
         moves: partitions that are to go on elsewhere, by the key of the order.
         inherited: what MirrorMaker 2 copied of partitions before the flow took over, while the topics are the same.
@@ -118,6 +120,7 @@ class JournalState:
     events: dict[str, Happened] = field(default_factory=dict)
     duties: dict[str, DutyRound] = field(default_factory=dict)
     acls: dict[str, AclRecord] = field(default_factory=dict)
+    occupied: dict[str, OccupiedTopic] = field(default_factory=dict)
     paused: dict[str, TopicOrder] = field(default_factory=dict)
     moves: dict[str, MoveOrder] = field(default_factory=dict)
     inherited: dict[TopicPartition, Inherited] = field(default_factory=dict)
@@ -192,7 +195,7 @@ class JournalState:
                 setattr(self, _ONE[type(record)], record)
             case RateOrder() | HoldOrder() | DiscoverOrder():
                 setattr(self, _ONE[type(record)], record)
-            case (Happened() | DutyRound() | AclRecord() | TopicOrder() | MoveOrder()) | (
+            case (Happened() | DutyRound() | AclRecord() | OccupiedTopic() | TopicOrder() | MoveOrder()) | (
                 GroupSeen() | GroupCommitted() | GroupLeft()
             ):
                 getattr(self, _MANY[type(record)])[record.key] = record
@@ -214,7 +217,7 @@ class JournalState:
         self.ledger.forget(key)
         orders: tuple[dict[str, Any], ...] = (self.paused, self.moves)
         groups: tuple[dict[str, Any], ...] = (self.groups, self.committed, self.left)
-        others: tuple[dict[str, Any], ...] = (self.events, self.acls, self.later, self.order)
+        others: tuple[dict[str, Any], ...] = (self.events, self.acls, self.occupied, self.later, self.order)
         for known in (*orders, *groups, *others):
             known.pop(key, None)
         if key in _SINGLE:

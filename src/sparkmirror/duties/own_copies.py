@@ -1,0 +1,123 @@
+"""Which target topics are a flow's copies, and which are others' topics that have the name of one.
+
+Whoever creates a topic on the source chooses the name of its copy, and with it a topic of the target: what the source
+says of the properties and the rights of that topic must not reach one that was there before.
+
+A target topic is the flow's copy where
+    * the flow copies to it, by progress with the topic's id, and it held no records of others when it began
+      (``duty_records.OccupiedTopic``); what MirrorMaker 2 copied and the flow took over has such progress;
+    * it is empty, and about to be copied to;
+    * the file says that the flow may begin behind records of others there (``topics.append``, ``start.positions``).
+
+Invariant: what cannot be known is not the flow's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sparkmirror.duties.deletions import copied_topics
+from sparkmirror.duties.duty import Change, Sides, Sign
+from sparkmirror.duties.topics import unclaimed
+from sparkmirror.kafka import admin
+from sparkmirror.kafka.admin import TopicDescription
+from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.model import Alias, TopicPartition
+from sparkmirror.offsets.state import JournalState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotOurs:
+    """A target topic with the name of a copy, whose properties and rights are left alone."""
+
+    cluster: Alias
+    source: str
+    topic: str
+
+    @property
+    def change(self) -> Change:
+        """A line for the topic."""
+        detail = (
+            f"holds records that this flow has not copied, or did when it began: its properties and ACLs do not follow "
+            f"{self.source} of the source; say topics.append = {self.source} if it is the copy all the same"
+        )
+        return Change(cluster=self.cluster, sign=Sign.NOTE, what=f"topic {self.topic}", detail=detail)
+
+
+def of_others(
+    sides: Sides, pairs: Iterable[tuple[str, str]], target: Mapping[str, TopicDescription]
+) -> tuple[NotOurs, ...]:
+    """Those of the target topics that are not the flow's copies, in order.
+
+    Args:
+        sides: of the flow.
+        pairs: source topics with the names of their copies.
+        target: the topics of the target.
+
+    Raises:
+        SparkmirrorError: the target cannot be asked.
+    """
+    there = [(source, copy) for source, copy in pairs if copy in target]
+    if not there:
+        return ()
+    first = _owned(sides, there, target)
+    filled = _filled(sides, {copy: target[copy] for (_, copy), own in first.items() if own is None})
+    # A flow puts its position on record before it copies: what holds records now may be what it has just begun.
+    again = _owned(sides, [pair for pair in there if pair[1] in filled], target) if filled else {}
+    others = [pair for pair, own in first.items() if own is False or (pair[1] in filled and not again[pair])]
+    places = (TopicPartition(source, number) for source, copy in others for number in target[copy].partitions)
+    due = {place.topic for place in unclaimed(sides.flow, places)}
+    alias = sides.flow.target.alias
+    return tuple(NotOurs(cluster=alias, source=source, topic=copy) for source, copy in sorted(others) if source in due)
+
+
+def is_own(
+    state: JournalState, copied: Mapping[str, frozenset[str]], source: str, topic: str, topic_id: str
+) -> bool | None:
+    """Whether a target topic is the flow's copy, by what is on record; None where the flow has copied nothing to it.
+
+    Args:
+        state: of the flow.
+        copied: its source topics, with the ids of those that they were copied to.
+        source: the source topic.
+        topic: the target topic.
+        topic_id: its id, "" where the brokers have none.
+    """
+    ids = copied.get(source)
+    if ids is None or (ids and topic_id and topic_id not in ids):
+        return None
+    return not any(
+        one.topic == topic and (one.topic_id == topic_id or not (one.topic_id and topic_id))
+        for one in state.occupied.values()
+    )
+
+
+def _owned(
+    sides: Sides, pairs: Iterable[tuple[str, str]], target: Mapping[str, TopicDescription]
+) -> dict[tuple[str, str], bool | None]:
+    state = JournalState()
+    if sides.store is not None:
+        sides.store.follow()
+        state = sides.store.state
+    copied = copied_topics(state.progress.values())
+    return {pair: is_own(state, copied, *pair, _id_of(target[pair[1]])) for pair in pairs}
+
+
+def _id_of(topic: TopicDescription) -> str:
+    return topic.topic_id.hex if topic.topic_id.int else ""
+
+
+def _filled(sides: Sides, topics: Mapping[str, TopicDescription]) -> frozenset[str]:
+    """Those of the topics that hold records, or of which that cannot be known."""
+    places = [TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions]
+    if not places:
+        return frozenset()
+    timeout_ms = sides.flow.admin_timeout_ms
+    ends = admin.find_offsets(sides.target, places, OffsetSpec.LATEST, timeout_ms=timeout_ms)
+    used = [place for place, end in ends.found.items() if end > 0]
+    firsts = admin.find_offsets(sides.target, used, OffsetSpec.EARLIEST, timeout_ms=timeout_ms) if used else None
+    if firsts is None:
+        return frozenset(place.topic for place in ends.failed)
+    held = (place for place, first in firsts.found.items() if first < ends.found[place])
+    return frozenset(place.topic for place in (*held, *ends.failed, *firsts.failed))
