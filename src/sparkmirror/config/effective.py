@@ -36,6 +36,10 @@ _PRODUCER_ONLY = (
 )
 
 
+_IN_PARTS = ("sasl.jaas.config", "ssl.truststore.location", "ssl.keystore.location")
+"""Rows that say in parts what a login or a store holds, and hide themselves which of it is secret."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One setting.
@@ -65,7 +69,7 @@ def effective(flow: FlowConfig) -> tuple[Row, ...]:
         own.append(Row(setting=setting, value=key, origin=origins.get(setting, "")))
     source = _endpoint_rows("source", flow.source, origins)
     return tuple(
-        replace(row, value=HIDDEN) if row.value and row.origin in flow.provided else row
+        replace(row, value=HIDDEN) if row.origin in flow.provided and not row.setting.endswith(_IN_PARTS) else row
         for row in (*own, *source, *_endpoint_rows("target", flow.target, origins))
     )
 

@@ -83,7 +83,8 @@ def bill(
     packages = {normal(one.name): one for one in installed}
     required = needed({name: one.requires or () for name, one in packages.items()})
     components = [
-        _package(name, packages[name], name in required) | _files(name, digests.get(name + packages[name].version, ()))
+        _package(name, packages[name], name in required)
+        | _files(name, packages[name].version, digests.get(name + packages[name].version, ()))
         for name in sorted(packages)
         if name != OURS
     ]
@@ -115,11 +116,11 @@ def _package(name: str, package: Distribution, required: bool) -> dict[str, Any]
     }
 
 
-def _files(name: str, digests: Sequence[str]) -> dict[str, Any]:
+def _files(name: str, version: str, digests: Sequence[str]) -> dict[str, Any]:
     """The files from which a package may have been installed; nothing where none are pinned."""
-    url = f"https://pypi.org/simple/{name}/"
+    place = f"pkg:pypi/{name}@{version}"
     found = [
-        {"type": "distribution", "url": url, "hashes": [{"alg": "SHA-256", "content": digest}]} for digest in digests
+        {"type": "distribution", "url": place, "hashes": [{"alg": "SHA-256", "content": digest}]} for digest in digests
     ]
     return {"externalReferences": found} if found else {}
 
