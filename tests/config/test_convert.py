@@ -31,7 +31,7 @@ CLEAR = ("canary-77", "a-password", "PRIVATE KEY")
 
 def bare(config):
     """Flows without what differs on purpose: the names of the places that they come from."""
-    return [dataclasses.replace(flow, origins=()) for flow in config.flows]
+    return [dataclasses.replace(flow, origins=(), provided=frozenset()) for flow in config.flows]
 
 
 def supply(text, path, opened):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import fields
+
+import pytest
 
 from sparkmirror.config import effective
 from sparkmirror.config.settings import ClientSettings
+from sparkmirror.errors import ConfigError
 
 
 def rows(flow):
@@ -18,6 +22,31 @@ def test_names_the_key_that_set_a_value(load_flow):
     assert (found["topics"].value, found["topics"].origin) == ("x", "A->B.topics")
     assert found["topics.exclude"].origin == "topics.blacklist"
     assert found["replication.factor"].origin == ""
+
+
+PROVIDED = (
+    "config.providers = env",
+    "config.providers.env.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+)
+
+
+def test_no_value_of_a_config_provider_is_shown_whatever_its_key_is(load_flow, monkeypatch):
+    monkeypatch.setenv("CANARY", 'X required password="canary-41d0";')
+    keys = ("topics.append", "groups.exclude", "A->B.config.properties.exclude", "A.consumer.client.rack")
+    found = rows(load_flow(*PROVIDED, *(f"{key} = ${{env:CANARY}}" for key in keys), "A->B.topics = orders"))
+    assert not any("canary" in row.value for row in found.values())
+    hidden = {row.origin for row in found.values() if row.value == "[hidden]"}
+    assert hidden == set(keys)
+    assert found["topics"].value == "orders"
+
+
+@pytest.mark.parametrize("path", ["canary41d0.names:Policy", "json:Canary41d0", "json.canary41d0"])
+def test_no_part_of_a_policys_path_is_told_where_it_came_from_a_config_provider(load_flow, monkeypatch, path):
+    monkeypatch.setenv("CANARY", path)
+    with pytest.raises(ConfigError) as refused:
+        load_flow(*PROVIDED, "replication.policy.class = ${env:CANARY}")
+    assert "anary41d0" not in "".join(traceback.format_exception(refused.value))
+    assert "${env:CANARY}" in str(refused.value)
 
 
 def test_the_limit_of_decompression_and_what_becomes_of_large_records_are_shown(load_flow):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import socket
 import threading
 import time
@@ -27,7 +28,9 @@ from sparkmirror.config import (
     TokenFile,
     UnsecuredToken,
 )
-from sparkmirror.kafka import tokens
+from sparkmirror.config.security_settings import AssertionFile
+from sparkmirror.kafka import token_sources, tokens
+from sparkmirror.kafka.assertions import create
 from sparkmirror.kafka.cluster import new_loop
 from sparkmirror.kafka.login_errors import LoginDelayedError, LoginRefusedError
 from sparkmirror.kafka.token_sources import Token, obtain
@@ -136,7 +139,7 @@ def test_the_certificate_of_an_endpoint_is_checked(place: Path):
         (200, b"[]", "no access_token"),
         (200, b'{"access_token": "two words"}', "no access_token"),
         (200, b'{"access_token": 5}', "no access_token"),
-        (200, b'{"access_token": "x", "expires_in": "soon"}', "no access_token"),
+        (200, b'{"access_token": "x", "expires_in": "soon"}', "no number of seconds"),
     ],
 )
 def test_what_another_try_would_not_change_is_told_at_once(
@@ -243,6 +246,49 @@ def test_a_file_is_read_anew(tmp_path: Path, endpoint: token_endpoint.TokenEndpo
     file.unlink()
     with pytest.raises(LoginDelayedError, match="no such file"):
         get(login)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "endless"])
+def test_a_token_is_read_from_a_regular_file_that_ends(kind: str, tmp_path: Path):
+    file = tmp_path / "token"
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "device":
+        file.symlink_to("/dev/zero")
+    else:
+        with file.open("wb") as made:
+            made.truncate(1 << 32)
+    login = OAuth(source=TokenFile(path=str(file), shown="'the file'", key="A.url"))
+    with pytest.raises(LoginDelayedError, match=r"no token from 'the file' \(A\.url\): is (a|larger than) "):
+        get(login)
+    source = AssertionFile(path=str(file), shown="'the file'", key="A.assertion")
+    with pytest.raises(LoginDelayedError, match=r"no assertion from 'the file' \(A\.assertion\): is (a|larger than) "):
+        create(source)
+
+
+@pytest.mark.parametrize("lasts", ["NaN", "Infinity", "-Infinity", "1e400", "1e300", '"soon"', "[]", "{}"])
+def test_a_token_whose_life_is_no_number_of_seconds_is_refused(lasts: str, monkeypatch: pytest.MonkeyPatch):
+    body = f'{{"access_token": "abc", "expires_in": {lasts}}}'.encode()
+    monkeypatch.setattr(token_sources, "_post", lambda _: (200, body))
+    with pytest.raises(LoginRefusedError, match=r"\(A\.url\) answered with an expires_in that is no number of seconds"):
+        get(login_at("http://127.0.0.1:1/"))
+
+
+@pytest.mark.parametrize(("status", "said"), [(200, "hold no access_token"), (400, "refuses the client: 400")])
+def test_an_answer_with_parts_in_parts_without_end_is_refused(status: int, said: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(token_sources, "_post", lambda _: (status, b"[" * 200_000))
+    with pytest.raises(LoginRefusedError, match=said):
+        get(login_at("http://127.0.0.1:1/"))
+
+
+@pytest.mark.parametrize(
+    "claims", ['{"exp": NaN}', '{"exp": Infinity, "iat": -Infinity}', '{"exp": 1e308, "iat": -1e308}', "[" * 100_000]
+)
+def test_times_of_a_token_that_are_none_tell_nothing(claims: str):
+    part = base64.urlsafe_b64encode(claims.encode()).rstrip(b"=").decode()
+    token = get(OAuth(source=FixedToken(token=Secret(f"a.{part}.c"), key="k")))
+    assert token.ends is None
+    assert abs(token.begins - time.time()) < 60
 
 
 def test_a_token_that_is_over_is_not_sent(endpoint: token_endpoint.TokenEndpoint):

@@ -5,6 +5,7 @@ from importlib.metadata import distributions
 
 import pytest
 
+from sparkmirror.lab.package_hashes import read_hashes
 from sparkmirror.lab.sbom import bill, licences, main, needed, normal
 
 
@@ -33,7 +34,7 @@ def test_a_licence_is_told_as_exactly_as_the_package_states_it(stated, shown) ->
 
 
 def test_packages_and_jars_of_this_environment_are_listed_with_licences_and_checksums() -> None:
-    whole = bill(distributions(), {"spark-core_2.13-4.3.0.jar": "ab"}, {"kafka-4.3.1/kafka_2.13-4.3.1.jar": "cd"})
+    whole = bill(distributions(), {"spark-core_2.13-4.3.0.jar": "ab"}, {"kafka-4.3.1/kafka_2.13-4.3.1.jar": "cd"}, {})
     assert whole["metadata"]["component"]["name"] == "sparkmirror"
     components = {one["bom-ref"].rpartition("@")[0] or one["bom-ref"]: one for one in whole["components"]}
     assert components["pkg:pypi/pyspark"]["scope"] == "required"
@@ -46,6 +47,20 @@ def test_packages_and_jars_of_this_environment_are_listed_with_licences_and_chec
     assert normal("Typing.Extensions>=4; extra == 'x'") == "typing-extensions"
 
 
+def test_a_package_has_a_reference_with_the_checksum_of_each_file_that_pins_of_its_version_allow() -> None:
+    version = next(one.version for one in distributions() if normal(one.name) == "typing-extensions")
+    text = (
+        f"# SHA-256\n\nTyping_Extensions=={version} --hash=sha256:ab --hash=sha256:cd\nclick==0.0.1 --hash=sha256:ef\n"
+    )
+    components = {one["name"]: one for one in bill(distributions(), {}, {}, read_hashes(text))["components"]}
+    of_one = components["typing_extensions"]
+    assert [one["hashes"] for one in of_one["externalReferences"]] == [
+        [{"alg": "SHA-256", "content": digest}] for digest in ("ab", "cd")
+    ]
+    assert {one["type"] for one in of_one["externalReferences"]} == {"distribution"}
+    assert "externalReferences" not in components["click"], "the pins are of another version"
+
+
 def test_the_bill_of_this_environment_is_written(tmp_path):
     path = tmp_path / "made" / "sbom.json"
     main(path)
@@ -53,4 +68,6 @@ def test_the_bill_of_this_environment_is_written(tmp_path):
     names = {one["name"] for one in written["components"]}
     references = [one["bom-ref"] for one in written["components"]]
     assert len(set(references)) == len(references)
+    pinned = {one["name"] for one in written["components"] if one.get("externalReferences")}
+    assert {"pyspark", "py4j", "numpy", "click"} <= pinned
     assert {"pyspark", "py4j", "kafka-clients", "spark-core_2.13"} <= names

@@ -1,17 +1,17 @@
-"""What a session on a real cluster looks after: where its executors listen."""
+"""What a session looks after: where executors listen, where files of its JVM lie."""
 
 from __future__ import annotations
 
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from sparkmirror.lab.spark_cluster import start_spark
+from sparkmirror.spark.session import _java_options
 from sparkmirror.spark.settings import is_loopback
-
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SESSION = """
 import sys, time
@@ -51,6 +51,12 @@ def other_address() -> str:
         return str(probe.getsockname()[0])
 
 
+def test_crash_logs_of_java_lie_in_the_folder_of_the_run_which_is_open_to_its_user_only():
+    assert "-XX:ErrorFile=/run/of/mine/hs_err_pid%p.log" in _java_options("-Xshare:auto", Path("/run/of/mine")).split()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
 def test_no_shift_is_sent_once_an_executor_of_a_cluster_on_this_machine_listens_on_the_network():
     host = other_address()
     if is_loopback(host):

@@ -1,12 +1,13 @@
 """The effective configuration of a flow as rows, for people: every setting, its value, and the key that set it.
 
-Invariant: no row holds a secret; certificates are shown as whom they name and when they end.
+Invariant: no row holds a secret, nor a value that came from a config provider, which may be a secret under any key;
+certificates are shown as whom they name and when they end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from sparkmirror.config import pem
 from sparkmirror.config.mirror_topics import Side
@@ -33,6 +34,10 @@ _PRODUCER_ONLY = (
     "max.request.size",
     "delivery.timeout.ms",
 )
+
+
+_IN_PARTS = ("sasl.jaas.config", "ssl.truststore.location", "ssl.keystore.location")
+"""Rows that say in parts what a login or a store holds, and hide themselves which of it is secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +68,10 @@ def effective(flow: FlowConfig) -> tuple[Row, ...]:
     ):
         own.append(Row(setting=setting, value=key, origin=origins.get(setting, "")))
     source = _endpoint_rows("source", flow.source, origins)
-    return (*own, *source, *_endpoint_rows("target", flow.target, origins))
+    return tuple(
+        replace(row, value=HIDDEN) if row.origin in flow.provided and not row.setting.endswith(_IN_PARTS) else row
+        for row in (*own, *source, *_endpoint_rows("target", flow.target, origins))
+    )
 
 
 def origin_of(flow: FlowConfig, side: Side, role: str, setting: str) -> str:

@@ -139,6 +139,7 @@ def read_flow(name: FlowName, flat: Mapping[str, Entry], resolve: Resolve, file:
         stored_positions=read_stored_positions(reader, name),
         admin_timeout_ms=reader.integer("admin.timeout.ms", 60_000, low=1, high=LONG_MAX),
         origins=_origins(flat),
+        provided=frozenset(entry.key for entry in flat.values() if "${" in entry.raw),
     )
 
 

@@ -73,14 +73,16 @@ def find_class(entry: Entry, path: str) -> type[Any] | None:
             if not colon:
                 return None
             raise entry.wrong(
-                f"there is no Python module {failure.name}",
+                f"there is no Python module {_shown(entry, str(failure.name))}",
                 "install its package in the environment of sparkmirror, or name its directory in PYTHONPATH",
             ) from None
-        raise entry.wrong(f"{module} needs the module {failure.name}, which is not there", "install it") from failure
+        raise entry.wrong(
+            f"{_shown(entry, module)} needs the module {failure.name}, which is not there", "install it"
+        ) from failure
     except (Exception, SystemExit) as failure:  # sys.exit would end the command as if all were well
-        raise _failed(entry, f"{module} cannot be imported", failure) from failure
+        raise _failed(entry, f"{_shown(entry, module)} cannot be imported", failure) from failure
     if not isinstance(found, type):
-        raise entry.wrong(f"the Python module {module} has no class {name}", HOW)
+        raise entry.wrong(f"the Python module {_shown(entry, module)} has no class {_shown(entry, name)}", HOW)
     return found
 
 
@@ -112,6 +114,11 @@ def keeps_names(entry: Entry, policy: Any, source: str) -> bool:
         return bool(policy.format_remote_topic(source, PROBE) == PROBE)
     except (Exception, SystemExit) as failure:  # sys.exit would end the command as if all were well
         raise _failed(entry, f"format_remote_topic({source!r}, {PROBE!r}) failed", failure) from failure
+
+
+def _shown(entry: Entry, part: str) -> str:
+    """A part of the value, unless that came from a config provider."""
+    return entry.shown if "${" in entry.raw or entry.secret else part
 
 
 def _failed(entry: Entry, what: str, failure: BaseException) -> ConfigError:

@@ -275,6 +275,7 @@ class FlowConfig:
         start: where partitions begin that have no position on record.
         stored_positions: where MirrorMaker 2 keeps its own.
         origins: (setting as ``effective`` names it, key as written in the file), for those that the file sets.
+        provided: keys as written in the file, of values that came from config providers.
     """
 
     name: FlowName
@@ -318,6 +319,7 @@ class FlowConfig:
     stored_positions: StoredPositions = field(default_factory=StoredPositions)
     admin_timeout_ms: int = 60_000
     origins: tuple[tuple[str, str], ...] = ()
+    provided: frozenset[str] = frozenset()
 
     @property
     def brings_home(self) -> bool:

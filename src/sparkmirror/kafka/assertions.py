@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from sparkmirror.config.files import STORE_BYTES, UnreadableError, read_bytes
 from sparkmirror.config.oauth_strimzi import TOKEN
 from sparkmirror.config.security_settings import AssertionFile, FixedAssertion, SignedAssertion
 from sparkmirror.kafka.login_errors import LoginDelayedError
@@ -57,9 +58,9 @@ def _signature(source: SignedAssertion, content: bytes) -> bytes:
 def _from_file(source: AssertionFile) -> str:
     place = f"{source.shown} ({source.key})"
     try:
-        text = Path(source.path).read_text(encoding="ascii", errors="replace").strip()
-    except OSError as failure:
-        reason = f"no assertion from {place}: {(failure.strerror or 'unreadable').lower()}"
+        text = read_bytes(Path(source.path), STORE_BYTES).decode("ascii", "replace").strip()
+    except UnreadableError as refused:
+        reason = f"no assertion from {place}: {refused}"
         raise LoginDelayedError(reason, "the file must be readable on every machine that copies") from None
     if not TOKEN.fullmatch(text):
         raise LoginDelayedError(f"{place} holds no assertion", "it must hold one assertion and nothing else")

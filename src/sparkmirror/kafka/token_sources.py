@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
+from sparkmirror.config.files import STORE_BYTES, UnreadableError, read_bytes
 from sparkmirror.config.oauth_strimzi import ASSERTION_TYPE, TOKEN
 from sparkmirror.config.security_settings import FixedToken, OAuth, TokenEndpoint, TokenFile, UnsecuredToken
 from sparkmirror.kafka import assertions
@@ -33,6 +34,8 @@ from sparkmirror.kafka.login_errors import LoginDelayedError, LoginRefusedError
 from sparkmirror.kafka.tls import tls_context
 
 ANSWER_LIMIT = 1 << 20
+LATEST = 253_402_300_799
+"""The end of the year 9999, in seconds since 1970."""
 BEARER_GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _FOR_GOOD = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505})
 """Statuses that another try does not change, as in Kafka; all others may pass."""
@@ -98,11 +101,23 @@ def _described(value: str, now: float, lasts_s: float | None) -> Token:
     if len(parts) == 3:
         try:
             claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-            begins = min(float(claims.get("iat", now)), now)
-            ends = float(claims["exp"]) if "exp" in claims else ends
-        except (ValueError, TypeError, AttributeError):
+            issued, expires = (_seconds(claims[name]) if name in claims else None for name in ("iat", "exp"))
+            begins, ends = min(now if issued is None else issued, now), ends if expires is None else expires
+        except (ValueError, TypeError, AttributeError, RecursionError):
             pass  # a token of three parts that only its issuer reads
     return Token(value=value, begins=begins, ends=ends)
+
+
+def _seconds(told: Any) -> float:
+    """A time that somebody tells.
+
+    Raises:
+        TypeError, ValueError: it is none: JSON of Python has ``NaN`` and ``Infinity``, and numbers of any size.
+    """
+    seconds = float(told)
+    if not abs(seconds) <= LATEST:
+        raise ValueError
+    return seconds
 
 
 def _made(source: UnsecuredToken, now: float) -> Token:
@@ -113,9 +128,9 @@ def _made(source: UnsecuredToken, now: float) -> Token:
 
 def _from_file(source: TokenFile, now: float) -> Token:
     try:
-        text = Path(source.path).read_text(encoding="ascii", errors="replace").strip()
-    except OSError as failure:
-        reason = f"no token from {_place(source)}: {(failure.strerror or 'unreadable').lower()}"
+        text = read_bytes(Path(source.path), STORE_BYTES).decode("ascii", "replace").strip()
+    except UnreadableError as refused:
+        reason = f"no token from {_place(source)}: {refused}"
         raise LoginDelayedError(reason, "the file must be readable on every machine that copies") from None
     if not TOKEN.fullmatch(text):
         raise LoginDelayedError(f"{_place(source)} holds no token", "it must hold one token and nothing else")
@@ -153,21 +168,28 @@ def _asked(source: TokenEndpoint) -> Token:
     try:
         answer = json.loads(body)
         value = answer.get("access_token") or answer.get("id_token")
-        lasts = float(answer["expires_in"]) if "expires_in" in answer else None
-    except (ValueError, TypeError, AttributeError):
-        value, lasts = None, None
+        told = answer.get("expires_in")
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        value, told = None, None
     if not isinstance(value, str) or not TOKEN.fullmatch(value.strip()):
         raise LoginRefusedError(
             f"{_place(source)} answered with {len(body)} bytes that hold no access_token",
             f"is {source.key} the token endpoint, and not its neighbour?",
         )
+    try:
+        lasts = None if told is None else _seconds(told)
+    except (ValueError, TypeError):
+        raise LoginRefusedError(
+            f"{_place(source)} answered with an expires_in that is no number of seconds",
+            f"is {source.key} the token endpoint, and not its neighbour?",
+        ) from None
     return _described(value.strip(), time.time(), lasts)
 
 
 def _refusal(source: TokenEndpoint, status: int, body: bytes) -> LoginDelayedError | LoginRefusedError:
     try:
         code = json.loads(body).get("error")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         code = None
     # Nothing else of the answer is shown: a description may repeat what was sent.
     secret = source.client_secret.reveal() if source.client_secret is not None else None

@@ -42,6 +42,12 @@ def counts(file: str, name: str, version: str) -> bool:
     return wheel["version"] == version and fits and not re.search(r"\d+t$", abi)
 
 
+def read_hashes(text: str) -> dict[str, tuple[str, ...]]:
+    """What ``hashes.txt`` pins: the SHA-256 of each package's files, by ``name==version``."""
+    pinned = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    return {words[0]: tuple(one.removeprefix("--hash=sha256:") for one in words[1:]) for words in pinned if words}
+
+
 def lines(pinned: Mapping[str, str], files: Mapping[str, Mapping[str, str]]) -> str:
     """The text of ``hashes.txt``.
 

@@ -1,7 +1,9 @@
 """``make sbom``: what is installed here and what the laboratory fetches, as a bill of materials in CycloneDX's JSON.
 
 Python packages come from the environment that runs this, with the licences that they state; PySpark's jars lie in its
-wheel and are listed with their SHA-256; those of the laboratory are the pinned ones. What a run needs is ``required``,
+wheel and are listed with their SHA-256; those of the laboratory are the pinned ones. A package is no one file: its
+SHA-256 are those of the files of that version from which it may have been installed, as ``hashes.txt`` pins them, each
+as a reference to a distribution. What a run needs is ``required``,
 what only tests, laboratory and benchmarks need ``optional``.
 
 Reference: https://cyclonedx.org/docs/1.5/json/, the package URLs of https://github.com/package-url/purl-spec
@@ -12,16 +14,20 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
 from sparkmirror.lab.jar_checksums import PINS, found
+from sparkmirror.lab.package_hashes import read_hashes
 from sparkmirror.spark.java import spark_home
 
 OURS = "sparkmirror"
 LICENCE = "License :: OSI Approved :: "
+HASHES = Path(__file__).parents[3] / "hashes.txt"
+"""Of a checkout, from which ``make sbom`` runs."""
+
 LONGEST = 60
 """Characters of a licence's name; some packages put its whole text into the field."""
 
@@ -59,17 +65,29 @@ def licences(expression: str, classifiers: Iterable[str], text: str) -> list[dic
     return [{"license": {"name": name}} for name in names]
 
 
-def bill(installed: Iterable[Distribution], jars: Mapping[str, str], fetched: Mapping[str, str]) -> dict[str, Any]:
+def bill(
+    installed: Iterable[Distribution],
+    jars: Mapping[str, str],
+    fetched: Mapping[str, str],
+    pinned: Mapping[str, Sequence[str]],
+) -> dict[str, Any]:
     """The bill of materials.
 
     Args:
         installed: Python packages.
         jars: SHA-256 of PySpark's jars, by file name.
         fetched: that of the jars that the laboratory fetches, by set and file name.
+        pinned: those of the files of packages, by ``name==version``.
     """
+    digests = {normal(name) + name.partition("==")[2]: found for name, found in pinned.items()}
     packages = {normal(one.name): one for one in installed}
     required = needed({name: one.requires or () for name, one in packages.items()})
-    components = [_package(name, packages[name], name in required) for name in sorted(packages) if name != OURS]
+    components = [
+        _package(name, packages[name], name in required)
+        | _files(name, packages[name].version, digests.get(name + packages[name].version, ()))
+        for name in sorted(packages)
+        if name != OURS
+    ]
     components += [_jar(name, digest, "required", "pyspark") for name, digest in sorted(jars.items())]
     components += [
         _jar(Path(place).name, digest, "optional", str(Path(place).parent)) for place, digest in sorted(fetched.items())
@@ -96,6 +114,15 @@ def _package(name: str, package: Distribution, required: bool) -> dict[str, Any]
         ),
         "purl": f"pkg:pypi/{name}@{package.version}",
     }
+
+
+def _files(name: str, version: str, digests: Sequence[str]) -> dict[str, Any]:
+    """The files from which a package may have been installed; nothing where none are pinned."""
+    place = f"pkg:pypi/{name}@{version}"
+    found = [
+        {"type": "distribution", "url": place, "hashes": [{"alg": "SHA-256", "content": digest}]} for digest in digests
+    ]
+    return {"externalReferences": found} if found else {}
 
 
 def _jar(name: str, digest: str, scope: str, of: str) -> dict[str, Any]:
@@ -127,7 +154,8 @@ def _pins() -> Iterator[tuple[str, str]]:
 def main(path: Path) -> None:
     """Writes the bill of this environment."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    whole = bill(distributions(), found(spark_home() / "jars"), dict(_pins()))
+    pinned = read_hashes(HASHES.read_text(encoding="ascii")) if HASHES.exists() else {}
+    whole = bill(distributions(), found(spark_home() / "jars"), dict(_pins()), pinned)
     path.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
     sys.stderr.write(f"{path}: {len(whole['components'])} components\n")
 

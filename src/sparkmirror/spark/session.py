@@ -213,4 +213,5 @@ def _local_directory(options: SparkOptions) -> Path | None:
 def _java_options(archive: str, files: Path) -> str:
     """Quiet logs, files in the run's folder, and classes from the archive."""
     logs = Path(__file__).with_name("log4j2.properties").as_uri()
-    return f"-Dlog4j2.configurationFile={logs} -Djava.io.tmpdir={files} {archive}".rstrip()
+    crashes = f"-XX:ErrorFile={files}/hs_err_pid%p.log"  # it shows settings and memory: by default others may read it
+    return f"-Dlog4j2.configurationFile={logs} -Djava.io.tmpdir={files} {crashes} {archive}".rstrip()
