@@ -358,8 +358,8 @@ MUTANTS = (
     Mutant(
         "an order that was begun again behind a hole is none",
         "offsets/passed_over.py",
-        "turns[-1].end == turns[-1].first <= first",
-        "turns[-1].end == turns[-1].first == first",
+        "before.end == before.first <= first",
+        "before.end == before.first == first",
         STORIES,
     ),
     Mutant(
