@@ -304,7 +304,7 @@ MUTANTS = (
         "offsets/map.py",
         "            last = self._ended.get(writer) if last is None and not newest else last\n",
         "",
-        STORIES,
+        ("tests/offsets/test_map.py",),
     ),
     Mutant(
         "an order over a loss leaves what is lost on the map",

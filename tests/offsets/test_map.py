@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap, PartitionMap
 from sparkmirror.offsets.records import Progress, part_of
 from sparkmirror.offsets.segments import SEQUENCES, MapKey, Parted
+from sparkmirror.offsets.state import state_of
 from tests.offsets.segments import Segment, records_of
 
 PLACE = TopicPartition("orders", 1)
@@ -42,6 +45,23 @@ def progress(sequence: int, source: int, target: int, position: int, writer: Wri
 def two_pieces() -> OffsetMap:
     """Source 100 to 104 and 110 to 114; others have written at target 5 and 6; the position is 120."""
     return piece_map((0, 100, 0), (5, 110, 7)).offsets(progress(9, 114, 11, 120), (7,))
+
+
+def test_an_epoch_that_ended_in_order_ends_with_the_last_record_of_its_progress():
+    """The next one begins behind a hole, and behind what others wrote; nothing else says that it lies behind them."""
+    newer = Writer(producer_id=7, epoch=2)
+    state = state_of(
+        [
+            *records_of([Segment(partition=PLACE, writer=WRITER, sequence=0, source=0, target=0)]),
+            replace(progress(9, 9, 9, 15), settled=True),
+            *records_of([Segment(partition=PLACE, writer=newer, sequence=0, source=15, target=13)]),
+            progress(0, 15, 13, 16, newer),
+        ]
+    )
+    mapped = state.map_of(PLACE).offsets(state.progress[PLACE], (7,))
+    assert [mapped.source_to_target(source) for source in (9, 10, 14, 15)] == [9, 13, 13, 13]
+    assert [mapped.target_to_source(target) for target in (9, 10, 12, 13)] == [9, 15, 15, 15]
+    assert not mapped.mirrored(10)
 
 
 @pytest.mark.parametrize(
