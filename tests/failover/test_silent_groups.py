@@ -45,12 +45,12 @@ def coordinator(cluster: LabCluster, group: str) -> int:
     found: list[int] = []
 
     def answers() -> bool:
-        with suppress(KafkaException):
-            described = admin_of(cluster).describe_consumer_groups([group])[group].result(30)
+        with suppress(KafkaException, TimeoutError):
+            described = admin_of(cluster).describe_consumer_groups([group], request_timeout=10)[group].result(15)
             found.append(described.coordinator.id)
         return bool(found)
 
-    until(answers, f"{group} has a coordinator", 60)
+    until(answers, f"{group} has a coordinator", 120)
     return found[0]
 
 
