@@ -122,7 +122,7 @@ def check_executors(session: SparkSession, seconds: float = 0.0) -> None:
         log.warning("%s: executors listen on %s", Exposure.FETCHED.value, ", ".join(found.away))
         _only_here.pop(session, None)
     elif found.untold and seconds:
-        raise SparkmirrorError(f"executors of Spark have not told within {seconds:g} s where they listen")
+        raise SparkmirrorError(f"the addresses of Spark's executors were not known within {seconds:g} s")
 
 
 def _executors(session: SparkSession, known: Set[str]) -> Executors:
@@ -138,7 +138,7 @@ def _executors(session: SparkSession, known: Set[str]) -> Executors:
                     hosts[each.id()] = _PORT.sub("", each.hostPort())
         return Executors(registered=registered, hosts=hosts)
     except (Py4JError, OSError, AttributeError) as failure:
-        raise SparkmirrorError(f"Spark does not tell its executors: {reason_of(failure)}") from failure
+        raise SparkmirrorError(f"Spark gave no list of its executors: {reason_of(failure)}") from failure
 
 
 @dataclass(slots=True, kw_only=True)
