@@ -39,8 +39,8 @@ class NotOurs:
     def change(self) -> Change:
         """A line for the topic."""
         detail = (
-            f"holds records that this flow has not copied, or held some when the flow began: its properties and ACLs do "
-            f"not follow {self.source} of the source; say topics.append = {self.source} if it is the copy all the same"
+            f"holds records that this flow has not copied, or held some when the flow began: its properties and ACLs "
+            f"do not follow {self.source} of the source; set topics.append = {self.source} if it is the copy"
         )
         return Change(cluster=self.cluster, sign=Sign.NOTE, what=f"topic {self.topic}", detail=detail)
 
