@@ -96,16 +96,22 @@ def of_many(metadata: str, partitions: int, topic: str = "many") -> Offsets:
 def test_much_metadata_of_a_group_and_a_topic_is_not_put_on_record_and_that_is_told():
     """Any client of the source may commit 4,096 characters for each partition of a topic."""
     found = {"g": {**of_many("m" * 4_096, 200), **OFFSETS}, "h": of_many("m" * 100, 200)}
-    remember, *told = decide({}, BEFORE, seen(found, 20))
+    remember, *told = decide({}, BEFORE, replace(seen(found, 20), ids={"many": "id"}))
     assert isinstance(remember, Remember)
     records = {(one.group, one.topic): one for one in remember.seen}
     assert records["g", "many"].offsets == {number: (number, "") for number in range(200)}
     assert records["g", "orders"].offsets[1] == (7, "note")
     assert records["h", "many"].offsets[7] == (7, "m" * 100)
     assert told == [MetadataLeftOut(group="g", topic="many")]
-    again, *_ = decide(known(*remember.seen), BEFORE, seen(found, 21))
+    again, *_ = decide(known(*remember.seen), BEFORE, replace(seen(found, 21), ids={"many": "id"}))
     assert isinstance(again, Remember)
     assert again.seen == (), "what was left out is no news"
+
+
+def test_much_metadata_of_a_topic_that_is_not_copied_is_left_out_without_a_word():
+    (remember,) = decide({}, BEFORE, seen({"g": of_many("m" * 4_096, 200)}, 20))
+    assert isinstance(remember, Remember)
+    assert remember.seen[0].offsets[0] == (0, "")
 
 
 class SmallStore:

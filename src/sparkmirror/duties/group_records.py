@@ -448,7 +448,7 @@ def decide(
     return (
         news(known, before, seen, upstream, translate),
         *(Unreadable(group=group, reason=reason) for group, reason in sorted(seen.unreadable.items())),
-        *_with_much_metadata(seen.found),
+        *_with_much_metadata(seen),
         *lost(known, before, seen),
     )
 
@@ -524,10 +524,11 @@ def _moved_ms(seen: Seen) -> int:
     return max((at for at in seen.settled.values() if at < until), default=0)
 
 
-def _with_much_metadata(found: Mapping[str, Offsets]) -> Iterator[MetadataLeftOut]:
-    for group, offsets in sorted(found.items()):
+def _with_much_metadata(seen: Seen) -> Iterator[MetadataLeftOut]:
+    """Of topics that are copied: offsets in others are not moved by a failover."""
+    for group, offsets in sorted(seen.found.items()):
         for topic, size in sorted(_metadata_sizes(offsets).items()):
-            if size > METADATA_CHARACTERS:
+            if topic in seen.ids and size > METADATA_CHARACTERS:
                 yield MetadataLeftOut(group=group, topic=topic)
 
 
