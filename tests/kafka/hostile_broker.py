@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -42,6 +43,7 @@ def _messages(ending: str) -> dict[int, Any]:
 
 _REQUESTS, _RESPONSES = _messages("Request"), _messages("Response")
 API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE, METADATA, FETCH, PRODUCE = 18, 17, 36, 3, 1, 0
+LOGIN_KEYS = frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE})
 
 
 def name_of(key: int) -> str:
@@ -463,7 +465,7 @@ class Lies:
                 break
             owner, name, of = self.chance.choice(places)
             value = self._value(name, of, getattr(owner, name))
-            said.append(f"{name}={value!r:.60}")
+            said.append(f"{name}={len(value)} items" if isinstance(value, list) else f"{name}={value!r:.60}")
             setattr(owner, name, value)
         self.told.append(", ".join(said))
         yield framed(number, response)
@@ -477,7 +479,7 @@ class Lies:
                 [],
                 items * 2,
                 items[:-1],
-                items * 300,
+                (items * 300)[:3_000],
                 items[::-1],
                 items + [items[0]] * 3 if items else [],
             )
@@ -491,7 +493,7 @@ class Lies:
         if kind == "string":
             return self.chance.choice(TEXTS)
         if kind in ("bytes", "records"):
-            return self.chance.choice((None, b"", b"\xff" * 100, _damaged(self.chance, bytes(now or b"\0" * 20))))
+            return self.chance.choice((None, b"", b"\xff" * 100, damaged(self.chance, bytes(now or b"\0" * 20))))
         if kind == "uuid":
             return self.chance.choice((None, uuid.UUID(int=1), uuid.UUID(int=(1 << 128) - 1)))
         return self.chance.choice((True, False)) if kind == "bool" else now
@@ -542,7 +544,8 @@ def _places(item: Any, version: int) -> Iterator[tuple[Any, str, Any]]:
             yield from _places(value, version)
 
 
-def _damaged(chance: random.Random, data: bytes) -> bytes:
+def damaged(chance: random.Random, data: bytes) -> bytes:
+    """Bytes with one damage."""
     copy = bytearray(data)
     damage(chance, copy)
     return bytes(copy)
@@ -579,6 +582,48 @@ def framed(number: int, response: Any) -> bytes:
     return bytes(response.encode(header=True, framed=True))
 
 
+class TamperedTls:
+    """A connection under TLS, of which the bytes that leave are changed on their way."""
+
+    def __init__(self, connection: socket.socket, context: ssl.SSLContext, tamper: Callable[[bytes], bytes]) -> None:
+        self._connection, self._tamper = connection, tamper
+        self._came, self._leaves = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._came, self._leaves, server_side=True)
+        self._do(self._tls.do_handshake)
+
+    def read(self, size: int) -> bytes:
+        """So many bytes.
+
+        Raises:
+            OSError: the client has closed, or does not understand TLS any more.
+        """
+        said = b""
+        while len(said) < size:
+            said += self._do(lambda: self._tls.read(size - len(said)))
+        return said
+
+    def sendall(self, data: bytes) -> None:
+        """Sends what is to be read, if nothing has changed it, as it is given."""
+        self._do(lambda: self._tls.write(data))
+
+    def _do(self, step: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                done = step()
+            except ssl.SSLWantReadError:
+                self._flush()
+                if not (came := self._connection.recv(1 << 16)):
+                    raise ConnectionResetError from None
+                self._came.write(came)
+            else:
+                self._flush()
+                return done
+
+    def _flush(self) -> None:
+        if self._leaves.pending:
+            self._connection.sendall(self._tamper(self._leaves.read()))
+
+
 class HostileBroker:
     """A server on a port of its own; one thread for each connection.
 
@@ -586,12 +631,18 @@ class HostileBroker:
         model: what it says where it does not lie.
         lies: how it lies now; None for not at all.
         heard: the bytes of all logins.
+        tls: of the server; None for plain text.
+        tamper: what becomes of the bytes of TLS.
+        greeting: the pieces that each client gets instead of all else, as in `Lies.tell`; None for a broker that talks.
     """
 
     def __init__(self, model: Model | None = None) -> None:
         self.model = model or Model()
         self.lies: Lies | None = None
         self.heard: list[bytes] = []
+        self.tls: ssl.SSLContext | None = None
+        self.tamper: Callable[[bytes], bytes] = lambda data: data
+        self.greeting: list[bytes | float | None] | None = None
         self.asked: set[int] = set()
         self._lock = threading.Lock()
         self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -618,18 +669,29 @@ class HostileBroker:
     def _talk(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            with connection, connection.makefile("rb") as frames:
-                while len(head := frames.read(4)) == 4:
-                    frame = frames.read(int.from_bytes(head, "big"))
-                    for piece in self._said(frame):
-                        if piece is None:
-                            return
-                        if isinstance(piece, float):
-                            time.sleep(piece)
-                        else:
-                            connection.sendall(piece)
+            with connection, connection.makefile("rb") as plain:
+                if self.greeting is not None:
+                    self._say(self.greeting, connection.sendall)
+                    return
+                tls = None if self.tls is None else TamperedTls(connection, self.tls, self.tamper)
+                read, send = (plain.read, connection.sendall) if tls is None else (tls.read, tls.sendall)
+                while len(head := read(4)) == 4:
+                    frame = read(int.from_bytes(head, "big"))
+                    if not self._say(self._said(frame), send):
+                        return
         except OSError:
             return
+
+    def _say(self, pieces: list[bytes | float | None], send: Callable[[bytes], None]) -> bool:
+        """Whether the connection goes on."""
+        for piece in pieces:
+            if piece is None:
+                return False
+            if isinstance(piece, float):
+                time.sleep(piece)
+            else:
+                send(piece)
+        return True
 
     def _said(self, frame: bytes) -> list[bytes | float | None]:
         key, version, number = struct.unpack_from(">hhi", frame)

@@ -11,17 +11,21 @@ import hashlib
 import hmac
 import logging
 import os
+import random
 import resource
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka import errors as kafka_errors
 from sparkmirror.config import Isolation, SaslMechanism, Secret, Security, SecurityProtocol
+from sparkmirror.config.security_settings import FixedToken, OAuth
 from sparkmirror.errors import LinkError, SparkmirrorError
 from sparkmirror.kafka import acls, admin, configs, epochs, fencing, groups, spots, tails
 from sparkmirror.kafka.cluster import Cluster
@@ -31,17 +35,17 @@ from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.login_errors import login_failure
 from sparkmirror.kafka.ownership import Ownership
 from sparkmirror.kafka.reading import Span, read_records
+from sparkmirror.lab.certificates import write_certificates
 from sparkmirror.model import TopicPartition, Writer
 from tests.kafka.crashes import Crashes, crashes  # noqa: F401  # a fixture
 from tests.kafka.hostile_broker import (
-    API_VERSIONS,
+    LOGIN_KEYS,
     METADATA,
     RECORDS,
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
     HostileBroker,
     Lies,
     cluster_of,
+    damaged,
 )
 
 CASES = int(os.environ.get("SPARKMIRROR_HOSTILE_CASES", "30"))
@@ -151,6 +155,9 @@ SALT = base64.b64encode(b"salt").decode()
 
 
 def security_of(mechanism: SaslMechanism) -> Security:
+    if mechanism is SaslMechanism.OAUTHBEARER:
+        token = OAuth(source=FixedToken(token=Secret(PASSWORD), key="token"))
+        return Security(protocol=SecurityProtocol.SASL_PLAINTEXT, mechanism=mechanism, oauth=token)
     return Security(
         protocol=SecurityProtocol.SASL_PLAINTEXT, mechanism=mechanism, username="u", password=Secret(PASSWORD)
     )
@@ -159,8 +166,8 @@ def security_of(mechanism: SaslMechanism) -> Security:
 class Scram:
     """The broker's side of SCRAM, which knows the password."""
 
-    def __init__(self) -> None:
-        self._first = ""
+    def __init__(self, digest: str) -> None:
+        self._first, self._digest = "", digest
 
     def __call__(self, said: bytes) -> bytes:
         text = said.decode()
@@ -169,15 +176,19 @@ class Scram:
             self._parameters = f"r={self._first.partition('r=')[2]}broker,s={SALT},i=4096"
             return self._parameters.encode()
         exchange = f"{self._first},{self._parameters},{text.partition(',p=')[0]}"
-        key = hmac.digest(hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), b"salt", 4096), b"Server Key", "sha256")
-        return b"v=" + base64.b64encode(hmac.digest(key, exchange.encode(), "sha256"))
+        salted = hashlib.pbkdf2_hmac(self._digest, PASSWORD.encode(), b"salt", 4096)
+        key = hmac.digest(salted, b"Server Key", self._digest)
+        return b"v=" + base64.b64encode(hmac.digest(key, exchange.encode(), self._digest))
 
 
 LOGINS: dict[SaslMechanism, Callable[[], Callable[[bytes], bytes]]] = {
     SaslMechanism.PLAIN: lambda: lambda _: b"",
-    SaslMechanism.SCRAM_SHA_256: Scram,
+    SaslMechanism.SCRAM_SHA_256: lambda: Scram("sha256"),
+    SaslMechanism.SCRAM_SHA_512: lambda: Scram("sha512"),
+    SaslMechanism.OAUTHBEARER: lambda: lambda _: b"",
 }
-LOGIN_KEYS = frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE})
+SHOWN = frozenset({SaslMechanism.PLAIN, SaslMechanism.OAUTHBEARER})
+"""The mechanisms that show their secret to the broker."""
 
 
 @pytest.mark.parametrize("mechanism", LOGINS)
@@ -204,7 +215,7 @@ def test_no_lie_in_a_login_does_more_than_fail_it(
         assert not crashes.seen, (seed, broker.lies.told, crashes.seen)
         assert PASSWORD not in came, (seed, broker.lies.told)
     assert PASSWORD not in caplog.text
-    if mechanism is not SaslMechanism.PLAIN:
+    if mechanism not in SHOWN:
         assert not any(PASSWORD.encode() in said for said in broker.heard)
 
 
@@ -245,6 +256,127 @@ def test_a_broker_that_does_not_know_the_password_gets_neither_a_login_nor_much_
     assert PASSWORD not in str(refused.value)
     assert len(str(refused.value)) < LONGEST
     assert METADATA not in broker.asked
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("certificates")
+    write_certificates(directory)
+    return directory
+
+
+@pytest.fixture
+def trusting(certificates: Path) -> Security:
+    return Security(protocol=SecurityProtocol.SSL, ca=(certificates / "ca.pem").read_text())
+
+
+def server_of(certificates: Path) -> ssl.SSLContext:
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificates / "server.pem")
+    return server
+
+
+def test_bytes_of_tls_that_were_changed_on_their_way_do_no_more_than_fail_the_call(
+    broker: HostileBroker,
+    certificates: Path,
+    trusting: Security,
+    crashes: Crashes,  # noqa: F811  # the fixture
+):
+    broker.tls = server_of(certificates)
+    before = peak_bytes()
+    for seed in range(CASES):
+        chance = random.Random(seed)
+        passed = chance.randrange(5)
+
+        def tamper(data: bytes, chance: random.Random = chance) -> bytes:
+            nonlocal passed
+            passed -= 1
+            return damaged(chance, data) if passed == -1 else data
+
+        broker.tamper = tamper
+        cluster = cluster_of(broker, trusting)
+        try:
+            began = time.monotonic()
+            came = outcome(partial(admin.list_topics, cluster, ["t"], CALL_MS))
+        finally:
+            cluster.close()
+        assert len(came) < LONGEST, seed
+        assert time.monotonic() - began < LATEST_S, seed
+        assert not crashes.seen, (seed, crashes.seen)
+    assert peak_bytes() - before < MOST_BYTES
+
+
+def test_lies_under_tls_do_no_more_than_fail_the_call(
+    broker: HostileBroker,
+    certificates: Path,
+    trusting: Security,
+    crashes: Crashes,  # noqa: F811  # the fixture
+):
+    broker.tls = server_of(certificates)
+    cluster = cluster_of(broker, trusting)
+    try:
+        for seed in range(CASES):
+            broker.lies = Lies(seed, first=seed % 3)
+            outcome(partial(ROLES["records"], cluster))
+            assert not crashes.seen, (seed, broker.lies.told, crashes.seen)
+        broker.lies = None
+        assert outcome(partial(ROLES["records"], cluster)) == "done", "and it works again when the broker does"
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_broker_that_takes_a_connection_and_says_nothing_is_not_waited_for_longer_than_for_an_answer(
+    encrypted: bool, broker: HostileBroker, certificates: Path, trusting: Security
+):
+    broker.tls = server_of(certificates) if encrypted else None
+    cluster = cluster_of(broker, trusting if encrypted else None)
+    try:
+        cluster.run(cluster.bootstrap, 10_000)
+        broker.greeting = [LATEST_S]
+        began = time.monotonic()
+        with pytest.raises(LinkError, match="broker 1 is not ready for requests in time"):
+            admin.list_offsets(cluster, PLACES, OffsetSpec.LATEST, timeout_ms=CALL_MS)
+    finally:
+        cluster.close()
+    assert time.monotonic() - began < LATEST_S
+
+
+RECORD = bytes.fromhex("160303")
+GREETINGS: dict[str, list[bytes | float | None]] = {
+    "an answer in clear": [b"\x00\x00\x00\x08\x00\x00\x00\x01\x00\x00\x00\x00", 0.5],
+    "a web page": [b"HTTP/1.1 400 Bad Request\r\n\r\n" * 100],
+    "an alert": [bytes.fromhex("15030300020228")],
+    "alerts without end": [bytes.fromhex("150303000201 5a".replace(" ", "")) * 100_000],
+    "handshakes without end": [(RECORD + b"\x40\x00" + b"\x0b\xff\xff\xff" + b"x" * 16_380) * 500],
+    "empty records": [(RECORD + b"\x00\x00") * 100_000],
+    "an absurd record": [RECORD + b"\xff\xff" + b"x" * 65_535],
+    "noise": [bytes(range(256)) * 4_000],
+    "byte by byte": [0.01, *(RECORD[at : at + 1] for at in range(3)), 2.0],
+    "silence": [2.0],
+    "the end": [None],
+}
+
+
+@pytest.mark.parametrize("greeting", GREETINGS)
+def test_what_is_no_tls_ends_the_connection_in_time_and_is_told(
+    greeting: str,
+    broker: HostileBroker,
+    trusting: Security,
+    crashes: Crashes,  # noqa: F811  # the fixture
+):
+    broker.greeting = GREETINGS[greeting]
+    before, began = peak_bytes(), time.monotonic()
+    cluster = cluster_of(broker, trusting)
+    try:
+        with pytest.raises(LinkError) as refused:
+            admin.cluster_id(cluster, 1_000)
+    finally:
+        cluster.close()
+    assert time.monotonic() - began < LATEST_S
+    assert len(str(refused.value)) < LONGEST
+    assert not crashes.seen
+    assert peak_bytes() - before < MOST_BYTES
 
 
 REPEATS: dict[str, Callable[[str], dict[str, Any]]] = {

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import base64
+import os
 import pickle
 import re
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from sparkmirror import config
 from sparkmirror.config import ClientSettings, Kerberos, SaslMechanism, Secret, Security, SecurityProtocol
-from sparkmirror.errors import LinkError
+from sparkmirror.errors import LinkError, SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster, new_loop
 from sparkmirror.kafka.kerberos import Tickets
@@ -22,6 +25,8 @@ from sparkmirror.kafka.login_errors import LoginDelayedError
 from sparkmirror.kafka.security import connection_options
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.ports import HOST
+from tests.kafka.crashes import Crashes, crashes  # noqa: F401  # a fixture
+from tests.kafka.hostile_broker import LOGIN_KEYS, METADATA, HostileBroker, Lies, cluster_of
 from tests.kafka.realm import SESSION_S, Realm, client_properties, kerberized, realm
 
 __all__ = ["kerberized", "realm"]  # fixtures
@@ -119,3 +124,81 @@ def test_a_centre_that_is_not_there_may_come_back(realm: Realm, tmp_path: Path, 
 def test_the_settings_carry_the_keytab_and_hide_it():
     login = Kerberos(service_name="kafka", keytab=Secret("canary-4e7a"), any_keytab=True)
     assert "canary" not in repr(settings_of(login))
+
+
+# ---------------------------------------------------------------------------------------------------- a broker that lies
+
+CASES = int(os.environ.get("SPARKMIRROR_HOSTILE_CASES", "30"))
+CALL_MS, LATEST_S = 400, 6.0
+
+
+class Acceptor:
+    """The broker's side of a login, which has the broker's key (RFC 4752)."""
+
+    def __init__(self, realm: Realm) -> None:
+        import gssapi
+
+        credentials = gssapi.Credentials(usage="accept", store={"keytab": f"{realm.place}/broker.keytab"})
+        self._context = gssapi.SecurityContext(creds=credentials, usage="accept")
+        self._offered = False
+
+    def __call__(self, said: bytes) -> bytes:
+        if not self._context.complete:
+            return bytes(self._context.step(said) or b"")
+        if self._offered:
+            return b""
+        self._offered = True
+        return bytes(self._context.wrap(b"\x01\x00\x00\x00", False).message)
+
+
+@pytest.fixture
+def false_broker() -> Iterator[HostileBroker]:
+    broker = HostileBroker()
+    broker.model.mechanism = "GSSAPI"
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def login(realm: Realm) -> Security:
+    keys = Secret(base64.b64encode((realm.place / "mirror.keytab").read_bytes()).decode())
+    kerberos = Kerberos(service_name="kafka", principal="mirror", keytab=keys, any_keytab=True)
+    return Security(protocol=SecurityProtocol.SASL_PLAINTEXT, mechanism=SaslMechanism.GSSAPI, kerberos=kerberos)
+
+
+def test_no_lie_in_a_login_does_more_than_fail_it(
+    realm: Realm,
+    false_broker: HostileBroker,
+    login: Security,
+    crashes: Crashes,  # noqa: F811  # the fixture
+):
+    for seed in range(-1, CASES):
+        false_broker.model.log_in = Acceptor(realm)
+        lies = Lies(seed, LOGIN_KEYS, first=seed % 5, most=1 if seed % 3 else 50) if seed >= 0 else None
+        false_broker.lies = lies
+        cluster = cluster_of(false_broker, login)
+        try:
+            began = time.monotonic()
+            if lies is None:
+                assert admin.cluster_id(cluster, 20_000) == "hostile"
+            else:
+                with suppress(SparkmirrorError):
+                    admin.cluster_id(cluster, CALL_MS)
+                assert time.monotonic() - began < LATEST_S, (seed, lies.told)
+                assert not crashes.seen, (seed, lies.told, crashes.seen)
+        finally:
+            cluster.close()
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"\x00", b"\x60\x01\x02", b"\xff" * 70_000], ids=["nothing", "one byte", "a tag", "noise"]
+)
+def test_a_broker_without_the_key_gets_no_login(answer: bytes, false_broker: HostileBroker, login: Security):
+    false_broker.model.log_in = lambda _: answer
+    cluster = cluster_of(false_broker, login)
+    try:
+        with pytest.raises(LinkError):
+            admin.cluster_id(cluster, 5_000)
+    finally:
+        cluster.close()
+    assert METADATA not in false_broker.asked

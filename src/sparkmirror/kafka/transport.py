@@ -148,6 +148,26 @@ def _drop(waiting: Any, sent: int) -> None:
 class TlsTransport(_Wide, KafkaSSLTransport):  # type: ignore[misc]  # kafka-python carries no types
     """An encrypted connection. What TLS still holds decrypted is read at once: the socket would not tell of it."""
 
+    async def shake_hands(self, timeout_at: float | None) -> None:
+        """Agrees with the broker on keys; kafka-python's own would wait without end for one that hangs.
+
+        Args:
+            timeout_at: the deadline, of the monotonic clock.
+
+        Raises:
+            KafkaTimeoutError: the broker has not said all of its part in time.
+            ssl.SSLError: it says what cannot be understood or trusted.
+        """
+        while True:
+            try:
+                self._sock.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._net.wait_read(self._sock, timeout_at)
+            except ssl.SSLWantWriteError:
+                await self._net.wait_write(self._sock, timeout_at)
+            else:
+                return
+
     def _push(self, waiting: Any) -> int:
         return int(self._sock.send(waiting[0]))  # one TLS record, at most 16 KiB
 
@@ -296,6 +316,20 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
             self.parser.limit = self.config["receive_message_max_bytes"]
         super()._init_complete()
 
+    def send_request(self, request: Any, request_timeout_ms: float | None = None) -> Any:
+        """Sends it, or has it wait until the connection is ready: no longer than the answer is waited for."""
+        answer = super().send_request(request, request_timeout_ms=request_timeout_ms)
+        if self._request_buffer and self._request_buffer[-1][1] is answer:
+            timer = self.net.call_at(self._request_buffer[-1][2], lambda: self._give_up(answer))
+            answer.add_both(lambda _: self.net.cancel(timer))
+        return answer
+
+    def _give_up(self, answer: Any) -> None:
+        waiting = [each for each in self._request_buffer if each[1] is answer]
+        for each in waiting:
+            self._request_buffer.remove(each)
+            answer.failure(kafka_errors.RequestTimedOutError(f"broker {self.node_id} is not ready for requests in time"))
+
     def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
         if isinstance(request, SaslAuthenticateRequest):
             self._shown = [*self._shown, bytes(request.auth_bytes)]
@@ -438,12 +472,17 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         if self.ssl_enabled:
             tls = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
             transport: Any = TlsTransport(self._net, sock, host=node.host, **tls)
+            await self._shake_hands(transport, timeout_at)
         else:
             transport = TcpTransport(self._net, sock, host=node.host)
         transport.batches_allowed = self._batches_allowed_now
+        return transport
+
+    async def _shake_hands(self, transport: TlsTransport, timeout_at: float | None) -> None:
         try:
-            await transport.handshake()
+            await transport.shake_hands(timeout_at)
         except Exception as failure:
             transport.abort(failure)  # nobody else knows of its socket yet
-            raise kafka_errors.KafkaConnectionError(f"TLS handshake failed: {failure}") from failure
-        return transport
+            late = isinstance(failure, kafka_errors.KafkaTimeoutError)
+            reason = "the broker does not go on with it" if late else failure
+            raise kafka_errors.KafkaConnectionError(f"TLS handshake failed: {reason}") from failure
