@@ -210,7 +210,9 @@ def test_what_others_have_put_on_record_is_not_removed(flow: FlowConfig, monkeyp
             "DENY ALTER mallory cluster kafka-cluster",
         )
     ]
-    store = SimpleNamespace(follow=lambda: None, state=SimpleNamespace(acls={str(n): r for n, r in enumerate(records)}))
+    store = SimpleNamespace(
+        follow=lambda: None, state=SimpleNamespace(progress={}, acls={str(n): r for n, r in enumerate(records)})
+    )
     flow = replace(flow, acls=AclSync(remove=True))
     sides: Any = SimpleNamespace(flow=flow, source=None, target=None, store=store)
     monkeypatch.setattr("sparkmirror.duties.acls.acls.describe_acls", lambda *_: frozenset())

@@ -100,6 +100,9 @@ def test_a_target_topic_belongs_to_one_source_topic(monkeypatch: pytest.MonkeyPa
         reason="orders is copied to all already: exclude one of the two with topics.exclude",
     )
     assert [str(here) for here, _ in replace(observed, target={"all": topic_of(1)}).pairs] == ["orders-0"]
+    begun = replace(observed, target={"all": topic_of(1)}, begun=frozenset({"payments"}))
+    assert [str(here) for here, _ in begun.pairs] == ["payments-0"], "a topic that comes later takes no name away"
+    assert [action.source for action in decide(begun)] == ["orders"]
 
 
 def test_pairs_are_the_partitions_that_both_sides_have() -> None:

@@ -16,6 +16,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from kafka.protocol import admin, consumer, metadata, producer, sasl
@@ -599,7 +600,7 @@ class TamperedTls:
         """
         said = b""
         while len(said) < size:
-            said += self._do(lambda: self._tls.read(size - len(said)))
+            said += self._do(partial(self._tls.read, size - len(said)))
         return said
 
     def sendall(self, data: bytes) -> None:

@@ -126,7 +126,7 @@ def test_the_settings_carry_the_keytab_and_hide_it():
     assert "canary" not in repr(settings_of(login))
 
 
-# ---------------------------------------------------------------------------------------------------- a broker that lies
+# ---------------------------------------------------------------------------------------------- a broker that lies
 
 CASES = int(os.environ.get("SPARKMIRROR_HOSTILE_CASES", "30"))
 CALL_MS, LATEST_S = 400, 6.0

@@ -67,6 +67,23 @@ def test_decides_as_mirror_maker_2_does(topic: str, decision: Decision) -> None:
     assert decision.replicate is (decision in (Decision.CHOSEN, Decision.HEARTBEATS))
 
 
+@pytest.mark.parametrize(
+    ("alias", "topic"),
+    [
+        ("A", "checkpoints.internal"),
+        ("sparkmirror", "writers.internal"),
+        ("sparkmirror", "C.D.internal"),
+        ("mm2-offsets", "A.internal"),
+        ("mm2-offset-syncs", "C.internal"),
+    ],
+)
+def test_no_topic_is_copied_to_where_mirrors_keep_records_of_their_own(alias: str, topic: str) -> None:
+    """Any client of the source that may create topics chooses their names."""
+    source = replace(FLOW.source, alias=Alias(alias))
+    assert _decision(topic, replace(FLOW, source=source, topics=(".*",))) is Decision.RESERVED
+    assert _decision(f"x-{topic}", replace(FLOW, topics=(".*",))) is Decision.CHOSEN
+
+
 def test_what_a_failback_put_aside_is_copied_only_where_topics_means_it() -> None:
     name = kept_as("orders", 1_764_000_000_000)
     assert _decision(name) is Decision.DIVERGENT

@@ -215,7 +215,10 @@ def _others(sides: Sides, source: frozenset[AclBinding], bindings: frozenset[Acl
     named |= {
         one.name for binding in bindings if _is_of_topic(binding) for one in acl_translation.origins(flow, binding)
     }
-    pairs = [(here, there) for here, there, rival in topics.targets(flow, topics.wanted(flow, named)) if rival is None]
+    begun = {place.topic for place in sides.store.state.progress} if sides.store is not None else ()
+    pairs = [
+        (here, there) for here, there, rival in topics.targets(flow, topics.wanted(flow, named), begun) if not rival
+    ]
     target = admin.list_topics(sides.target, sorted(copies), flow.admin_timeout_ms)
     return of_others(sides, [pair for pair in pairs if pair[1] in copies], target)
 

@@ -184,7 +184,9 @@ def observe(sides: Sides) -> Observed:
     flow, source, target, timeout_ms = sides.flow, sides.source, sides.target, sides.flow.admin_timeout_ms
     chosen = choose(flow, admin.list_topics(source, timeout_ms=timeout_ms))
     existing = admin.list_topics(target, timeout_ms=timeout_ms)
-    named = [(here, there) for here, there, rival in targets(flow, chosen) if rival is None and there in existing]
+    begun = {place.topic for place in sides.store.state.progress} if sides.store is not None else ()
+    ours = ((here, there) for here, there, rival in targets(flow, chosen, begun) if rival is None)
+    named = [(here, there) for here, there in ours if there in existing]
     others = of_others(sides, named, existing)
     left_alone = {one.topic for one in others}
     pairs = tuple((here, there) for here, there in named if there not in left_alone)

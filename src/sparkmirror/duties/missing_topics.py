@@ -39,6 +39,7 @@ class Observed:
         configs: properties of those source topics that the target lacks.
         unreadable: why there are none, for some of them.
         known_properties: the topic properties that the target's brokers know; empty when it has no topic to ask about.
+        begun: the source topics of which copies have begun, as far as that is known.
     """
 
     flow: FlowConfig
@@ -48,13 +49,14 @@ class Observed:
     configs: Mapping[str, Mapping[str, ConfigEntry]] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
     known_properties: frozenset[str] = frozenset()
+    begun: frozenset[str] = frozenset()
 
     @property
     def pairs(self) -> tuple[tuple[TopicPartition, TopicPartition], ...]:
         """The partitions to copy, source and target, in order: those that exist on both sides."""
         return tuple(
             (TopicPartition(source, partition), TopicPartition(target, partition))
-            for source, target, rival in targets(self.flow, self.source)
+            for source, target, rival in targets(self.flow, self.source, self.begun)
             if rival is None and target in self.target
             for partition in sorted(self.source[source].partitions)
             if partition in self.target[target].partitions
@@ -148,7 +150,7 @@ def decide(observed: Observed) -> tuple[Action, ...]:
     cluster = observed.flow.target.alias
     properties = config_property_filter(observed.flow)
     actions: list[Action] = []
-    for source, topic, rival in targets(observed.flow, observed.source):
+    for source, topic, rival in targets(observed.flow, observed.source, observed.begun):
         reason = _obstacle(observed, source, topic, rival)
         if reason:
             actions.append(Skip(cluster=cluster, source=source, topic=topic, reason=reason))

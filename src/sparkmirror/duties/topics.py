@@ -44,13 +44,14 @@ def wanted(flow: FlowConfig, names: Iterable[str]) -> list[str]:
     return found
 
 
-def divergent(flow: FlowConfig, names: Iterable[str]) -> list[str]:
-    """Those of the names that `topics` has and that keep what a failback put aside, in order: they are not copied.
+def withheld(flow: FlowConfig, names: Iterable[str]) -> list[tuple[str, Decision]]:
+    """Those of the names that `topics` has and that are not copied for what they are, in order, and why.
 
     Raises:
         ConfigError: an expression of the flow cannot be used.
     """
-    return [name for name, decision in _decisions(flow, names) if decision is Decision.DIVERGENT]
+    of_interest = (Decision.DIVERGENT, Decision.RESERVED)
+    return [(name, decision) for name, decision in _decisions(flow, names) if decision in of_interest]
 
 
 def homeward(flow: FlowConfig, names: Iterable[str]) -> list[str]:
@@ -183,11 +184,20 @@ def _decisions(flow: FlowConfig, names: Iterable[str]) -> Iterator[tuple[str, De
     return ((name, should_replicate(name, flow, policy, chosen)) for name in ordered)
 
 
-def targets(flow: FlowConfig, sources: Iterable[str]) -> Iterator[tuple[str, str, str | None]]:
-    """Each source topic with its name on the target, and the source topic that has that name already, or None."""
+def targets(
+    flow: FlowConfig, sources: Iterable[str], begun: Container[str] = ()
+) -> Iterator[tuple[str, str, str | None]]:
+    """Each source topic with its name on the target, and the source topic that has that name already, or None.
+
+    Args:
+        flow: the flow.
+        sources: names of source topics.
+        begun: those of which copies have begun: no other one takes the name from them.
+    """
     policy = policy_for(flow.policy, flow.source.alias)
+    named = [(source, policy.format_remote_topic(flow.source.alias, source)) for source in sorted(sources)]
     owners: dict[str, str] = {}
-    for source in sorted(sources):
-        target = policy.format_remote_topic(flow.source.alias, source)
-        owner = owners.setdefault(target, source)
-        yield source, target, None if owner == source else owner
+    for source, target in sorted(named, key=lambda pair: pair[0] not in begun):
+        owners.setdefault(target, source)
+    for source, target in named:
+        yield source, target, None if owners[target] == source else owners[target]

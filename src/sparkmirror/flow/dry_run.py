@@ -17,7 +17,7 @@ from sparkmirror.duties.creations import TopicCreations
 from sparkmirror.duties.duty import Change, Sides, Sign
 from sparkmirror.duties.internal_topics import missing_internal_topics
 from sparkmirror.duties.missing_topics import creation
-from sparkmirror.duties.topics import divergent
+from sparkmirror.duties.topics import withheld
 from sparkmirror.errors import ConfigError, LinkError, SparkmirrorError
 from sparkmirror.events import Event
 from sparkmirror.flow import unasked
@@ -29,7 +29,6 @@ from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.naming import Decision
 from sparkmirror.offsets.state import JournalState
 
 AT_ONCE = 16
@@ -88,8 +87,8 @@ def _topic_changes(sides: Sides, topics: TopicCreations) -> Iterator[Change]:
         yield creation(alias, topic, before=("of sparkmirror itself",))
     yield from _shown(topics.look())
     listed = admin.list_topics(sides.source, timeout_ms=flow.admin_timeout_ms)
-    for name in divergent(flow, listed):
-        detail = f"not copied: {Decision.DIVERGENT.value}"
+    for name, decision in withheld(flow, listed):
+        detail = f"not copied: {decision.value}"
         yield Change(cluster=flow.source.alias, sign=Sign.NOTE, what=f"topic {name}", detail=detail)
     doubt = left_there(sides, topics.observed)
     if doubt:

@@ -91,7 +91,11 @@ def look(flow: FlowConfig, topic: str) -> Seen:
         found = admin.list_topics(sides.source, timeout_ms=flow.admin_timeout_ms)
         targets = admin.list_topics(sides.target, timeout_ms=flow.admin_timeout_ms)
         homeward = {name: found[name] for name in topics.homeward(flow, found)}
-        observed = Observed(flow=flow, source=topics.choose(flow, found), homeward=homeward, target=targets)
+        known = record(sides)
+        begun = frozenset(place.topic for place in known.progress) if known is not None else frozenset[str]()
+        observed = Observed(
+            flow=flow, source=topics.choose(flow, found), homeward=homeward, target=targets, begun=begun
+        )
         skips = {action.source: action.reason for action in decide(observed) if isinstance(action, Skip)}
         if topic in homeward:
             skips[topic] = not_home(observed, topic) or left_there(sides, observed, topic)
@@ -100,7 +104,7 @@ def look(flow: FlowConfig, topic: str) -> Seen:
             source=found.get(topic),
             targets=targets,
             skipped=skips.get(topic, ""),
-            known=record(sides),
+            known=known,
             now_ms=now_ms(),
         )
 

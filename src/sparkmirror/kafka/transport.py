@@ -328,7 +328,9 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
         waiting = [each for each in self._request_buffer if each[1] is answer]
         for each in waiting:
             self._request_buffer.remove(each)
-            answer.failure(kafka_errors.RequestTimedOutError(f"broker {self.node_id} is not ready for requests in time"))
+            answer.failure(
+                kafka_errors.RequestTimedOutError(f"broker {self.node_id} is not ready for requests in time")
+            )
 
     def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
         if isinstance(request, SaslAuthenticateRequest):

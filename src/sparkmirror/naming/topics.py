@@ -34,6 +34,7 @@ class Decision(Enum):
     CHOSEN = "chosen by topics"
     HEARTBEATS = "a heartbeats topic, replicated whatever topics says"
     INTERNAL = "an internal topic of Kafka, MirrorMaker 2 or sparkmirror"
+    RESERVED = "its copy would have the name of an internal topic of MirrorMaker 2 or sparkmirror"
     CYCLE = "its name tells that it came from the target"
     HOMEWARD = "a copy of the target's topic: what others wrote to it goes home, and nothing else of it"
     DIVERGENT = (
@@ -71,10 +72,16 @@ def should_replicate(topic: str, flow: FlowConfig, policy: ReplicationPolicy, ch
         original = homeward_original(topic, flow, policy)
         return Decision.CYCLE if original is None else _homeward(topic, original, chosen)
     if chosen.matches(topic):
-        return Decision.CHOSEN
+        return Decision.RESERVED if _is_reserved(policy, flow, topic) else Decision.CHOSEN
     if flow.heartbeats_replication and policy.is_heartbeats_topic(topic):
         return Decision.HEARTBEATS
     return Decision.EXCLUDED if chosen.included(topic) else Decision.NOT_INCLUDED
+
+
+def _is_reserved(policy: ReplicationPolicy, flow: FlowConfig, topic: str) -> bool:
+    """Whether a copy would lie where mirrors keep records of their own, such as ``<alias>.checkpoints.internal``."""
+    copy = policy.format_remote_topic(flow.source.alias, topic)
+    return policy.is_internal_topic(copy) or (copy.startswith(("mm2-", "sparkmirror.")) and copy.endswith(".internal"))
 
 
 def homeward_original(topic: str, flow: FlowConfig, policy: ReplicationPolicy) -> str | None:
