@@ -98,6 +98,9 @@ def test_older_epochs_stay_on_record_until_all_is_copied_again():
     assert bound(known(*before, again, epoch=5, position=31, last=130), {PLACE: Starts(0, 0)}, (7,)), (
         "where it was no order"
     )
+    opening = Segment(partition=PLACE, writer=writer(5), sequence=0, source=0, target=100, anew=True)
+    under_way = known(*before, *records_of([opening]), moved(5), epoch=5, position=31, last=130)
+    assert bound(under_way, {PLACE: Starts(0, 0)}, (7,)) == (), "it has no end yet"
     several = [FIRST, *(copied(number, 0, 100, 100 * number, anew=False) for number in (2, 3, 4))]
     again = [*copied(5, 0, 100, 500), moved(5)]
     newest = [*copied(6, 100, 105, 600, anew=False)]
