@@ -392,8 +392,10 @@ class World:
         """Decides, reading headers as often as it is asked to, and puts on record what became known."""
         decision, tail = self.decided()
         before = self.state.progress.get(PLACE)
-        if isinstance(decision, Resume | Begin) and before is not None and decision.position < before.position:
-            self.state.take(self._gone_back(before, decision, tail))
+        if isinstance(decision, Resume | Begin) and before is not None:
+            goes_back = decision.anew or decision.position < before.position
+            if goes_back:
+                self.state.take(self._gone_back(before, decision, tail))
         if isinstance(decision, Resume):
             for targets in decision.targets:
                 self.state.take(targets)
